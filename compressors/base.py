@@ -1,0 +1,145 @@
+"""The contracts: what a codec of one tensor is, and what a compressor of a whole update is.
+
+A codec is stateless, the mathematics of one paper on one tensor. A compressor
+handles one sender's whole update; its memory (residuals, counters) is handed in
+and handed back, and never changed in place, so that a round that failed can be
+forgotten. Both write to and read from one shared bit cursor: tensors follow each
+other without padding, and what is not in the bits does not arrive.
+
+A reader may use the bits, its own configuration, and what both sides know
+beforehand: names, shapes and dtypes. Never values. A method whose positions come
+from random numbers says ``needs_seed``; its message then carries the seed, once.
+
+Everything configured is a frozen dataclass: equal by value, and printed by
+``compressors.text`` in the form that ``compressors.parse`` reads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, Protocol
+
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+
+Tensors = Mapping[str, Tensor]
+"""Ordered names to float32 tensors: an update, or the weights it belongs to."""
+
+State = dict[str, Tensor]
+"""A compressor's memory. Tensors only (counters too), so that it can be stored and sent."""
+
+
+@dataclass(frozen=True)
+class _All:
+    """Says that every entry of a tensor travelled."""
+
+    def __repr__(self) -> str:
+        return "ALL"
+
+
+ALL: Final = _All()
+
+
+@dataclass(frozen=True)
+class SentTensor:
+    """What the receiver will see of one tensor.
+
+    ``decoded`` has the tensor's shape; ``indices`` are the flat positions (k,) that
+    travelled, sorted, or ``ALL``.
+    """
+
+    decoded: Tensor
+    indices: Tensor | _All
+
+    @property
+    def count(self) -> int:
+        """How many entries travelled."""
+        return self.decoded.numel() if isinstance(self.indices, _All) else self.indices.numel()
+
+
+Sent = dict[str, SentTensor]
+"""What the receiver will see of a whole update."""
+
+
+class VectorCodec(Protocol):
+    """One tensor to bits and back, without memory."""
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether ``read`` needs the seed that ``write`` was given."""
+        ...
+
+    def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+        """Writes ``x`` (any shape, float32, any device) and returns what the receiver will see."""
+        ...
+
+    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+        """The tensor that ``write`` wrote, shaped and placed like ``like`` (values unread)."""
+        ...
+
+
+class Compressor(Protocol):
+    """One sender's whole update to bits and back, with memory."""
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether ``read`` needs the seed that ``write`` was given."""
+        ...
+
+    def init(self, like: Tensors) -> State:
+        """The memory before the first message, for updates shaped like ``like``."""
+        ...
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """Writes ``update``; returns what the receiver will see, and the memory from now on."""
+        ...
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """The update that ``write`` wrote, shaped like ``like`` (values unread)."""
+        ...
+
+
+def derive(seed: int, *path: int | str) -> int:
+    """A 32-bit seed for one purpose, from a seed and a path of ordinals or names.
+
+    Example:
+        >>> derive(1, "client", 3) == derive(1, "client", 3) != derive(1, "client", 4)
+        True
+    """
+    text = "/".join(str(part) for part in (seed, *path))
+    return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
+
+
+def check_share(name: str, p: float) -> None:
+    """Raises ``ValueError`` unless ``p`` is a number with 0 < p <= 1."""
+    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
+        raise ValueError(f"{name} is {p!r}: a fraction of entries lies above 0 and at most 1")
+
+
+def check_codec(name: str, thing: object) -> None:
+    """Raises ``ValueError`` unless ``thing`` is a codec of one tensor."""
+    if hasattr(thing, "init") or not hasattr(thing, "read"):
+        raise ValueError(f"{name} takes a codec of one tensor (topk(p) | float32), not {thing!r}")
+
+
+def check_compressor(name: str, thing: object) -> None:
+    """Raises ``ValueError`` unless ``thing`` is a compressor of a whole update."""
+    if not hasattr(thing, "init"):
+        raise ValueError(f"{name} takes a compressor of a whole update, not {thing!r}")
+
+
+def nominal_count(p: float, n: int) -> int:
+    """How many of ``n`` entries the fraction ``p`` means: at least one, none of none."""
+    return min(n, max(1, round(p * n)))
+
+
+def empty_like(like: Tensors) -> dict[str, Tensor]:
+    """Zero tensors of the same names, shapes and devices."""
+    return {
+        name: torch.zeros_like(x, memory_format=torch.contiguous_format)
+        for name, x in like.items()
+    }

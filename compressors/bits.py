@@ -1,0 +1,169 @@
+"""One shared bit cursor for a whole message: everything writes to it, everything reads from it.
+
+Bits are laid down most significant first and without padding between fields.
+While a ``span`` is open its bits are booked under that span's name; all others
+are ``header``. The four sums are the whole length, in the writer and the reader.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import numpy as np
+
+from compressors.errors import PayloadError
+from compressors.kernels import pack
+
+Span = Literal["header", "positions", "values", "side"]
+SPANS: tuple[Span, ...] = ("header", "positions", "values", "side")
+
+
+class _Cursor:
+    """A position in a stream of words, and the account of which span its bits belong to."""
+
+    words: np.ndarray
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._span: Span = "header"
+        self._since = 0
+        self._booked: dict[Span, int] = dict.fromkeys(SPANS, 0)
+
+    @contextmanager
+    def span(self, name: Span) -> Iterator[None]:
+        """Books what is written or read inside under ``name``; spans nest, the inner one counts."""
+        outer = self._switch(name)
+        try:
+            yield
+        finally:
+            self._switch(outer)
+
+    def _switch(self, name: Span) -> Span:
+        self._booked[self._span] += self.position - self._since
+        self._since = self.position
+        outer, self._span = self._span, name
+        return outer
+
+    def spans(self) -> dict[Span, int]:
+        """Bits so far by span; they sum to ``position``."""
+        self._switch(self._span)
+        return dict(self._booked)
+
+
+class BitWriter(_Cursor):
+    """Grows as it is written to; ``to_bytes`` pads the last byte with zeros.
+
+    Example:
+        >>> out = BitWriter()
+        >>> out.uint(5, 3)
+        >>> out.to_bytes()
+        b'\\xa0'
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = np.zeros(64, np.uint64)
+
+    def reserve(self, bits: int) -> None:
+        """Makes room for ``bits`` more (coders then write to ``words`` and move ``position``)."""
+        need = (self.position + bits) // 64 + 2
+        if need > self.words.size:
+            grown = np.zeros(max(need, 2 * self.words.size), np.uint64)
+            grown[: self.words.size] = self.words
+            self.words = grown
+
+    def uint(self, value: int, width: int) -> None:
+        """Writes ``value`` (0 <= value < 2**width) in ``width`` bits; width 0 writes nothing."""
+        if not 0 <= width <= 64 or not 0 <= value < 1 << width:
+            raise ValueError(f"value {value} does not fit in {width} bits (0 to 64)")
+        if width:
+            self.reserve(width)
+            pack.put_one(self.words, self.position, np.uint64(value), width)
+            self.position += width
+
+    def gamma(self, value: int) -> None:
+        """Writes ``value`` >= 1 as an Elias gamma code: 2 floor(log2 value) + 1 bits."""
+        if not 1 <= value < 1 << 63:
+            raise ValueError(f"an Elias gamma code takes 1 to 2**63 - 1, not {value}")
+        width = value.bit_length()
+        self.uint(0, width - 1)
+        self.uint(value, width)
+
+    def uints(self, values: np.ndarray, width: int) -> None:
+        """Writes an array of unsigned integers, each in ``width`` bits (0 to 64)."""
+        if width and values.size:
+            self.reserve(values.size * width)
+            self.position = pack.put_many(self.words, self.position, values, width)
+
+    def float32s(self, values: np.ndarray) -> None:
+        """Writes float32 values (any shape, C order) as their 32 IEEE bits."""
+        self.uints(np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint32), 32)
+
+    def to_bytes(self) -> bytes:
+        """Everything written, padded with zero bits to a whole byte."""
+        used = (self.position + 63) // 64
+        return self.words[:used].astype(">u8").tobytes()[: (self.position + 7) // 8]
+
+
+class BitReader(_Cursor):
+    """Reads what a ``BitWriter`` wrote and never a bit more.
+
+    Every method raises ``PayloadError`` where the payload is too short, before any
+    memory is taken for what it claims to hold.
+    """
+
+    def __init__(self, payload: bytes) -> None:
+        super().__init__()
+        self.end = 8 * len(payload)
+        padded = payload + bytes(16 - len(payload) % 8)  # one spare word for ``pack.peek``
+        self.words = np.frombuffer(padded, ">u8").astype(np.uint64)
+
+    def need(self, bits: int) -> None:
+        """Raises ``PayloadError`` unless ``bits`` more can be read."""
+        if bits > self.end - self.position:
+            raise PayloadError(
+                f"payload of {self.end // 8} bytes ends early: {bits} bits wanted at bit "
+                f"{self.position}, {self.end - self.position} left"
+            )
+
+    def uint(self, width: int) -> int:
+        """The next ``width`` bits (0 to 64) as an unsigned integer."""
+        if width == 0:
+            return 0
+        self.need(width)
+        value = int(pack.get_one(self.words, self.position, width))
+        self.position += width
+        return value
+
+    def gamma(self) -> int:
+        """The next Elias gamma code."""
+        zeros = 0
+        while self.uint(1) == 0:
+            zeros += 1
+            if zeros > 62:
+                raise PayloadError("an Elias gamma code is longer than any that is written")
+        return (1 << zeros) | self.uint(zeros)
+
+    def uints(self, count: int, width: int) -> np.ndarray:
+        """``count`` fields of ``width`` bits (0 to 64) as a uint64 array (count,)."""
+        self.need(count * width)
+        values = np.zeros(count, np.uint64)
+        if width and count:
+            self.position = pack.get_many(self.words, self.position, width, values)
+        return values
+
+    def float32s(self, count: int) -> np.ndarray:
+        """``count`` float32 values (count,)."""
+        self.need(32 * count)
+        bits = np.empty(count, np.uint32)
+        if count:
+            self.position = pack.get_many(self.words, self.position, 32, bits)
+        return bits.view(np.float32)
+
+    def finish(self) -> None:
+        """Raises ``PayloadError`` unless only zero padding up to the byte's end is left."""
+        left = self.end - self.position
+        if left >= 8:
+            raise PayloadError(f"payload has {left} bits after its end: trailing data")
+        if self.uint(left):
+            raise PayloadError("the padding at the end of the payload is not zero")

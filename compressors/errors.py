@@ -1,0 +1,9 @@
+"""What can go wrong with a message."""
+
+
+class PayloadError(ValueError):
+    """The payload is cut, has trailing data, or was not made by this method for these tensors."""
+
+
+class UpdateError(ValueError):
+    """An update that no message can carry: NaN, infinity, or a dtype other than float32."""

@@ -1,0 +1,47 @@
+"""Residual accumulation: what was not sent is added to the next update (SBC, equation 2)."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from compressors.base import Compressor, Sent, State, Tensors, check_compressor, empty_like
+from compressors.bits import BitReader, BitWriter
+from compressors.lift import inside, nest
+
+
+@dataclass(frozen=True)
+class ErrorFeedback:
+    """Sends ``update + residual`` and keeps what the receiver will not see of it.
+
+    At every moment the sum of what was decoded plus the residual is the sum of the
+    updates, up to float32 rounding.
+    """
+
+    inner: Compressor
+
+    def __post_init__(self) -> None:
+        check_compressor("ef", self.inner)
+
+    @property
+    def needs_seed(self) -> bool:
+        """As the inner compressor."""
+        return self.inner.needs_seed
+
+    def init(self, like: Tensors) -> State:
+        """A zero residual a tensor, and the inner memory."""
+        return nest("residual", empty_like(like)) | nest("inner", self.inner.init(like))
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """See ``Compressor.write``."""
+        wanted = {name: x.detach() + state[f"residual/{name}"] for name, x in update.items()}
+        sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
+        residual: dict[str, Tensor] = {
+            name: x - sent[name].decoded for name, x in wanted.items()
+        }
+        return sent, nest("residual", residual) | nest("inner", memory)
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """See ``Compressor.read``."""
+        return self.inner.read(bits, like, seed)

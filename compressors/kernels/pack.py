@@ -1,0 +1,71 @@
+"""Fixed-width fields in a stream of 64-bit words, most significant bit first.
+
+Bit number ``i`` of a stream is bit ``63 - i % 64`` of word ``i // 64``. Every
+kernel takes and returns bit positions, so that fields follow each other without
+padding. numba turns a product of mixed integer types into float64 or int64:
+every operand here is cast to uint64 by hand.
+"""
+
+import numpy as np
+from numba import njit
+
+_64 = np.uint64(64)
+_63 = np.uint64(63)
+_6 = np.uint64(6)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def put(words, position, value, width):
+    """Writes the low ``width`` bits (1 to 64) of ``value`` at bit ``position``."""
+    at = np.uint64(position)
+    word = at >> _6
+    free = _64 - (at & _63)
+    size = np.uint64(width)
+    if size <= free:
+        words[word] |= value << (free - size)
+    else:
+        spill = size - free
+        words[word] |= value >> spill
+        words[word + np.uint64(1)] |= value << (_64 - spill)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def peek(words, position):
+    """The 64 bits that start at bit ``position`` (the stream has one spare word)."""
+    at = np.uint64(position)
+    word = at >> _6
+    shift = at & _63
+    if shift == np.uint64(0):
+        return words[word]
+    return (words[word] << shift) | (words[word + np.uint64(1)] >> (_64 - shift))
+
+
+@njit(cache=True, nogil=True)
+def put_one(words, position, value, width):
+    """``put`` for callers outside compiled code."""
+    put(words, position, np.uint64(value), width)
+
+
+@njit(cache=True, nogil=True)
+def get_one(words, position, width):
+    """The unsigned integer in the ``width`` (1 to 64) bits at ``position``."""
+    return peek(words, position) >> (_64 - np.uint64(width))
+
+
+@njit(cache=True, nogil=True)
+def put_many(words, position, values, width):
+    """Writes each of ``values`` (unsigned integers below 2**width) in ``width`` bits."""
+    for i in range(values.size):
+        put(words, position, np.uint64(values[i]), width)
+        position += width
+    return position
+
+
+@njit(cache=True, nogil=True)
+def get_many(words, position, width, values):
+    """Fills ``values`` (an unsigned integer array) with ``width``-bit fields."""
+    shift = _64 - np.uint64(width)
+    for i in range(values.size):
+        values[i] = peek(words, position) >> shift
+        position += width
+    return position

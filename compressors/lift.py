@@ -1,0 +1,195 @@
+"""From a codec of one tensor to a compressor of a whole update, and rules between compressors."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import prod
+
+import torch
+from torch import Tensor
+
+from compressors.base import (
+    Compressor,
+    Sent,
+    SentTensor,
+    State,
+    Tensors,
+    VectorCodec,
+    check_codec,
+    check_compressor,
+    derive,
+)
+from compressors.bits import BitReader, BitWriter
+
+
+@dataclass(frozen=True)
+class PerTensor:
+    """Each tensor by itself: a local threshold (Aji & Heafield 2017, section 3; SBC)."""
+
+    codec: VectorCodec
+
+    def __post_init__(self) -> None:
+        check_codec("per_tensor", self.codec)
+
+    @property
+    def needs_seed(self) -> bool:
+        """As the codec."""
+        return self.codec.needs_seed
+
+    def init(self, like: Tensors) -> State:
+        """No memory."""
+        return {}
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """See ``Compressor.write``; tensor i uses the seed derived with its ordinal."""
+        sent = {
+            name: self.codec.write(x, out, derive(seed, i))
+            for i, (name, x) in enumerate(update.items())
+        }
+        return sent, state
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """See ``Compressor.read``."""
+        return {
+            name: self.codec.read(bits, x, derive(seed, i))
+            for i, (name, x) in enumerate(like.items())
+        }
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The whole update as one vector: a global threshold (Aji & Heafield 2017, section 3)."""
+
+    codec: VectorCodec
+
+    def __post_init__(self) -> None:
+        check_codec("flat", self.codec)
+
+    @property
+    def needs_seed(self) -> bool:
+        """As the codec."""
+        return self.codec.needs_seed
+
+    def init(self, like: Tensors) -> State:
+        """No memory."""
+        return {}
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """See ``Compressor.write``."""
+        if not update:
+            return {}, state
+        joined = torch.cat([x.detach().reshape(-1) for x in update.values()])
+        whole = self.codec.write(joined, out, derive(seed, 0))
+        return _split(whole, update), state
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """See ``Compressor.read``."""
+        if not like:
+            return {}
+        total = sum(x.numel() for x in like.values())
+        first = next(iter(like.values()))
+        joined = self.codec.read(bits, first.new_empty(total), derive(seed, 0))
+        parts = joined.split([x.numel() for x in like.values()])
+        return {n: part.view(x.shape) for (n, x), part in zip(like.items(), parts, strict=True)}
+
+
+def _split(whole: SentTensor, like: Tensors) -> Sent:
+    sent, start = {}, 0
+    for name, x in like.items():
+        stop = start + x.numel()
+        indices = whole.indices
+        if isinstance(indices, Tensor):
+            bounds = torch.tensor([start, stop], device=indices.device)
+            low, high = torch.searchsorted(indices, bounds).tolist()
+            indices = indices[low:high] - start
+        sent[name] = SentTensor(whole.decoded[start:stop].view(x.shape), indices)
+        start = stop
+    return sent
+
+
+@dataclass(frozen=True)
+class ByName:
+    """Different compressors for different tensors: the first rule that fits a tensor counts.
+
+    ``rules`` are pairs of a pattern and a compressor. A pattern is a shell pattern on
+    the name (``*.bias``) or a bound on the number of entries (``size<256``). The
+    message holds the tensors rule by rule. Raises ``ValueError`` where no rule fits a
+    tensor or a pattern is malformed.
+
+    Example:
+        >>> from compressors import Raw, parse
+        >>> rules = ByName((("size<256", Raw()), ("*", parse("sbc(0.01)"))))
+    """
+
+    rules: tuple[tuple[str, Compressor], ...]
+
+    def __post_init__(self) -> None:
+        if not self.rules:
+            raise ValueError("by_name has no rules: give pairs of a pattern and a compressor")
+        for pattern, compressor in self.rules:
+            _fits(pattern, "", (0,))
+            check_compressor(f"by_name: rule {pattern!r}", compressor)
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether any rule's compressor does."""
+        return any(compressor.needs_seed for _, compressor in self.rules)
+
+    def init(self, like: Tensors) -> State:
+        """Each rule's memory, under the rule's ordinal."""
+        state: State = {}
+        for i, (compressor, part) in enumerate(self._parts(like)):
+            state |= nest(f"{i}", compressor.init(part))
+        return state
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """See ``Compressor.write``."""
+        sent: Sent = {}
+        after: State = {}
+        for i, (compressor, part) in enumerate(self._parts(update)):
+            some, memory = compressor.write(part, inside(f"{i}", state), out, derive(seed, i))
+            sent |= some
+            after |= nest(f"{i}", memory)
+        return {name: sent[name] for name in update}, after
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """See ``Compressor.read``."""
+        found: dict[str, Tensor] = {}
+        for i, (compressor, part) in enumerate(self._parts(like)):
+            found |= compressor.read(bits, part, derive(seed, i))
+        return {name: found[name] for name in like}
+
+    def _parts(self, tensors: Tensors) -> list[tuple[Compressor, dict[str, Tensor]]]:
+        parts: list[tuple[Compressor, dict[str, Tensor]]] = [(c, {}) for _, c in self.rules]
+        for name, x in tensors.items():
+            fits = [i for i, (p, _) in enumerate(self.rules) if _fits(p, name, x.shape)]
+            if not fits:
+                known = ", ".join(repr(p) for p, _ in self.rules)
+                raise ValueError(f"no rule of by_name fits tensor {name!r}: the rules are {known}")
+            parts[fits[0]][1][name] = x
+        return parts
+
+
+def _fits(pattern: str, name: str, shape: tuple[int, ...]) -> bool:
+    if not pattern.startswith("size<"):
+        return fnmatchcase(name, pattern)
+    bound = pattern.removeprefix("size<")
+    if not bound.isdigit():
+        raise ValueError(f"pattern {pattern!r}: 'size<' takes a whole number, such as 'size<256'")
+    return prod(shape) < int(bound)
+
+
+def nest(prefix: str, state: State) -> State:
+    """The memory with every key under ``prefix``."""
+    return {f"{prefix}/{key}": value for key, value in state.items()}
+
+
+def inside(prefix: str, state: State) -> State:
+    """The part of the memory that ``nest`` put under ``prefix``."""
+    start = f"{prefix}/"
+    return {key.removeprefix(start): x for key, x in state.items() if key.startswith(start)}

@@ -1,0 +1,159 @@
+"""Messages: an update to ``bytes`` and back, and where the bits of a message go.
+
+A message is a version (8 bits), a fingerprint of the method and of the tensors'
+names and shapes (16 bits), the seed where the method needs one to be read (32
+bits), and the tensors' bits without padding; zeros fill the last byte. That is at
+most 8 bytes of framing. A payload read with another method or for other tensors
+is refused by the fingerprint, up to one chance in 65,536.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from compressors.base import Compressor, Sent, State, Tensors
+from compressors.bits import BitReader, BitWriter, Span
+from compressors.errors import PayloadError, UpdateError
+from compressors.text import text
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A message as its sender has it.
+
+    ``payload`` is all that travels; its size in bits is ``8 * len(payload)``. ``sent``
+    is what the receiver will see, tensor by tensor, so that the sender need not decode
+    its own message. ``spans`` says where the bits went; the sum is the payload's bits.
+    """
+
+    payload: bytes
+    sent: Sent
+    spans: dict[Span, int]
+
+
+class _Layout(NamedTuple):
+    method: str
+    tensors: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def compress(
+    compressor: Compressor, update: Tensors, state: State | None = None, seed: int = 0
+) -> tuple[Packet, State]:
+    """The message that carries ``update``, and the sender's memory from now on.
+
+    Args:
+        compressor: the method.
+        update: names to float32 tensors of any shape, all finite.
+        state: the memory after the message before; None for the first.
+        seed: for methods with random choices; reduced to 32 bits.
+
+    Raises:
+        UpdateError: a tensor is not float32, or holds NaN or infinity (named), or does
+            so together with the memory.
+
+    Example:
+        >>> from compressors import parse
+        >>> packet, state = compress(parse("sbc(0.25)"), {"w": torch.tensor([0.0, 3.0, 1.0, 0.5])})
+        >>> decompress(parse("sbc(0.25)"), packet.payload, {"w": torch.empty(4)})
+        {'w': tensor([0., 3., 0., 0.])}
+    """
+    for name, x in update.items():
+        _check(name, x)
+    seed &= 0xFFFFFFFF
+    out = BitWriter()
+    out.uint(VERSION, 8)
+    out.uint(_fingerprint(compressor, update), 16)
+    if compressor.needs_seed:
+        out.uint(seed, 32)
+    before = compressor.init(update) if state is None else state
+    sent, after = compressor.write(update, before, out, seed)
+    for name, one in sent.items():
+        if not _finite(one.decoded):
+            raise UpdateError(f"tensor {name!r} and its memory overflow float32")
+    payload = out.to_bytes()
+    spans = out.spans()
+    spans["header"] += 8 * len(payload) - out.position
+    return Packet(payload, sent, spans), after
+
+
+@dataclass(frozen=True)
+class Received:
+    """A message as its receiver has it: the update, and where its bits went."""
+
+    update: dict[str, Tensor]
+    spans: dict[Span, int]
+
+
+def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
+    """The update in ``payload`` and its bits by span, read in one pass.
+
+    ``like`` gives names, shapes and devices (values unread). Raises ``PayloadError``
+    where the payload is cut, has trailing data, was made by another method or for
+    other tensors, or decodes to NaN or infinity.
+    """
+    bits = BitReader(payload)
+    version = bits.uint(8)
+    if version != VERSION:
+        raise PayloadError(f"message version {version}: this reads version {VERSION}")
+    if bits.uint(16) != _fingerprint(compressor, like):
+        raise PayloadError(
+            f"the payload was not made by {text(compressor)} for these tensors "
+            f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
+        )
+    seed = bits.uint(32) if compressor.needs_seed else 0
+    update = compressor.read(bits, like, seed)
+    bits.finish()
+    for name, x in update.items():
+        if not _finite(x):
+            raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
+    return Received(update, bits.spans())
+
+
+def decompress(compressor: Compressor, payload: bytes, like: Tensors) -> dict[str, Tensor]:
+    """The update in ``payload``, as ``receive``, without the account of its bits."""
+    return receive(compressor, payload, like).update
+
+
+def explain(compressor: Compressor, payload: bytes, like: Tensors) -> dict[Span, int]:
+    """Bits of ``payload`` by ``header``, ``positions``, ``values`` and ``side``; they sum to all.
+
+    Raises ``PayloadError`` as ``receive``.
+    """
+    return receive(compressor, payload, like).spans
+
+
+def _check(name: str, x: Tensor) -> None:
+    if x.dtype != torch.float32:
+        raise UpdateError(f"tensor {name!r} is {x.dtype}: updates are float32")
+    if not _finite(x):
+        raise UpdateError(f"tensor {name!r} holds NaN or infinity: no message can carry it")
+
+
+def _finite(x: Tensor) -> bool:
+    """One pass: the extremes carry any NaN along."""
+    if x.numel() == 0:
+        return True
+    low, high = torch.aminmax(x.detach())
+    return bool(torch.isfinite(low) & torch.isfinite(high))
+
+
+def _fingerprint(compressor: Any, like: Tensors) -> int:
+    shapes = tuple((name, tuple(x.shape)) for name, x in like.items())
+    return _hash(_Layout(_text(compressor), shapes))
+
+
+@lru_cache(maxsize=256)
+def _text(compressor: Hashable) -> str:
+    return text(compressor)
+
+
+@lru_cache(maxsize=256)
+def _hash(layout: _Layout) -> int:
+    return int.from_bytes(blake2b(repr(layout).encode(), digest_size=2).digest(), "big")

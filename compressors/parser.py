@@ -1,0 +1,184 @@
+"""Reads the text form of a compressor: names from the catalogue, and nothing else.
+
+    expression := part ("|" part)*
+    part       := NAME [ "(" [ argument ("," argument)* ] ")" ]
+    argument   := [ NAME "=" ] ( number | "text" | expression )
+"""
+
+import re
+from typing import Any
+
+from compressors.base import Compressor
+from compressors.catalogue import CATALOGUE, Row
+from compressors.lift import ByName, Flat, PerTensor
+from compressors.pipeline import Pipeline
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"|(?P<text>'[^']*'|\"[^\"]*\")|(?P<name>[A-Za-z_]\w*)|(?P<mark>[|(),=]))"
+)
+_SLOTS = {"sparsifier": "sparsify", "quantizer": "quantize", "positions": "positions",
+          "symbols": "symbols"}
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+def parse(source: str) -> Compressor:
+    """The compressor that ``source`` names.
+
+    A bare pipeline means ``per_tensor`` of it. Raises ``ValueError`` that names the
+    offending part and what is allowed.
+
+    Example:
+        >>> parse("topk(0.01) | float32 | golomb") == parse("per_tensor(topk(0.01)|float32|golomb)")
+        True
+    """
+    reader = _Reader(source)
+    thing = reader.expression()
+    if reader.kind != "end":
+        raise reader.error(f"unexpected {reader.value!r}")
+    return _as_compressor(thing, reader)
+
+
+class _Part:
+    """A pipeline's part, waiting to be put in its slot."""
+
+    def __init__(self, row: Row, thing: Any) -> None:
+        self.slot, self.name, self.thing = _SLOTS[row.kind], row.name, thing
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self.source, self.at = source, 0
+        self.kind, self.value = "end", ""
+        self.advance()
+
+    def error(self, why: str) -> ValueError:
+        return ValueError(f"method {self.source!r}: {why}")
+
+    def unknown(self, name: str) -> ValueError:
+        return self.error(f"unknown name {name!r}: known are {', '.join(CATALOGUE)}")
+
+    def advance(self) -> str:
+        """Moves to the next token and returns the value of the one left behind."""
+        left = self.value
+        rest = self.source[self.at :]
+        if not rest.strip():
+            self.kind, self.value = "end", ""
+            return left
+        found = _TOKEN.match(rest)
+        if not found or found.lastgroup is None:
+            raise self.error(f"cannot read {rest.strip()!r}")
+        self.at += found.end()
+        self.kind, self.value = found.lastgroup, found[found.lastgroup]
+        return left
+
+    def expect(self, mark: str) -> None:
+        if self.value != mark:
+            raise self.error(f"expected {mark!r} before {self.value or 'the end'!r}")
+        self.advance()
+
+    def expression(self) -> Any:
+        parts = [self.part()]
+        while self.value == "|":
+            self.advance()
+            parts.append(self.part())
+        if len(parts) == 1 and not isinstance(parts[0], _Part):
+            return parts[0]
+        return _pipeline(parts, self)
+
+    def part(self) -> Any:
+        if self.kind != "name":
+            raise self.error(f"expected a name before {self.value or 'the end'!r}")
+        name = self.advance()
+        if name not in CATALOGUE:
+            raise self.unknown(name)
+        row = CATALOGUE[name]
+        positional, named = self.arguments() if self.value == "(" else ([], {})
+        thing = self.build(row, positional, named)
+        return _Part(row, thing) if row.kind in _SLOTS else thing
+
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        self.expect("(")
+        while self.value != ")":
+            key, value = self.argument()
+            if key in named:
+                raise self.error(f"{key} is given twice")
+            if key:
+                named[key] = value
+            else:
+                positional.append(value)
+            if self.value != ")":
+                self.expect(",")
+        self.advance()
+        return positional, named
+
+    def argument(self) -> tuple[str, Any]:
+        if self.kind == "name" and self.source[self.at :].lstrip().startswith("="):
+            key = self.advance()
+            self.advance()
+            return key, self.argument()[1]
+        if self.kind == "number":
+            number = self.advance()
+            return "", int(number) if number.lstrip("+-").isdigit() else float(number)
+        if self.kind == "text":
+            return "", self.advance()[1:-1]
+        if self.kind == "name" and self.value not in CATALOGUE:
+            word = self.advance()
+            if self.value == "(":
+                raise self.unknown(word)
+            return "", _WORDS.get(word, word)
+        return "", self.expression()
+
+    def build(self, row: Row, positional: list[Any], named: dict[str, Any]) -> Any:
+        if row.make is ByName:
+            positional = [_rules(positional, self)]
+        elif row.make not in (PerTensor, Flat):  # all others take whole compressors
+            positional = [_whole(value) for value in positional]
+            named = {key: _whole(value) for key, value in named.items()}
+        try:
+            return row.make(*positional, **named)
+        except TypeError as error:
+            raise self.error(f"{row.name}: {str(error).split('() ')[-1]}") from error
+        except ValueError as error:
+            raise self.error(str(error)) from error
+
+
+def _whole(value: Any) -> Any:
+    """A bare pipeline means one a tensor."""
+    return PerTensor(value) if isinstance(value, Pipeline) else value
+
+
+def _rules(flat: list[Any], reader: _Reader) -> tuple[tuple[str, Compressor], ...]:
+    patterns, things = flat[::2], flat[1::2]
+    if len(patterns) != len(things) or not all(isinstance(p, str) for p in patterns):
+        raise reader.error("by_name takes pairs of a quoted pattern and a compressor")
+    return tuple(
+        (p, _as_compressor(t, reader)) for p, t in zip(patterns, things, strict=True)
+    )
+
+
+def _pipeline(parts: list[Any], reader: _Reader) -> Pipeline:
+    slots: dict[str, Any] = {}
+    for part in parts:
+        if not isinstance(part, _Part):
+            raise reader.error(f"{part!r} is a whole method and cannot stand between '|'")
+        if part.slot in slots:
+            raise reader.error(f"{part.name} is a second {part.slot} part: one of each is allowed")
+        slots[part.slot] = part.thing
+    for slot in ("sparsify", "quantize"):
+        if slot not in slots:
+            known = [row.name for row in CATALOGUE.values() if _SLOTS.get(row.kind) == slot]
+            raise reader.error(f"no {slot} part: add one of {', '.join(known)}")
+    try:
+        return Pipeline(**slots)
+    except ValueError as error:
+        raise reader.error(str(error)) from error
+
+
+def _as_compressor(thing: Any, reader: _Reader) -> Compressor:
+    thing = _whole(thing)
+    if not hasattr(thing, "init"):
+        raise reader.error(f"{thing!r} is not a compressor")
+    return thing

@@ -1,0 +1,1 @@
+"""How the positions of sent entries are written: sorted indices to bits and back."""

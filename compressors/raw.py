@@ -1,0 +1,39 @@
+"""The reference: float32 as it is."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors.base import ALL, Sent, SentTensor, State, Tensors
+from compressors.bits import BitReader, BitWriter
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Every entry in 32 bits: what everything else is compared with."""
+
+    needs_seed: ClassVar[bool] = False
+
+    def init(self, like: Tensors) -> State:
+        """No memory."""
+        return {}
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """See ``Compressor.write``."""
+        with out.span("values"):
+            for x in update.values():
+                out.float32s(x.detach().cpu().numpy())
+        return {name: SentTensor(x.detach(), ALL) for name, x in update.items()}, state
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """See ``Compressor.read``."""
+        with bits.span("values"):
+            return {name: self._one(bits, x) for name, x in like.items()}
+
+    def _one(self, bits: BitReader, like: Tensor) -> Tensor:
+        values = torch.from_numpy(bits.float32s(like.numel()))
+        return values.view(like.shape).to(like.device)

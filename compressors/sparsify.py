@@ -1,0 +1,128 @@
+"""Which entries travel: the first slot of a pipeline.
+
+Ties go to the lowest flat index, so exactly k entries are chosen where there are
+that many with anything to say: an entry that is zero (for ``OneSided``: not
+strictly on the chosen side) carries nothing and is never sent. An all-zero tensor
+therefore sends nothing, and a tensor with fewer than k such entries sends those.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from compressors.base import check_share, nominal_count
+from compressors.kernels import select
+
+
+class Sparsifier(Protocol):
+    """Chooses entries of a flat vector."""
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether the receiver needs the seed to know the positions."""
+        ...
+
+    @property
+    def one_sign(self) -> bool:
+        """Whether all chosen entries of a tensor have the same sign."""
+        ...
+
+    def count(self, n: int) -> int:
+        """The nominal number of entries sent of ``n``, which both sides know."""
+        ...
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """Sorted int64 indices (k,) into the flat ``x`` (n,), and the factor on their values."""
+        ...
+
+
+def largest_torch(x: Tensor, k: int, side: int) -> Tensor:
+    """The slow, obvious twin of ``kernels.select.largest``, for any device."""
+    key = (x.abs(), x, -x)[side]
+    k = min(k, int((key > 0).sum()))
+    if k == 0:
+        return torch.empty(0, dtype=torch.int64, device=x.device)
+    edge = torch.topk(key, k).values[-1]
+    above = key > edge
+    at_edge = (key == edge).nonzero().flatten()[: k - int(above.sum())]
+    above[at_edge] = True
+    return above.nonzero().flatten()
+
+
+def largest(x: Tensor, k: int, side: int) -> Tensor:
+    """Sorted indices of the ``k`` entries of flat ``x`` (float32) with the largest key.
+
+    ``side``: ``select.MAGNITUDE`` |x|, ``select.POSITIVE`` x, ``select.NEGATIVE`` -x.
+    Entries whose key is not above zero are left out.
+    """
+    if x.device.type != "cpu":
+        return largest_torch(x, k, side)
+    return torch.from_numpy(select.largest(x.detach().numpy(), k, side))
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The fraction ``p`` of largest magnitude (Aji & Heafield 2017, section 3), exactly k of them.
+
+    The paper keeps what lies strictly above the k-th magnitude, so that ties send
+    fewer; here ties go to the lowest index and k is exact.
+
+    Example:
+        >>> TopK(0.5).select(torch.tensor([1.0, -3.0, 0.0, 2.0]), 0)
+        (tensor([1, 3]), 1.0)
+    """
+
+    p: float
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_share("topk: p", self.p)
+
+    def count(self, n: int) -> int:
+        """k = max(1, round(p n))."""
+        return nominal_count(self.p, n)
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; needs no seed."""
+        return largest(x, self.count(x.numel()), select.MAGNITUDE), 1.0
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """The fraction ``p`` of largest or of smallest entries, whichever mean is greater in magnitude.
+
+    Lines 3 to 9 of Algorithm 2 (Sattler et al. 2018), read with the weight-update
+    where the paper prints W. Equal means choose the positive side.
+
+    Example:
+        >>> OneSided(0.5).select(torch.tensor([1.0, -3.0, 0.5, -2.0]), 0)
+        (tensor([1, 3]), 1.0)
+    """
+
+    p: float
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_share("one_sided: p", self.p)
+
+    def count(self, n: int) -> int:
+        """k = max(1, round(p n))."""
+        return nominal_count(self.p, n)
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; needs no seed."""
+        k = self.count(x.numel())
+        high = largest(x, k, select.POSITIVE)
+        low = largest(x, k, select.NEGATIVE)
+        if low.numel() == 0 or (high.numel() and mean(x[high]) >= -mean(x[low])):
+            return high, 1.0
+        return low, 1.0
+
+
+def mean(values: Tensor) -> float:
+    """The mean, summed in float64 so that the order of the sum does not show in float32."""
+    return float(values.double().mean())

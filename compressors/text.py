@@ -1,0 +1,90 @@
+"""The text form of a compressor, as people type it, and the JSON form of the same.
+
+``topk(0.01) | float32 | golomb`` is a pipeline; as a whole method it means
+``per_tensor(...)`` of it. A published method is a name that prints its expansion:
+``sbc(0.01)`` prints ``ef(per_tensor(one_sided(0.01) | mean | golomb))``. ``parse(text(c)) == c``.
+"""
+
+from dataclasses import fields
+from typing import Any
+
+from compressors.pipeline import Pipeline
+from compressors.symbols.fixed import Fixed
+
+_SLOTS = {"sparsify": "sparsifier", "quantize": "quantizer", "positions": "positions",
+          "symbols": "symbols"}
+
+
+def text(thing: Any) -> str:
+    """The text form of a compressor or of a part of one.
+
+    Raises ``ValueError`` for an object that is not in the catalogue.
+
+    Example:
+        >>> from compressors import parse
+        >>> text(parse("gradient_dropping(0.1, scope=model)"))
+        'ef(flat(topk(0.1) | float32 | golomb))'
+    """
+    if isinstance(thing, Pipeline):
+        parts = [getattr(thing, slot) for slot in _SLOTS]
+        return " | ".join(text(p) for p in parts if p != Fixed())
+    values = [(f.name, getattr(thing, f.name), f.default) for f in fields(thing)]
+    shown = [_value(v) for _, v, default in values if v != default]
+    name = name_of(thing)
+    return f"{name}({', '.join(shown)})" if shown else name
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(_value(v) for v in value)
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int | float | bool):
+        return repr(value)
+    return text(value)
+
+
+def _quoted(value: str) -> str:
+    """The text between quotes, as it is: the grammar has no escapes."""
+    for quote in "'\"":
+        if quote not in value:
+            return f"{quote}{value}{quote}"
+    raise ValueError(f"{value!r} holds both kinds of quotes: it has no text form")
+
+
+def name_of(thing: Any) -> str:
+    """The catalogue's name of an object's class; ``ValueError`` if it has none."""
+    from compressors.catalogue import ROWS  # the catalogue knows every class; no class knows it
+
+    for row in ROWS:
+        if row.make is type(thing):
+            return row.name
+    raise ValueError(f"{thing!r} is not in the catalogue: add a row for {type(thing).__name__}")
+
+
+def to_json(thing: Any) -> Any:
+    """Plain JSON values from which ``from_json`` rebuilds an equal object."""
+    if isinstance(thing, tuple):
+        return [to_json(v) for v in thing]
+    if thing is None or isinstance(thing, str | int | float | bool):
+        return thing
+    name = "pipeline" if isinstance(thing, Pipeline) else name_of(thing)
+    return {"name": name} | {f.name: to_json(getattr(thing, f.name)) for f in fields(thing)}
+
+
+def from_json(value: Any) -> Any:
+    """The object that ``to_json`` described; ``ValueError`` for an unknown name."""
+    from compressors.catalogue import CATALOGUE
+
+    if isinstance(value, list):
+        return tuple(from_json(v) for v in value)
+    if not isinstance(value, dict):
+        return value
+    settings = {key: from_json(v) for key, v in value.items() if key != "name"}
+    if value.get("name") == "pipeline":
+        return Pipeline(**settings)
+    if value.get("name") not in CATALOGUE:
+        raise ValueError(f"unknown method {value.get('name')!r}: known are {', '.join(CATALOGUE)}")
+    return CATALOGUE[value["name"]].make(**settings)

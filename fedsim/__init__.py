@@ -1,0 +1,27 @@
+"""fedsim: how few bits can a federation send and still learn?
+
+Real training, real encoded messages, exact bits. ``run`` does one run and ``sweep`` a
+grid of them; ``load`` gives their results as pandas frames.
+"""
+
+from strategies import quiet  # noqa: F401, I001 - before flwr and ray are imported
+
+from fedsim.config import RunConfig
+from fedsim.errors import DataError, RunFailed, UsageError
+from fedsim.results import load
+from fedsim.run import run
+from fedsim.tables import table
+from fedsim.tasks import TASKS, Data, Task
+
+__all__ = [
+    "TASKS",
+    "Data",
+    "DataError",
+    "RunConfig",
+    "RunFailed",
+    "Task",
+    "UsageError",
+    "load",
+    "run",
+    "table",
+]

@@ -1,0 +1,43 @@
+"""From a run's settings to its server strategy."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
+
+from fedsim.config import RunConfig
+from strategies import Compressed, DelayedDSGD
+from strategies.memory import Remembering
+
+SERVER_OPTIMIZERS: dict[str, tuple[Callable[..., FedAvg], str]] = {
+    "fedavg": (FedAvg, ""),
+    "fedavgm": (FedAvgM, "server_learning_rate"),
+    "fedadagrad": (FedAdagrad, "eta"),
+    "fedadam": (FedAdam, "eta"),
+    "fedyogi": (FedYogi, "eta"),
+}
+"""Flower's strategies by the names that users type, and what each calls its learning rate."""
+
+
+def make_strategy(config: RunConfig) -> Remembering:
+    """The strategy of a run: ours for ``dsgd``, else Flower's inside ``Compressed``."""
+    plan = config.plan
+    common: dict[str, Any] = {
+        "clients": plan.clients,
+        "cohort": plan.cohort,
+        "required": plan.min_replies,
+        "seed": config.seed,
+        "timeout": config.timeout,
+    }
+    up, down = plan.method.compressor, plan.downlink
+    if config.strategy == "dsgd":
+        return DelayedDSGD(up, down, weighting=config.weighting, **common)
+    make, rate = SERVER_OPTIMIZERS[config.strategy]
+    settings: dict[str, Any] = {
+        "fraction_evaluate": 0.0,
+        "min_train_nodes": plan.min_replies,
+        "min_available_nodes": plan.cohort,
+    }
+    if config.server_lr is not None:
+        settings[rate] = config.server_lr
+    return Compressed(make(**settings), up, down, **common)

@@ -1,0 +1,39 @@
+"""Which samples a client sees in which local iteration: from the seed alone, without memory."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors import derive
+
+
+class Batches:
+    """Batches of one client's shard, a fresh order every epoch.
+
+    Args:
+        shard: indices (m,) of the client's training samples.
+        size: samples a batch; a shard smaller than that is one batch.
+        seed, client: the order of epoch e follows from (seed, client, e).
+
+    Example:
+        >>> Batches(np.arange(10), 5, seed=0, client=0).at(0).shape
+        torch.Size([5])
+    """
+
+    def __init__(self, shard: np.ndarray, size: int, seed: int, client: int) -> None:
+        self.shard = torch.from_numpy(shard)
+        self.size = min(size, len(shard))
+        self.an_epoch = len(shard) // self.size
+        self.seed, self.client = seed, client
+        self._epoch, self._order = -1, self.shard
+
+    def at(self, iteration: int) -> Tensor:
+        """Sample indices (batch,) of local iteration ``iteration`` (0, 1, ...)."""
+        epoch, slot = divmod(iteration, self.an_epoch)
+        if epoch != self._epoch:
+            generator = torch.Generator().manual_seed(
+                derive(self.seed, "batches", self.client, epoch)
+            )
+            self._order = self.shard[torch.randperm(len(self.shard), generator=generator)]
+            self._epoch = epoch
+        return self._order[slot * self.size : (slot + 1) * self.size]

@@ -1,0 +1,94 @@
+"""A run's whole memory on disk: complete or not there, and never pickled.
+
+A checkpoint is a folder ``checkpoint-<round>`` that is written under a hidden name, brought
+to disk and renamed; the one before is removed afterwards. A run that is killed at any
+instant therefore finds the last complete one.
+"""
+
+import json
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from safetensors.torch import load_file, save_file
+
+from compressors import State
+from compressors.lift import inside, nest
+from fedsim.files import write_json, write_parquet
+
+_PREFIX = "checkpoint-"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything from which a run goes on: server, clients, and the rows so far."""
+
+    round: int
+    server: State
+    values: dict[str, Any]
+    clients: dict[int, State]
+    rounds: list[dict[str, Any]]
+    client_rows: list[dict[str, Any]]
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes ``checkpoint`` under ``folder`` and removes older ones."""
+    part = folder / f".{secrets.token_hex(8)}.part"
+    part.mkdir()
+    tensors = nest("server", checkpoint.server)
+    for client, state in checkpoint.clients.items():
+        tensors |= nest(f"client/{client}", state)
+    plain = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
+    save_file(plain, part / "memory.safetensors")
+    _sync(part / "memory.safetensors")
+    write_parquet(part / "rounds.parquet", pd.DataFrame(checkpoint.rounds))
+    write_parquet(part / "clients.parquet", pd.DataFrame(checkpoint.client_rows))
+    write_json(part / "values.json", {"round": checkpoint.round, "server": checkpoint.values})
+    _sync(part)
+    os.replace(part, folder / f"{_PREFIX}{checkpoint.round:08d}")
+    _sync(folder)
+    for old in _all(folder)[:-1]:
+        shutil.rmtree(old)
+
+
+def load(folder: Path) -> Checkpoint | None:
+    """The last complete checkpoint under ``folder``, or None. Clears what a kill left behind."""
+    for part in folder.glob(".*.part"):
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
+    found = _all(folder)
+    if not found:
+        return None
+    last = found[-1]
+    values = json.loads((last / "values.json").read_text(encoding="utf-8"))
+    tensors = load_file(last / "memory.safetensors")
+    clients = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
+    return Checkpoint(
+        values["round"],
+        inside("server", tensors),
+        values["server"],
+        {client: inside(f"client/{client}", tensors) for client in sorted(clients)},
+        pd.read_parquet(last / "rounds.parquet").to_dict("records"),
+        pd.read_parquet(last / "clients.parquet").to_dict("records"),
+    )
+
+
+def remove(folder: Path) -> None:
+    """Removes every checkpoint of a run that is done."""
+    for old in _all(folder):
+        shutil.rmtree(old)
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{_PREFIX}*"))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

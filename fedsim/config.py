@@ -1,0 +1,166 @@
+"""What a run is: one frozen, typed, documented value, from flags, TOML or Python."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from compressors import text
+from fedsim.errors import UsageError
+from fedsim.plan import Plan, plan_of
+from fedsim.tasks import partition as partitions
+
+STRATEGIES = ("dsgd", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi")
+ENGINES = ("local", "flower")
+WEIGHTINGS = ("uniform", "samples")
+MASKING = ("auto", "on", "off")
+
+
+def _setting(default: Any, help: str, *, result: bool = True) -> Any:
+    """A field with its sentence; ``result``: whether the numbers of a run depend on it."""
+    return field(default=default, metadata={"help": help, "result": result})
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run. Every field is a flag of the command line (``--local-like-this``).
+
+    Raises ``UsageError`` for a value outside what is allowed, naming the setting, the
+    value and what is allowed.
+
+    Example:
+        >>> RunConfig(method="sbc", temporal=10, gradient=0.01).plan.rounds
+        100
+    """
+
+    task: str = _setting("digits", "what is learned: a name from `fedsim list tasks`")
+    method: str = _setting("sbc(0.01)", "how updates are compressed: a text; {p} stands for --gradient")
+    temporal: int = _setting(10, "local iterations a communication round (1: every step)")
+    gradient: float | None = _setting(None, "fraction of entries sent, in (0, 1]; 1: dense")
+    clients: int | None = _setting(None, "number of clients; default: the task's")
+    cohort: int | None = _setting(None, "clients that take part in a round; default: all")
+    iterations: int | None = _setting(None, "local iterations in all; default: the task's")
+    batch_size: int | None = _setting(None, "samples a client and iteration; default: the task's")
+    lr: float | None = _setting(None, "learning rate of the clients; default: the task's")
+    seed: int = _setting(0, "everything random follows from it")
+    partition: str = _setting("iid", "iid, dirichlet(ALPHA) or shards(CLASSES)")
+    strategy: str = _setting("dsgd", "one of " + ", ".join(STRATEGIES))
+    server_lr: float | None = _setting(None, "learning rate of a server optimizer (fedadam, ...)")
+    weighting: str = _setting("uniform", "mean over clients: uniform or by samples")
+    downlink: str = _setting("raw", "how the global update is compressed")
+    momentum_masking: str = _setting(
+        "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off"
+    )
+    evaluate_every: int | None = _setting(None, "rounds between evaluations; default: 20 a run")
+    min_replies: int | None = _setting(None, "usable replies a round needs; default: the cohort")
+    device: str = _setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
+    engine: str = _setting("local", "local (in process) or flower (on Ray)", result=False)
+    workers: int = _setting(1, "clients at the same time, one torch thread each", result=False)
+    timeout: float = _setting(600.0, "seconds to wait for the replies of a round", result=False)
+    data: str | None = _setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
+    download: bool = _setting(False, "let torchvision download a missing data set", result=False)
+    keep_payloads: bool = _setting(False, "store every message of the run", result=False)
+    checkpoint_every: int | None = _setting(
+        None, "rounds between checkpoints; default: every 20 seconds", result=False
+    )
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def plan(self) -> Plan:
+        """The settings with every default filled in."""
+        return plan_of(self)
+
+    def identity(self) -> dict[str, Any]:
+        """The settings on which a run's numbers depend, defaults filled in."""
+        named = [f.name for f in fields(self) if f.metadata["result"]]
+        plan = self.plan
+        filled = {"gradient": plan.method.gradient, "method": plan.method.text}
+        return {k: filled.get(k, getattr(plan, k, getattr(self, k))) for k in named} | {
+            "task": self.task,
+            "downlink": text(plan.downlink),
+            "momentum_masking": plan.masks,
+        }
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits that name the run."""
+        identity = tomli_w.dumps(_without_none(self.identity()))
+        return blake2b(identity.encode(), digest_size=4).hexdigest()
+
+    def to_toml(self) -> str:
+        """The settings as TOML, without those left at None."""
+        return tomli_w.dumps(_without_none(asdict(self)))
+
+
+def from_mapping(values: Mapping[str, Any], origin: str) -> RunConfig:
+    """A config from plain values; ``UsageError`` names ``origin`` and the offending key."""
+    known = {f.name: f for f in fields(RunConfig)}
+    for key, value in values.items():
+        if key not in known:
+            raise UsageError(f"{origin}: unknown setting {key!r}; known are {', '.join(known)}")
+        _check_type(origin, key, value, str(known[key].type))
+    return RunConfig(**{k: _widen(v, str(known[k].type)) for k, v in values.items()})
+
+
+def from_toml(path: Path) -> RunConfig:
+    """The config in a TOML file; ``UsageError`` names the file where it is corrupt."""
+    return from_mapping(read_toml(path), str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values of a TOML file; ``UsageError`` names the file where it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as TOML: {error}") from error
+
+
+def default_of(name: str) -> Any:
+    """A field's default."""
+    found = next(f for f in fields(RunConfig) if f.name == name)
+    return None if found.default is MISSING else found.default
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in values.items() if v is not None}
+
+
+def _check_type(origin: str, key: str, value: Any, kind: str) -> None:
+    allowed = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
+    base = kind.split(" | ")[0]
+    fits = isinstance(value, allowed[base]) and (base == "bool" or not isinstance(value, bool))
+    if not fits and not (value is None and "None" in kind):
+        raise UsageError(f"{origin}: {key} is {value!r}; it takes {kind.replace(' | None', '')}")
+
+
+def _widen(value: Any, kind: str) -> Any:
+    return float(value) if kind.startswith("float") and isinstance(value, int) else value
+
+
+def _check(config: RunConfig) -> None:
+    partitions.check(config.partition)
+    for name, allowed in (
+        ("strategy", STRATEGIES), ("engine", ENGINES), ("weighting", WEIGHTINGS),
+        ("momentum_masking", MASKING),
+    ):  # fmt: skip
+        value = getattr(config, name)
+        if value not in allowed:
+            raise UsageError(f"{_flag(name)} is {value!r}: it is one of {', '.join(allowed)}")
+    for name in ("temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every",
+                 "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr"):
+        value = getattr(config, name)
+        if value is not None and not value > 0:
+            raise UsageError(f"{_flag(name)} is {value}: it is above 0")
+    if config.seed < 0:
+        raise UsageError(f"--seed is {config.seed}: it is 0 or above")
+    plan_of(config)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,19 @@
+"""Everything private of Flower that fedsim touches, in one place (flwr 1.41 and 1.42)."""
+
+from typing import Any
+
+from flwr.supercore.task_identity import TaskIdentity
+
+
+def identify(run_id: int = 1) -> None:
+    """Gives this process the identity without which no ``Message`` can be made."""
+    TaskIdentity.run_id = run_id
+    TaskIdentity.task_id = 1
+    TaskIdentity.node_id = 1
+
+
+def run_of(run_id: int) -> Any:
+    """A Flower ``Run`` with nothing but its number."""
+    from flwr.supercore.run import Run
+
+    return Run.create_empty(run_id)

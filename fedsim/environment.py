@@ -1,0 +1,39 @@
+"""On what a run was made: versions and machine, without names or paths of it."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+PACKAGES = (
+    "fedsim-lab", "torch", "torchvision", "flwr", "ray", "numba", "numpy", "pandas",
+    "scikit-learn", "flwr-datasets",
+)  # fmt: skip
+
+
+def describe() -> dict[str, Any]:
+    """Python, operating system, processor, cores, and the versions of what matters."""
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0].split(":", 1)[1].strip() if names else platform.processor()

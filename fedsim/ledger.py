@@ -1,0 +1,77 @@
+"""The one place where bits are counted: eight times the length of what was sent.
+
+Uplinks are counted as they arrived, downlinks once for each receiver. The initial model
+is known to all and not charged. ``wire`` is the whole message; ``content`` is what
+papers report: positions, values and side information, without the header.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from compressors.bits import Span
+from strategies import Trip
+
+_SPLIT: dict[str, Span] = {
+    "header_bits": "header", "position_bits": "positions", "value_bits": "values",
+    "side_bits": "side",
+}  # fmt: skip
+CONTENT = ("position_bits", "value_bits", "side_bits")
+
+
+def wire_bits(payload: bytes) -> int:
+    """The bits of one message."""
+    return 8 * len(payload)
+
+
+def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -> dict[str, int]:
+    row = dict.fromkeys(("wire_bits", "content_bits", *_SPLIT), 0)
+    for payload, spans in messages:
+        row["wire_bits"] += wire_bits(payload)
+        for column, span in _SPLIT.items():
+            row[column] += spans[span]
+    row["content_bits"] = sum(row[column] for column in CONTENT)
+    return {f"{direction}_{column}": value for column, value in row.items()}
+
+
+def round_bits(trip: Trip) -> dict[str, int]:
+    """The bit columns of one round: sums over the cohort, both directions."""
+    ups = [(up.payload, up.spans) for up in trip.uplinks.values()]
+    downs = [(down.payload, down.spans) for down in trip.downlinks.values() if down.charged]
+    sent = sum(int(up.metrics.get("sent", 0)) for up in trip.uplinks.values())
+    return _totals(ups, "up") | _totals(downs, "down") | {"up_sent": sent}
+
+
+def client_rows(trip: Trip) -> list[dict[str, Any]]:
+    """One row a client that replied in this round."""
+    rows = []
+    for client, up in sorted(trip.uplinks.items()):
+        down = trip.downlinks[client]
+        rows.append(
+            {
+                "round": trip.round,
+                "client": client,
+                "samples": int(up.samples),
+                "up_wire_bits": wire_bits(up.payload),
+                "up_content_bits": wire_bits(up.payload) - up.spans["header"],
+                "down_wire_bits": wire_bits(down.payload) if down.charged else 0,
+                "up_sent": int(up.metrics.get("sent", 0)),
+                "train_loss": up.metrics.get("train-loss", float("nan")),
+            }
+        )
+    return rows
+
+
+def per_client(rounds: pd.DataFrame) -> dict[str, float]:
+    """Bits of a client that takes part in every round: round by round, the mean over its cohort."""
+    up_columns = [c for c in rounds.columns if c.startswith("up_")]
+    down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
+    receivers = rounds["clients"] + rounds["failures"]
+    ups = {c: float((rounds[c] / rounds["clients"]).sum()) for c in up_columns}
+    return ups | {c: float((rounds[c] / receivers).sum()) for c in down_columns}
+
+
+def ratio(parameters: int, iterations: int, up_bits: float) -> float:
+    """32 bits a parameter and local iteration, over the bits that were sent instead."""
+    return 32 * parameters * iterations / up_bits if up_bits else float("inf")

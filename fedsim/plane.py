@@ -1,0 +1,131 @@
+"""The sparsity plane: runs by communication delay n and gradient sparsity p, seeds averaged."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedsim.errors import UsageError
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One value of every cell of the plane.
+
+    Attributes:
+        temporals: communication delays n, ascending: the R rows.
+        gradients: gradient sparsities p, descending: the C columns.
+        values: (R, C) means over the seeds that are done; NaN where none is.
+        done: (R, C) seeds that are done.
+        failed: (R, C) seeds that failed.
+        dense: the value of the dense reference (n = 1, p = 1), where it lies off the grid.
+    """
+
+    temporals: tuple[int, ...]
+    gradients: tuple[float, ...]
+    values: np.ndarray
+    done: np.ndarray
+    failed: np.ndarray
+    dense: float | None = None
+
+    def sparsity(self, row: int, column: int) -> float:
+        """Total sparsity p / n of a cell."""
+        return self.gradients[column] / self.temporals[row]
+
+    def absence(self, at: tuple[int, int]) -> str:
+        """Why the cell (row, column) has no value: "failed", "no value" or "no run"."""
+        if self.failed[at]:
+            return "failed"
+        return "no value" if self.done[at] else "no run"
+
+    def diagonals(self) -> list[list[tuple[int, int]]]:
+        """Cells (row, column) of equal total sparsity, two or more together, top row first."""
+        groups: dict[str, list[tuple[int, int]]] = {}
+        for row, column in np.ndindex(self.values.shape):
+            # 0.3 / 3 and 0.1 / 1 differ in the last bit.
+            groups.setdefault(f"{self.sparsity(row, column):.6e}", []).append((row, column))
+        return [sorted(cells) for cells in groups.values() if len(cells) > 1]
+
+
+def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
+    """`runs` of one task laid out on the sparsity plane.
+
+    The dense reference is a cell of the grid unless its row or column would be nearly empty (a
+    sweep of n = 10, p = 0.01 would become a square with two holes); then it is `Plane.dense`.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        value: the numeric column to lay out.
+
+    Raises:
+        UsageError: no such column, no runs, runs of several tasks, or two runs of one cell and
+            seed (of different methods): the plane has one value a cell.
+    """
+    _check(runs, value)
+    is_dense = (runs["temporal"] == 1) & (runs["gradient"] == 1)
+    others = runs[~is_dense]
+    on_grid = not len(others) or not is_dense.any() or _holes(runs) <= _holes(others)
+    shown = runs if on_grid else others
+    dense = runs.loc[is_dense & (runs["status"] == "done"), value].mean()
+    rows = tuple(sorted(int(n) for n in shown["temporal"].unique()))
+    columns = tuple(sorted((float(p) for p in shown["gradient"].unique()), reverse=True))
+    done = shown[shown["status"] == "done"]
+    return Plane(
+        rows,
+        columns,
+        _pivot(done, value, "mean", rows, columns),
+        _pivot(done, "seed", "size", rows, columns),
+        _pivot(shown[shown["status"] != "done"], "seed", "size", rows, columns),
+        None if on_grid or np.isnan(dense) else float(dense),
+    )
+
+
+def method_text(runs: pd.DataFrame) -> str:
+    """The method of a sweep's cells as one text, the gradient sparsity written `{p}`.
+
+    The dense cells (p = 1), which send float32 whatever the method, count only where there are no
+    others; several methods are joined by commas.
+    """
+    sparse = runs[runs["gradient"] != 1]
+    rows = sparse if len(sparse) else runs
+    pairs = zip(rows["method"], rows["gradient"], strict=True)
+    return ", ".join(dict.fromkeys(_template(text, p) for text, p in pairs))
+
+
+def _template(text: str, gradient: float) -> str:
+    if gradient == 1:
+        return text
+    return _NUMBER.sub(lambda m: "{p}" if float(m.group()) == gradient else m.group(), text)
+
+
+def _check(runs: pd.DataFrame, value: str) -> None:
+    if value not in runs.columns or not pd.api.types.is_numeric_dtype(runs[value]):
+        raise UsageError(f"value is {value!r}: it must be a numeric column of the runs.")
+    if not len(runs):
+        raise UsageError("there are no runs to lay out on the sparsity plane.")
+    tasks = sorted(runs["task"].unique())
+    if len(tasks) > 1:
+        raise UsageError(f"the runs are of {len(tasks)} tasks ({', '.join(tasks)}): choose one.")
+    twice = runs[runs.duplicated(["temporal", "gradient", "seed"])]
+    if len(twice):
+        n, p, seed = twice.iloc[0][["temporal", "gradient", "seed"]]
+        raise UsageError(
+            f"several runs of n = {n}, p = {p:g}, seed {seed}: choose those of one method."
+        )
+
+
+def _holes(runs: pd.DataFrame) -> int:
+    cells = runs[["temporal", "gradient"]].drop_duplicates()
+    return int(cells["temporal"].nunique() * cells["gradient"].nunique()) - len(cells)
+
+
+def _pivot(
+    runs: pd.DataFrame, value: str, how: str, rows: tuple[int, ...], columns: tuple[float, ...]
+) -> np.ndarray:
+    grid = np.full((len(rows), len(columns)), 0.0 if how == "size" else np.nan)
+    for (n, p), number in runs.groupby(["temporal", "gradient"])[value].agg(how).items():
+        grid[rows.index(int(n)), columns.index(float(p))] = number
+    return grid.astype(int) if how == "size" else grid

@@ -1,0 +1,104 @@
+"""What a run leaves on disk, round by round."""
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedsim import checkpoint
+from fedsim.checkpoint import Checkpoint
+from fedsim.config import RunConfig
+from fedsim.files import write_bytes, write_parquet
+from fedsim.states import InProcess
+from strategies import Trip, memory
+from strategies.memory import Remembering
+
+CHECKPOINT_SECONDS = 20.0
+
+Progress = Callable[[dict[str, Any]], None]
+"""Called with the row of every round."""
+
+
+class FolderRecorder:
+    """Keeps rows in memory and, with checkpoints, on disk; payloads as they pass.
+
+    Args:
+        folder: the run's folder, which exists.
+        config: the run.
+        states: the clients' memory where it can be checkpointed; None: no checkpoints (on
+            Ray it lives in Flower's contexts, and a run that was killed starts again).
+        progress: called with every round's row.
+    """
+
+    def __init__(
+        self, folder: Path, config: RunConfig, states: InProcess | None, progress: Progress | None
+    ) -> None:
+        self.folder, self.config, self.states, self.progress = folder, config, states, progress
+        self.rows: list[dict[str, Any]] = []
+        self.client_rows: list[dict[str, Any]] = []
+        self._loaded = checkpoint.load(folder) if states is not None else None
+        self._saved_at = time.monotonic()
+        if self._loaded is not None and states is not None:
+            self.rows, self.client_rows = self._loaded.rounds, self._loaded.client_rows
+            states.states.update(self._loaded.clients)
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds in the checkpoint from which the run goes on, and those since."""
+        return len(self.rows)
+
+    def resume(self, strategy: Remembering) -> None:
+        """See ``Recorder.resume``."""
+        if self._loaded is not None:
+            memory.restore(strategy, self._loaded.server, self._loaded.values)
+
+    def round(
+        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: Trip,
+        strategy: Remembering,
+    ) -> None:  # fmt: skip
+        """See ``Recorder.round``."""
+        self.rows.append(row)
+        self.client_rows.extend(clients)
+        if self.config.keep_payloads:
+            self._keep(trip)
+        if self.states is not None and self._due(row["round"]):
+            self._checkpoint(row["round"], strategy, self.states)
+        if self.progress:
+            self.progress(row)
+
+    def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Rounds, and clients by round."""
+        return pd.DataFrame(self.rows), pd.DataFrame(self.client_rows)
+
+    def write_frames(self) -> None:
+        """Writes ``rounds.parquet`` and ``clients.parquet``."""
+        rounds, clients = self.frames()
+        write_parquet(self.folder / "rounds.parquet", rounds)
+        write_parquet(self.folder / "clients.parquet", clients)
+
+    def _due(self, number: int) -> bool:
+        if number == self.config.plan.rounds:
+            return False  # what is done needs no checkpoint
+        if self.config.checkpoint_every is not None:
+            return number % self.config.checkpoint_every == 0
+        return time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
+
+    def _checkpoint(self, number: int, strategy: Remembering, states: InProcess) -> None:
+        server, values = memory.save(strategy)
+        clients = dict(states.states)
+        now = Checkpoint(number, server, values, clients, self.rows, self.client_rows)
+        checkpoint.save(self.folder, now)
+        self._saved_at = time.monotonic()
+
+    def _keep(self, trip: Trip) -> None:
+        """``payloads/round-00001/client-003-up.bin``, and what each client was sent."""
+        folder = self.folder / "payloads" / f"round-{trip.round:05d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for client, up in trip.uplinks.items():
+            write_bytes(folder / f"client-{client:03d}-up.bin", up.payload)
+        for client, down in trip.downlinks.items():
+            charged = "" if down.charged else "-free"
+            name = f"client-{client:03d}-down-{down.kind}{charged}.bin"
+            write_bytes(folder / name, down.payload)

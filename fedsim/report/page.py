@@ -1,0 +1,144 @@
+"""The report's page: headings, words, tables and figures put together."""
+
+from collections.abc import Callable
+from html import escape
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from fedsim import units
+from fedsim.looks import metric_name
+from fedsim.plane import method_text
+from fedsim.report import charts
+from fedsim.report.sections import failures, settings, summary, versions
+from fedsim.results import Results
+
+_STYLE = """
+*{box-sizing:border-box}
+body{font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:0 auto;
+ max-width:70rem;padding:1rem}
+h1{font-size:clamp(1.2rem,4.5vw,1.7rem);line-height:1.2;overflow-wrap:anywhere}
+h2{font-size:1.25rem;margin:2.2rem 0 .5rem;border-bottom:1px solid #ccc}
+p,li{max-width:46rem}
+code,pre{font-family:ui-monospace,monospace;font-size:.9em;overflow-wrap:anywhere}
+pre{background:#f5f5f5;padding:.6rem;overflow-x:auto}
+figure{margin:0 0 1rem}figcaption,.note{color:#555;font-size:.9rem;max-width:46rem}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
+th{vertical-align:bottom;white-space:pre-line;background:#f5f5f5}
+.text td{white-space:normal;overflow-wrap:anywhere}.text td,.text th{text-align:left}
+.text th{vertical-align:top;font-weight:600}
+tr.seeds td{font-weight:bold}tr.failed td{color:#a00}
+nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem}
+a:focus-visible,.wide:focus-visible,summary:focus-visible{outline:3px solid #06c}
+"""
+
+_PLANE = (
+    "Rows: local iterations a round. Columns: fraction of entries sent. Short lines join cells "
+    "of equal total sparsity p/n. Seeds are averaged."
+)
+_LINES = "A line a cell, the mean over its seeds; colour tells p, line and marker tell n."
+_POINTS = "The line joins the cells that no other beats in both bits and metric."
+_PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
+_CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
+
+
+def page(results: Results) -> str:
+    """The HTML document of `results`; it needs no other file and no network.
+
+    Raises:
+        UsageError: the runs do not lie on one sparsity plane (several tasks or methods).
+    """
+    title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
+    sections = [
+        ("summary", "Summary", summary(results)),
+        *_figures(results),
+        ("failed", "Failed cells", failures(results)),
+        ("settings", "Settings", settings(results)),
+        ("versions", "Versions", versions(results)),
+    ]
+    sections = [section for section in sections if section[2]]
+    links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in sections)
+    body = "".join(
+        f'<section aria-labelledby="{key}"><h2 id="{key}" tabindex="-1">{name}</h2>{text}</section>'
+        for key, name, text in sections
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>"
+        f"<script>{get_plotlyjs()}</script></head>\n"
+        f"<body><header><h1>{escape(title)}</h1>{_explanation(results)}"
+        f'<nav aria-label="Sections">{links}</nav></header><main>{body}</main></body></html>\n'
+    )
+
+
+def _explanation(results: Results) -> str:
+    runs = results.runs
+    clients, iterations = (_values(runs[name]) for name in ("clients", "iterations"))
+    text = (
+        f"Each cell trained the same task with {clients} clients for {iterations} local iterations "
+        "a client. Cells differ in the communication delay n, the local iterations between two "
+        "messages, and in the gradient sparsity p, the fraction of entries that a message holds; "
+        "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
+        "counted: wire is the whole message, payload its positions, values and side information. "
+        "Bits are per client over the whole run. The ratio compares them with sending 32 bits a "
+        "parameter in every iteration."
+    )
+    source = ", ".join(runs["data_source"].dropna().unique())
+    text += f" Data: {source}." if source else ""
+    left = ""
+    if results.unfinished:
+        names = ", ".join(results.unfinished)
+        left = f'<p class="note">Not finished, and left out: {escape(names)}.</p>'
+    return f"<p>{escape(text)}</p>{_reference(runs)}{left}"
+
+
+def _reference(runs: pd.DataFrame) -> str:
+    dense = runs[(runs["temporal"] == 1) & (runs["gradient"] == 1) & (runs["status"] == "done")]
+    if not len(dense):
+        return '<p class="note">There is no dense reference (n = 1, p = 1) among the cells.</p>'
+    name = metric_name(runs)
+    value, bits = dense["metric"].mean(), dense["up_wire_bits"].mean()
+    text = f"{name} {units.score(value, name)} with {units.bits(bits)} a client upstream"
+    return f"<p>Dense reference (n = 1, p = 1): <strong>{escape(text)}</strong>.</p>"
+
+
+def _figures(results: Results) -> list[tuple[str, str, str]]:
+    runs = results.runs
+    done = runs[runs["status"] == "done"]
+    if not len(done):
+        return []
+    rounds = results.rounds[results.rounds["run"].isin(done.index)]
+    name = metric_name(runs)
+    return [
+        _figure("metric", f"Matrix: {name}", _PLANE, lambda: charts.heatmap(runs, "metric")),
+        _figure(
+            "ratio", "Matrix: compression ratio (payload)", _PLANE + " Colours are logarithmic.",
+            lambda: charts.heatmap(runs, "ratio_content"),
+        ),
+        _figure(
+            "iterations", "Learning over iterations", _LINES,
+            lambda: charts.curves(rounds, "iteration", name),
+        ),
+        _figure(
+            "bits", "Learning over bits", _LINES, lambda: charts.curves(rounds, "up_bits", name)
+        ),
+        _figure("front", "Metric against bits", _POINTS, lambda: charts.pareto(runs)),
+        _figure("split", "What the bits are", _PARTS, lambda: charts.split(runs)),
+    ]  # fmt: skip
+
+
+def _figure(
+    key: str, title: str, caption: str, draw: Callable[[], go.Figure]
+) -> tuple[str, str, str]:
+    chart = draw().to_html(
+        full_html=False, include_plotlyjs=False, config=_CONFIG, div_id=f"chart-{key}"
+    )
+    return key, escape(title), f"<figure>{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _values(column: pd.Series) -> str:
+    return " or ".join(str(value) for value in sorted(column.dropna().unique())) or "?"

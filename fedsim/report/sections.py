@@ -1,0 +1,96 @@
+"""The report's parts in words and tables; all text from files is escaped."""
+
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from fedsim.results import Results
+from fedsim.tables import summary_texts
+
+
+def summary(results: Results) -> str:
+    """The summary table, a row a cell, as on the terminal."""
+    headings, rows = summary_texts(results.runs)
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr class="{kind}">{"".join(f"<td>{escape(text)}</td>" for text in texts)}</tr>'
+        for texts, kind in rows
+    )
+    return (
+        '<div class="wide" tabindex="0" role="region" aria-label="Summary table">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        '<p class="note">1 kbit = 1000 bit. Points are percentage points.</p>'
+    )
+
+
+def failures(results: Results) -> str:
+    """The failed cells, each with its error and, folded, its traceback; empty where none failed."""
+    failed = results.runs[results.runs["status"] != "done"]
+    parts = []
+    for name, run in failed.iterrows():
+        error = run["error"] if isinstance(run["error"], str) else "no message was recorded"
+        trace = _folder(results, str(name)) / "error.txt"
+        text = trace.read_text(encoding="utf-8", errors="replace") if trace.is_file() else error
+        parts.append(
+            f"<li><strong>{escape(str(name))}</strong>: <code>{escape(error)}</code>"
+            f"<details><summary>Traceback</summary><pre>{escape(text)}</pre></details></li>"
+        )
+    return f"<ul>{''.join(parts)}</ul>" if parts else ""
+
+
+def settings(results: Results) -> str:
+    """The settings in the runs' `config.toml`: those all runs share, and those that differ."""
+    return _listing(results, "config.toml", tomllib.loads)
+
+
+def versions(results: Results) -> str:
+    """What the runs' `environment.json` say of machine and versions."""
+    return _listing(results, "environment.json", json.loads)
+
+
+def _listing(results: Results, file: str, parse: Callable[[str], Any]) -> str:
+    """A table of the settings in the runs' `file`: a row a key, with the values that occur."""
+    values: dict[str, list[str]] = {}
+    unread = []
+    for name in results.runs.index:
+        try:
+            text = (_folder(results, name) / file).read_text(encoding="utf-8")
+            flat = _flat(parse(text))
+        except (OSError, ValueError):
+            unread.append(name)
+            continue
+        for key, value in flat.items():
+            seen = values.setdefault(key, [])
+            if value not in seen:
+                seen.append(value)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(key)}</th><td>{_several(seen)}</td></tr>'
+        for key, seen in values.items()
+    )
+    table = f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>' if rows else ""
+    if unread:
+        table += f'<p class="note">{file} cannot be read in: {escape(", ".join(unread))}.</p>'
+    return table
+
+
+def _several(values: Sequence[str]) -> str:
+    # More than a few values (times, hashes) say nothing that the runs' own files do not.
+    shown = "; ".join(f"<code>{escape(value)}</code>" for value in values[:12])
+    return shown + (f" and {len(values) - 12} more" if len(values) > 12 else "")
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, str]:
+    if not isinstance(tree, dict):
+        return {prefix or "value": tree if isinstance(tree, str) else json.dumps(tree, default=str)}
+    flat: dict[str, str] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    return flat
+
+
+def _folder(results: Results, name: str) -> Path:
+    cell = results.path / "cells" / name
+    return cell if cell.is_dir() else results.path

@@ -1,0 +1,165 @@
+"""One run, from its settings to a folder of results."""
+
+import json
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+
+from fedsim import checkpoint, environment, ledger
+from fedsim.client import make_client_app
+from fedsim.config import RunConfig, from_toml
+from fedsim.engines import flower, local
+from fedsim.errors import RunFailed, UsageError
+from fedsim.federation import Federation
+from fedsim.files import replacing, write_bytes, write_json, write_text
+from fedsim.record import FolderRecorder, Progress
+from fedsim.server import Server
+from fedsim.states import InContext, InProcess
+from fedsim.trainer import Trainer
+
+ENGINES = {"local": local.simulate, "flower": flower.simulate}
+
+
+def run(config: RunConfig, out: Path | str, progress: Progress | None = None) -> dict[str, Any]:
+    """Runs ``config`` in the folder ``out`` and returns its summary (``summary.json``).
+
+    A run that is done is not done again; one that was killed goes on from its last
+    checkpoint and ends bit-identical to one that was not. The folder then holds
+    ``config.toml``, ``rounds.parquet``, ``clients.parquet``, ``summary.json``,
+    ``environment.json`` and the final weights in ``model.safetensors``.
+
+    Args:
+        config: what to run.
+        out: a folder, made if need be.
+        progress: called with every round's row.
+
+    Raises:
+        UsageError: the folder cannot be written, belongs to other settings or is damaged; the
+            data is missing or cannot be split so.
+        RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
+            ``failed`` and ``error.txt`` has the traceback.
+    """
+    out = Path(out)
+    finished = prepare(config, out)
+    if finished is not None:
+        return finished
+    torch.set_num_threads(1)
+    trainer = Trainer(config, Federation.of(config))
+    states = InProcess() if config.engine == "local" else None
+    recorder = FolderRecorder(out, config, states, progress)
+    server = Server(config, trainer, recorder)
+    app = make_client_app(lambda context: config, states or InContext())
+    try:
+        ENGINES[config.engine](server.main, app, config.plan.clients, config.workers)
+    except Exception as error:
+        _fail(config, out, recorder, trainer, error)
+        raise
+    return _finish(config, out, recorder, server)
+
+
+def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
+    """Checks the folder and the settings; returns the summary if the run is done already."""
+    Federation.of(config)  # missing data and bad splits are refused before anything is written
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with replacing(out / ".writable"):
+            pass
+        (out / ".writable").unlink()
+    except OSError as error:
+        raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
+    written = out / "config.toml"
+    if written.exists():
+        same_settings(from_toml(written), config, out)
+    summary = read_summary(out)
+    if summary is not None and summary["status"] == "done":
+        return summary
+    write_text(written, config.to_toml())
+    write_json(out / "environment.json", environment.describe())
+    return None
+
+
+def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
+    """Raises ``UsageError`` naming the settings in which a results folder differs."""
+    then, wanted = before.identity(), now.identity()
+    differ = [f"{k} {then[k]!r} there, {v!r} here" for k, v in wanted.items() if then[k] != v]
+    if differ:
+        raise UsageError(
+            f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
+            "choose another folder"
+        )
+
+
+def read_summary(out: Path) -> dict[str, Any] | None:
+    """The summary of a run that has ended, or None; ``UsageError`` where it is damaged."""
+    path = out / "summary.json"
+    if not path.exists():
+        return None
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        return summary if summary["status"] else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is damaged ({error}); remove it to run again") from error
+
+
+def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:
+    """What is known of a run before it starts: the first columns of its summary."""
+    plan = config.plan
+    return {
+        "task": config.task,
+        "method": plan.method.text,
+        "temporal": plan.temporal,
+        "gradient": plan.method.gradient,
+        "seed": config.seed,
+        "clients": plan.clients,
+        "iterations": plan.iterations,
+        "rounds": plan.rounds,
+        "parameters": sum(p.numel() for p in trainer.parameters.values()),
+        "metric_name": trainer.task.metric_name,
+        "higher_is_better": trainer.task.higher_is_better,
+        "total_sparsity": plan.method.gradient / plan.temporal,
+        "data_source": trainer.federation.data.source,
+        "engine": config.engine,
+    }
+
+
+def _finish(
+    config: RunConfig, out: Path, recorder: FolderRecorder, server: Server
+) -> dict[str, Any]:
+    exchange = server.strategy.exchange
+    assert exchange is not None
+    weights = {n: x.contiguous() for n, x in exchange.weights.items()}
+    write_bytes(out / "model.safetensors", save(weights))
+    rounds, _ = recorder.frames()
+    summary = describe(config, server.trainer) | ledger.per_client(rounds)
+    summary |= {
+        "metric": float(rounds["metric"].iloc[-1]),
+        "loss": float(rounds["loss"].iloc[-1]),
+        "seconds": float(rounds["seconds"].sum()),
+        "status": "done",
+        "error": None,
+    }
+    for kind in ("wire", "content"):
+        up_bits = summary[f"up_{kind}_bits"]
+        summary[f"ratio_{kind}"] = ledger.ratio(
+            summary["parameters"], summary["iterations"], up_bits
+        )
+    recorder.write_frames()
+    write_json(out / "summary.json", summary)
+    (out / "error.txt").unlink(missing_ok=True)
+    checkpoint.remove(out)
+    return summary
+
+
+def _fail(
+    config: RunConfig, out: Path, recorder: FolderRecorder, trainer: Trainer, error: Exception
+) -> None:
+    """Leaves what there is of a failed run, and why it failed."""
+    if recorder.rows:
+        recorder.write_frames()
+    write_text(out / "error.txt", "".join(traceback.format_exception(error)))
+    reason = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
+    summary = describe(config, trainer) | {"status": "failed", "error": reason}
+    write_json(out / "summary.json", summary)

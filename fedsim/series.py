@@ -1,0 +1,112 @@
+"""The numbers behind learning curves and the front of metric over bits, seeds averaged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedsim.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one cell.
+
+    Attributes:
+        cell: communication delay n and gradient sparsity p.
+        x, y: (N,) means over the cell's seeds.
+        low, high: (N,) the least and the greatest y of a seed.
+    """
+
+    cell: tuple[int, float]
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def curve_lines(rounds: pd.DataFrame, x: str, y: str) -> list[Series]:
+    """Learning curves, one a cell, by n upwards and p downwards.
+
+    Args:
+        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
+        x: "iteration", or "up_bits": payload bits a client has sent so far, the sum over rounds of
+            the cohort's bits over the clients that replied.
+        y: a column of `rounds`.
+
+    Raises:
+        UsageError: an unknown `x` or `y`, several methods or tasks in one cell, nothing to draw.
+    """
+    if x not in ("iteration", "up_bits"):
+        raise UsageError(f"x is {x!r}: it must be 'iteration' or 'up_bits'.")
+    if y not in rounds.columns:
+        raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
+    table = rounds.sort_values(["run", "round"])
+    if x == "up_bits":
+        share = table["up_content_bits"] / table["clients"]
+        table = table.assign(up_bits=share.groupby(table["run"]).cumsum())
+        table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
+    table = table[table[y].notna()]
+    if not len(table):
+        raise UsageError(f"there are no rounds with a {y} to draw.")
+    lines = []
+    for cell, group in _cells(table):
+        _one_kind(group, cell)
+        by_round = group.groupby("round")
+        over = by_round[y]
+        lines.append(_series(cell, by_round[x].mean(), over))
+    return lines
+
+
+def pareto_points(runs: pd.DataFrame) -> list[Series]:
+    """Final metric over upstream payload bits per client, a Series of one point a cell.
+
+    Raises:
+        UsageError: no run is done, or several methods or tasks in one cell.
+    """
+    done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs["up_content_bits"] > 0)]
+    if not len(done):
+        raise UsageError("there is no run that is done.")
+    points = []
+    for cell, group in _cells(done):
+        _one_kind(group, cell)
+        whole = np.zeros(len(group))
+        bits = group["up_content_bits"].groupby(whole).mean()
+        points.append(_series(cell, bits, group["metric"].groupby(whole)))
+    return points
+
+
+def front(points: Sequence[Series], higher: bool) -> list[Series]:
+    """The points that no other beats in both bits and metric, by bits upwards.
+
+    Args:
+        points: Series of one point each.
+        higher: whether a higher metric is better.
+    """
+    sign = 1 if higher else -1
+    best: list[Series] = []
+    for point in sorted(points, key=lambda point: (point.x[0], -sign * point.y[0])):
+        if not best or sign * point.y[0] > sign * best[-1].y[0]:
+            best.append(point)
+    return best
+
+
+def _cells(table: pd.DataFrame) -> list[tuple[tuple[int, float], pd.DataFrame]]:
+    groups = [((int(n), float(p)), group) for (n, p), group in table.groupby(
+        ["temporal", "gradient"])]  # fmt: skip
+    return sorted(groups, key=lambda item: (item[0][0], -item[0][1]))
+
+
+def _one_kind(group: pd.DataFrame, cell: tuple[int, float]) -> None:
+    for key in ("task", "method"):
+        kinds = group[key].unique()
+        if len(kinds) > 1:
+            raise UsageError(
+                f"{len(kinds)} {key}s at n = {cell[0]}, p = {cell[1]:g} ({', '.join(kinds)}): "
+                "choose one."
+            )
+
+
+def _series(cell: tuple[int, float], x: pd.Series, y: "pd.api.typing.SeriesGroupBy") -> Series:
+    return Series(cell, x.to_numpy(), y.mean().to_numpy(), y.min().to_numpy(), y.max().to_numpy())

@@ -1,0 +1,124 @@
+"""The server's loop, the same on every engine: ask the strategy, send, aggregate, score, record.
+
+Flower's own ``Strategy.start`` runs the same strategies; this loop adds what it has no
+place for: evaluation on a schedule, the ledger, checkpoints, progress, and an error
+when a run cannot be trusted.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import torch
+from flwr.app import ConfigRecord
+from flwr.serverapp import Grid
+
+from compressors import Tensors
+from fedsim import ledger
+from fedsim.aggregation import make_strategy
+from fedsim.config import RunConfig
+from fedsim.errors import RunFailed
+from fedsim.evaluation import evaluate
+from fedsim.trainer import Trainer
+from strategies import TooFewReplies, Trip
+from strategies.memory import Remembering
+from strategies.payload import to_arrays
+
+
+class Recorder(Protocol):
+    """Where a round goes when it is done."""
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds that were done before (a run that goes on)."""
+        ...
+
+    def resume(self, strategy: Remembering) -> None:
+        """Gives the strategy back its memory, if there is a checkpoint."""
+        ...
+
+    def round(
+        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: Trip,
+        strategy: Remembering,
+    ) -> None:  # fmt: skip
+        """Keeps one round."""
+        ...
+
+
+class Server:
+    """One run's server. ``main`` is the body of the ServerApp.
+
+    Raises ``RunFailed`` from ``main`` where too few clients reply or a weight is not finite.
+    """
+
+    def __init__(self, config: RunConfig, trainer: Trainer, recorder: Recorder) -> None:
+        self.config, self.plan = config, config.plan
+        self.trainer, self.recorder = trainer, recorder
+        self.strategy = make_strategy(config)
+        self._initial = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
+
+    def main(self, grid: Grid) -> None:
+        """Runs what is left of the rounds."""
+        self.recorder.resume(self.strategy)
+        weights = self.strategy.exchange.weights if self.strategy.exchange else self._initial
+        arrays = to_arrays(weights)
+        for number in range(self.recorder.rounds_done + 1, self.plan.rounds + 1):
+            start = time.perf_counter()
+            settings = ConfigRecord({"iterations": self.plan.local_iterations(number)})
+            messages = self.strategy.configure_train(number, arrays, settings, grid)
+            replies = grid.send_and_receive(messages, timeout=self.config.timeout)
+            try:
+                after, _ = self.strategy.aggregate_train(number, replies)
+            except TooFewReplies as error:
+                raise RunFailed(str(error)) from error
+            if after is None:
+                raise RunFailed(f"round {number}: the strategy made no model of the replies")
+            arrays = after
+            self._record(number, start)
+
+    def _record(self, number: int, start: float) -> None:
+        exchange = self.strategy.exchange
+        assert exchange is not None
+        _check_finite(number, exchange.weights)
+        scored = time.perf_counter()
+        row: dict[str, Any] = {
+            "round": number,
+            "iteration": self.plan.iterations_after(number),
+            "local_iterations": self.plan.local_iterations(number),
+            "clients": len(exchange.trip.uplinks),
+            "failures": len(exchange.trip.failures),
+        }
+        row |= self._score(number, exchange.weights)
+        row["train_loss"] = _mean(exchange.trip, "train-loss")
+        row |= ledger.round_bits(exchange.trip)
+        now = time.perf_counter()
+        row |= _seconds(exchange.trip) | {"evaluate_seconds": now - scored, "seconds": now - start}
+        self.recorder.round(row, ledger.client_rows(exchange.trip), exchange.trip, self.strategy)
+
+    def _score(self, number: int, weights: Tensors) -> dict[str, float]:
+        if number != self.plan.rounds and number % self.plan.evaluate_every:
+            return {"metric": float("nan"), "loss": float("nan")}
+        score = evaluate(self.trainer, weights)
+        return {"metric": score.metric, "loss": score.loss}
+
+
+def _check_finite(number: int, weights: Tensors) -> None:
+    for name, x in weights.items():
+        if not bool(torch.isfinite(x).all()):
+            raise RunFailed(f"round {number}: weight {name!r} is not finite any more")
+
+
+def _mean(trip: Trip, key: str) -> float:
+    return sum(up.metrics[key] for _, up in sorted(trip.uplinks.items())) / len(trip.uplinks)
+
+
+def _seconds(trip: Trip) -> dict[str, float]:
+    def total(key: str) -> float:
+        return sum(up.metrics.get(key, 0.0) for up in trip.uplinks.values())
+
+    return {
+        "train_seconds": total("train-seconds"),
+        "encode_seconds": total("encode-seconds"),
+        "decode_seconds": trip.decode_seconds,
+        "downlink_seconds": trip.downlink_seconds + total("decode-seconds"),
+    }

@@ -1,0 +1,247 @@
+"""Result tables: for the terminal, and as markdown, LaTeX or CSV text."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+import rich
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedsim import units
+from fedsim.errors import UsageError
+from fedsim.markup import latex, markdown
+from fedsim.plane import method_text
+from fedsim.results import frame
+
+_DIGITS = ("metric", "loss", "difference", "seconds")
+_SHOWN = (
+    "task", "method", "temporal", "gradient", "total_sparsity", "seed", "metric", "difference",
+    "up_wire_bits", "up_content_bits", "down_wire_bits", "ratio_content", "ratio_wire", "seconds",
+    "status",
+)  # fmt: skip
+_STYLES = {"markdown": markdown, "latex": latex}
+
+
+_KINDS = {"done": "", "failed": "red", "seeds": "bold"}
+CAPTION = (
+    "n: local iterations a round; p: fraction of entries sent; p/n: total sparsity.\n"
+    "Bits are per client over the whole run, 1 kbit = 1000 bit. Wire: whole "
+    "messages; payload: positions, values and side information. Ratio: 32-bit dense sending of "
+    "every iteration over upstream bits."
+)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of the terminal's table: its heading and what it shows of a row."""
+
+    heading: str
+    show: Callable[[pd.Series], str]
+
+
+def _stack(heading: str, *columns: _Column) -> _Column:
+    """One column that shows several, a line each."""
+    return _Column(heading, lambda row: "\n".join(column.show(row) for column in columns))
+
+
+_N = _Column("n", lambda row: f"{row['temporal']}")
+_P = _Column("p", lambda row: units.plain(row["gradient"]))
+_TOTAL = _Column("p/n", lambda row: units.plain(row["total_sparsity"]))
+_METRIC = _Column("{metric}", lambda row: units.score(row["metric"], row["metric_name"]))
+_DIFFERENCE = _Column("vs dense\n{unit}", lambda row: _difference(row))
+_WIRE = _Column("up wire", lambda row: units.bits(row["up_wire_bits"]))
+_PAYLOAD = _Column("payload", lambda row: units.bits(row["up_content_bits"]))
+_DOWN = _Column("down wire", lambda row: units.bits(row["down_wire_bits"]))
+_RATIO = _Column("ratio\npayload", lambda row: units.ratio(row["ratio_content"]))
+_RATIO_WIRE = _Column("ratio\nwire", lambda row: units.ratio(row["ratio_wire"]))
+_SECONDS = _Column("seconds", lambda row: units.seconds(row["seconds"]))
+_STATUS = _Column("status", lambda row: row["status"])
+
+_WIDE = (
+    _N, _P, _TOTAL, _METRIC, _DIFFERENCE, _WIRE, _PAYLOAD, _DOWN, _RATIO, _RATIO_WIRE,
+    _SECONDS, _STATUS,
+)  # fmt: skip
+# Where the terminal is narrow: two lines a row.
+_NARROW = (
+    _N, _P, _TOTAL,
+    _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE),
+    _stack("up wire\npayload", _WIRE, _PAYLOAD),
+    _DOWN,
+    _stack("ratio\npayload\nwire", _RATIO, _RATIO_WIRE),
+    _SECONDS, _STATUS,
+)  # fmt: skip
+
+
+def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
+    """`runs` with a column `difference`: the metric minus that of the dense reference.
+
+    The reference is the run that is done with n = 1, p = 1 of the same task and seed; NaN where
+    there is none. In the metric's own unit: 0.01 of accuracy is one percentage point.
+    """
+    dense = runs[(runs["temporal"] == 1) & (runs["gradient"] == 1) & (runs["status"] == "done")]
+    known = dense.groupby(["task", "seed"])["metric"].mean().to_dict()
+    keys = zip(runs["task"], runs["seed"], strict=True)
+    base = pd.Series([known.get(key, float("nan")) for key in keys], index=runs.index, dtype=float)
+    return runs.assign(difference=runs["metric"] - base)
+
+
+def summary_table(cells: list[dict[str, Any]], width: int | None = None) -> Table:
+    """A sweep's cells for the terminal: a row a cell, failed ones too.
+
+    Bits are per client, summed over rounds; "payload" is positions, values and side information,
+    "wire" the whole message. Where there are several seeds, each cell's seeds are followed by
+    their mean and sample standard deviation.
+
+    Args:
+        cells: the dicts of `summary.json`.
+        width: columns of the terminal; None asks rich. Where a line a row does not fit, metric
+            and difference, upstream bits, and ratios take two lines a row: that fits 80 columns.
+
+    Example:
+        rich.print(summary_table(cells))
+    """
+    rows = frame(cells)
+    width = rich.get_console().width if width is None else width
+    wide = _terminal(rows, _WIDE)
+    room = Console(width=1000).measure(wide).maximum
+    return wide if room <= width else _terminal(rows, _NARROW)
+
+
+def summary_texts(
+    rows: pd.DataFrame, columns: Sequence[_Column] = _WIDE
+) -> tuple[list[str], list[tuple[list[str], str]]]:
+    """The headings of the summary table; and its rows: texts, and "done", "failed" or "seeds".
+
+    A row of kind "seeds" is the mean or the standard deviation of the seeds above it.
+
+    Args:
+        rows: the frame of `fedsim.load(...).runs`, in any order.
+    """
+    rows = add_difference(rows)
+    names = list(rows["metric_name"].dropna().unique())
+    unit = "points" if any(name in units.FRACTIONS for name in names) else ""
+    words = {"metric": " / ".join(names) or "metric", "unit": unit}
+    columns = [*_identity(rows), *columns]
+    headings = [column.heading.format(**words).strip() for column in columns]
+    return headings, [([column.show(row) for column in columns], kind) for row, kind in _rows(rows)]
+
+
+def _terminal(rows: pd.DataFrame, columns: Sequence[_Column]) -> Table:
+    headings, lines = summary_texts(rows, columns)
+    points = any("points" in heading for heading in headings)
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=0, show_edge=False, title=_title(rows),
+        caption=Text(CAPTION + (" Points: percentage points." if points else "")),
+        title_justify="left", caption_justify="left",
+    )  # fmt: skip
+    for heading in headings:
+        left = heading in ("task", "method", "status")
+        table.add_column(
+            heading,
+            justify="left" if left else "right",
+            no_wrap=heading != "method",
+            overflow="fold",
+        )
+    for texts, kind in lines:
+        # Text, not str: a method's brackets are no markup.
+        table.add_row(*map(Text, texts), style=_KINDS[kind])
+    return table
+
+
+def table(
+    runs: pd.DataFrame,
+    style: Literal["markdown", "latex", "csv"] = "markdown",
+    columns: Sequence[str] | None = None,
+) -> str:
+    """`runs` as the text of a table.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        style: "markdown"; "latex" (a tabular that needs the package booktabs); or "csv", whose
+            numbers have all their digits.
+        columns: which columns, in which order; "difference" is the difference from the dense
+            reference (`add_difference`). None: the main ones; for csv all.
+
+    Raises:
+        UsageError: an unknown style or column.
+    """
+    if style not in _STYLES and style != "csv":
+        raise UsageError(f"style is {style!r}: it must be one of {', '.join(_STYLES)}, csv.")
+    full = add_difference(runs) if "difference" not in runs.columns else runs
+    default = runs.columns if style == "csv" else [name for name in _SHOWN if name in full.columns]
+    names = list(default if columns is None else columns)
+    unknown = [name for name in names if name not in full.columns]
+    if unknown:
+        raise UsageError(
+            f"columns has {', '.join(unknown)}: it may name {', '.join(full.columns)}."
+        )
+    if style == "csv":
+        return str(full[names].to_csv(index=False))
+    cells = [[_text(name, row[name]) for name in names] for _, row in full.iterrows()]
+    numeric = [pd.api.types.is_numeric_dtype(full[name]) for name in names]
+    return _STYLES[style](names, cells, numeric)
+
+
+def _identity(rows: pd.DataFrame) -> list[_Column]:
+    """The columns that are worth their width only where their values differ."""
+    columns = [_Column("task", lambda row: row["task"])] if rows["task"].nunique() > 1 else []
+    if "," in method_text(rows):
+        columns.append(_Column("method", lambda row: row["method"]))
+    if rows["seed"].nunique() > 1:
+        columns.append(_Column("seed", lambda row: f"{row['seed']}"))
+    return columns
+
+
+def _title(rows: pd.DataFrame) -> Text:
+    tasks = ", ".join(rows["task"].unique())
+    return Text(f"{tasks}: {method_text(rows)}")
+
+
+def _difference(row: pd.Series) -> str:
+    if row["temporal"] == 1 and row["gradient"] == 1 and row["difference"] == 0:
+        return "" if row["seed"] == "± sd" else "dense"
+    return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")
+
+
+def _rows(rows: pd.DataFrame) -> list[tuple[pd.Series, str]]:
+    """Rows to show, each with its kind: the cells, and after a cell's seeds mean and deviation."""
+    shown = []
+    rows = rows.sort_values(
+        ["task", "temporal", "gradient", "seed"], ascending=[True, True, False, True], kind="stable"
+    )
+    for _, cell in rows.groupby(["task", "method", "temporal", "gradient"], sort=False):
+        for _, row in cell.iterrows():
+            shown.append((row, "done" if row["status"] == "done" else "failed"))
+        done = cell[cell["status"] == "done"]
+        if len(done) > 1:
+            shown += [(row, "seeds") for row in _statistics(done)]
+    return shown
+
+
+def _statistics(done: pd.DataFrame) -> list[pd.Series]:
+    numbers = done.select_dtypes("number").columns.drop(
+        ["temporal", "gradient", "total_sparsity", "seed"]
+    )
+    mean = done.iloc[0].copy()
+    mean[numbers] = done[numbers].astype("float64").mean()
+    mean["seed"], mean["status"] = "mean", ""
+    spread = mean.copy()
+    spread[numbers] = float("nan")
+    for name in ("metric", "difference"):
+        spread[name] = done[name].std(ddof=1)
+    spread["seed"] = "± sd"
+    return [mean, spread]
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None or pd.isna(value):
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if name.endswith("_bits"):
+        return f"{value:.0f}"
+    return f"{value:.4g}" if name in _DIGITS or name.startswith("ratio") else units.plain(value)

@@ -1,0 +1,184 @@
+"""Which client holds which training samples.
+
+The splitting itself is done by the partitioners of flwr-datasets, over an in-memory table of
+labels and sample numbers; nothing is downloaded and nothing is cached on disk.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from flwr_datasets.partitioner import Partitioner
+
+FORMS = "iid, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
+_ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"}
+_SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
+
+
+@dataclass(frozen=True)
+class _Spec:
+    kind: str
+    value: float = 0.0
+
+
+def check(spec: str) -> None:
+    """Refuse a partition text that `split` would refuse whatever the data.
+
+    Raises:
+        UsageError: an unknown form, ALPHA not above 0, or a NUMBER or CLASSES that is not a
+            whole number from 1.
+
+    Example:
+        >>> check("dirichlet(0.3)")
+    """
+    _parse(spec)
+
+
+def split(
+    labels: NDArray[np.integer[Any]], clients: int, spec: str, seed: int
+) -> list[NDArray[np.int64]]:
+    """Deal the samples to the clients.
+
+    Args:
+        labels: class of each sample, integers, shape (N,).
+        clients: number of clients, 1 to N.
+        spec: one of
+            `iid`: a random deal; client sizes differ by at most one;
+            `dirichlet(ALPHA)`: the shares of each class are drawn from a symmetric Dirichlet
+            distribution (Yurochkin et al. 2019); small ALPHA means unlike clients;
+            `shards(NUMBER)`: samples sorted by label, cut into clients x NUMBER equal blocks,
+            NUMBER blocks dealt to each client (McMahan et al. 2017, section 3); a remainder of
+            fewer than clients x NUMBER samples is left out;
+            `pathological(CLASSES)`: client i holds classes i, i + 1, ... (CLASSES of them, round
+            the clock), each class shared evenly by its holders.
+        seed: from 0; the same arguments give the same split in any process. No global random
+            generator is read or changed.
+
+    Returns:
+        One sorted int64 array of sample numbers a client. No sample is in two of them, and
+        except for the remainder of `shards` each sample is in one.
+
+    Raises:
+        UsageError: as `check`; or more clients than samples; or the split would leave a client
+            without samples or a class without a client; or flwr-datasets is not installed.
+
+    Example:
+        >>> [len(part) for part in split(np.arange(10) % 2, 4, "iid", seed=0)]
+        [3, 3, 2, 2]
+    """
+    parsed = _parse(spec)
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise UsageError(f"labels: shape {labels.shape} is not allowed; one label a sample, (N,)")
+    if not 1 <= clients <= len(labels):
+        raise UsageError(
+            f"clients: {clients} is not allowed; from 1 to {len(labels)}, the number of samples"
+        )
+    _check_against(parsed, spec, labels, clients)
+    # The partitioners keep the order of the samples (IidPartitioner cuts them in blocks), so the
+    # order is ours to draw.
+    order = np.random.default_rng(seed).permutation(len(labels)).astype(np.int64)
+    try:
+        parts = _deal(_partitioner(parsed, clients, seed), labels[order], order, clients)
+    except ValueError as error:
+        raise UsageError(
+            f"partition: {spec!r} cannot be made for {clients} clients and {len(labels)} samples;"
+            f" flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
+        ) from error
+    if empty := [i for i, part in enumerate(parts) if len(part) == 0]:
+        raise UsageError(
+            f"partition: {spec!r} leaves client {empty[0]} of {clients} without samples; use fewer"
+            f" clients or a milder split"
+        )
+    return parts
+
+
+def _parse(spec: str) -> _Spec:
+    match = _SHAPE.fullmatch(spec)
+    kind, argument = (match[1], match[2]) if match else ("", None)
+    if kind == "iid" and argument is None:
+        return _Spec("iid")
+    if kind not in _ARGUMENT or argument is None:
+        raise UsageError(f"partition: {spec!r} is unknown; known forms: {FORMS}")
+    try:
+        value = float(argument) if kind == "dirichlet" else float(int(argument))
+    except ValueError:
+        value = math.nan
+    if kind == "dirichlet" and not (value > 0 and math.isfinite(value)):
+        raise UsageError(f"partition: {spec!r} is not allowed; ALPHA is a number above 0")
+    if kind != "dirichlet" and not value >= 1:
+        name = _ARGUMENT[kind]
+        raise UsageError(f"partition: {spec!r} is not allowed; {name} is a whole number from 1")
+    return _Spec(kind, value)
+
+
+def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int) -> None:
+    if parsed.kind == "shards" and clients * parsed.value > len(labels):
+        raise UsageError(
+            f"partition: {spec!r} cuts {clients} x {parsed.value:.0f} shards, more than the"
+            f" {len(labels)} samples"
+        )
+    if parsed.kind != "pathological":
+        return
+    classes = len(np.unique(labels))
+    if parsed.value > classes:
+        raise UsageError(
+            f"partition: {spec!r} is not allowed; CLASSES is from 1 to {classes}, the classes there"
+            f" are"
+        )
+    # Training would silently never see the classes that nobody holds.
+    if clients + parsed.value - 1 < classes:
+        raise UsageError(
+            f"partition: {spec!r} with {clients} clients leaves"
+            f" {classes - clients - parsed.value + 1:.0f} of {classes} classes to nobody; use at"
+            f" least pathological({classes - clients + 1}), or shards(NUMBER)"
+        )
+
+
+def _partitioner(parsed: _Spec, clients: int, seed: int) -> Partitioner:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tables are ours: nothing to ask a hub for
+    try:
+        from flwr_datasets import partitioner as flower
+    except ImportError as error:
+        raise UsageError(
+            f"partition: splitting data needs flwr-datasets, which cannot be imported ({error})."
+            f"\nInstall it: pip install flwr-datasets"
+        ) from error
+    count = int(parsed.value)
+    if parsed.kind == "iid":
+        return flower.IidPartitioner(clients)
+    if parsed.kind == "dirichlet":
+        return flower.DirichletPartitioner(
+            clients, "label", parsed.value, min_partition_size=1, shuffle=False, seed=seed
+        )
+    if parsed.kind == "shards":
+        return flower.ShardPartitioner(clients, "label", count, shuffle=False, seed=seed)
+    return flower.PathologicalPartitioner(
+        clients, "label", count, "deterministic", shuffle=False, seed=seed
+    )
+
+
+def _deal(
+    partitioner: Partitioner, labels: NDArray[Any], order: NDArray[np.int64], clients: int
+) -> list[NDArray[np.int64]]:
+    from datasets import Dataset
+
+    table = Dataset.from_dict({"label": labels, "sample": order}).with_format("numpy")
+    with warnings.catch_warnings():
+        # Repeated draws (Dirichlet) either succeed or end in an error; pyarrow's deprecations
+        # are not ours to mend.
+        warnings.simplefilter("ignore")
+        partitioner.dataset = table
+        parts = [partitioner.load_partition(i)["sample"][:] for i in range(clients)]
+    return [np.sort(np.asarray(part, dtype=np.int64)) for part in parts]

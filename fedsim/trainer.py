@@ -1,0 +1,174 @@
+"""n local iterations of one client: weights and optimizer state in, update and state out.
+
+A trainer belongs to one thread and serves any client: nothing of a client stays in it
+but a cache of data. Optimizer state is kept over rounds as plain tensors by name.
+"""
+
+import threading
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from compressors import Sent, State, Tensors, derive
+from fedsim.batches import Batches
+from fedsim.config import RunConfig
+from fedsim.errors import UsageError
+from fedsim.federation import Federation
+from fedsim.tasks import Task
+
+_MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What n local iterations gave: after minus before, optimizer state, mean training loss."""
+
+    update: dict[str, Tensor]
+    optimizer: State
+    loss: float
+
+
+def build_model(task: Task, seed: int) -> nn.Module:
+    """The task's model with the initial weights that follow from ``seed``.
+
+    torch's global generator is left as it was. Raises ``UsageError`` for a model with
+    float buffers (BatchNorm statistics): no message of fedsim carries them yet.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, "init"))
+        model = task.build()
+    moving = [name for name, x in model.named_buffers() if x.is_floating_point()]
+    if moving:
+        raise UsageError(
+            f"task {task.name}: the model has float buffers ({', '.join(moving[:3])}), which no "
+            "message carries: use layers without running statistics (GroupNorm, LayerNorm)"
+        )
+    return model
+
+
+class Trainer:
+    """One worker's model and optimizer, for every client that it is given.
+
+    Example:
+        >>> config = RunConfig(task="digits", temporal=2)
+        >>> trainer = Trainer(config, Federation.of(config))
+        >>> weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
+        >>> sorted(trainer.train(0, weights, {}, 0, 2).update) == sorted(weights)
+        True
+    """
+
+    def __init__(self, config: RunConfig, federation: Federation) -> None:
+        self.config, self.federation = config, federation
+        self.task = config.plan.task
+        self.device = torch.device(config.device)
+        layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
+        self.layout = layout
+        model = build_model(self.task, config.seed).to(self.device)
+        self.model = model.to(memory_format=layout) if self.task.channels_last else model
+        self.parameters = dict(self.model.named_parameters())
+        self.optimizer = self.task.optimizer(self.parameters.values())
+        if config.lr is not None:
+            for group in self.optimizer.param_groups:
+                group["lr"] = config.lr
+        self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self._batches: dict[int, Batches] = {}
+
+    def train(
+        self, client: int, weights: Tensors, optimizer: State, done: int, iterations: int
+    ) -> Trained:
+        """``iterations`` local iterations of ``client`` from ``weights``.
+
+        Args:
+            client: its number, which decides the samples.
+            weights: parameters by name, on any device; not changed.
+            optimizer: the state that the last call returned for this client ({}: none yet).
+            done: local iterations that this client has done before.
+            iterations: how many to do now.
+        """
+        self._restore(weights, optimizer)
+        batches = self._batches_of(client)
+        total = torch.zeros((), device=self.device)
+        self.model.train()
+        for iteration in range(done, done + iterations):
+            self._set_lr(iteration)
+            total += self._step(batches.at(iteration))
+        with torch.no_grad():
+            update = {n: (p - weights[n].to(self.device)).contiguous() for n, p in self._named()}
+        return Trained(update, self._optimizer_state(), float(total) / iterations)
+
+    def _step(self, index: Tensor) -> Tensor:
+        data = self.federation.data
+        x = data.train_x[index].to(self.device)
+        if x.dim() == 4:
+            x = x.contiguous(memory_format=self.layout)
+        loss = self.task.loss(self.model(x), data.train_y[index].to(self.device))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def _named(self) -> list[tuple[str, Tensor]]:
+        return [(name, p.detach()) for name, p in self.parameters.items()]
+
+    def _batches_of(self, client: int) -> Batches:
+        if client not in self._batches:
+            shard, size = self.federation.shards[client], self.config.plan.batch_size
+            self._batches[client] = Batches(shard, size, self.config.seed, client)
+        return self._batches[client]
+
+    def _set_lr(self, iteration: int) -> None:
+        factor = 1.0
+        for start, value in self.task.lr_steps:
+            factor = value if iteration >= start else factor
+        for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
+            group["lr"] = base * factor
+
+    def _restore(self, weights: Tensors, optimizer: State) -> None:
+        """Loads weights and optimizer state, copying: steps work in place, states may not."""
+        with torch.no_grad():
+            for name, p in self.parameters.items():
+                p.copy_(weights[name])
+        self.optimizer.state.clear()
+        for key, value in optimizer.items():
+            kind, name = key.split("/", 1)
+            p = self.parameters[name]
+            copy = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.clone()
+            self.optimizer.state[p][kind] = copy
+
+    def _optimizer_state(self) -> State:
+        return {
+            f"{kind}/{name}": value
+            for name, p in self.parameters.items()
+            for kind, value in self.optimizer.state[p].items()
+            if isinstance(value, Tensor)
+        }
+
+
+def mask_momentum(optimizer: State, sent: Sent) -> State:
+    """The optimizer state with first moments set to zero where entries were sent.
+
+    Lin et al.'s momentum factor masking, as SBC adopts it (supplement A). A tensor that
+    was sent whole is left alone: nothing of it is held back, so nothing goes stale.
+    """
+    masked = dict(optimizer)
+    for name, tensor in sent.items():
+        for kind in _MOMENTA:
+            key = f"{kind}/{name}"
+            if key in masked and isinstance(tensor.indices, Tensor):
+                flat = masked[key].contiguous().reshape(-1).clone()
+                flat[tensor.indices] = 0.0
+                masked[key] = flat.view(masked[key].shape)
+    return masked
+
+
+_local = threading.local()
+
+
+def trainer_of(config: RunConfig) -> Trainer:
+    """This thread's trainer for ``config``, made once."""
+    if getattr(_local, "config", None) != config:
+        torch.set_num_threads(1)  # per thread: more would fight over the cores
+        _local.trainer = Trainer(config, Federation.of(config))
+        _local.config = config
+    return _local.trainer

@@ -1,0 +1,64 @@
+"""Numbers as people read them: three significant digits and a unit, the same everywhere."""
+
+import math
+
+# Scores that are fractions: their differences are told in percentage points.
+FRACTIONS = frozenset({"accuracy", "top1", "top5", "hit_rate", "f1", "auc"})
+
+
+def bits(count: float | None) -> str:
+    """A number of bits with three significant digits: `812 bit`, `13.8 Mbit` (1 kbit = 1000 bit).
+
+    Empty where it is not known (None or NaN).
+    """
+    if _unknown(count):
+        return ""
+    value = float(count or 0)
+    for unit in ("bit", "kbit", "Mbit", "Gbit"):
+        if abs(value) < 999.5:
+            return f"{_three(value, whole=unit == 'bit')} {unit}"
+        value /= 1000
+    return f"{_three(value)} Tbit"
+
+
+def ratio(value: float | None) -> str:
+    """A compression ratio: `×3.21`, `×35.1`, `×24935`; empty where it is not known."""
+    return "" if _unknown(value) else f"×{_three(float(value or 0))}"
+
+
+def score(value: float | None, name: str) -> str:
+    """A metric: four decimals for a fraction such as accuracy, else four significant digits."""
+    if _unknown(value):
+        return ""
+    return f"{value:.4f}" if name in FRACTIONS else f"{value:.4g}"
+
+
+def difference(value: float | None, name: str, signed: bool = True) -> str:
+    """A difference of two scores: percentage points for a fraction, else in the score's unit."""
+    if _unknown(value):
+        return ""
+    # Rounded, so that equal scores do not differ by 4e-15.
+    shown = round(float(value or 0), 9)
+    sign = "+" if signed and shown else ""
+    return f"{100 * shown:{sign}.2f}" if name in FRACTIONS else f"{shown:{sign}.3g}"
+
+
+def seconds(value: float | None) -> str:
+    """A time in seconds, without its unit: `0.42`, `12.3`, `4120`; empty where not known."""
+    return "" if _unknown(value) else _three(float(value or 0))
+
+
+def plain(value: float | None) -> str:
+    """A setting or a fraction as it would be typed: `0.001`, `1e-05`, `10`."""
+    return "" if _unknown(value) else f"{value:.6g}"
+
+
+def _three(value: float, whole: bool = False) -> str:
+    if whole and value == int(value) or abs(value) >= 99.95:
+        return f"{value:.0f}"
+    # 9.995 prints as 10.0, not as 10.00: the digits follow from the rounded value.
+    return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.1f}"
+
+
+def _unknown(value: float | None) -> bool:
+    return value is None or math.isnan(value)

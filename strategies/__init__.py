@@ -1,0 +1,24 @@
+"""Flower strategies for compressed communication: Message-API apps, bytes in every message.
+
+``DelayedDSGD`` is Algorithm 1 of the SBC paper; ``Compressed`` gives compressed uplink
+and downlink to any Flower strategy, with ``client_mod`` as its client half.
+"""
+
+from strategies import quiet  # noqa: F401, I001 - before flwr is imported
+
+from strategies.compressed import Compressed
+from strategies.delayed import DelayedDSGD
+from strategies.exchange import Downlink, Exchange, TooFewReplies, Trip, Uplink, average
+from strategies.mod import client_mod
+
+__all__ = [
+    "Compressed",
+    "DelayedDSGD",
+    "Downlink",
+    "Exchange",
+    "TooFewReplies",
+    "Trip",
+    "Uplink",
+    "average",
+    "client_mod",
+]

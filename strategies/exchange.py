@@ -1,0 +1,177 @@
+"""What passes between one server and its clients in a round, and the model they share.
+
+The server's model changes by exactly what its clients decode, so that all who
+follow hold the same weights bit for bit (Sattler et al. 2018, Algorithm 1, lines 8,
+9 and 19). A client that took part in the round before holds the base of the next
+update; any other gets the whole model, raw. With a raw downlink the whole model is
+as small as its update, so it is always the model that is sent.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from torch import Tensor
+
+from compressors import Compressor, PayloadError, Raw, State, compress, derive, receive
+from compressors.bits import Span
+from strategies.payload import METRICS, SAMPLES, Kind, get, put
+
+
+class TooFewReplies(RuntimeError):
+    """Fewer clients than required came back with a usable update; the message says why."""
+
+
+@dataclass(frozen=True)
+class Downlink:
+    """What one client is sent. The initial model is known to all and not ``charged``."""
+
+    payload: bytes
+    kind: Kind
+    spans: dict[Span, int]
+    charged: bool = True
+
+
+@dataclass(frozen=True)
+class Uplink:
+    """What one client sent back, decoded, with the metrics beside it."""
+
+    payload: bytes
+    spans: dict[Span, int]
+    update: dict[str, Tensor]
+    metrics: dict[str, float]
+
+    @property
+    def samples(self) -> float:
+        """The client's number of training samples."""
+        return self.metrics.get(SAMPLES, 1.0)
+
+
+@dataclass
+class Trip:
+    """One round: what each client (by its number) was sent, sent back, or why it failed."""
+
+    round: int
+    downlinks: dict[int, Downlink] = field(default_factory=dict)
+    uplinks: dict[int, Uplink] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    decode_seconds: float = 0.0  # the server's, over all uplinks
+    downlink_seconds: float = 0.0  # the server's, for encoding
+
+
+class Exchange:
+    """The server's end of a compressed channel to every client.
+
+    Args:
+        uplink: how clients encode their updates.
+        downlink: how the server encodes the global update.
+        weights: the initial model, known to all; float32 tensors by name.
+        seed: for methods with random choices.
+    """
+
+    def __init__(
+        self, uplink: Compressor, downlink: Compressor, weights: Mapping[str, Tensor], seed: int = 0
+    ) -> None:
+        self.uplink, self.downlink, self.seed = uplink, downlink, seed
+        self.weights = {name: x.detach().clone() for name, x in weights.items()}
+        self.memory: State = downlink.init(self.weights)
+        self.version = 0
+        self.base: dict[int, int] = {}  # client -> version of the model it holds
+        self.last_update: Downlink | None = None
+        self.trip = Trip(0)
+        self._model: Downlink | None = None
+
+    @property
+    def follows(self) -> bool:
+        """Whether clients keep the model and are sent updates (never with a raw downlink)."""
+        return not isinstance(self.downlink, Raw)
+
+    def begin(self, round_number: int, clients: Iterable[int]) -> Trip:
+        """Starts a round: decides what each of ``clients`` is sent."""
+        start = time.perf_counter()
+        self.trip = Trip(round_number, {client: self._for(client) for client in clients})
+        self.trip.downlink_seconds = time.perf_counter() - start
+        return self.trip
+
+    def _for(self, client: int) -> Downlink:
+        held = self.base.get(client)
+        if self.last_update is not None and held == self.version - 1:
+            return self.last_update
+        return self._whole()
+
+    def _whole(self) -> Downlink:
+        if self._model is None:
+            packet, _ = compress(Raw(), self.weights)
+            self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
+        return self._model
+
+    def take(self, client: int, reply: Message) -> None:
+        """Books one reply: a decoded update, or a failure with its reason."""
+        start = time.perf_counter()
+        try:
+            self.trip.uplinks[client] = self._decode(reply)
+            self.base[client] = self.version
+        except (PayloadError, ValueError) as error:
+            self.trip.failures[client] = str(error)
+        self.trip.decode_seconds += time.perf_counter() - start
+
+    def _decode(self, reply: Message) -> Uplink:
+        if reply.has_error():
+            raise ValueError((reply.error.reason or "the client raised").strip())
+        payload, _ = get(reply.content)
+        message = receive(self.uplink, payload, self.weights)
+        metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
+        numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
+        return Uplink(payload, message.spans, message.update, numbers)
+
+    def finish(self, required: int) -> dict[int, Uplink]:
+        """The uplinks in client order.
+
+        Raises ``TooFewReplies`` if fewer than ``required`` arrived whole.
+        """
+        for client in self.trip.downlinks:
+            if client not in self.trip.uplinks:
+                self.trip.failures.setdefault(client, "no reply within the timeout")
+        if len(self.trip.uplinks) < required:
+            client, reason = min(self.trip.failures.items())
+            raise TooFewReplies(
+                f"round {self.trip.round}: {len(self.trip.uplinks)} of "
+                f"{len(self.trip.downlinks)} clients replied and {required} are required; "
+                f"client {client}: {reason}"
+            )
+        return dict(sorted(self.trip.uplinks.items()))
+
+    def advance(self, delta: Mapping[str, Tensor]) -> None:
+        """Moves the shared model by what receivers will decode of ``delta``."""
+        start = time.perf_counter()
+        packet, self.memory = compress(
+            self.downlink, delta, self.memory, derive(self.seed, "downlink", self.version)
+        )
+        self.weights = {n: x + packet.sent[n].decoded for n, x in self.weights.items()}
+        self.version += 1
+        self._model = None
+        if self.follows:
+            self.last_update = Downlink(packet.payload, "update", packet.spans)
+        self.trip.downlink_seconds += time.perf_counter() - start
+
+    def content(self, client: int, config: ConfigRecord) -> RecordDict:
+        """The content of the message to ``client``, with the settings of ``config``."""
+        down = self.trip.downlinks[client]
+        record = RecordDict()
+        settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
+        put(record, down.payload, **{**settings, "kind": down.kind, "round": self.trip.round})
+        return record
+
+
+def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
+    """The mean update, summed in client order; ``weighting`` is ``uniform`` or ``samples``."""
+    shares = [up.samples if weighting == "samples" else 1.0 for up in uplinks.values()]
+    total = sum(shares)
+    first = next(iter(uplinks.values())).update
+    mean = {name: torch.zeros_like(x) for name, x in first.items()}
+    for up, share in zip(uplinks.values(), shares, strict=True):
+        for name, x in up.update.items():
+            mean[name].add_(x, alpha=share / total)
+    return mean

@@ -1,0 +1,91 @@
+"""Which node is which client: Flower's node ids are random, partitions are not."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from compressors import derive
+
+QUERY = "query.partition"
+
+
+def find(grid: Grid, clients: int, timeout: float) -> dict[int, int]:
+    """Asks every node for its partition until all ``clients`` have answered.
+
+    Returns client number -> node id. Raises ``TimeoutError`` after ``timeout`` seconds.
+    """
+    found: dict[int, int] = {}
+    until = time.monotonic() + timeout
+    while len(found) < clients:
+        known = set(found.values())
+        new = [node for node in grid.get_node_ids() if node not in known]
+        asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
+        for reply in grid.send_and_receive(asks, timeout=max(1.0, until - time.monotonic())):
+            if reply.has_content():
+                found[_partition(reply)] = reply.metadata.src_node_id
+        if len(found) < clients and time.monotonic() > until:
+            raise TimeoutError(f"{len(found)} of {clients} clients answered in {timeout:g} s")
+        if len(found) < clients:
+            time.sleep(0.1)
+    return dict(sorted(found.items()))
+
+
+def _partition(reply: Message) -> int:
+    value = next(iter(reply.content.metric_records.values()))["partition-id"]
+    if isinstance(value, list):
+        raise ValueError(f"partition-id is a list: {value}")
+    return int(value)
+
+
+def cohort(clients: int, size: int, seed: int, round_number: int) -> list[int]:
+    """The sorted client numbers of one round: ``size`` of ``clients`` without replacement."""
+    if size >= clients:
+        return list(range(clients))
+    generator = np.random.default_rng(derive(seed, "cohort", round_number))
+    return sorted(int(i) for i in generator.choice(clients, size, replace=False))
+
+
+class CohortGrid(Grid):
+    """A grid on which only the nodes of one round's cohort are to be seen.
+
+    A strategy inside a wrapper then samples "all" of them, and who takes part follows
+    from our own seed rather than from Flower's random node ids.
+    """
+
+    def __init__(self, grid: Grid, node_ids: list[int]) -> None:
+        self._grid, self._node_ids = grid, node_ids
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The cohort's nodes."""
+        return list(self._node_ids)
+
+    def set_run(self, run: Any) -> None:
+        """As the grid beneath."""
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        """As the grid beneath."""
+        return self._grid.run
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        """As the grid beneath."""
+        return self._grid.create_message(*args, **kwargs)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """As the grid beneath."""
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """As the grid beneath."""
+        return self._grid.pull_messages(message_ids)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """As the grid beneath."""
+        return self._grid.send_and_receive(messages, timeout=timeout)

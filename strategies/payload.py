@@ -1,0 +1,48 @@
+"""Bytes in Flower messages: the one convention that strategies and clients share.
+
+A message to a client holds one ``ConfigRecord`` under ``KEY`` with the payload, its
+kind, and what the client needs to do its round. A reply holds one with the payload.
+Everything that a client learns of the model, and the server of an update, is in
+those bytes. Flower's own framing (some 510 bytes a message) is not counted.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from torch import Tensor
+
+KEY = "fedsim"
+METRICS = "metrics"
+SAMPLES = "num-examples"
+
+Kind = Literal["model", "update"]
+"""``model``: the payload is the whole model, raw. ``update``: what to add to the one you have."""
+
+
+def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool) -> None:
+    """Adds ``payload`` and ``settings`` to ``record``."""
+    record[KEY] = ConfigRecord({"payload": payload, **settings})
+
+
+def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
+    """The payload and the settings beside it; ``ValueError`` where there is none."""
+    found = record.config_records.get(KEY)
+    payload = found.get("payload") if found is not None else None
+    if found is None or not isinstance(payload, bytes):
+        raise ValueError(f"the message holds no payload under {KEY!r}")
+    return payload, found
+
+
+def to_tensors(arrays: ArrayRecord) -> dict[str, Tensor]:
+    """The arrays of a Flower record as float32 tensors, copied."""
+    return {n: torch.from_numpy(np.array(a.numpy(), np.float32)) for n, a in arrays.items()}
+
+
+def to_arrays(tensors: Mapping[str, Tensor]) -> ArrayRecord:
+    """A Flower record of the tensors, in order."""
+    return ArrayRecord(
+        {n: Array(x.detach().cpu().contiguous().numpy()) for n, x in tensors.items()}
+    )

@@ -1,0 +1,15 @@
+"""Keeps Flower and Ray from reporting usage, unless the user has decided otherwise.
+
+Imported before ``flwr`` and ``ray`` wherever this project imports them: both read
+these variables when they are imported.
+"""
+
+import os
+
+for _name, _value in {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}.items():
+    os.environ.setdefault(_name, _value)

@@ -1,0 +1,9 @@
+"""Hypothesis settings of the whole suite: the same examples on every run, and no clock."""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("steady", deadline=None, derandomize=True, database=None, max_examples=25)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

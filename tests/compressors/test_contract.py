@@ -1,0 +1,240 @@
+"""The contract suite: every row of the catalogue, by its example, and a few more methods."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from generators import (
+    DEVICES,
+    METHODS,
+    bits_of,
+    decoded,
+    forgets_nothing,
+    moved,
+    residual,
+    runs,
+    same_bits,
+    small_update,
+    updates,
+    whole_numbers,
+)
+from hypothesis import given
+from torch import Tensor
+
+from compressors import ALL, compress, decompress, explain, from_json, parse, text, to_json
+
+ROOT = Path(__file__).parents[2]
+LASTING = [method for method in METHODS if forgets_nothing(parse(method))]
+every_method = pytest.mark.parametrize("method", METHODS)
+every_device = pytest.mark.parametrize("device", DEVICES)
+
+
+@every_method
+@every_device
+@given(updates())
+def test_round_trip(method: str, device: str, update: dict[str, Tensor]) -> None:
+    compressor = parse(method)
+    update = moved(update, device)
+    like = {name: torch.full_like(x, math.nan) for name, x in update.items()}  # values unread
+    packet, _ = compress(compressor, update)
+    got = decompress(compressor, packet.payload, like)
+    assert list(got) == list(packet.sent) == list(update)
+    for name, x in update.items():
+        assert got[name].shape == x.shape
+        assert got[name].dtype == torch.float32
+        assert got[name].device == x.device
+    assert same_bits(got, {name: one.decoded for name, one in packet.sent.items()})
+
+
+@every_method
+@every_device
+@given(updates())
+def test_spans_account_for_every_bit(method: str, device: str, update: dict[str, Tensor]) -> None:
+    compressor = parse(method)
+    update = moved(update, device)
+    packet, _ = compress(compressor, update)
+    assert packet.spans == explain(compressor, packet.payload, update)
+    assert list(packet.spans) == ["header", "positions", "values", "side"]
+    assert sum(packet.spans.values()) == 8 * len(packet.payload)
+
+
+@every_method
+@every_device
+@given(updates())
+def test_sent_indices_are_what_travelled(
+    method: str, device: str, update: dict[str, Tensor]
+) -> None:
+    packet, _ = compress(parse(method), moved(update, device))
+    for one in packet.sent.values():
+        if isinstance(one.indices, Tensor):
+            assert one.indices.dtype == torch.int64
+            assert torch.equal(one.indices, one.decoded.flatten().nonzero().flatten())
+            assert one.count == one.indices.numel()
+        else:
+            assert one.indices is ALL
+            assert one.count == one.decoded.numel()
+
+
+@every_method
+@every_device
+@given(runs())
+def test_input_and_memory_are_left_alone(
+    method: str, device: str, many: list[dict[str, Tensor]]
+) -> None:
+    compressor, state = parse(method), None
+    for update in (moved(u, device) for u in many):
+        kept = {name: x.clone() for name, x in update.items()}
+        memory = None if state is None else {key: x.clone() for key, x in state.items()}
+        before, state = state, compress(compressor, update, state)[1]
+        assert same_bits(update, kept)
+        assert before is None or same_bits(before, memory)
+
+
+@pytest.mark.parametrize("method", LASTING)
+@every_device
+@given(runs())
+def test_nothing_is_lost_over_rounds(
+    method: str, device: str, many: list[dict[str, Tensor]]
+) -> None:
+    """sum(decoded) + residual = sum(updates), up to float32 rounding.
+
+    A round rounds twice, in ``update + residual`` and in ``wanted - decoded``, each time
+    by at most half a unit in the last place: 2**-24 of the result. 1.01 covers the
+    rounding of the terms in the bound and of the float64 sums here.
+    """
+    compressor, state = parse(method), None
+    many = [moved(update, device) for update in many]
+    total = {name: torch.zeros_like(x, dtype=torch.float64) for name, x in many[0].items()}
+    bound = {name: x.clone() for name, x in total.items()}
+    for update in many:
+        old = state or {}
+        packet, state = compress(compressor, update, state)
+        for name, x in update.items():
+            before, after = residual(old, name, x), residual(state, name, x)
+            total[name] += x.double() - packet.sent[name].decoded.double()
+            bound[name] += 2.0**-24 * (x.abs().double() + before.abs() + after.abs())
+    for name, x in total.items():
+        gap = (x - residual(state, name, many[0][name]).double()).abs()
+        assert bool((gap <= 1.01 * bound[name]).all())
+
+
+@pytest.mark.parametrize("method", LASTING)
+def test_nothing_at_all_is_lost_of_whole_numbers(method: str) -> None:
+    """Sums of small whole numbers are exact in float32; means are not whole, so mean is out."""
+    method = method.replace("sbc(", "gradient_dropping(")
+    state, total = None, torch.zeros(300)
+    for salt in range(5):
+        update = {"w": whole_numbers(300, salt)}
+        packet, state = compress(parse(method), update, state)
+        total += update["w"] - packet.sent["w"].decoded
+    assert torch.equal(total, residual(state, "w", total))
+
+
+@every_method
+@every_device
+@given(updates())
+def test_same_seed_same_bytes(method: str, device: str, update: dict[str, Tensor]) -> None:
+    update = moved(update, device)
+    first, memory = compress(parse(method), update, seed=7)
+    torch.manual_seed(1)  # nothing may come from, or go to, the global generators
+    np.random.seed(1)  # noqa: NPY002
+    drawn = torch.get_rng_state()
+    second, again = compress(parse(method), update, seed=7)
+    assert first.payload == second.payload
+    assert same_bits(memory, again)
+    assert torch.equal(drawn, torch.get_rng_state())
+
+
+@every_method
+def test_layout_of_memory_does_not_matter(method: str) -> None:
+    """Transposed, strided and gradient-carrying tensors are written by their logical order."""
+    update = small_update()
+    odd = {
+        "conv": update["conv"].transpose(0, 2).contiguous().transpose(0, 2).requires_grad_(),
+        "bias": torch.stack([update["bias"], update["bias"]], 1)[:, 0],
+        "none": update["none"],
+        "scale": update["scale"],
+    }
+    packet, memory = compress(parse(method), odd)
+    assert packet.payload == compress(parse(method), update)[0].payload
+    assert not any(x.requires_grad for x in memory.values())
+    assert not any(one.decoded.requires_grad for one in packet.sent.values())
+
+
+@every_method
+def test_framing(method: str) -> None:
+    """At most 8 bytes a message and a bit a tensor where all send their nominal count."""
+    update = {f"layer{i}": whole_numbers(50 + i, i) for i in range(9)}
+    packet, _ = compress(parse(method), update)
+    assert packet.spans["header"] <= 64 + len(update)
+
+
+@every_method
+def test_another_method_or_other_tensors_are_refused(method: str) -> None:
+    update = small_update()
+    payload = compress(parse(method), update)[0].payload
+    renamed = {name.upper(): x for name, x in update.items()}
+    reshaped = {name: x.reshape(-1) for name, x in update.items()}
+    for like in (renamed, reshaped, dict(reversed(update.items())), {}):
+        with pytest.raises(ValueError, match="was not made by"):
+            decoded(method, payload, like)
+    with pytest.raises(ValueError, match="was not made by"):
+        decoded("per_tensor(topk(0.123) | float32)", payload, update)
+
+
+_CHILD = """
+import json, sys
+import torch
+from compressors import compress, decompress, from_json, parse, text, to_json
+like = {n: torch.empty(s) for n, s in json.loads(sys.argv[1]).items()}
+for job in json.load(sys.stdin):
+    compressor = parse(job["text"])
+    assert compressor == from_json(job["json"]) and to_json(compressor) == job["json"]
+    assert text(compressor) == job["text"]
+    got = decompress(compressor, bytes.fromhex(job["payload"]), like)
+    again = compress(compressor, {n: torch.tensor(v) for n, v in job["update"].items()})[0]
+    print(json.dumps([{n: x.view(torch.int32).tolist() for n, x in got.items()},
+                      again.payload.hex()]))
+"""
+
+
+def test_a_new_process_reads_text_json_and_bytes() -> None:
+    """One process for all methods, with other hashes of strings; what it decodes is compared."""
+    update = {name: x for name, x in small_update().items() if x.numel()}
+    packets = [compress(parse(method), update)[0] for method in METHODS]
+    jobs = [
+        {
+            "text": text(parse(method)),
+            "json": to_json(parse(method)),
+            "payload": packet.payload.hex(),
+            "update": {name: x.tolist() for name, x in update.items()},
+        }
+        for method, packet in zip(METHODS, packets, strict=True)
+    ]
+    shapes = json.dumps({name: list(x.shape) for name, x in update.items()})
+    child = subprocess.run(
+        [sys.executable, "-c", _CHILD, shapes], input=json.dumps(jobs), text=True, check=True,
+        stdout=subprocess.PIPE, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": "77"},
+    )  # fmt: skip
+    lines = [json.loads(line) for line in child.stdout.splitlines()]
+    assert len(lines) == len(METHODS)
+    for (got, again), packet in zip(lines, packets, strict=True):
+        assert again == packet.payload.hex()
+        for name, values in got.items():
+            expected = bits_of(packet.sent[name].decoded).view(np.int32)
+            assert np.array_equal(np.array(values, np.int32), expected)
+
+
+@every_method
+def test_text_and_json_rebuild_an_equal_compressor(method: str) -> None:
+    compressor = parse(method)
+    assert parse(text(compressor)) == compressor
+    assert from_json(json.loads(json.dumps(to_json(compressor)))) == compressor
+    assert hash(parse(text(compressor))) == hash(compressor)
+    assert eval(repr(compressor), vars(sys.modules["compressors"])) == compressor

@@ -1,0 +1,165 @@
+"""Updates at the edges, whose meaning is stated: zeros, ties, scalars, nothing, denormals, NaN."""
+
+import pytest
+import torch
+from generators import DEVICES, METHODS, decoded, moved, same_bits, updates, whole_numbers
+from hypothesis import given
+from torch import Tensor
+
+from compressors import ALL, UpdateError, compress, parse, text
+
+TINY = 2.0**-149  # the smallest denormal
+HUGE = torch.finfo(torch.float32).max
+EDGES = {
+    "zeros": torch.zeros(40),
+    "minus zeros": torch.full((40,), -0.0),
+    "one entry": torch.tensor([-2.5]),
+    "one zero entry": torch.tensor([0.0]),
+    "scalar": torch.tensor(1.5),
+    "scalar zero": torch.tensor(0.0),
+    "empty": torch.zeros(0),
+    "empty matrix": torch.zeros(3, 0),
+    "all equal": torch.full((5, 8), 2.0),
+    "all equal and negative": torch.full((40,), -2.0),
+    "fewer non-zeros than k": torch.eye(40)[7],
+    "ties": torch.tensor([1.0, -2, 2, 2, -2, 0, 2] * 9),
+    "denormals": torch.arange(-20, 21) * TINY,
+    "largest": torch.tensor([HUGE, -HUGE] * 20),
+    "two dimensions": whole_numbers(60, 5).reshape(3, 20),
+}
+SPARSE = [method for method in METHODS if text(parse(method)) != "raw" and "raw" not in method]
+every_method = pytest.mark.parametrize("method", METHODS)
+sparse_methods = pytest.mark.parametrize("method", SPARSE)
+every_device = pytest.mark.parametrize("device", DEVICES)
+
+
+@every_method
+@every_device
+@pytest.mark.parametrize("edge", EDGES)
+def test_an_edge_goes_through(method: str, edge: str, device: str) -> None:
+    for update in ({"w": EDGES[edge]}, {"a": whole_numbers(9, 1), "w": EDGES[edge]}):
+        update = moved(update, device)
+        packet, _ = compress(parse(method), update)
+        got = decoded(method, packet.payload, update)
+        assert same_bits(got, {name: one.decoded for name, one in packet.sent.items()})
+
+
+@every_method
+def test_all_edges_in_one_message(method: str) -> None:
+    packet, _ = compress(parse(method), EDGES)
+    got = decoded(method, packet.payload, EDGES)
+    assert same_bits(got, {name: one.decoded for name, one in packet.sent.items()})
+
+
+@every_method
+def test_the_empty_update_is_framing_alone(method: str) -> None:
+    packet, memory = compress(parse(method), {})
+    assert packet.payload[:1] == b"\x01"
+    assert len(packet.payload) == 3
+    assert packet.spans == {"header": 24, "positions": 0, "values": 0, "side": 0}
+    assert memory == {}
+    assert decoded(method, packet.payload, {}) == {}
+
+
+@every_method
+def test_empty_tensors_take_no_bits(method: str) -> None:
+    """One exception: a whole update of empty tensors is framing, too."""
+    packet, _ = compress(parse(method), {"a": torch.zeros(0), "b": torch.zeros(3, 0)})
+    assert len(packet.payload) == 3
+    assert [one.count for one in packet.sent.values()] == [0, 0]
+    assert packet.sent["b"].decoded.shape == (3, 0)
+
+
+@sparse_methods
+@pytest.mark.parametrize("edge", ["zeros", "minus zeros", "one zero entry", "scalar zero"])
+def test_zeros_send_nothing(method: str, edge: str) -> None:
+    """Two bits say so: not the nominal k, and gamma(0 + 1); the rest of the byte is padding."""
+    packet, _ = compress(parse(method), {"w": EDGES[edge]})
+    assert packet.spans == {"header": 32, "positions": 0, "values": 0, "side": 0}
+    assert packet.payload[3] == 0b0_1_000000
+    assert packet.sent["w"].count == 0
+    assert torch.equal(packet.sent["w"].decoded, EDGES[edge].abs())
+
+
+@every_method
+@pytest.mark.parametrize("edge", ["one entry", "scalar"])
+def test_a_single_entry_is_exact(method: str, edge: str) -> None:
+    """k is at least one, and the mean of one value is that value."""
+    packet, _ = compress(parse(method), {"w": EDGES[edge]})
+    assert same_bits({"w": packet.sent["w"].decoded}, {"w": EDGES[edge]})
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sparse", ["topk(0.1) | float32", "one_sided(0.1) | mean"])
+def test_ties_go_to_the_lowest_index(sparse: str, sign: int) -> None:
+    packet, _ = compress(parse(sparse), {"w": sign * torch.full((5, 8), 2.0)})
+    assert packet.sent["w"].indices.tolist() == [0, 1, 2, 3]  # exactly k = 0.1 * 40
+    packet, _ = compress(parse(f"flat({sparse})"), {"a": torch.ones(3), "w": torch.ones(47)})
+    assert packet.sent["a"].indices.tolist() == [0, 1, 2]
+    assert packet.sent["w"].indices.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("method", ["topk(0.5) | float32", "one_sided(0.5) | mean"])
+def test_fewer_non_zeros_than_k_sends_those(method: str) -> None:
+    packet, _ = compress(parse(method), {"w": EDGES["fewer non-zeros than k"]})
+    assert packet.sent["w"].indices.tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("topk(0.1) | float32", [-20, -19, 19, 20]),
+        ("one_sided(0.1) | float32", [17, 18, 19, 20]),
+    ],
+)
+def test_denormals_are_sent_as_they_are(method: str, expected: list[int]) -> None:
+    sent = compress(parse(method), {"w": EDGES["denormals"]})[0].sent["w"]
+    assert sent.decoded[sent.indices].tolist() == [value * TINY for value in expected]
+
+
+def test_raw_keeps_every_bit() -> None:
+    packet, _ = compress(parse("raw"), EDGES)
+    assert same_bits({name: one.decoded for name, one in packet.sent.items()}, EDGES)
+    assert all(one.indices is ALL for one in packet.sent.values())
+    assert packet.spans["values"] == 32 * sum(x.numel() for x in EDGES.values())
+
+
+@every_method
+@every_device
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_is_refused_by_name(method: str, device: str, bad: float) -> None:
+    for at in (0, 17, 39):
+        x = whole_numbers(40, 3)
+        x[at] = bad
+        with pytest.raises(UpdateError, match="tensor 'fc.weight' holds NaN or infinity"):
+            compress(parse(method), moved({"ok": torch.ones(3), "fc.weight": x}, device))
+
+
+@every_method
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64])
+def test_other_dtypes_are_refused_by_name(method: str, dtype: torch.dtype) -> None:
+    with pytest.raises(UpdateError, match=f"tensor 'fc.bias' is {dtype}: updates are float32"):
+        compress(parse(method), {"ok": torch.ones(3), "fc.bias": torch.ones(3, dtype=dtype)})
+
+
+@pytest.mark.parametrize("method", [m for m in SPARSE if "ef(" in text(parse(m))])
+def test_a_residual_that_overflows_is_refused_by_name(method: str) -> None:
+    update = {"w": torch.full((300,), HUGE)}
+    _, memory = compress(parse(method), update)
+    with pytest.raises(UpdateError, match="tensor 'w' and its memory overflow float32"):
+        for _ in range(300):
+            _, memory = compress(parse(method), update, memory)
+
+
+@pytest.mark.parametrize("p", [0.001, 0.01, 0.1, 0.5, 0.9, 1.0])
+@given(updates())
+def test_topk_contracts(p: float, update: dict[str, Tensor]) -> None:
+    """||x - C(x)||^2 <= (1 - k/n) ||x||^2: the k largest carry at least their share."""
+    compressor = parse(f"topk({p}) | float32 | golomb")
+    packet, _ = compress(compressor, update)
+    for name, x in update.items():
+        n = x.numel()
+        k = min(n, max(1, round(p * n)))
+        lost = (x.double() - packet.sent[name].decoded.double()).square().sum()
+        share = 1 - k / n if n else 0.0
+        assert float(lost) <= share * float(x.double().square().sum()) * (1 + 1e-12)

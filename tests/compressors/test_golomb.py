@@ -1,0 +1,215 @@
+"""Golomb position coding against Algorithms 3 and 4, equation 5, and hostile bits."""
+
+import math
+
+import numpy as np
+import pytest
+from generators import from_bits, to_bits
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compressors import BitReader, BitWriter, Golomb, PayloadError
+from compressors.positions.golomb import expected_bits, rice_parameter
+
+# methods.md's table, recomputed below: p, b*, bits a position (equation 5).
+EQUATION_5 = [
+    (0.1, 3, 4.75583), (0.05, 4, 5.78612), (0.02, 5, 7.10032), (0.01, 6, 8.10791),
+    (0.005, 7, 9.11169), (0.002, 8, 10.49369), (0.001, 9, 11.49465), (1e-4, 13, 14.78816),
+]  # fmt: skip
+
+
+def algorithm_3(indices: list[int], b: int) -> str:
+    """SBC, Algorithm 3, line by line: 1-based indices, I_0 = 0; the bits as text."""
+    message, before = "", 0
+    for index in (i + 1 for i in indices):
+        d = index - before
+        q, r = (d - 1) // 2**b, (d - 1) % 2**b
+        message += "1" * q + "0" + (format(r, f"0{b}b") if b else "")
+        before = index
+    return message
+
+
+def algorithm_4(message: str, b: int) -> list[int]:
+    """SBC, Algorithm 4, line by line, of a message without padding."""
+    found, i, j, q = [], 0, 0, 0
+    while i < len(message):
+        if message[i] == "0":
+            j += q * 2**b + int("0" + message[i + 1 : i + 1 + b], 2) + 1
+            found.append(j - 1)
+            q, i = 0, i + b + 1
+        else:
+            q, i = q + 1, i + 1
+    return found
+
+
+def cost(p: float, b: int) -> float:
+    """Mean bits of a geometric gap in a Rice code: b + 1 / (1 - (1 - p)**(2**b))."""
+    return b - 1 / math.expm1(2.0**b * math.log1p(-p))
+
+
+def check(indices: list[int], n: int, p: float | None = None, before: str = "") -> str:
+    """Writes behind the bits ``before``, compares with Algorithms 3 and 4; returns the bits."""
+    code, k = Golomb(p), len(indices)
+    b = rice_parameter(k / n if p is None else p) if k else 0
+    out = BitWriter()
+    for bit in before:
+        out.uint(int(bit), 1)
+    rebuilt = code.write(np.array(indices, np.int64), n, out, 0)
+    assert rebuilt.tolist() == indices
+    bits = to_bits(out.to_bytes())[len(before) : out.position]
+    assert bits == algorithm_3(indices, b)
+    assert algorithm_4(bits, b) == indices
+    reader = BitReader(out.to_bytes())
+    reader.uint(len(before))
+    assert code.read(reader, n, k, 0).tolist() == indices
+    assert reader.position == out.position
+    return bits
+
+
+@pytest.mark.parametrize(("p", "b", "bits"), EQUATION_5)
+def test_equation_5(p: float, b: int, bits: float) -> None:
+    assert rice_parameter(p) == b
+    assert expected_bits(p) == pytest.approx(bits, abs=5e-6)
+    assert expected_bits(p) == pytest.approx(cost(p, b), rel=1e-9)
+
+
+def test_the_printed_8_38_is_another_b() -> None:
+    """The paper prints 8.38 bits at p = 0.01: that is b = 7."""
+    assert cost(0.01, 7) == pytest.approx(8.38, abs=0.005)
+    assert cost(0.01, 6) < cost(0.01, 7)
+
+
+def test_b_star_is_the_best_rice_parameter() -> None:
+    """Compared by cost, so that the exact tie between two parameters has no wrong side."""
+    for p in np.geomspace(1e-6, 0.6, 4001).tolist():
+        best = min(cost(p, b) for b in range(25))
+        assert cost(p, rice_parameter(p)) <= best * (1 + 1e-12), p
+
+
+@pytest.mark.parametrize(("p", "b"), [(0.38196, 1), (0.38198, 0), (0.6, 0), (0.99, 0), (1, 0)])
+def test_b_star_is_never_negative(p: float, b: int) -> None:
+    assert rice_parameter(p) == b
+
+
+def test_a_bias_of_twenty_entries() -> None:
+    """k / n of the tensor at hand fixes b*, not the p of the method."""
+    assert rice_parameter(1 / 20) == 4
+    assert len(check([7], 20)) == 5
+    assert len(check([7], 20, p=0.001)) == 10
+
+
+@pytest.mark.parametrize(
+    ("indices", "n", "bits"),
+    [
+        ([], 9, ""),
+        ([0], 1, "0"),  # p = 1: b* = 0
+        ([0, 1, 2], 3, "000"),
+        ([2], 3, "10" + "0"),  # p = 1/3: b* = 1; gap - 1 = 2
+        ([0, 9], 10, "0" + "00" + "110" + "00"),  # p = 1/5: b* = 2; gaps - 1 = 0 and 8
+        ([3, 4, 50], 100, "0 0011 0 0000 110 1101"),  # p = 0.03: b* = 4; gaps - 1 = 3, 0, 45
+    ],
+)
+def test_bits_written_by_hand(indices: list[int], n: int, bits: str) -> None:
+    assert check(indices, n) == bits.replace(" ", "")
+
+
+@given(
+    indices=st.sets(st.integers(0, 3000), max_size=80),
+    room=st.integers(1, 5000),
+    p=st.none() | st.floats(1e-4, 1),
+    before=st.text("01", max_size=64),
+)
+def test_any_indices_at_any_bit(indices: set[int], room: int, p: float | None, before: str) -> None:
+    check(sorted(indices), max(indices, default=0) + room, p, before)
+
+
+@pytest.mark.parametrize("run", [*range(29, 36), *range(61, 68), *range(125, 132), 1000])
+@pytest.mark.parametrize("offset", [0, 1, 31, 32, 33, 63])
+def test_runs_of_ones_across_words(run: int, offset: int) -> None:
+    """Quotients around 32, 64 and 128 at every place in a word; b = 0, then b = 3."""
+    check([run, run + 1, 2 * run + 2], 3 * run + 9, 0.9, "1" * offset)
+    check([8 * run + 5, 16 * run + 20], 16 * run + 40, 0.1, "1" * offset)
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000])
+def test_all_and_one(n: int) -> None:
+    assert check(list(range(n)), n) == "0" * n
+    for index in {0, n // 2, n - 1}:
+        check([index], n)
+
+
+def test_gaps_of_two_to_the_31() -> None:
+    """No integer is narrower than 64 bits, and nothing of the size of n is made."""
+    n = 2**33
+    bits = check([5, 5 + 2**31, 2**32 + 7, n - 1], n)
+    assert len(bits) < 4 * 36
+    check([2**40 - 1], 2**40)
+
+
+@pytest.mark.parametrize("p", [0.3, 0.1, 0.01, 0.001])
+def test_random_positions_cost_what_equation_5_says(p: float) -> None:
+    """Within five standard errors: a Rice quotient of a geometric gap is geometric itself.
+
+    With r = (1 - p)**(2**b) its variance is r / (1 - r)**2; the mean over k gaps has that
+    over k. The tensor's own density replaces p, and the last gap is cut: less than b / k.
+    """
+    n = 400_000
+    indices = np.flatnonzero(np.random.default_rng(5).random(n) < p)
+    out = BitWriter()
+    Golomb().write(indices, n, out, 0)
+    k = indices.size
+    b = rice_parameter(k / n)
+    r = (1 - p) ** (2**b)
+    error = 5 * math.sqrt(r / k) / (1 - r) + b / k
+    assert out.position / k == pytest.approx(expected_bits(k / n), abs=error)
+
+
+def legal(payload: bytes, n: int, k: int, p: float | None = None) -> bool:
+    """Whether the payload was read; then its indices rise within the tensor."""
+    reader = BitReader(payload)
+    try:
+        indices = Golomb(p).read(reader, n, k, 0)
+    except PayloadError:
+        return False
+    assert indices.shape == (k,)
+    assert indices[0] >= 0
+    assert indices[-1] < n
+    assert bool((np.diff(indices) > 0).all())
+    assert reader.position <= reader.end
+    return True
+
+
+@given(st.binary(max_size=64), st.integers(1, 2000), st.data())
+def test_random_bits(payload: bytes, n: int, data: st.DataObject) -> None:
+    legal(payload, n, data.draw(st.integers(1, n)), data.draw(st.none() | st.floats(1e-9, 1)))
+
+
+@pytest.mark.parametrize("p", [None, 0.9, 0.01, 2.0**-40])
+@pytest.mark.parametrize("n", [10, 2**16, 2**33, 2**40])
+def test_nothing_but_ones(n: int, p: float | None) -> None:
+    """A run is cut off at n or at the payload's end, whichever comes first."""
+    assert not legal(b"\xff" * 100_000, n, 1, p)
+    assert not legal(b"\xff" * 9, n, 2, p)
+
+
+def test_nothing_but_zeros() -> None:
+    assert legal(bytes(20), 1000, 1000, 0.9) is False  # 160 bits are no 1000 indices
+    assert legal(bytes(20), 160, 160, 0.9)
+    assert legal(bytes(20), 1000, 5)
+
+
+def test_an_index_past_the_end_is_named() -> None:
+    with pytest.raises(PayloadError, match="past the payload's end or past entry 2"):
+        Golomb().read(BitReader(from_bits("1110")), 3, 2, 0)
+
+
+@pytest.mark.parametrize("p", [0, -0.1, 1.5, math.nan, True, "x"])
+def test_densities_that_cannot_be(p: float) -> None:
+    with pytest.raises(ValueError, match="golomb: p is"):
+        Golomb(p)
+
+
+@pytest.mark.parametrize("p", [1e-30, 5e-324])
+def test_densities_whose_remainders_fit_no_word(p: float) -> None:
+    with pytest.raises(ValueError, match=r"golomb: p is .*: the least density is"):
+        Golomb(p)

@@ -1,0 +1,150 @@
+"""Payloads that were cut, extended, flipped or made up: an error or a legal update, always."""
+
+import math
+import tracemalloc
+
+import pytest
+import torch
+from generators import METHODS, bits_of, decoded, from_bits, small_update, to_bits, whole_numbers
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from compressors import BitWriter, PayloadError, Tensors, compress, explain, parse
+
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def is_refused_or_legal(method: str, payload: bytes, like: Tensors) -> bool:
+    """Whether the payload was refused; where it was not, what it decodes to is checked."""
+    try:
+        got = decoded(method, payload, like)
+    except PayloadError:
+        return True
+    assert list(got) == list(like)
+    for name, x in like.items():
+        assert got[name].shape == x.shape
+        assert bool(torch.isfinite(got[name]).all())
+    return False
+
+
+def message(method: str) -> tuple[bytes, dict[str, torch.Tensor]]:
+    """The second message of a sender, so that residuals are in it."""
+    update = small_update()
+    _, memory = compress(parse(method), small_update(1))
+    return compress(parse(method), update, memory)[0].payload, update
+
+
+@every_method
+def test_cut_at_every_length(method: str) -> None:
+    payload, like = message(method)
+    for length in range(len(payload)):
+        with pytest.raises(PayloadError):
+            decoded(method, payload[:length], like)
+        with pytest.raises(PayloadError):
+            explain(parse(method), payload[:length], like)
+
+
+@every_method
+@pytest.mark.parametrize("tail", [b"\0", b"\1", b"\xff" * 9], ids=["zero", "one", "many"])
+def test_trailing_data(method: str, tail: bytes) -> None:
+    payload, like = message(method)
+    with pytest.raises(PayloadError):
+        decoded(method, payload + tail, like)
+
+
+@every_method
+def test_every_flipped_bit(method: str) -> None:
+    payload, like = message(method)
+    step = 1 if len(payload) < 100 else 7  # 7 is prime to 8: every place in a byte comes up
+    for bit in range(0, 8 * len(payload), step):
+        flipped = bytearray(payload)
+        flipped[bit // 8] ^= 0x80 >> bit % 8
+        refused = is_refused_or_legal(method, bytes(flipped), like)
+        assert refused or bit >= 24, "the version and the fingerprint guard themselves"
+
+
+@every_method
+def test_padding_must_be_zero(method: str) -> None:
+    update = {"w": whole_numbers(40, 1), "v": whole_numbers(3, 2)}
+    packet, _ = compress(parse(method), update)
+    out = BitWriter()
+    parse(method).write(update, parse(method).init(update), out, 0)
+    used = (24 + out.position) % 8
+    for bit in range(used or 8, 8):
+        flipped = packet.payload[:-1] + bytes([packet.payload[-1] ^ (0x80 >> bit)])
+        with pytest.raises(PayloadError, match="padding"):
+            decoded(method, flipped, update)
+
+
+@every_method
+@given(body=st.binary(max_size=60))
+@example(body=b"\xff" * 60)
+@example(body=b"\x80" + b"\xff" * 59)
+@example(body=bytes(60))
+@example(body=b"\x80" + bytes(59))
+def test_made_up_bits_behind_a_good_frame(method: str, body: bytes) -> None:
+    like = {"w": torch.empty(30, 10), "v": torch.empty(3), "s": torch.empty(())}
+    frame = compress(parse(method), {n: torch.zeros_like(x) for n, x in like.items()})[0].payload
+    is_refused_or_legal(method, frame[:3] + body, like)
+
+
+@every_method
+@given(st.binary(max_size=40))
+def test_made_up_bytes(method: str, payload: bytes) -> None:
+    is_refused_or_legal(method, payload, {"w": torch.empty(300)})
+
+
+@pytest.mark.parametrize("method", ["topk(0.5) | float32", "one_sided(0.5) | mean", "raw"])
+def test_a_short_payload_takes_no_memory(method: str) -> None:
+    """Neither the nominal k nor an announced one is believed before its bits are there."""
+    n = 1 << 24
+    like = {"w": torch.empty(n)}
+    frame = compress(parse(method), {"w": torch.zeros(n)})[0].payload[:3]
+    announced = BitWriter()
+    announced.uint(0, 1)
+    announced.gamma(n + 1)
+    for body in (b"\xff" * 30, announced.to_bytes() + bytes(30), bytes(30)):
+        tracemalloc.start()
+        with pytest.raises(PayloadError):
+            decoded(method, frame + body, like)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("method", ["raw", "topk(0.5) | float32", "one_sided(0.5) | mean"])
+def test_a_payload_of_nan_is_refused_by_name(method: str, value: float) -> None:
+    """A message that a hostile sender wrote with this very code."""
+    update = {"w": torch.tensor([1.0, 3.0])}
+    payload = compress(parse(method), update)[0].payload
+    honest, bad = (f"{n:032b}" for n in bits_of(torch.tensor([3.0, value])).tolist())
+    assert honest in to_bits(payload)
+    hostile = from_bits(to_bits(payload).replace(honest, bad))
+    with pytest.raises(PayloadError, match="tensor 'w' decodes to NaN or infinity"):
+        decoded(method, hostile, update)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("", "ends early"),
+        ("00000000" * 8 + "1", "Elias gamma"),
+        ("0 0001000", "7 entries announced for a tensor of 3"),
+    ],
+)
+def test_counts_that_cannot_be(body: str, why: str) -> None:
+    method, like = "topk(0.5) | float32", {"w": torch.empty(3)}
+    frame = compress(parse(method), {"w": torch.zeros(3)})[0].payload[:3]
+    with pytest.raises(PayloadError, match=why):
+        decoded(method, frame + from_bits(body), like)
+
+
+def test_a_message_of_another_version() -> None:
+    with pytest.raises(PayloadError, match="message version 2: this reads version 1"):
+        decoded("raw", b"\x02\x00\x00", {})
+
+
+def test_the_empty_payload() -> None:
+    with pytest.raises(PayloadError, match="payload of 0 bytes ends early"):
+        decoded("raw", b"", {})

@@ -1,0 +1,160 @@
+"""Exact selection: the compiled kernel against two slow twins, and inputs made to mislead it."""
+
+import numpy as np
+import pytest
+import torch
+from generators import DEVICES
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from compressors.kernels import select
+from compressors.kernels.select import MAGNITUDE, NEGATIVE, POSITIVE, largest
+from compressors.sparsify import OneSided, TopK, largest_torch
+from compressors.sparsify import largest as largest_anywhere
+
+every_side = pytest.mark.parametrize("side", [MAGNITUDE, POSITIVE, NEGATIVE])
+SIZES = sorted(
+    {1, 2, 31, 32, 33, 255}
+    | {select._SMALL + d for d in (-1, 0, 1)}
+    | {select._CHUNK + d for d in (-1, 0, 1)}
+    | {2 * select._CHUNK + 1}
+)
+
+
+def by_sorting(x: np.ndarray, k: int, side: int) -> list[int]:
+    """Sort by key, ties by index, drop keys that are not above zero: the definition, in Python."""
+    keys = {MAGNITUDE: np.abs(x), POSITIVE: x, NEGATIVE: -x}[side].tolist()
+    order = sorted(range(len(keys)), key=lambda i: (-keys[i], i))[:k]
+    return sorted(i for i in order if keys[i] > 0)
+
+
+def agree(x: np.ndarray, k: int, side: int) -> None:
+    """The kernel, the torch twin and the sorting twin choose the same entries."""
+    x = np.ascontiguousarray(x, np.float32)
+    expected = by_sorting(x, k, side)
+    found = largest(x, k, side)
+    assert found.dtype == np.int64
+    assert found.tolist() == expected
+    assert largest_torch(torch.from_numpy(x), k, side).tolist() == expected
+    assert largest_anywhere(torch.from_numpy(x), k, side).tolist() == expected
+
+
+def sampled(n: int) -> np.ndarray:
+    """The indices the kernel's sample looks at (splitmix64 of 1, 2, ...), in Python integers."""
+    mask, found = (1 << 64) - 1, []
+    for i in range(1, max(2048, n // 1000) + 1):
+        h = i * 0x9E3779B97F4A7C15 & mask
+        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 & mask
+        h = (h ^ h >> 27) * 0x94D049BB133111EB & mask
+        found.append((h ^ h >> 31) % n)
+    return np.array(found)
+
+
+@every_side
+@given(
+    x=hnp.arrays(
+        np.float32,
+        st.integers(1, 200),
+        elements=st.one_of(
+            st.floats(width=32, allow_nan=False, allow_infinity=False),
+            st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 2.0**-149, -(2.0**-149)]),
+        ),
+    ),
+    share=st.floats(0, 1),
+)
+def test_small_vectors(side: int, x: np.ndarray, share: float) -> None:
+    agree(x, max(1, round(share * x.size)), side)
+
+
+@every_side
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(select._SMALL, 2 * select._CHUNK + 9),
+    p=st.sampled_from([1e-9, 0.001, 0.01, 0.1, 0.124, 0.126, 0.5]),
+    grain=st.sampled_from([0.0, 0.5, 2.0]),
+    zeros=st.sampled_from([0.0, 0.5, 0.99, 0.9999]),
+)
+def test_large_vectors(
+    side: int, seed: int, n: int, p: float, grain: float, zeros: float
+) -> None:
+    """Random vectors, rounded to a grain (many ties) and thinned out (few non-zeros)."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n)
+    x = np.round(x / grain) * grain if grain else x
+    agree(x * (rng.random(n) >= zeros), max(1, round(p * n)), side)
+
+
+@every_side
+@pytest.mark.parametrize("n", SIZES)
+def test_sizes_around_every_boundary(side: int, n: int) -> None:
+    x = np.random.default_rng(n).standard_normal(n)
+    for k in {1, max(1, n // 1000), max(1, n // 9), n}:
+        agree(x, k, side)
+
+
+@pytest.mark.parametrize("side", [MAGNITUDE, POSITIVE])
+def test_a_sample_that_hits_every_spike(side: int) -> None:
+    """The threshold is far too high, fewer than k reach it, and everything is looked at again."""
+    n, k = 100_000, 5_000
+    x = np.random.default_rng(0).random(n).astype(np.float32)
+    x[sampled(n)] += np.float32(100)
+    assert select._sampled_threshold(x, k, side) > np.sort(x)[n - k]
+    agree(x, k, side)
+
+
+@every_side
+def test_a_sample_that_misses_every_spike(side: int) -> None:
+    """The threshold is far too low, and nearly all entries are candidates."""
+    n, k = 100_000, 1_000
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal(n) + 50 * rng.choice([-1, 1], n)).astype(np.float32)
+    seen = sampled(n)
+    x[seen] = rng.standard_normal(seen.size) / 1000
+    assert select._sampled_threshold(x, k, side) < 0.01
+    agree(x, k, side)
+
+
+@every_side
+@pytest.mark.parametrize("value", [1.0, -1.0, 0.0, -0.0, 2.0**-149, -(2.0**-149)])
+def test_constant_vectors(side: int, value: float) -> None:
+    for n in (select._SMALL - 1, 50_000):
+        agree(np.full(n, value), 77, side)
+
+
+@every_side
+def test_a_run_of_spikes(side: int) -> None:
+    """All large entries in one chunk, at the start, in the middle and at the end."""
+    n = 3 * select._CHUNK
+    for start, k in ((0, 99), (select._CHUNK - 50, 100), (n - 100, 101)):
+        x = np.random.default_rng(2).standard_normal(n)
+        x[start : start + 100] *= 1e30
+        agree(x, k, side)
+
+
+@every_side
+def test_exactly_k_and_one_fewer_non_zeros(side: int) -> None:
+    x = np.zeros(60_000)
+    where = np.arange(500) * 119
+    x[where] = np.where(side == NEGATIVE, -1, 1) * (1 + np.arange(500) % 3)
+    for k in (499, 500, 501):
+        agree(x, k, side)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_parts_select_on_the_tensors_device(device: str) -> None:
+    x = torch.from_numpy(np.random.default_rng(3).standard_normal(9000).astype(np.float32))
+    for part in (TopK(0.01), OneSided(0.01)):
+        indices, scale = part.select(x.to(device), 0)
+        assert indices.device.type == device
+        assert indices.tolist() == part.select(x, 0)[0].tolist()
+        assert scale == 1.0
+
+
+@pytest.mark.parametrize(
+    ("p", "n", "k"),
+    [(1, 0, 0), (0.01, 0, 0), (0.01, 1, 1), (0.01, 149, 1), (0.01, 151, 2), (0.5, 3, 2),
+     (0.001, 500, 1), (0.001, 400_000, 400), (1, 7, 7)],
+)  # fmt: skip
+def test_the_nominal_count(p: float, n: int, k: int) -> None:
+    assert TopK(p).count(n) == OneSided(p).count(n) == k

@@ -1,0 +1,190 @@
+"""The text form: what it prints, what it reads, and what it says about mistakes."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compressors import (
+    ByName,
+    Compressor,
+    ErrorFeedback,
+    Flat,
+    Float32,
+    Golomb,
+    Mean,
+    OneSided,
+    PerTensor,
+    Pipeline,
+    Raw,
+    TopK,
+    from_json,
+    gradient_dropping,
+    parse,
+    sbc,
+    text,
+    to_json,
+)
+
+SHARES = st.floats(0, 1, exclude_min=True)
+POSITIONS = st.builds(Golomb, st.none() | st.floats(2.0**-40, 1))
+CODECS = st.one_of(
+    st.builds(Pipeline, st.builds(TopK, SHARES), st.just(Float32()), POSITIONS),
+    st.builds(
+        Pipeline, st.builds(OneSided, SHARES), st.sampled_from([Float32(), Mean()]), POSITIONS
+    ),
+)
+PATTERNS = st.one_of(
+    st.text(max_size=8).filter(lambda t: not {"'", '"'} <= set(t) and t[:5] != "size<"),
+    st.integers(0, 9999).map(lambda n: f"size<{n}"),
+)
+COMPRESSORS: st.SearchStrategy[Compressor] = st.recursive(
+    st.one_of(st.just(Raw()), st.builds(PerTensor, CODECS), st.builds(Flat, CODECS)),
+    lambda inner: st.one_of(
+        st.builds(ErrorFeedback, inner),
+        st.builds(
+            ByName, st.lists(st.tuples(PATTERNS, inner), min_size=1, max_size=3).map(tuple)
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+@given(COMPRESSORS)
+def test_any_compressor_prints_and_parses(compressor: Compressor) -> None:
+    assert parse(text(compressor)) == compressor
+    assert text(parse(text(compressor))) == text(compressor)
+
+
+@given(COMPRESSORS)
+def test_any_compressor_goes_to_json_and_back(compressor: Compressor) -> None:
+    assert from_json(json.loads(json.dumps(to_json(compressor)))) == compressor
+
+
+@pytest.mark.parametrize(
+    ("source", "printed"),
+    [
+        ("sbc(0.01)", "ef(per_tensor(one_sided(0.01) | mean | golomb))"),
+        ("sbc(p=0.01)", "ef(per_tensor(one_sided(0.01) | mean | golomb))"),
+        ("sbc(1)", "raw"),
+        ("sbc(1.0)", "raw"),
+        ("raw()", "raw"),
+        ("gradient_dropping(0.1)", "ef(per_tensor(topk(0.1) | float32 | golomb))"),
+        ("gradient_dropping(0.1, scope=model)", "ef(flat(topk(0.1) | float32 | golomb))"),
+        ("gradient_dropping(0.1, 'model')", "ef(flat(topk(0.1) | float32 | golomb))"),
+        ("gradient_dropping(1, scope=model)", "raw"),
+        ("topk(0.01) | float32", "per_tensor(topk(0.01) | float32 | golomb)"),
+        ("float32 | topk(1e-2)", "per_tensor(topk(0.01) | float32 | golomb)"),
+        (" topk( .01 )|float32|golomb|fixed ", "per_tensor(topk(0.01) | float32 | golomb)"),
+        ("topk(1) | float32 | golomb(0.02)", "per_tensor(topk(1) | float32 | golomb(0.02))"),
+        ("ef(topk(0.5) | float32)", "ef(per_tensor(topk(0.5) | float32 | golomb))"),
+        ("ef(inner=topk(0.5)|float32)", "ef(per_tensor(topk(0.5) | float32 | golomb))"),
+        ("ef(flat(one_sided(0.5) | mean))", "ef(flat(one_sided(0.5) | mean | golomb))"),
+        ("per_tensor(codec=topk(1)|float32)", "per_tensor(topk(1) | float32 | golomb)"),
+        (
+            "by_name('*.bias', raw, \"a'b\", topk(1) | float32, 'size<9', ef(raw))",
+            "by_name('*.bias', raw, \"a'b\", per_tensor(topk(1) | float32 | golomb), "
+            "'size<9', ef(raw))",
+        ),
+    ],
+)
+def test_what_is_read_and_printed(source: str, printed: str) -> None:
+    assert text(parse(source)) == printed
+    assert parse(printed) == parse(source)
+
+
+def test_parts_print_too() -> None:
+    assert text(TopK(0.5)) == "topk(0.5)"
+    assert text(Golomb(0.02)) == "golomb(0.02)"
+    assert text(Pipeline(OneSided(1e-5), Mean())) == "one_sided(1e-05) | mean | golomb"
+
+
+def test_names_are_the_functions() -> None:
+    assert parse("sbc(0.3)") == sbc(0.3)
+    assert parse("gradient_dropping(0.3, scope=model)") == gradient_dropping(0.3, "model")
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("", "expected a name before 'the end'"),
+        ("|", "expected a name before '|'"),
+        ("0.1", "expected a name before '0.1'"),
+        ("topk(0.1) |", "expected a name before 'the end'"),
+        ("@raw", "cannot read '@raw'"),
+        ("sbc({p})", "cannot read '{p})'"),
+        ("sbc('0.1", "cannot read \"'0.1\""),
+        ("raw raw", "unexpected 'raw'"),
+        ("sbc(0.1))", "unexpected ')'"),
+        ("sbc(0.1", "expected ',' before 'the end'"),
+        ("sbc(0.1 0.2)", "expected ',' before '0.2'"),
+        ("sbc(,)", "expected a name before ','"),
+        ("sbv(0.1)", "unknown name 'sbv': known are sbc, gradient_dropping, raw"),
+        ("ef(sbv(0.1))", "unknown name 'sbv': known are sbc"),
+        ("pipeline(0.1)", "unknown name 'pipeline'"),
+        ("sbc", "sbc: missing 1 required positional argument: 'p'"),
+        ("sbc(q=0.1)", "unexpected keyword argument 'q'"),
+        ("raw(1)", "raw: takes 1 positional argument but 2 were given"),
+        ("sbc(p=0.1, p=0.2)", "p is given twice"),
+        ("sbc(0)", "one_sided: p is 0: a fraction of entries lies above 0 and at most 1"),
+        ("sbc(1.5)", "one_sided: p is 1.5: a fraction"),
+        ("topk(-0.1) | float32", "topk: p is -0.1: a fraction"),
+        ("topk(true) | float32", "topk: p is True: a fraction"),
+        ("topk(hello) | float32", "topk: p is 'hello': a fraction"),
+        ("topk(raw) | float32", "topk: p is Raw(): a fraction"),
+        ("topk(0.1) | float32 | golomb(2)", "golomb: p is 2: a fraction"),
+        ("gradient_dropping(0.1, scope=layer)", "scope is 'layer': it is one of tensor, model"),
+        ("topk(0.1)", "no quantize part: add one of float32, mean"),
+        ("float32 | golomb", "no sparsify part: add one of topk, one_sided"),
+        ("golomb", "no sparsify part"),
+        ("topk(0.1) | one_sided(0.1)", "one_sided is a second sparsify part: one of each"),
+        ("topk(0.1) | float32 | mean", "mean is a second quantize part"),
+        ("topk(0.1) | raw", "Raw() is a whole method and cannot stand between '|'"),
+        ("topk(0.1) | mean", "Mean() sends one value a tensor and TopK(p=0.1) mixes signs"),
+        ("ef(0.1)", "ef takes a compressor of a whole update, not 0.1"),
+        ("ef(hello)", "ef takes a compressor of a whole update, not 'hello'"),
+        ("ef('raw')", "ef takes a compressor of a whole update, not 'raw'"),
+        ("ef()", "ef: missing 1 required positional argument: 'inner'"),
+        ("flat(raw)", "flat takes a codec of one tensor (topk(p) | float32), not Raw()"),
+        ("per_tensor(sbc(0.1))", "per_tensor takes a codec of one tensor"),
+        ("per_tensor(0.1)", "per_tensor takes a codec of one tensor"),
+        ("by_name()", "by_name has no rules"),
+        ("by_name('*')", "by_name takes pairs of a quoted pattern and a compressor"),
+        ("by_name(raw, '*')", "by_name takes pairs of a quoted pattern and a compressor"),
+        ("by_name('*', 0.1)", "0.1 is not a compressor"),
+        ("by_name('size<x', raw)", "pattern 'size<x': 'size<' takes a whole number"),
+    ],
+)
+def test_mistakes_are_named(source: str, why: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        parse(source)
+    assert str(caught.value).startswith(f"method {source!r}: ")
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.text("sbcraweftopk|(),='\"0.1* ", max_size=30))
+def test_any_text_parses_or_is_a_value_error(source: str) -> None:
+    try:
+        compressor = parse(source)
+    except ValueError as error:
+        assert repr(source) in str(error)  # noqa: PT017
+    else:
+        assert parse(text(compressor)) == compressor
+
+
+def test_a_pattern_without_a_text_form() -> None:
+    both = ByName((("'\"", Raw()),))
+    with pytest.raises(ValueError, match="both kinds of quotes"):
+        text(both)
+    assert from_json(to_json(both)) == both
+
+
+def test_what_is_not_in_the_catalogue() -> None:
+    with pytest.raises(ValueError, match="is not in the catalogue: add a row for complex"):
+        text(PerTensor(Pipeline(TopK(1), Float32(), 1j)))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unknown method 'zip': known are sbc"):
+        from_json({"name": "zip"})
+    with pytest.raises(ValueError, match="unknown method None"):
+        from_json({"p": 1})

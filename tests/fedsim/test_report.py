@@ -1,0 +1,204 @@
+"""The report: one page, no network, all text escaped, the numbers in its figures."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.errors import UsageError
+from fedsim.report import charts, write
+from fedsim.results import load
+from tests.fedsim.sweepmaker import make_run, make_sweep
+
+
+class Page(HTMLParser):
+    """A page's tags with their attributes, and its text outside scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "script":
+            self.scripts[-1] += data
+        elif self.cdata_elem != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def report(folder: Path, **options: Any) -> Page:
+    make_sweep(folder, **options)
+    return Page(write(folder).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
+    folder = tmp_path_factory.mktemp("sweep")
+    return folder, report(
+        folder, seeds=(0, 1), failed=[(100, 0.001)], missing=[(10, 0.1)], unfinished=[(100, 0.1)]
+    )
+
+
+def test_the_page_asks_for_nothing_from_outside(full: tuple[Path, Page]) -> None:
+    _, page = full
+    for tag, attributes in page.tags:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base"), tag
+        assert "src" not in attributes and "srcset" not in attributes
+        assert (attributes.get("href") or "#").startswith("#")
+    style = re.findall(r"<style>(.*?)</style>", (full[0] / "report.html").read_text(), re.S)[0]
+    assert "url(" not in style and "@import" not in style
+    own = [script for script in page.scripts if len(script) < 1_000_000]
+    assert not [script for script in own if "http://" in script or "https://" in script]
+
+
+def test_plotly_is_there_once(full: tuple[Path, Page]) -> None:
+    _, page = full
+    assert len([script for script in page.scripts if len(script) > 1_000_000]) == 1
+    drawn = [script for script in page.scripts if "Plotly.newPlot" in script[:3000]]
+    assert len(drawn) >= 6
+
+
+def test_headings_and_links_fit_together(full: tuple[Path, Page]) -> None:
+    _, page = full
+    headings = [attributes.get("id") for tag, attributes in page.tags if tag == "h2"]
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert links == [f"#{key}" for key in headings]
+    assert headings == [
+        "summary", "metric", "ratio", "iterations", "bits", "front", "split", "failed",
+        "settings", "versions",
+    ]  # fmt: skip
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert ("html", {"lang": "en"}) in page.tags
+    viewport = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
+    assert ("meta", viewport) in page.tags
+
+
+def test_the_page_tells_the_numbers(full: tuple[Path, Page]) -> None:
+    folder, page = full
+    runs = load(folder).runs
+    for _, run in runs[runs["status"] == "done"].iterrows():
+        assert f"{run['metric']:.4f}" in page.text
+    assert "×22069" in page.text and "Mbit" in page.text
+    dense = runs[(runs["temporal"] == 1) & (runs["gradient"] == 1)]["metric"].mean()
+    assert f"accuracy {dense:.4f} with 32.0 Mbit a client upstream" in page.text
+    assert "left out: n100-p0.1-s0, n100-p0.1-s1." in page.text
+    assert "n100-p0.001-s0 : RunFailed: a weight is not finite in round 3" in page.text
+    assert "Traceback (most recent call last)" in page.text
+    assert "temporal 1 ; 10 ; 100" in page.text and "partition iid" in page.text
+    assert "packages.torch 2.15.0" in page.text
+
+
+def test_the_other_files_are_there(full: tuple[Path, Page]) -> None:
+    folder, _ = full
+    for name in ("matrix-metric.png", "matrix-ratio.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert r"\begin{tabular}" in (folder / "summary.tex").read_text()
+    assert not list(folder.glob(".*"))
+
+
+def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,))
+    first = write(tmp_path).read_bytes()
+    assert write(tmp_path).read_bytes() == first
+
+
+def test_text_from_files_is_escaped(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
+    for k, (temporal, gradient, failed) in enumerate([(1, 1, 0), (10, 0.1, 0), (10, 0.01, 1)]):
+        folder = tmp_path / "cells" / f"c{k}<b>"
+        make_run(
+            folder, temporal, gradient, failed=bool(failed), task=evil, method=f"m{evil}",
+            metric_name=f"acc{evil}", data_source=evil, error=evil if failed else None,
+        )  # fmt: skip
+        (folder / "environment.json").write_text(json.dumps({evil: [evil]}))
+        if failed:
+            (folder / "error.txt").write_text(evil)
+    (tmp_path / "cells" / "d<i>").mkdir()
+    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    assert not {"img", "b", "i"} & {tag for tag, _ in page.tags}
+    assert not [script for script in page.scripts if script.startswith("alert")]
+    assert evil in page.text and "c2<b>" in page.text and "d<i>" in page.text
+    runs = load(tmp_path).runs
+    for figure in (charts.heatmap(runs, "metric"), charts.pareto(runs)):
+        texts = json.dumps(json.loads(figure.to_json()))  # plotly writes "<" as \u003c
+        assert "acc&lt;/script&gt;" in texts and "<img" not in texts
+
+
+def test_the_heatmap_holds_the_planes_numbers(tmp_path: Path) -> None:
+    make_sweep(tmp_path, seeds=(0, 1), failed=[(100, 0.001)], missing=[(10, 0.1)])
+    runs = load(tmp_path).runs
+    figure = charts.heatmap(runs, "ratio_content")
+    chart = figure.data[0]
+    assert list(chart.x) == ["1", "0.1", "0.01", "0.001"] and list(chart.y) == ["1", "10", "100"]
+    here = runs[(runs["temporal"] == 10) & (runs["gradient"] == 0.01)]
+    assert chart.z[1][2] == pytest.approx(np.log10(here["ratio_content"].mean()))
+    assert chart.text[1][2] == "×2207"
+    assert "total sparsity p/n = 0.001" in chart.hovertext[1][2]
+    assert f"accuracy {here['metric'].mean():.4f}" in chart.hovertext[1][2]
+    assert "2 done" in chart.hovertext[1][2] and "0 done, 2 failed" in chart.hovertext[2][3]
+    marks = {(mark.y, mark.x): mark.text for mark in figure.layout.annotations}
+    assert marks == {(1, 1): "<i>no run</i>", (2, 3): "<i>failed</i>"}
+    # Joints of the diagonals of a 3 x 4 grid: 1 + 2 + 2 + 1, two lines each.
+    assert len(figure.layout.shapes) == 12
+
+
+def test_perplexity_turns_the_colours(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (1, 10), (1, 0.1), perplexity=True)
+    runs = load(tmp_path).runs
+    assert charts.heatmap(runs, "metric").data[0].reversescale
+    assert not charts.heatmap(runs, "ratio_content").data[0].reversescale
+    assert charts.pareto(runs).layout.yaxis.title.text == "perplexity"
+
+
+def test_the_bars_split_a_message_into_its_parts(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.01,))
+    bars = {bar.name: bar for bar in charts.split(load(tmp_path).runs).data}
+    assert list(bars) == ["header", "position", "value", "side"]
+    assert list(bars["side"].y) == ["n = 1, p = 1 (dense)", "n = 10, p = 0.01"]
+    # A message at p = 0.01: header 72, 50 positions of 8.1 bits, no values, side 320 bits.
+    whole = 72 + 405 + 320
+    shares = [bars[name].x[1] for name in bars]
+    np.testing.assert_allclose(shares, [7200 / whole, 40500 / whole, 0, 32000 / whole])
+
+
+def test_a_report_of_a_single_run_and_of_failures_only(tmp_path: Path) -> None:
+    make_run(tmp_path / "one")
+    page = Page(write(tmp_path / "one").read_text(encoding="utf-8"))
+    assert "There is no dense reference" in page.text and "partition iid" in page.text
+    make_run(tmp_path / "bad" / "cells" / "a", failed=True)
+    page = Page(write(tmp_path / "bad").read_text(encoding="utf-8"))
+    assert "RunFailed" in page.text and "chart-metric" not in str(page.tags)
+
+
+def test_settings_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,))
+    (tmp_path / "cells" / "n10-p0.1-s0" / "config.toml").write_text("= broken")
+    (tmp_path / "cells" / "n1-p1-s0" / "environment.json").unlink()
+    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    assert "config.toml cannot be read in: n10-p0.1-s0." in page.text
+    assert "environment.json cannot be read in: n1-p1-s0." in page.text
+
+
+def test_a_damaged_sweep_writes_nothing(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,))
+    (tmp_path / "cells" / "n1-p1-s0" / "summary.json").write_text("{")
+    with pytest.raises(UsageError, match="n1-p1-s0"):
+        write(tmp_path)
+    assert not (tmp_path / "report.html").exists() and not list(tmp_path.glob("*.png"))

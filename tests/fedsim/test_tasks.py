@@ -1,0 +1,198 @@
+"""Tasks: the table, the models, the embedded data."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fedsim.errors import DataError, UsageError
+from fedsim.tasks import TASKS, get_task
+from fedsim.tasks.lenet import LeNet5
+
+LENET = ["mnist_lenet5", "fashion_lenet5"]
+
+
+def parameters(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+# ---- the table
+
+
+def test_names_of_the_table_are_those_of_the_tasks():
+    assert {name: task.name for name, task in TASKS.items()} == {name: name for name in TASKS}
+
+
+def test_an_unknown_task_lists_the_known_ones():
+    with pytest.raises(UsageError, match="'mnist' is unknown.*digits, mnist_lenet5, fashion_len"):
+        get_task("mnist")
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_a_task_is_a_value_that_travels(task):
+    assert pickle.loads(pickle.dumps(task)) == task
+
+
+@pytest.mark.parametrize(("name", "count"), [("digits", 21386)] + [(n, 431080) for n in LENET])
+def test_parameter_counts(name, count):
+    model = get_task(name).build()
+    assert parameters(model) == count
+    assert f"{count:,}" in get_task(name).title
+    assert not list(model.buffers())
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_weights_follow_torchs_generator(task):
+    def build(seed):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return torch.cat([p.detach().flatten() for p in task.build().parameters()])
+
+    assert torch.equal(build(1), build(1))
+    assert not torch.equal(build(1), build(2))
+
+
+@pytest.mark.parametrize("name", LENET)
+def test_settings_of_table_iii(name):
+    task = get_task(name)
+    assert (task.iterations, task.batch_size, task.clients, task.lr_steps) == (2000, 128, 4, ())
+    optimizer = task.optimizer(task.build().parameters())
+    assert isinstance(optimizer, torch.optim.Adam)
+    assert optimizer.param_groups[0]["lr"] == 0.001
+
+
+def test_loss_is_a_mean_and_metric_a_sum():
+    task = get_task("digits")
+    outputs = torch.tensor([[9.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    targets = torch.tensor([0, 1, 1])
+    assert task.metric(outputs, targets).item() == 2
+    rows = [task.loss(outputs[i : i + 1], targets[i : i + 1]) for i in range(3)]
+    assert task.loss(outputs, targets).item() == pytest.approx(sum(rows).item() / 3)
+
+
+# ---- digits
+
+
+def test_digits_split_is_fixed_stratified_and_disjoint():
+    data = get_task("digits").load(None, False)
+    assert data.train_x.shape == (1437, 1, 8, 8)
+    assert data.test_x.shape == (360, 1, 8, 8)
+    assert data.train_x.dtype == data.test_x.dtype == torch.float32
+    assert data.train_y.dtype == data.test_y.dtype == torch.int64
+    assert data.source.startswith("scikit-learn ")
+    for y, count in ((data.train_y, 1437), (data.test_y, 360)):
+        counts = torch.bincount(y, minlength=10)
+        assert len(y) == count
+        assert counts.min() >= count / 10 - 5
+        assert counts.max() <= count / 10 + 5
+
+
+def test_digits_are_all_there_once():
+    from sklearn.datasets import load_digits
+
+    data = get_task("digits").load(None, False)
+    pixels = torch.cat([data.train_x, data.test_x]) * 0.3760 + 0.3053
+    ours = (pixels * 16).round().to(torch.int64).flatten(1).tolist()
+    theirs = load_digits().data.astype(int).tolist()
+    assert sorted(ours) == sorted(theirs)
+    held_out = {tuple(row) for row in ours[1437:]}
+    assert not held_out & {tuple(row) for row in ours[:1437]}
+    assert abs(data.train_x.mean()) < 0.02
+    assert abs(data.train_x.std() - 1) < 0.02
+
+
+def test_digits_do_not_touch_global_generators():
+    from fedsim.tasks import digits
+
+    np.random.seed(1)
+    before = np.random.get_state()[1].copy(), torch.random.get_rng_state()
+    digits._load.cache_clear()
+    first = digits.load()
+    assert (np.random.get_state()[1] == before[0]).all()
+    assert torch.equal(torch.random.get_rng_state(), before[1])
+    digits._load.cache_clear()
+    assert torch.equal(digits.load().test_x, first.test_x)
+
+
+def test_digits_without_scikit_learn(monkeypatch):
+    from fedsim.tasks import digits
+
+    digits._load.cache_clear()
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(DataError, match="scikit-learn.*\n.*pip install scikit-learn"):
+        digits.load()
+
+
+def test_digits_learn():
+    task = get_task("digits")
+    data = task.load(None, False)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = task.build()
+        order = torch.randperm(1437)
+    optimizer = task.optimizer(model.parameters())
+    for step in range(150):
+        batch = order[torch.arange(step * 64, step * 64 + 64) % 1437]
+        optimizer.zero_grad()
+        task.loss(model(data.train_x[batch]), data.train_y[batch]).backward()
+        optimizer.step()
+    with torch.no_grad():
+        assert task.metric(model(data.test_x), data.test_y) >= 0.93 * 360
+
+
+# ---- LeNet5
+
+
+def test_lenet5_shapes():
+    shapes = {name: tuple(p.shape) for name, p in LeNet5().named_parameters()}
+    assert shapes == {
+        "conv1.weight": (20, 1, 5, 5),
+        "conv1.bias": (20,),
+        "conv2.weight": (50, 20, 5, 5),
+        "conv2.bias": (50,),
+        "fc1.weight": (500, 800),
+        "fc1.bias": (500,),
+        "fc2.weight": (10, 500),
+        "fc2.bias": (10,),
+    }
+    assert LeNet5()(torch.zeros(3, 1, 28, 28)).shape == (3, 10)
+
+
+def test_lenet5_starts_as_caffes_xavier():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = LeNet5()
+    for layer, fan_in in ((model.conv1, 25), (model.conv2, 500), (model.fc1, 800)):
+        bound = (3 / fan_in) ** 0.5
+        assert 0.95 * bound < layer.weight.abs().max() <= bound
+        assert not layer.bias.any()
+
+
+@pytest.mark.parametrize("conv_relu", [False, True])
+def test_lenet5_is_the_function_it_says(conv_relu):
+    model = LeNet5(conv_relu)
+    x = torch.randn(4, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    y = x
+    for conv in (model.conv1, model.conv2):  # ReLU before pooling, as others write it
+        y = conv(y)
+        y = F.max_pool2d(F.relu(y) if conv_relu else y, 2)
+    y = model.fc2(F.relu(model.fc1(y.reshape(4, 800))))
+    torch.testing.assert_close(model(x), y)
+
+
+def test_lenet5_is_the_same_channels_last():
+    model = LeNet5()
+    x = torch.randn(8, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    F.cross_entropy(model(x), torch.arange(8)).backward()
+    outputs = model(x)
+    gradients = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model.to(memory_format=torch.channels_last)
+    again = model(x.to(memory_format=torch.channels_last))
+    F.cross_entropy(again, torch.arange(8)).backward()
+    torch.testing.assert_close(again, outputs, rtol=1e-4, atol=1e-5)
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-6)
