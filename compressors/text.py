@@ -28,9 +28,9 @@ def text(thing: Any) -> str:
     if isinstance(thing, Pipeline):
         parts = [getattr(thing, slot) for slot in _SLOTS]
         return " | ".join(text(p) for p in parts if p != Fixed())
+    name = name_of(thing)
     values = [(f.name, getattr(thing, f.name), f.default) for f in fields(thing)]
     shown = [_value(v) for _, v, default in values if v != default]
-    name = name_of(thing)
     return f"{name}({', '.join(shown)})" if shown else name
 
 

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class RunConfig:
     """
 
     task: str = _setting("digits", "what is learned: a name from `fedsim list tasks`")
-    method: str = _setting("sbc(0.01)", "how updates are compressed: a text; {p} stands for --gradient")
+    method: str = _setting("sbc(0.01)", "how updates are compressed; {p} stands for --gradient")
     temporal: int = _setting(10, "local iterations a communication round (1: every step)")
     gradient: float | None = _setting(None, "fraction of entries sent, in (0, 1]; 1: dense")
     clients: int | None = _setting(None, "number of clients; default: the task's")
@@ -47,7 +47,7 @@ class RunConfig:
     batch_size: int | None = _setting(None, "samples a client and iteration; default: the task's")
     lr: float | None = _setting(None, "learning rate of the clients; default: the task's")
     seed: int = _setting(0, "everything random follows from it")
-    partition: str = _setting("iid", "iid, dirichlet(ALPHA) or shards(CLASSES)")
+    partition: str = _setting("iid", partitions.FORMS)
     strategy: str = _setting("dsgd", "one of " + ", ".join(STRATEGIES))
     server_lr: float | None = _setting(None, "learning rate of a server optimizer (fedadam, ...)")
     weighting: str = _setting("uniform", "mean over clients: uniform or by samples")
@@ -104,8 +104,8 @@ def from_mapping(values: Mapping[str, Any], origin: str) -> RunConfig:
     for key, value in values.items():
         if key not in known:
             raise UsageError(f"{origin}: unknown setting {key!r}; known are {', '.join(known)}")
-        _check_type(origin, key, value, str(known[key].type))
-    return RunConfig(**{k: _widen(v, str(known[k].type)) for k, v in values.items()})
+        _check_type(origin, key, value, type_of(known[key]))
+    return RunConfig(**{k: _widen(v, type_of(known[k])) for k, v in values.items()})
 
 
 def from_toml(path: Path) -> RunConfig:
@@ -119,6 +119,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read as TOML: {error}") from error
+
+
+def type_of(f: Field[Any]) -> str:
+    """A field's type as written, such as ``int | None``."""
+    return f.type.__name__ if isinstance(f.type, type) else str(f.type)
 
 
 def default_of(name: str) -> Any:

@@ -36,10 +36,8 @@ def resolve(method: str, gradient: float | None) -> Method:
         0.1
     """
     _check_gradient(gradient)
-    template = method.strip()
-    if template in CATALOGUE and CATALOGUE[template].kind == "method":
-        template = f"{template}({{p}})"
-    takes = "{p}" in template
+    template = _template(method)
+    takes = takes_fraction(method)
     if not takes and gradient not in (None, 1):
         raise UsageError(
             f"--gradient is {gradient:g} and method {method!r} has no place for it: write {{p}} "
@@ -56,6 +54,23 @@ def resolve(method: str, gradient: float | None) -> Method:
         raise UsageError(f"--method: {error}") from error
     own = share if takes else _share(compressor)
     return Method(compressor, own, _contains(compressor, ErrorFeedback))
+
+
+def takes_fraction(method: str) -> bool:
+    """Whether the gradient sparsity is for the sweep to choose.
+
+    Example:
+        >>> takes_fraction("sbc"), takes_fraction("sbc(0.01)"), takes_fraction("raw")
+        (True, False, False)
+    """
+    return "{p}" in _template(method)
+
+
+def _template(method: str) -> str:
+    """A bare name of a published method means that method of ``{p}``."""
+    name = method.strip()
+    published = name in CATALOGUE and CATALOGUE[name].kind == "method"
+    return f"{name}({{p}})" if published else name
 
 
 def _check_gradient(gradient: float | None) -> None:

@@ -18,7 +18,7 @@ from strategies.memory import Remembering
 CHECKPOINT_SECONDS = 20.0
 
 Progress = Callable[[dict[str, Any]], None]
-"""Called with the row of every round."""
+"""Called with the row of every round, and ``up_bits``: a client's upstream bits so far."""
 
 
 class FolderRecorder:
@@ -43,6 +43,7 @@ class FolderRecorder:
         if self._loaded is not None and states is not None:
             self.rows, self.client_rows = self._loaded.rounds, self._loaded.client_rows
             states.states.update(self._loaded.clients)
+        self._up_bits = sum(row["up_wire_bits"] / row["clients"] for row in self.rows)
 
     @property
     def rounds_done(self) -> int:
@@ -60,13 +61,14 @@ class FolderRecorder:
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
         self.rows.append(row)
+        self._up_bits += row["up_wire_bits"] / row["clients"]
         self.client_rows.extend(clients)
         if self.config.keep_payloads:
             self._keep(trip)
         if self.states is not None and self._due(row["round"]):
             self._checkpoint(row["round"], strategy, self.states)
         if self.progress:
-            self.progress(row)
+            self.progress(row | {"up_bits": self._up_bits})
 
     def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Rounds, and clients by round."""

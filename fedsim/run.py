@@ -2,10 +2,12 @@
 
 import json
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from flwr.serverapp import Grid
 from safetensors.torch import save
 
 from fedsim import checkpoint, environment, ledger
@@ -42,18 +44,32 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
             ``failed`` and ``error.txt`` has the traceback.
     """
-    out = Path(out)
+    states = InProcess() if config.engine == "local" else None
+    app = make_client_app(lambda context: config, states or InContext())
+
+    def engine(main: Callable[[Grid], None]) -> None:
+        ENGINES[config.engine](main, app, config.plan.clients, config.workers)
+
+    return carry_out(config, Path(out), states, engine, progress)
+
+
+def carry_out(
+    config: RunConfig,
+    out: Path,
+    states: InProcess | None,
+    engine: Callable[[Callable[[Grid], None]], None],
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The body of ``run`` over any engine: a function that calls what it is given with a grid."""
     finished = prepare(config, out)
     if finished is not None:
         return finished
     torch.set_num_threads(1)
     trainer = Trainer(config, Federation.of(config))
-    states = InProcess() if config.engine == "local" else None
     recorder = FolderRecorder(out, config, states, progress)
     server = Server(config, trainer, recorder)
-    app = make_client_app(lambda context: config, states or InContext())
     try:
-        ENGINES[config.engine](server.main, app, config.plan.clients, config.workers)
+        engine(server.main)
     except Exception as error:
         _fail(config, out, recorder, trainer, error)
         raise

@@ -22,6 +22,7 @@ FIELDS = st.one_of(
     ),
     st.tuples(st.just("float32s"), st.lists(st.floats(width=32), max_size=5), st.none()),
 )
+Message = list[tuple[str, tuple[str, Any, int]]]
 MESSAGES = st.lists(st.tuples(st.sampled_from(SPANS), FIELDS), max_size=30)
 
 
@@ -63,7 +64,7 @@ def check_read(bits: BitReader, kind: str, value: Any, width: int) -> None:
 
 
 @given(MESSAGES)
-def test_fields_follow_each_other(message: list[tuple[str, tuple[str, Any, int]]]) -> None:
+def test_fields_follow_each_other(message: Message) -> None:
     out, expected, booked = BitWriter(), "", dict.fromkeys(SPANS, 0)
     for span, field in message:
         with out.span(span):
@@ -86,7 +87,7 @@ def test_fields_follow_each_other(message: list[tuple[str, tuple[str, Any, int]]
 
 
 @given(MESSAGES, st.integers(0, 10_000))
-def test_a_cut_message_is_an_error(message: list[tuple[str, tuple[str, Any, int]]], at: int) -> None:
+def test_a_cut_message_is_an_error(message: Message, at: int) -> None:
     out = BitWriter()
     for _, field in message:
         write(out, *field)

@@ -157,7 +157,7 @@ def test_names_are_the_functions() -> None:
     ],
 )
 def test_mistakes_are_named(source: str, why: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+    with pytest.raises(ValueError) as caught:
         parse(source)
     assert str(caught.value).startswith(f"method {source!r}: ")
     assert why in str(caught.value)
@@ -169,7 +169,7 @@ def test_any_text_parses_or_is_a_value_error(source: str) -> None:
     try:
         compressor = parse(source)
     except ValueError as error:
-        assert repr(source) in str(error)  # noqa: PT017
+        assert repr(source) in str(error)
     else:
         assert parse(text(compressor)) == compressor
 

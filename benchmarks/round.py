@@ -1,0 +1,211 @@
+"""What a round of fedsim costs beside the same training written by hand, in one process.
+
+    python benchmarks/round.py [--data DIR] [--optimizer adam] [--json FILE]
+
+LeNet5, 4 clients, 10 local iterations of batch 32, sbc(0.01) up and raw down, one torch
+thread a worker. The loops take turns round by round, so that what else the machine does
+hits all of them; ratios hold within one run only. A round of fedsim is timed to the end
+of its record, without evaluation and without a checkpoint (one every 20 seconds by default).
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numba
+import torch
+
+from fedsim import RunConfig, environment
+from loops import OPTIMIZERS, Fedsim, HandWritten, Loop, register
+
+FEDSIM_1, FEDSIM_2 = "fedsim local, 1 worker", "fedsim local, 2 workers"
+BARE, PEERS = "bare loop, channels-last", "plain loop as peers write it"
+TARGETS = (
+    (FEDSIM_1, BARE, "at most", 1.05),
+    (PEERS, FEDSIM_1, "at least", 1.4),
+    (PEERS, FEDSIM_2, "at least", 2.5),
+)
+PARTS = ("train", "encode", "decode", "downlink")
+TOLERANCE = 1e-3  # between mean losses: layouts and orders of summation round differently
+
+Times = dict[str, list[list[float]]]
+"""Milliseconds of every round: loop -> repeat -> round."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured, how often, and on what."""
+
+    optimizer: str = "sgd"
+    rounds: int = 5
+    repeats: int = 5
+    data: Path | None = None
+    samples: int = 60_000
+
+    def config(self, rounds: int, method: str = "sbc(0.01)", workers: int = 1) -> RunConfig:
+        """A run of ``rounds`` rounds of which only the last is evaluated."""
+        return RunConfig(
+            task=register(self.optimizer, self.data, self.samples),
+            method=method,
+            temporal=10,
+            iterations=10 * rounds,
+            clients=4,
+            evaluate_every=rounds,
+            checkpoint_every=rounds,
+            workers=workers,
+            data=str(self.data) if self.data else None,
+        )
+
+
+def measure(settings: Settings) -> dict[str, Any]:
+    """Everything that the benchmark reports, as plain values."""
+    torch.set_num_threads(1)
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        gap = disagreement(settings, Path(folder))
+        times, parts = _time(settings, Path(folder))
+    return {
+        "milliseconds": {name: _summary(repeats) for name, repeats in times.items()},
+        "ratios": [_ratio(times, *target) for target in TARGETS],
+        "parts_milliseconds": parts,
+        "loss_disagreement": gap,
+        "settings": {
+            "optimizer": settings.optimizer,
+            "rounds": settings.rounds,
+            "repeats": settings.repeats,
+            "data": "MNIST" if settings.data else f"{settings.samples} random images",
+        },
+        "machine": _machine() | {"load_before": load, "load_after": os.getloadavg()[0]},
+    }
+
+
+def disagreement(settings: Settings, folder: Path) -> float:
+    """The largest difference of mean training losses over three rounds with method raw.
+
+    Raises ``RuntimeError`` where the loops do not train the same.
+    """
+    config = settings.config(3, method="raw")
+    ours = Fedsim(config, folder / "raw")
+    losses = [[loop.round() for _ in range(3)] for loop in (ours, *_by_hand(config).values())]
+    ours.finish()
+    gap = max(max(row) - min(row) for row in zip(*losses, strict=True))
+    if gap > TOLERANCE:
+        raise RuntimeError(f"the loops do not train the same: their losses differ by {gap:g}")
+    return gap
+
+
+def _by_hand(config: RunConfig) -> dict[str, Loop]:
+    return {BARE: HandWritten(config), PEERS: HandWritten(config, peers=True)}
+
+
+def _time(settings: Settings, folder: Path) -> tuple[Times, dict[str, float]]:
+    rounds = settings.rounds * settings.repeats + 2  # the first warms up, the last evaluates
+    ours = {
+        name: Fedsim(settings.config(rounds, workers=workers), folder / f"{workers}")
+        for name, workers in ((FEDSIM_1, 1), (FEDSIM_2, 2))
+    }
+    loops: dict[str, Loop] = {**ours, **_by_hand(settings.config(rounds))}
+    for loop in loops.values():
+        loop.round()
+    times = take_turns(loops, settings.rounds, settings.repeats)
+    frame = ours[FEDSIM_1].finish().iloc[1:-1]
+    ours[FEDSIM_2].finish()
+    parts = {part: 1e3 * float(frame[f"{part}_seconds"].median()) for part in PARTS}
+    rest = frame["seconds"] - sum(frame[f"{part}_seconds"] for part in PARTS)
+    return times, parts | {"rest": 1e3 * float(rest.median())}
+
+
+def take_turns(loops: Mapping[str, Loop], rounds: int, repeats: int) -> Times:
+    """Times every loop, one round each in turn, whoever was second going first the next time."""
+    times: Times = {name: [] for name in loops}
+    order = list(loops)
+    for _ in range(repeats):
+        for name in loops:
+            times[name].append([])
+        for _ in range(rounds):
+            for name in order:
+                start = time.perf_counter()
+                loops[name].round()
+                times[name][-1].append(1e3 * (time.perf_counter() - start))
+            order = order[1:] + order[:1]
+    return times
+
+
+def _summary(repeats: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Median, minimum and maximum over repeats of the median round, and the fastest round."""
+    medians = [median(rounds) for rounds in repeats]
+    return {
+        "median": median(medians), "min": min(medians), "max": max(medians),
+        "fastest": min(map(min, repeats)), "repeats": medians,
+    }  # fmt: skip
+
+
+def _ratio(times: Times, above: str, below: str, bound: str, target: float) -> dict[str, Any]:
+    over, under = _summary(times[above]), _summary(times[below])
+    ratios = [a / b for a, b in zip(over["repeats"], under["repeats"], strict=True)]
+    return {
+        "of": above, "to": below, "bound": bound, "target": target,
+        "median": median(ratios), "min": min(ratios), "max": max(ratios),
+        "fastest": over["fastest"] / under["fastest"],
+    }  # fmt: skip
+
+
+def _machine() -> dict[str, Any]:
+    threads = {"torch_threads_a_worker": 1, "numba_threads": numba.get_num_threads()}
+    return environment.describe() | threads
+
+
+def markdown(result: Mapping[str, Any]) -> str:
+    """The result as tables."""
+    settings, machine = result["settings"], result["machine"]
+    lines = [
+        f"{machine['processor']}, {machine['cores']} cores, torch {machine['packages']['torch']}, "
+        f"one torch thread a worker; load average {machine['load_before']:.1f} before, "
+        f"{machine['load_after']:.1f} after.",
+        f"{settings['optimizer']}, {settings['data']}; {settings['repeats']} repeats of "
+        f"{settings['rounds']} rounds, interleaved; losses with method raw differ by at most "
+        f"{result['loss_disagreement']:.1e}.",
+        "", "| loop | ms a round | min | max | fastest round |", "| --- | ---: | ---: | ---: | ---: |",
+    ]  # fmt: skip
+    for name, row in result["milliseconds"].items():
+        lines.append(f"| {name} | " + _cells(row, ".1f"))
+    lines += ["", "| ratio | median | min | max | of fastest | target |",
+              "| --- | ---: | ---: | ---: | ---: | --- |"]  # fmt: skip
+    for row in result["ratios"]:
+        name = f"{row['of']} / {row['to']}"
+        lines.append(f"| {name} | {_cells(row, '.3f')} {row['bound']} {row['target']} |")
+    lines += ["", f"| {FEDSIM_1} | ms a round |", "| --- | ---: |"]
+    lines += [f"| {part} | {value:.2f} |" for part, value in result["parts_milliseconds"].items()]
+    return "\n".join(lines)
+
+
+def _cells(row: Mapping[str, Any], form: str) -> str:
+    return " | ".join(f"{row[k]:{form}}" for k in ("median", "min", "max", "fastest")) + " |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder with MNIST/raw; default: random images")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default=Settings.optimizer)
+    parser.add_argument("--rounds", type=int, default=Settings.rounds, help="rounds a repeat")
+    parser.add_argument("--repeats", type=int, default=Settings.repeats)
+    parser.add_argument("--json", type=Path, help="a file for the result")
+    given = parser.parse_args(arguments)
+    if min(given.rounds, given.repeats) < 1:
+        parser.error("--rounds and --repeats are at least 1")
+    settings = Settings(given.optimizer, given.rounds, given.repeats, given.data)
+    result = measure(settings)
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The Flower app: what ``flwr run`` starts, and what a real deployment installs.
+
+Settings come from ``[tool.flwr.app.config]`` in ``pyproject.toml`` and from
+``flwr run . --run-config 'temporal=100 gradient=0.001'``. Zero and empty text mean
+"the default". Results go to the folder ``out``; empty: ``fedsim-results/NAME``.
+"""
+
+from strategies import quiet  # noqa: F401, I001 - before flwr is imported
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedsim.client import make_client_app
+from fedsim.config import RunConfig, from_mapping
+from fedsim.methods import takes_fraction
+from fedsim.run import carry_out
+from fedsim.states import InContext
+
+_OWN = ("out",)
+
+
+def config_of(context: Context) -> RunConfig:
+    """The run's config from Flower's ``run_config``: kebab-case keys, zero or "" for defaults."""
+    given: dict[str, Any] = dict(context.run_config)
+    values = {k.replace("-", "_"): v for k, v in given.items() if k not in _OWN}
+    values = {k: v for k, v in values.items() if v not in ("", 0) or k == "seed"}
+    if not takes_fraction(str(values.get("method", "sbc(0.01)"))):
+        values.pop("gradient", None)
+    return from_mapping(values | {"engine": "flower"}, "run_config")
+
+
+client_app = make_client_app(config_of, InContext())
+server_app = ServerApp()
+
+
+@server_app.main()
+def main(grid: Grid, context: Context) -> None:
+    """One run on whatever lies beneath the grid."""
+    torch.set_num_threads(1)
+    config = config_of(context)
+    out = str(context.run_config.get("out", ""))
+    folder = Path(out) if out else Path("fedsim-results") / f"{config.task}-run-{config.digest}"
+    carry_out(config, folder, None, lambda body: body(grid))

@@ -1,0 +1,51 @@
+"""The command line: ``python -m fedsim COMMAND``."""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from fedsim.commands import codec, experiment, listing, reporting, running, sweeping
+from fedsim.errors import RunFailed, UsageError
+
+COMMANDS = (sweeping, running, reporting, listing, codec, experiment)
+"""Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
+
+DONE, SOME_FAILED, BAD_USAGE = 0, 1, 2
+
+_EPILOG = """exit codes: 0 done, 1 some runs failed, 2 bad usage
+With --json a command prints one JSON document on stdout and nothing else."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    top = argparse.ArgumentParser(
+        prog="fedsim",
+        description="Federated learning with real encoded messages: how few bits still learn?",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        module.add(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    flags = parser().parse_args(arguments)
+    try:
+        return int(flags.command(flags))
+    except (UsageError, RunFailed) as error:
+        if flags.debug:
+            traceback.print_exc()
+        print(f"fedsim: {error}", file=sys.stderr)
+        return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED
+    except KeyboardInterrupt:
+        print("fedsim: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as `| head` wishes
+        return DONE

@@ -1,0 +1,70 @@
+"""``fedsim experiment``: a published table or figure, again.
+
+Experiments live in the folder ``experiments`` of a checkout, one folder each with an
+``experiment.toml`` (title, source) and a ``run.py`` that holds ``main``. They use
+fedsim's public API; fedsim knows only where they are.
+"""
+
+import argparse
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import fedsim
+from fedsim.config import read_toml
+from fedsim.errors import UsageError
+
+SCALES = ("smoke", "short", "paper")
+
+
+def home() -> Path | None:
+    """The folder of experiments: of the checkout that fedsim runs from, or below this one."""
+    places = (Path(fedsim.__file__).parent.parent / "experiments", Path("experiments"))
+    return next((place for place in places if place.is_dir()), None)
+
+
+def experiments() -> list[dict[str, str]]:
+    """Every experiment that can be run from here."""
+    folder = home()
+    found = sorted(folder.glob("*/experiment.toml")) if folder else []
+    return [
+        {"name": path.parent.name, "kind": "experiment", **read_toml(path)} for path in found
+    ]
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "experiment", help="rerun a published table or figure (see `fedsim list experiments`)"
+    )
+    parser.add_argument("name", metavar="NAME", help="an experiment's name")
+    parser.add_argument(
+        "--scale", choices=SCALES, default="short",
+        help="smoke: seconds; short: what two cores finish in half an hour; paper: the published "
+        "length (default: short)",
+    )  # fmt: skip
+    parser.add_argument("--only", metavar="ROW,...", help="only these rows")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at the same time (default: 1)")
+    parser.add_argument("--data", metavar="DIR", help="folder with data sets")
+    parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME-SCALE)")
+    parser.set_defaults(command=command)
+
+
+def command(flags: argparse.Namespace) -> int:
+    """Runs the experiment's ``main``."""
+    folder = home()
+    if folder is None:
+        raise UsageError("experiments are part of a checkout of fedsim: run this from there")
+    known = [row["name"] for row in experiments()]
+    if flags.name not in known:
+        raise UsageError(f"experiment {flags.name!r} is unknown: known are {', '.join(known)}")
+    spec = importlib.util.spec_from_file_location("experiment", folder / flags.name / "run.py")
+    if spec is None or spec.loader is None:
+        raise UsageError(f"experiment {flags.name!r} has no run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    out = Path(flags.out or Path("fedsim-results") / f"{flags.name}-{flags.scale}")
+    only = flags.only.split(",") if flags.only else None
+    return int(
+        module.main(scale=flags.scale, only=only, out=out, jobs=flags.jobs, data=flags.data)
+    )

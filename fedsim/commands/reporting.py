@@ -1,0 +1,36 @@
+"""``fedsim report``: tables, figures and the page of a results folder, again."""
+
+import argparse
+import json
+from typing import Any
+
+from rich.console import Console
+
+from fedsim import report
+from fedsim.results import load, write_summary
+from fedsim.tables import summary_table
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "report", help="write tables, figures and report.html of a results folder"
+    )
+    parser.add_argument("folder", metavar="DIR", help="a folder that run or sweep wrote")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=command)
+
+
+def command(flags: argparse.Namespace) -> int:
+    """Writes the report and prints the table."""
+    results = load(flags.folder)
+    cells = json.loads(results.runs.to_json(orient="records"))
+    write_summary(results.path, cells)
+    page = report.write(results.path)
+    if flags.json:
+        print(json.dumps({"out": str(results.path), "report": str(page), "cells": cells}))
+    else:
+        console = Console()
+        console.print(summary_table(cells, console.width))
+        console.print(f"Report: {page}", highlight=False, soft_wrap=True)
+    return 0

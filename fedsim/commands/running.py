@@ -1,0 +1,56 @@
+"""``fedsim run``: one run."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fedsim import flags as shared
+from fedsim import report
+from fedsim.config import RunConfig, from_mapping, read_toml
+from fedsim.progress import Bars
+from fedsim.results import write_summary
+from fedsim.run import run
+from fedsim.tables import summary_table
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "run",
+        help="do one run",
+        description="Trains one federation and counts every bit. The same command goes on where "
+        "it was stopped.",
+    )
+    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file")
+    parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    shared.add_settings(parser)
+    parser.set_defaults(command=command)
+
+
+def command(flags: argparse.Namespace) -> int:
+    """Does the run and reports on it."""
+    config = from_flags(flags)
+    out = shared.folder(flags, f"{config.task}-run-{config.digest}")
+    name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
+    bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
+    with bars:
+        summary = run(config, out, lambda row: bars(name, row))
+    write_summary(out, [summary])
+    report.write(out)
+    if flags.json:
+        print(json.dumps({"out": str(out), **summary}))
+    else:
+        console = Console()
+        console.print(summary_table([summary], console.width))
+        console.print(f"Results: {out}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def from_flags(flags: argparse.Namespace) -> RunConfig:
+    """The run that the flags, over a TOML file if there is one, ask for."""
+    values = read_toml(Path(flags.config)) if flags.config else {}
+    return from_mapping(values | shared.given(flags), flags.config or "run")

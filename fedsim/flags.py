@@ -1,0 +1,58 @@
+"""Run settings as flags: one a field of ``RunConfig``, with its sentence as help."""
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fedsim.config import RunConfig, default_of, type_of
+from fedsim.errors import UsageError
+
+_TYPES = {"int": int, "float": float, "str": str}
+
+
+def add_settings(parser: argparse.ArgumentParser, skip: Iterable[str] = ()) -> None:
+    """Adds a flag for every setting but those in ``skip``; what is not given stays None."""
+    group = parser.add_argument_group("settings of the runs")
+    for f in fields(RunConfig):
+        if f.name in skip:
+            continue
+        flag, kind = "--" + f.name.replace("_", "-"), type_of(f).split(" | ")[0]
+        words = f.metadata["help"] + _default(f.name)
+        if kind == "bool":
+            group.add_argument(flag, action="store_true", default=None, help=words)
+        else:
+            group.add_argument(
+                flag, type=_TYPES[kind], default=None, help=words.replace("%", "%%"),
+                metavar=kind.upper() if kind != "str" else "TEXT",
+            )  # fmt: skip
+
+
+def _default(name: str) -> str:
+    value = default_of(name)
+    return "" if value in (None, False) else f" (default: {value})"
+
+
+def given(flags: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given on the command line."""
+    names = [f.name for f in fields(RunConfig)]
+    found = {name: getattr(flags, name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def numbers(text: str, flag: str, kind: type) -> list[Any]:
+    """The numbers of a comma-separated list; ``UsageError`` names the flag and the value."""
+    try:
+        return [kind(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        words = "whole numbers" if kind is int else "numbers"
+        raise UsageError(
+            f"{flag} is {text!r}: it takes {words} separated by commas, such as "
+            + ("1,10,100" if kind is int else "1,0.1,0.01")
+        ) from error
+
+
+def folder(flags: argparse.Namespace, name: str) -> Path:
+    """``--out``, or a folder named for what is run."""
+    return Path(flags.out) if flags.out else Path("fedsim-results") / name

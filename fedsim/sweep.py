@@ -1,0 +1,215 @@
+"""A grid of runs over the plane of temporal and gradient sparsity, and its folder.
+
+Finished cells are never run again; a cell that fails is recorded with its traceback
+and does not stop the rest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedsim import report
+from fedsim.config import RunConfig, default_of, from_mapping, read_toml
+from fedsim.errors import UsageError
+from fedsim.files import write_text
+from fedsim.methods import resolve, takes_fraction
+from fedsim.parallel import run_here, run_on_ray
+from fedsim.results import read_summary, write_summary
+from fedsim.run import prepare, same_settings
+
+GRID = ("temporal", "gradient", "seeds")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep, by the name of its folder."""
+
+    name: str
+    config: RunConfig
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Cell":
+        """The cell of a config, named for its place on the plane."""
+        gradient = config.plan.method.gradient
+        return cls(f"n{config.temporal}-p{gradient:g}-s{config.seed}", config)
+
+
+@dataclass(frozen=True)
+class SweepConfig:
+    """A grid: every temporal sparsity with every gradient sparsity and seed.
+
+    Args:
+        base: all other settings; its temporal, gradient and seed are not used.
+        temporal: local iterations a round.
+        gradient: fractions of entries sent; () for a method that carries its own.
+        seeds: how many seeds, from 0 up.
+        baseline: whether the dense cell (1, 1), sent raw, is run too where the grid lacks it.
+
+    Example:
+        >>> [c.name for c in SweepConfig(RunConfig(), (10,), (0.01,)).cells()]
+        ['n1-p1-s0', 'n10-p0.01-s0']
+    """
+
+    base: RunConfig
+    temporal: tuple[int, ...] = (10,)
+    gradient: tuple[float, ...] = ()
+    seeds: int = 1
+    baseline: bool = True
+
+    def cells(self) -> list[Cell]:
+        """The dense reference first, then the grid in order; each name once."""
+        if self.seeds < 1:
+            raise UsageError(f"--seeds is {self.seeds}: it is above 0")
+        found: dict[str, Cell] = {}
+        grid = [
+            Cell.of(replace(self.base, method=self._method(p), temporal=n, gradient=p, seed=seed))
+            for seed in range(self.seeds)
+            for n in self.temporal
+            for p in self.gradient or (None,)
+        ]
+        dense = [
+            Cell.of(replace(self.base, method="raw", temporal=1, gradient=None, seed=seed))
+            for seed in range(self.seeds)
+        ]
+        named = {cell.name for cell in grid}
+        for cell in [c for c in dense if self.baseline and c.name not in named] + grid:
+            found.setdefault(cell.name, cell)
+        return list(found.values())
+
+    def _method(self, p: float | None) -> str:
+        if p in (None, 1) or takes_fraction(self.base.method):
+            return self.base.method
+        return resolve(self.base.method, p).text  # raises: no place for p
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    out: Path,
+    *,
+    jobs: int = 1,
+    ray_address: str | None = None,
+    progress: Callable[[str, dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Runs every cell that is not done in ``out/cells/<name>`` and returns all summaries.
+
+    Args:
+        cells: what to run.
+        out: the sweep's folder.
+        jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
+        ray_address: a Ray cluster to run on; ``out`` must be a folder that its nodes share.
+        progress: called with a cell's name and the row of every round it finishes.
+
+    Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
+    """
+    folders = {cell.name: out / "cells" / cell.name for cell in cells}
+    done = {c.name: prepare(c.config, folders[c.name]) for c in cells}
+    waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
+    if jobs == 1 and ray_address is None:
+        run_here(waiting, progress)
+    elif waiting:
+        run_on_ray(waiting, jobs, ray_address, progress)
+    summaries = [_summary(folders[cell.name]) for cell in cells]
+    write_summary(out, summaries)
+    report.write(out)
+    return summaries
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    summary = read_summary(folder)
+    if summary is None:
+        raise UsageError(
+            f"{folder} holds no summary after its run: with --ray-address the results folder "
+            "must be one that all nodes share"
+        )
+    return summary
+
+
+def sweep(config: SweepConfig, out: Path | str, **how: Any) -> list[dict[str, Any]]:
+    """Runs a grid in the folder ``out``; see ``run_cells`` for ``how`` and for what is raised.
+
+    A folder may grow: cells of other temporal or gradient sparsities may be added later,
+    as long as all other settings are the same.
+    """
+    out = Path(out)
+    cells = config.cells()
+    write_text_once(out, config)
+    return run_cells(cells, out, **how)
+
+
+def write_text_once(out: Path, config: SweepConfig) -> None:
+    """Writes ``sweep.toml``, or checks that the one there has the same settings."""
+    path = out / "sweep.toml"
+    if path.exists():
+        before = from_toml(path)
+        same_settings(_off_grid(before.base), _off_grid(config.base), out)
+        _same_method(before, config, out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(path, to_toml(config))
+    except OSError as error:
+        raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
+
+
+def _off_grid(base: RunConfig) -> RunConfig:
+    """The settings that all cells share; the method is compared by itself."""
+    return replace(base, method="raw", temporal=1, gradient=None, seed=0)
+
+
+def _same_method(before: SweepConfig, now: SweepConfig, out: Path) -> None:
+    if before.base.method != now.base.method:
+        raise UsageError(
+            f"--out is {out}: it holds results of other settings (method "
+            f"{before.base.method!r} there, {now.base.method!r} here); choose another folder"
+        )
+
+
+def to_toml(config: SweepConfig) -> str:
+    """The sweep as TOML: its grid, then the settings that differ from the defaults."""
+    values: dict[str, Any] = {
+        "temporal": list(config.temporal),
+        "gradient": list(config.gradient),
+        "seeds": config.seeds,
+        "baseline": config.baseline,
+    }
+    for f in fields(RunConfig):
+        value = getattr(config.base, f.name)
+        if f.name not in ("temporal", "gradient", "seed") and value != default_of(f.name):
+            values[f.name] = value
+    return tomli_w.dumps(values)
+
+
+def from_toml(path: Path) -> SweepConfig:
+    """A sweep from a TOML file; ``UsageError`` names the file and the offending key."""
+    return from_values(read_toml(path), str(path))
+
+
+def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
+    """A sweep from plain values: ``temporal`` and ``gradient`` are numbers or lists of them."""
+    rest = {k: v for k, v in values.items() if k not in (*GRID, "baseline")}
+    method = str(rest.get("method", "sbc"))
+    gradient = _numbers(values.get("gradient", []), origin, "gradient")
+    first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
+    # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
+    base = from_mapping({"method": method, **rest, "temporal": 1, **first}, origin)
+    seeds, baseline = values.get("seeds", 1), values.get("baseline", True)
+    if not isinstance(seeds, int) or not isinstance(baseline, bool):
+        raise UsageError(f"{origin}: seeds takes a whole number and baseline true or false")
+    temporal = _numbers(values.get("temporal", [10]), origin, "temporal")
+    if any(n != int(n) for n in temporal):
+        raise UsageError(f"{origin}: temporal is {temporal}; it takes whole numbers")
+    return SweepConfig(base, tuple(int(n) for n in temporal), tuple(gradient), seeds, baseline)
+
+
+def _numbers(value: Any, origin: str, name: str) -> list[float]:
+    listed = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(v, bool) or not isinstance(v, int | float) for v in listed):
+        raise UsageError(f"{origin}: {name} is {value!r}; it takes a number or a list of numbers")
+    return list(listed)
+
+
+def shared_digest(config: SweepConfig) -> str:
+    """Eight hex digits of what all cells of a sweep share."""
+    return _off_grid(config.base).digest

@@ -1,0 +1,152 @@
+"""The catalogue is whole: whatever implements a contract is in it, and every row is complete."""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import typing
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import compressors
+from compressors import CATALOGUE, ROWS, Compressor, Pipeline, VectorCodec, catalogue, parse, text
+from compressors.positions.base import PositionCode
+from compressors.quantize import Quantizer
+from compressors.sparsify import Sparsifier
+from compressors.symbols.base import SymbolCode
+
+CONTRACTS = {
+    Compressor: "compressor",
+    VectorCodec: "codec",
+    Sparsifier: "sparsifier",
+    Quantizer: "quantizer",
+    PositionCode: "positions",
+    SymbolCode: "symbols",
+}
+WRITTEN_WITH_BARS = {Pipeline}  # the text form of a pipeline is its parts, not a name
+NO_METHODS = {parse}  # returns a compressor, but any
+
+every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+
+def modules() -> Iterator[ModuleType]:
+    for info in pkgutil.walk_packages(compressors.__path__, "compressors."):
+        yield importlib.import_module(info.name)
+
+
+def parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def implements(thing: type, contract: type) -> bool:
+    """Whether a class has all the contract's methods, with the same parameters."""
+    methods = [
+        name for name, value in vars(contract).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    ]  # fmt: skip
+    return all(
+        inspect.isfunction(getattr(thing, name, None))
+        and parameters(getattr(thing, name)) == parameters(getattr(contract, name))
+        for name in methods
+    )
+
+
+def public(kind: Any) -> set[Any]:
+    """Public classes or functions that a module of the package defines itself."""
+    return {
+        thing
+        for module in modules()
+        for name, thing in vars(module).items()
+        if kind(thing) and thing.__module__ == module.__name__ and not name.startswith("_")
+    }
+
+
+def implementations() -> dict[type, str]:
+    """Every class of the package that implements a contract, and the contract's kind."""
+    return {
+        thing: kind
+        for thing in public(inspect.isclass)
+        if not getattr(thing, "_is_protocol", False)
+        for contract, kind in CONTRACTS.items()
+        if implements(thing, contract)
+    }
+
+
+def test_every_implementation_has_a_row() -> None:
+    found = implementations()
+    assert len(found) > 8
+    kinds = {row.make: row.kind for row in ROWS}
+    for thing in set(found) - WRITTEN_WITH_BARS:
+        assert thing in kinds, f"{thing.__name__} implements a contract: add a row to the catalogue"
+        assert kinds[thing] in (found[thing], "compressor")
+
+
+def test_every_row_of_a_class_implements_its_contract() -> None:
+    found = implementations()
+    for row in ROWS:
+        if inspect.isclass(row.make):
+            assert row.kind == found[row.make], row.name
+
+
+def test_every_published_method_has_a_row() -> None:
+    functions = {
+        thing for thing in public(inspect.isfunction)
+        if typing.get_type_hints(thing).get("return") is Compressor
+    } - NO_METHODS  # fmt: skip
+    assert functions == {row.make for row in ROWS if row.kind == "method"}
+
+
+def test_names_are_unique() -> None:
+    assert len(CATALOGUE) == len(ROWS)
+    assert all(CATALOGUE[row.name] is row for row in ROWS)
+    assert len({row.make for row in ROWS}) == len(ROWS)
+
+
+@every_row
+def test_a_row_is_complete(row: compressors.Row) -> None:
+    assert row.name.isidentifier()
+    assert row.name == row.name.lower()
+    assert row.title.strip()
+    assert row.source.strip()
+    assert row.kind in typing.get_args(catalogue.Kind)
+    assert inspect.getdoc(row.make)
+
+
+@every_row
+def test_an_example_is_a_compressor_in_which_the_row_takes_part(row: compressors.Row) -> None:
+    compressor = parse(row.example)
+    assert compressor.init({}) is not None
+    assert row.name in row.example
+    if inspect.isclass(row.make):
+        assert any(isinstance(part, row.make) for part in parts(compressor)), row.example
+    else:
+        assert row.example.startswith(f"{row.name}(")
+    assert parse(text(compressor)) == compressor
+
+
+def parts(thing: Any) -> Iterator[Any]:
+    """An object and all that it is made of."""
+    yield thing
+    if isinstance(thing, tuple):
+        for one in thing:
+            yield from parts(one)
+    elif dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            yield from parts(getattr(thing, field.name))
+
+
+@pytest.mark.parametrize("thing", sorted(implementations(), key=lambda thing: thing.__name__))
+def test_settings_are_frozen_values(thing: type) -> None:
+    assert dataclasses.is_dataclass(thing)
+    assert thing.__dataclass_params__.frozen
+    assert thing.__dataclass_params__.eq
+
+
+def test_all_that_is_exported_exists() -> None:
+    assert sorted(set(compressors.__all__)) == sorted(compressors.__all__)
+    assert all(hasattr(compressors, name) for name in compressors.__all__)
+    for row in ROWS:
+        assert getattr(compressors, row.make.__name__) is row.make

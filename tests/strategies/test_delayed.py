@@ -1,0 +1,155 @@
+"""Algorithm 1, followed by hand, and the draw of cohorts."""
+
+import pytest
+from flwr.app import ConfigRecord
+
+from compressors import Raw, decompress, gradient_dropping
+from strategies import DelayedDSGD, TooFewReplies
+from strategies.nodes import cohort
+from tests.strategies.linear import Pull, grid_of, modded_app, record, tensor, vector
+
+HALF = gradient_dropping(0.5)  # the larger of the two entries; the other waits
+MODEL_BITS, UPDATE_BITS = 88, 64  # 24 + 2 x 32; 24 + 1 + 1 or 2 + 32, whole bytes
+
+
+def test_three_rounds_by_hand() -> None:
+    """Two clients, both directions sparse with residuals; client 1 fails in round 2.
+
+    round 1: w (0, 0)   client 0: u (4, 2), sends (4, 0), keeps (0, 2)
+                        client 1: u (0, -8), sends (0, -8), keeps (0, 0)
+             mean (2, -4): the server sends (0, -4), keeps (2, 0)
+    round 2: w (0, -4)  client 0: u (4, 4) + (0, 2) = (4, 6), sends (0, 6), keeps (4, 0)
+                        client 1: fails
+             mean (0, 6), + (2, 0) = (2, 6): sends (0, 6), keeps (2, 0)
+    round 3: w (0, 2)   client 0: u (4, 1) + (4, 0) = (8, 1), sends (8, 0), keeps (0, 1)
+                        client 1: u (0, -9), sends (0, -9), keeps (0, 0)
+             mean (4, -4.5), + (2, 0) = (6, -4.5): sends (6, 0), keeps (0, -4.5)
+    """
+    pull = Pull([(8.0, 4.0), (0.0, -16.0)], fails=lambda client, call: (client, call) == (1, 2))
+    grid = grid_of(modded_app(pull, HALF, HALF), 2)
+    strategy = DelayedDSGD(HALF, HALF, clients=2, required=1)
+    arrays = record([0.0, 0.0])
+    uplinks, kinds, charged, models = [], [], [], []
+    for number in (1, 2, 3):
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        arrays, metrics = strategy.aggregate_train(number, grid.send_and_receive(messages))
+        trip = strategy.exchange.trip
+        uplinks.append({c: vector(up.update) for c, up in trip.uplinks.items()})
+        kinds.append([d.kind for d in trip.downlinks.values()])
+        charged.append([8 * len(d.payload) * d.charged for d in trip.downlinks.values()])
+        models.append(vector(strategy.exchange.weights))
+        assert {8 * len(up.payload) for up in trip.uplinks.values()} == {UPDATE_BITS}
+        assert arrays["w"].numpy().tolist() == models[-1]
+    grid.close()
+    assert uplinks == [
+        {0: [4.0, 0.0], 1: [0.0, -8.0]},
+        {0: [0.0, 6.0]},
+        {0: [8.0, 0.0], 1: [0.0, -9.0]},
+    ]
+    assert models == [[0.0, -4.0], [0.0, 2.0], [6.0, 2.0]]
+    assert vector({"w": strategy.exchange.memory["residual/w"]}) == [0.0, -4.5]
+    assert kinds == [["model"] * 2, ["update"] * 2, ["update", "model"]]
+    assert charged == [[0, 0], [UPDATE_BITS] * 2, [UPDATE_BITS, MODEL_BITS]]
+    assert pull.seen == {
+        0: [[0.0, 0.0], [0.0, -4.0], [0.0, 2.0]],
+        1: [[0.0, 0.0], [0.0, -4.0], [0.0, 2.0]],  # told the model whole after it failed
+    }
+    assert metrics["train-loss"] == 0.5 and metrics["num-examples"] == 1.5
+
+
+def test_flowers_own_loop_runs_it() -> None:
+    targets = [(8.0, 4.0), (0.0, -16.0), (4.0, 0.0)]
+    grid = grid_of(modded_app(Pull(targets), HALF), 3, workers=2)
+    strategy = DelayedDSGD(HALF, clients=3)
+    result = strategy.start(grid, record([0.0, 0.0]), num_rounds=60)
+    grid.close()
+    assert len(result.train_metrics_clientapp) == 60
+    mean = [4.0, -4.0]
+    assert result.arrays["w"].numpy() == pytest.approx(mean, abs=2.5)  # top-1 of 2: it circles
+    assert vector(strategy.exchange.weights) == result.arrays["w"].numpy().tolist()
+
+
+def test_raw_is_the_mean_of_the_models() -> None:
+    grid = grid_of(modded_app(Pull([(8.0, 4.0), (0.0, -16.0)]), Raw()), 2)
+    result = DelayedDSGD(Raw(), clients=2).start(grid, record([0.0, 0.0]), num_rounds=2)
+    grid.close()
+    assert result.arrays["w"].numpy().tolist() == [3.0, -4.5]  # (2, -3), then half-way to (4, -6)
+
+
+def test_by_samples() -> None:
+    grid = grid_of(modded_app(Pull([(6.0, 0.0), (0.0, 12.0)]), Raw()), 2)
+    strategy = DelayedDSGD(Raw(), clients=2, weighting="samples")
+    result = strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
+    grid.close()
+    assert result.arrays["w"].numpy() == pytest.approx([1.0, 4.0])  # one sample to two
+
+
+def test_a_failure_is_an_error_unless_fewer_are_required() -> None:
+    pull = Pull([(8.0, 0.0)] * 3, fails=lambda client, call: client == 1)
+    grid = grid_of(modded_app(pull, Raw()), 3)
+    with pytest.raises(TooFewReplies, match=r"round 1: 2 of 3 .* client 1: .*out of order"):
+        DelayedDSGD(Raw(), clients=3).start(grid, record([0.0, 0.0]), num_rounds=1)
+    strategy = DelayedDSGD(Raw(), clients=3, required=2)
+    result = strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
+    grid.close()
+    assert result.arrays["w"].numpy().tolist() == [4.0, 0.0]
+
+
+def test_a_new_start_forgets_the_last() -> None:
+    grid = grid_of(modded_app(Pull([(8.0, 4.0)]), Raw(), HALF), 1)
+    strategy = DelayedDSGD(Raw(), HALF, clients=1)
+    strategy.start(grid, record([0.0, 0.0]), num_rounds=2)
+    again = strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
+    grid.close()
+    assert again.arrays["w"].numpy().tolist() == [4.0, 0.0]
+    assert strategy.exchange.version == 1
+
+
+def test_the_cohort_follows_from_seed_and_round_alone() -> None:
+    draws = {(s, r): cohort(10, 3, s, r) for s in range(4) for r in range(1, 30)}
+    assert draws == {(s, r): cohort(10, 3, s, r) for r in range(29, 0, -1) for s in range(4)}
+    for drawn in draws.values():
+        assert drawn == sorted(set(drawn)) and len(drawn) == 3
+        assert set(drawn) <= set(range(10))
+    for seed in range(4):
+        mine = [draws[seed, r] for r in range(1, 30)]
+        assert {c for drawn in mine for c in drawn} == set(range(10))
+        assert len({tuple(d) for d in mine}) > 10
+    assert [draws[0, r] for r in range(1, 30)] != [draws[1, r] for r in range(1, 30)]
+    assert cohort(4, 4, 0, 1) == cohort(4, 9, 5, 2) == [0, 1, 2, 3]
+
+
+def test_only_the_cohort_is_asked() -> None:
+    pull = Pull([(8.0, 0.0)] * 5)
+    grid = grid_of(modded_app(pull, Raw()), 5)
+    DelayedDSGD(Raw(), clients=5, cohort=2, seed=3).start(grid, record([0.0, 0.0]), num_rounds=6)
+    grid.close()
+    drawn = [cohort(5, 2, 3, number) for number in range(1, 7)]
+    assert {c: len(seen) for c, seen in pull.seen.items()} == {
+        c: sum(c in one for one in drawn) for c in range(5)
+    }
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ValueError, match="weighting is 'median'"):
+        DelayedDSGD(Raw(), clients=2, weighting="median")
+
+
+def test_clients_that_never_register() -> None:
+    grid = grid_of(modded_app(Pull([(0.0, 0.0)]), Raw()), 1)
+    strategy = DelayedDSGD(Raw(), clients=2, timeout=0.2)
+    with pytest.raises(TimeoutError, match="1 of 2 clients"):
+        strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid)
+    grid.close()
+
+
+def test_payloads_are_all_that_travels() -> None:
+    grid = grid_of(modded_app(Pull([(8.0, 4.0)]), HALF), 1)
+    strategy = DelayedDSGD(HALF, clients=1)
+    (message,) = strategy.configure_train(1, record([1.0, 2.0]), ConfigRecord(), grid)
+    assert not message.content.array_records
+    (reply,) = grid.send_and_receive([message])
+    grid.close()
+    assert not reply.content.array_records
+    payload = reply.content.config_records["fedsim"]["payload"]
+    assert vector(decompress(HALF, payload, tensor(0.0, 0.0))) == [3.5, 0.0]

@@ -1,0 +1,173 @@
+"""The server's end of a compressed channel, message by message."""
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
+
+from compressors import PayloadError, Raw, compress, decompress, gradient_dropping
+from fedsim.engines import compat
+from strategies import Exchange, TooFewReplies, Uplink, average
+from strategies.payload import KEY, put
+from tests.strategies.linear import tensor, vector
+
+HALF = gradient_dropping(0.5)
+ZERO = tensor(0.0, 0.0)
+
+
+@pytest.fixture(autouse=True)
+def identity() -> None:
+    compat.identify()
+
+
+def asked() -> Message:
+    return Message(RecordDict(), dst_node_id=1, message_type="train")
+
+
+def reply(payload: bytes, **metrics: float) -> Message:
+    content = RecordDict({"metrics": MetricRecord(metrics)})
+    put(content, payload)
+    return Message(content, reply_to=asked())
+
+
+def sends(*values: float) -> Message:
+    return reply(compress(HALF, tensor(*values))[0].payload)
+
+
+def test_the_initial_model_is_free_and_later_ones_are_charged() -> None:
+    exchange = Exchange(HALF, Raw(), ZERO)
+    first = exchange.begin(1, [0]).downlinks[0]
+    assert (first.kind, first.charged) == ("model", False)
+    exchange.take(0, sends(4.0, 1.0))
+    exchange.finish(1)
+    exchange.advance(tensor(4.0, 0.0))
+    second = exchange.begin(2, [0, 7]).downlinks
+    assert [(d.kind, d.charged) for d in second.values()] == [("model", True)] * 2
+    assert vector(decompress(Raw(), second[7].payload, ZERO)) == [4.0, 0.0]
+
+
+def test_only_who_holds_the_base_is_sent_the_update() -> None:
+    exchange = Exchange(HALF, HALF, ZERO)
+    exchange.begin(1, [0, 1, 2])
+    exchange.take(0, sends(4.0, 1.0))
+    exchange.take(1, Message(Error(code=2, reason="no power"), reply_to=asked()))
+    exchange.finish(1)  # client 2 said nothing
+    assert exchange.trip.failures == {1: "no power", 2: "no reply within the timeout"}
+    exchange.advance(tensor(4.0, 1.0))
+    downlinks = exchange.begin(2, [0, 1, 2, 3]).downlinks
+    assert [d.kind for d in downlinks.values()] == ["update", "model", "model", "model"]
+    assert all(d.charged for d in downlinks.values())
+    assert vector(decompress(HALF, downlinks[0].payload, ZERO)) == [4.0, 0.0]
+    assert vector(decompress(Raw(), downlinks[1].payload, ZERO)) == [4.0, 0.0]
+
+
+def test_a_base_of_two_rounds_ago_is_too_old() -> None:
+    exchange = Exchange(HALF, HALF, ZERO)
+    for number, cohort in ((1, [0, 1]), (2, [0]), (3, [0, 1])):
+        kinds = {c: d.kind for c, d in exchange.begin(number, cohort).downlinks.items()}
+        for client in cohort:
+            exchange.take(client, sends(1.0, 0.0))
+        exchange.finish(len(cohort))
+        exchange.advance(tensor(1.0, 0.0))
+    assert kinds == {0: "update", 1: "model"}
+
+
+def test_the_model_moves_by_what_is_decoded_and_the_rest_waits() -> None:
+    exchange = Exchange(HALF, HALF, ZERO)
+    exchange.begin(1, [0])
+    exchange.advance(tensor(3.0, 2.0))
+    assert vector(exchange.weights) == [3.0, 0.0]
+    exchange.advance(tensor(0.0, 2.0))
+    assert vector(exchange.weights) == [3.0, 4.0]  # 2 held back and 2 more
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", "message"),
+        (compress(Raw(), ZERO)[0].payload, "not made by"),
+        (compress(HALF, tensor(1.0, 2.0))[0].payload[:-1], ""),
+        (compress(HALF, tensor(1.0, 2.0))[0].payload + b"x", ""),
+    ],
+)
+def test_a_payload_that_cannot_be_read_is_a_failure(payload: bytes, reason: str) -> None:
+    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange.begin(1, [5])
+    exchange.take(5, reply(payload))
+    with pytest.raises(TooFewReplies, match=r"round 1: 0 of 1 .* 1 are required; client 5: ") as e:
+        exchange.finish(1)
+    assert reason in str(e.value)
+    assert exchange.base == {}  # it may or may not have kept what it was sent
+
+
+def test_a_reply_without_payload_is_a_failure() -> None:
+    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange.begin(1, [0])
+    exchange.take(0, Message(RecordDict(), reply_to=asked()))
+    assert KEY in exchange.trip.failures[0]
+
+
+def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
+    good = compress(Raw(), tensor(1.0, 1.0))[0].payload
+    nan = good.replace(torch.tensor(1.0).numpy().tobytes(), torch.tensor(torch.nan).numpy().tobytes())
+    if nan == good:  # the codec's byte order
+        big = torch.tensor([1.0, torch.nan]).numpy().byteswap()
+        nan = good.replace(big[0].tobytes(), big[1].tobytes())
+    assert nan != good
+    with pytest.raises(PayloadError, match="'w'"):
+        decompress(Raw(), nan, ZERO)
+    exchange = Exchange(Raw(), Raw(), ZERO)
+    exchange.begin(1, [0])
+    exchange.take(0, reply(nan))
+    assert "'w'" in exchange.trip.failures[0]
+
+
+def test_more_replies_required_than_asked_for() -> None:
+    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange.begin(1, [0])
+    exchange.take(0, sends(1.0, 0.0))
+    with pytest.raises(TooFewReplies, match="1 of 1 clients replied and 2 are required"):
+        exchange.finish(2)
+
+
+def test_uplinks_come_in_client_order_with_their_metrics() -> None:
+    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange.begin(1, [0, 1, 2])
+    for client in (2, 0, 1):
+        payload = compress(HALF, tensor(float(client), 0.0))[0].payload
+        exchange.take(client, reply(payload, **{"num-examples": 10.0 * client, "sent": 1}))
+    uplinks = exchange.finish(3)
+    assert list(uplinks) == [0, 1, 2]
+    assert [up.samples for up in uplinks.values()] == [0.0, 10.0, 20.0]
+    assert sum(uplinks[1].spans.values()) == 8 * len(uplinks[1].payload)
+
+
+def test_settings_travel_beside_the_payload() -> None:
+    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange.begin(3, [0])
+    content = exchange.content(0, ConfigRecord({"iterations": 7, "list": [1, 2]}))
+    sent = content[KEY]
+    assert sent["iterations"] == 7 and sent["round"] == 3 and sent["kind"] == "model"
+    assert "list" not in sent
+
+
+def uplink(samples: float, *values: float) -> Uplink:
+    spans = dict.fromkeys(("header", "positions", "values", "side"), 0)
+    return Uplink(b"", spans, tensor(*values), {"num-examples": samples})  # type: ignore[arg-type]
+
+
+def test_the_mean_is_uniform_or_by_samples() -> None:
+    uplinks = {0: uplink(1, 4.0, 0.0), 3: uplink(3, 0.0, 8.0)}
+    assert vector(average(uplinks, "uniform")) == [2.0, 4.0]
+    assert vector(average(uplinks, "samples")) == [1.0, 6.0]
+
+
+def test_the_mean_is_summed_in_client_order() -> None:
+    values = (1e8, 1.0, -1e8, 1.0)
+    order = [uplink(1, v, 0.0) for v in values]
+    mean = average(dict(enumerate(order)), "uniform")
+    expected = torch.zeros(1)
+    for v in values:
+        expected += torch.tensor([v]) / 4
+    assert mean["w"][0] == expected[0]
+    other = average(dict(enumerate([order[0], order[2], order[1], order[3]])), "uniform")
+    assert other["w"][0] != expected[0]  # so the order can be seen at all
