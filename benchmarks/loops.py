@@ -72,6 +72,7 @@ class HandWritten:
     """
 
     def __init__(self, config: RunConfig, peers: bool = False) -> None:
+        torch.set_num_threads(1)  # of this thread, as every worker of fedsim does
         plan, federation = config.plan, Federation.of(config)
         self.data, self.iterations, self.done = federation.data, plan.temporal, 0
         self.layout = torch.contiguous_format if peers else torch.channels_last

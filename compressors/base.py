@@ -14,6 +14,7 @@ Everything configured is a frozen dataclass: equal by value, and printed by
 ``compressors.text`` in the form that ``compressors.parse`` reads.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -135,6 +136,16 @@ def check_compressor(name: str, thing: object) -> None:
 def nominal_count(p: float, n: int) -> int:
     """How many of ``n`` entries the fraction ``p`` means: at least one, none of none."""
     return min(n, max(1, round(p * n)))
+
+
+def finite(x: Tensor) -> bool:
+    """Whether ``x`` holds neither NaN nor infinity, in one quick pass.
+
+    Both survive a sum, so a finite sum settles it; one that is not may only have
+    overflowed, and the entries are looked at.
+    """
+    x = x.detach()
+    return math.isfinite(float(x.sum())) or bool(torch.isfinite(x).all())
 
 
 def empty_like(like: Tensors) -> dict[str, Tensor]:

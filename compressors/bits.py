@@ -97,12 +97,16 @@ class BitWriter(_Cursor):
 
     def float32s(self, values: np.ndarray) -> None:
         """Writes float32 values (any shape, C order) as their 32 IEEE bits."""
-        self.uints(np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint32), 32)
+        bits = np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint32)
+        if bits.size:
+            self.reserve(32 * bits.size)
+            self.position = pack.put_32(self.words, self.position, bits)
 
     def to_bytes(self) -> bytes:
         """Everything written, padded with zero bits to a whole byte."""
         used = (self.position + 63) // 64
-        return self.words[:used].astype(">u8").tobytes()[: (self.position + 7) // 8]
+        stream = self.words[:used].astype(">u8").view(np.uint8)
+        return stream[: (self.position + 7) // 8].tobytes()
 
 
 class BitReader(_Cursor):
@@ -157,7 +161,7 @@ class BitReader(_Cursor):
         self.need(32 * count)
         bits = np.empty(count, np.uint32)
         if count:
-            self.position = pack.get_many(self.words, self.position, 32, bits)
+            self.position = pack.get_32(self.words, self.position, bits)
         return bits.view(np.float32)
 
     def finish(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors
+from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.errors import PayloadError, UpdateError
 from compressors.text import text
@@ -75,7 +75,7 @@ def compress(
     before = compressor.init(update) if state is None else state
     sent, after = compressor.write(update, before, out, seed)
     for name, one in sent.items():
-        if not _finite(one.decoded):
+        if not finite(one.decoded):
             raise UpdateError(f"tensor {name!r} and its memory overflow float32")
     payload = out.to_bytes()
     spans = out.spans()
@@ -111,7 +111,7 @@ def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
     update = compressor.read(bits, like, seed)
     bits.finish()
     for name, x in update.items():
-        if not _finite(x):
+        if not finite(x):
             raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
     return Received(update, bits.spans())
 
@@ -132,16 +132,8 @@ def explain(compressor: Compressor, payload: bytes, like: Tensors) -> dict[Span,
 def _check(name: str, x: Tensor) -> None:
     if x.dtype != torch.float32:
         raise UpdateError(f"tensor {name!r} is {x.dtype}: updates are float32")
-    if not _finite(x):
+    if not finite(x):
         raise UpdateError(f"tensor {name!r} holds NaN or infinity: no message can carry it")
-
-
-def _finite(x: Tensor) -> bool:
-    """One pass: the extremes carry any NaN along."""
-    if x.numel() == 0:
-        return True
-    low, high = torch.aminmax(x.detach())
-    return bool(torch.isfinite(low) & torch.isfinite(high))
 
 
 def _fingerprint(compressor: Any, like: Tensors) -> int:

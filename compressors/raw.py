@@ -24,6 +24,7 @@ class Raw:
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``."""
+        out.reserve(sum(32 * x.numel() for x in update.values()))
         with out.span("values"):
             for x in update.values():
                 out.float32s(x.detach().cpu().numpy())

@@ -51,6 +51,15 @@ def largest_torch(x: Tensor, k: int, side: int) -> Tensor:
     return above.nonzero().flatten()
 
 
+def one_sided_torch(x: Tensor, k: int) -> Tensor:
+    """The slow, obvious twin of ``kernels.select.one_sided``, for any device."""
+    high = largest_torch(x, k, select.POSITIVE)
+    low = largest_torch(x, k, select.NEGATIVE)
+    if low.numel() == 0 or (high.numel() and mean(x[high]) >= -mean(x[low])):
+        return high
+    return low
+
+
 def largest(x: Tensor, k: int, side: int) -> Tensor:
     """Sorted indices of the ``k`` entries of flat ``x`` (float32) with the largest key.
 
@@ -116,11 +125,9 @@ class OneSided:
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; needs no seed."""
         k = self.count(x.numel())
-        high = largest(x, k, select.POSITIVE)
-        low = largest(x, k, select.NEGATIVE)
-        if low.numel() == 0 or (high.numel() and mean(x[high]) >= -mean(x[low])):
-            return high, 1.0
-        return low, 1.0
+        if x.device.type != "cpu":
+            return one_sided_torch(x, k), 1.0
+        return torch.from_numpy(select.one_sided(x.detach().numpy(), k)), 1.0
 
 
 def mean(values: Tensor) -> float:

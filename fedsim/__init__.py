@@ -6,10 +6,12 @@ grid of them; ``load`` gives their results as pandas frames.
 
 from strategies import quiet  # noqa: F401, I001 - before flwr and ray are imported
 
+from fedsim import plot
 from fedsim.config import RunConfig
 from fedsim.errors import DataError, RunFailed, UsageError
 from fedsim.results import load
 from fedsim.run import run
+from fedsim.sweeps import SweepConfig, sweep
 from fedsim.tables import table
 from fedsim.tasks import TASKS, Data, Task
 
@@ -19,9 +21,12 @@ __all__ = [
     "DataError",
     "RunConfig",
     "RunFailed",
+    "SweepConfig",
     "Task",
     "UsageError",
     "load",
+    "plot",
     "run",
+    "sweep",
     "table",
 ]

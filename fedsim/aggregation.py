@@ -1,6 +1,7 @@
 """From a run's settings to its server strategy."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
@@ -11,12 +12,15 @@ from strategies.memory import Remembering
 
 SERVER_OPTIMIZERS: dict[str, tuple[Callable[..., FedAvg], str]] = {
     "fedavg": (FedAvg, ""),
-    "fedavgm": (FedAvgM, "server_learning_rate"),
+    "fedavgm": (partial(FedAvgM, server_momentum=0.9), "server_learning_rate"),
     "fedadagrad": (FedAdagrad, "eta"),
     "fedadam": (FedAdam, "eta"),
     "fedyogi": (FedYogi, "eta"),
 }
-"""Flower's strategies by the names that users type, and what each calls its learning rate."""
+"""Flower's strategies by the names that users type, and what each calls its learning rate.
+
+Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu et al. 2019.
+"""
 
 
 def make_strategy(config: RunConfig) -> Remembering:

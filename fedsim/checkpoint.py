@@ -47,7 +47,9 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     _sync(part / "memory.safetensors")
     write_parquet(part / "rounds.parquet", pd.DataFrame(checkpoint.rounds))
     write_parquet(part / "clients.parquet", pd.DataFrame(checkpoint.client_rows))
-    write_json(part / "values.json", {"round": checkpoint.round, "server": checkpoint.values})
+    # safetensors sorts names, and a model's order is part of what its messages mean
+    values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
+    write_json(part / "values.json", values)
     _sync(part)
     os.replace(part, folder / f"{_PREFIX}{checkpoint.round:08d}")
     _sync(folder)
@@ -57,14 +59,15 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 def load(folder: Path) -> Checkpoint | None:
     """The last complete checkpoint under ``folder``, or None. Clears what a kill left behind."""
-    for part in folder.glob(".*.part"):
-        shutil.rmtree(part) if part.is_dir() else part.unlink()
+    for part in list(folder.rglob(".*.part")):
+        shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     found = _all(folder)
     if not found:
         return None
     last = found[-1]
     values = json.loads((last / "values.json").read_text(encoding="utf-8"))
-    tensors = load_file(last / "memory.safetensors")
+    stored = load_file(last / "memory.safetensors")
+    tensors = {name: stored[name] for name in values["names"]}
     clients = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
     return Checkpoint(
         values["round"],

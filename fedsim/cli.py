@@ -49,3 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as `| head` wishes
         return DONE
+    except Exception as error:
+        if flags.debug:
+            raise
+        print(f"fedsim: {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
+        return SOME_FAILED

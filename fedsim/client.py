@@ -13,7 +13,7 @@ from compressors.lift import inside, nest
 from fedsim.config import RunConfig
 from fedsim.states import ClientStates, number
 from fedsim.trainer import mask_momentum, trainer_of
-from strategies.nodes import QUERY
+from strategies.nodes import answer_partition
 from strategies.payload import METRICS, SAMPLES, get, put
 
 ConfigOf = Callable[[Context], RunConfig]
@@ -27,11 +27,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
         states: where the clients' memory lives.
     """
     app = ClientApp()
-
-    @app.query(QUERY.split(".")[1])
-    def partition(message: Message, context: Context) -> Message:
-        content = RecordDict({METRICS: MetricRecord({"partition-id": number(context)})})
-        return Message(content, reply_to=message)
+    answer_partition(app)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:

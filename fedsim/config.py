@@ -160,8 +160,8 @@ def _check(config: RunConfig) -> None:
     for name in ("temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every",
                  "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr"):
         value = getattr(config, name)
-        if value is not None and not value > 0:
-            raise UsageError(f"{_flag(name)} is {value}: it is above 0")
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageError(f"{_flag(name)} is {value}: it is a number above 0")
     if config.seed < 0:
         raise UsageError(f"--seed is {config.seed}: it is 0 or above")
     plan_of(config)

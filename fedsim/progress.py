@@ -26,7 +26,7 @@ class Bars:
         self._bars = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
             TextColumn("rounds · {task.fields[score]} · {task.fields[sent]} up"), Remaining(),
-            console=self.console,
+            console=self.console, disable=not self.console.is_terminal,
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
         self._score: dict[str, str] = {}

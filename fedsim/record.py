@@ -38,7 +38,8 @@ class FolderRecorder:
         self.folder, self.config, self.states, self.progress = folder, config, states, progress
         self.rows: list[dict[str, Any]] = []
         self.client_rows: list[dict[str, Any]] = []
-        self._loaded = checkpoint.load(folder) if states is not None else None
+        loaded = checkpoint.load(folder)  # clears what a kill left behind, on any engine
+        self._loaded = loaded if states is not None else None
         self._saved_at = time.monotonic()
         if self._loaded is not None and states is not None:
             self.rows, self.client_rows = self._loaded.rounds, self._loaded.client_rows

@@ -1,6 +1,7 @@
 """One run, from its settings to a folder of results."""
 
 import json
+import logging
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +45,7 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
             ``failed`` and ``error.txt`` has the traceback.
     """
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # two lines a round from its strategies
     states = InProcess() if config.engine == "local" else None
     app = make_client_app(lambda context: config, states or InContext())
 
@@ -91,6 +93,7 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
         same_settings(from_toml(written), config, out)
     summary = read_summary(out)
     if summary is not None and summary["status"] == "done":
+        _tidy(out)  # a kill may have come between the summary and this
         return summary
     write_text(written, config.to_toml())
     write_json(out / "environment.json", environment.describe())
@@ -164,9 +167,13 @@ def _finish(
         )
     recorder.write_frames()
     write_json(out / "summary.json", summary)
+    _tidy(out)
+    return summary
+
+
+def _tidy(out: Path) -> None:
     (out / "error.txt").unlink(missing_ok=True)
     checkpoint.remove(out)
-    return summary
 
 
 def _fail(

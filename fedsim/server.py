@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-import torch
 from flwr.app import ConfigRecord
 from flwr.serverapp import Grid
 
-from compressors import Tensors
+from compressors import Tensors, UpdateError
+from compressors.base import finite
 from fedsim import ledger
 from fedsim.aggregation import make_strategy
 from fedsim.config import RunConfig
@@ -65,12 +65,14 @@ class Server:
         for number in range(self.recorder.rounds_done + 1, self.plan.rounds + 1):
             start = time.perf_counter()
             settings = ConfigRecord({"iterations": self.plan.local_iterations(number)})
-            messages = self.strategy.configure_train(number, arrays, settings, grid)
-            replies = grid.send_and_receive(messages, timeout=self.config.timeout)
             try:
+                messages = self.strategy.configure_train(number, arrays, settings, grid)
+                replies = grid.send_and_receive(messages, timeout=self.config.timeout)
                 after, _ = self.strategy.aggregate_train(number, replies)
-            except TooFewReplies as error:
+            except (TooFewReplies, TimeoutError) as error:
                 raise RunFailed(str(error)) from error
+            except UpdateError as error:  # of the server's own: clients' are failed replies
+                raise RunFailed(f"round {number}, global update: {error}") from error
             if after is None:
                 raise RunFailed(f"round {number}: the strategy made no model of the replies")
             arrays = after
@@ -104,7 +106,7 @@ class Server:
 
 def _check_finite(number: int, weights: Tensors) -> None:
     for name, x in weights.items():
-        if not bool(torch.isfinite(x).all()):
+        if not finite(x):
             raise RunFailed(f"round {number}: weight {name!r} is not finite any more")
 
 

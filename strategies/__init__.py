@@ -10,6 +10,7 @@ from strategies.compressed import Compressed
 from strategies.delayed import DelayedDSGD
 from strategies.exchange import Downlink, Exchange, TooFewReplies, Trip, Uplink, average
 from strategies.mod import client_mod
+from strategies.nodes import answer_partition
 
 __all__ = [
     "Compressed",
@@ -19,6 +20,7 @@ __all__ = [
     "TooFewReplies",
     "Trip",
     "Uplink",
+    "answer_partition",
     "average",
     "client_mod",
 ]

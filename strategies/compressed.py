@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy import FedAvgM, Strategy
 from torch import Tensor
 
 from compressors import Compressor, Raw
@@ -28,7 +28,8 @@ class Compressed(Strategy):
         downlink: how the server encodes the change of the global model; raw by default.
         clients: the number of clients. Cohort and order of summation then follow from
             partitions and ``seed``, the same on every engine; None: from Flower's random
-            node ids, as the strategy inside samples them.
+            node ids, as the strategy inside samples them. The client app must answer who
+            it is (``answer_partition``).
         cohort: how many take part in a round (with ``clients``); None: all. The strategy
             inside sees only these, so leave its fraction at 1.
         required: how many clients must come back with a usable update; None: all that
@@ -71,6 +72,8 @@ class Compressed(Strategy):
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         if self.exchange is None or (arrays is not self._sent and self._sent is not None):
             self.exchange = Exchange(self.uplink, self.downlink, to_tensors(arrays), self.seed)
+        if isinstance(self.strategy, FedAvgM):
+            self.strategy.current_arrays = arrays  # what clients hold, not what it wished they held
         grid = self._cohort(server_round, grid)
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
         clients = {self._client(m.metadata.dst_node_id): m for m in messages}

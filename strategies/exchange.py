@@ -119,7 +119,7 @@ class Exchange:
 
     def _decode(self, reply: Message) -> Uplink:
         if reply.has_error():
-            raise ValueError((reply.error.reason or "the client raised").strip())
+            raise ValueError(_reason(reply.error.reason))
         payload, _ = get(reply.content)
         message = receive(self.uplink, payload, self.weights)
         metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
@@ -135,25 +135,27 @@ class Exchange:
             if client not in self.trip.uplinks:
                 self.trip.failures.setdefault(client, "no reply within the timeout")
         if len(self.trip.uplinks) < required:
-            client, reason = min(self.trip.failures.items())
+            why = [f"; client {c}: {reason}" for c, reason in sorted(self.trip.failures.items())]
             raise TooFewReplies(
                 f"round {self.trip.round}: {len(self.trip.uplinks)} of "
-                f"{len(self.trip.downlinks)} clients replied and {required} are required; "
-                f"client {client}: {reason}"
+                f"{len(self.trip.downlinks)} clients replied and {required} are required"
+                + "".join(why[:1])  # none where fewer were asked than are required
             )
         return dict(sorted(self.trip.uplinks.items()))
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:
         """Moves the shared model by what receivers will decode of ``delta``."""
+        if not self.follows:  # the model itself will be sent, and what is raw is what it was
+            self.weights = {n: x + delta[n] for n, x in self.weights.items()}
+            self.version, self._model = self.version + 1, None
+            return
         start = time.perf_counter()
         packet, self.memory = compress(
             self.downlink, delta, self.memory, derive(self.seed, "downlink", self.version)
         )
         self.weights = {n: x + packet.sent[n].decoded for n, x in self.weights.items()}
-        self.version += 1
-        self._model = None
-        if self.follows:
-            self.last_update = Downlink(packet.payload, "update", packet.spans)
+        self.version, self._model = self.version + 1, None
+        self.last_update = Downlink(packet.payload, "update", packet.spans)
         self.trip.downlink_seconds += time.perf_counter() - start
 
     def content(self, client: int, config: ConfigRecord) -> RecordDict:
@@ -163,6 +165,12 @@ class Exchange:
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         put(record, down.payload, **{**settings, "kind": down.kind, "round": self.trip.round})
         return record
+
+
+def _reason(text: str | None) -> str:
+    """One line of what Flower says: on Ray a whole traceback comes with it, the error last."""
+    last = (text or "the client raised").strip().splitlines()[-1]
+    return last.rpartition("Message: ")[2].removesuffix("'>")
 
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from flwr.app import ArrayRecord
+from torch import Tensor
 
 from compressors import State
 from compressors.lift import inside, nest
@@ -62,15 +63,20 @@ def _inner_tensors(inner: object) -> State:
         if isinstance(value, ArrayRecord):
             found |= nest(f"{name}/record", to_tensors(value))
         elif isinstance(value, dict) and value and _arrays(list(value.values())):
-            found |= nest(f"{name}/dict", {k: torch.from_numpy(v) for k, v in value.items()})
+            found |= nest(f"{name}/dict", {k: _tensor(v) for k, v in value.items()})
         elif isinstance(value, list) and value and _arrays(value):
-            numbered = {str(i): torch.from_numpy(v) for i, v in enumerate(value)}
+            numbered = {str(i): _tensor(v) for i, v in enumerate(value)}
             found |= nest(f"{name}/list", numbered)
     return found
 
 
 def _arrays(values: list[Any]) -> bool:
-    return all(isinstance(v, np.ndarray) for v in values)
+    # numpy makes a scalar of what is computed from an array without dimensions
+    return all(isinstance(v, np.ndarray | np.number) for v in values)
+
+
+def _tensor(value: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(value))
 
 
 def _set_inner(inner: object, tensors: State) -> None:

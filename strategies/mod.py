@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import cast
 
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Context, Message
 
 from compressors import Compressor, Raw, State, compress, decompress, derive
 from compressors.lift import inside, nest
-from strategies.nodes import QUERY
 from strategies.payload import KEY, get, put, to_arrays, to_tensors
 
 MEMORY = "fedsim.memory"
@@ -21,7 +20,8 @@ def client_mod(
 
     The app inside receives ``arrays`` (an ArrayRecord) and answers with the trained
     arrays, as in Flower's quickstarts. Residuals and the base model live in
-    ``context.state``, which Flower keeps only if the client succeeded.
+    ``context.state``, which Flower keeps only if the client succeeded. A strategy that is
+    told the number of ``clients`` asks who is which: see ``answer_partition``.
 
     Args:
         uplink, downlink: as given to ``Compressed``.
@@ -31,11 +31,6 @@ def client_mod(
     like = to_tensors(template)
 
     def mod(message: Message, context: Context, call: ClientCall) -> Message:
-        if message.metadata.message_type == QUERY:
-            number = int(cast(int, context.node_config.get("partition-id", 0)))
-            return Message(
-                RecordDict({"partition": MetricRecord({"partition-id": number})}), reply_to=message
-            )
         if KEY not in message.content.config_records:
             return call(message, context)
         memory = _load(context)

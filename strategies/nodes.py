@@ -2,22 +2,42 @@
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from flwr.app import Message, RecordDict
+from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from compressors import derive
 
 QUERY = "query.partition"
+REGISTRATION_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+
+
+def answer_partition(app: ClientApp) -> None:
+    """Lets the clients of ``app`` say who they are, which strategies with ``clients`` ask for.
+
+    Example:
+        >>> app = ClientApp()
+        >>> answer_partition(app)
+    """
+
+    @app.query(QUERY.split(".")[1])
+    def partition(message: Message, context: Context) -> Message:
+        number = int(cast(int, context.node_config["partition-id"]))
+        content = RecordDict({"partition": MetricRecord({"partition-id": number})})
+        return Message(content, reply_to=message)
 
 
 def find(grid: Grid, clients: int, timeout: float) -> dict[int, int]:
     """Asks every node for its partition until all ``clients`` have answered.
 
-    Returns client number -> node id. Raises ``TimeoutError`` after ``timeout`` seconds.
+    Returns client number -> node id. Raises ``TimeoutError`` where too few nodes have
+    registered within a minute, or too few answer within ``timeout`` seconds.
     """
+    _wait_for_nodes(grid, clients)
     found: dict[int, int] = {}
     until = time.monotonic() + timeout
     while len(found) < clients:
@@ -30,8 +50,19 @@ def find(grid: Grid, clients: int, timeout: float) -> dict[int, int]:
         if len(found) < clients and time.monotonic() > until:
             raise TimeoutError(f"{len(found)} of {clients} clients answered in {timeout:g} s")
         if len(found) < clients:
-            time.sleep(0.1)
+            time.sleep(_POLL_SECONDS)
     return dict(sorted(found.items()))
+
+
+def _wait_for_nodes(grid: Grid, clients: int) -> None:
+    until = time.monotonic() + REGISTRATION_SECONDS
+    while (there := len(list(grid.get_node_ids()))) < clients:
+        if time.monotonic() > until:
+            raise TimeoutError(
+                f"{there} nodes have registered in {REGISTRATION_SECONDS:g} s and {clients} "
+                "clients are wanted: start more nodes, or set the number of clients to theirs"
+            )
+        time.sleep(_POLL_SECONDS)
 
 
 def _partition(reply: Message) -> int:

@@ -12,6 +12,8 @@ from numba import njit
 _64 = np.uint64(64)
 _63 = np.uint64(63)
 _6 = np.uint64(6)
+_32 = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -50,6 +52,39 @@ def put_one(words, position, value, width):
 def get_one(words, position, width):
     """The unsigned integer in the ``width`` (1 to 64) bits at ``position``."""
     return peek(words, position) >> (_64 - np.uint64(width))
+
+
+@njit(cache=True, nogil=True)
+def put_32(words, position, values):
+    """``put_many`` of a uint32 array in 32 bits each: two a word, one shift for all."""
+    pairs = values.size // 2
+    shift = np.uint64(position) & _63
+    word = np.int64(position) >> 6
+    for i in range(pairs):
+        both = (np.uint64(values[2 * i]) << _32) | np.uint64(values[2 * i + 1])
+        words[word + i] |= both >> shift
+        if shift:
+            words[word + i + 1] |= both << (_64 - shift)
+    if values.size % 2:
+        put(words, position + 64 * pairs, np.uint64(values[-1]), 32)
+    return position + 32 * values.size
+
+
+@njit(cache=True, nogil=True)
+def get_32(words, position, values):
+    """Fills ``values`` (uint32) with 32-bit fields: two a word, one shift for all."""
+    pairs = values.size // 2
+    shift = np.uint64(position) & _63
+    word = np.int64(position) >> 6
+    for i in range(pairs):
+        both = words[word + i]
+        if shift:
+            both = (both << shift) | (words[word + i + 1] >> (_64 - shift))
+        values[2 * i] = both >> _32
+        values[2 * i + 1] = both & _LOW
+    if values.size % 2:
+        values[-1] = peek(words, position + 64 * pairs) >> _32
+    return position + 32 * values.size
 
 
 @njit(cache=True, nogil=True)

@@ -112,6 +112,51 @@ def _largest_of(x, candidates, k, side):
 
 
 @njit(cache=True, nogil=True)
+def one_sided(x, k):
+    """Sorted indices of the k largest or the k smallest of ``x``, by the greater mean (SBC).
+
+    Only entries strictly on their side count; equal means choose the positive side. One
+    pass collects both sides. The slow twin is ``compressors.sparsify.one_sided_torch``.
+    """
+    threshold = np.float32(0.0)
+    if x.size > _SMALL and 8 * k < x.size:
+        high = _sampled_threshold(x, k, POSITIVE)
+        threshold = min(high, _sampled_threshold(x, k, NEGATIVE))
+    candidates = _at_least(x, threshold, MAGNITUDE)
+    high, low = _split(x, candidates)
+    if threshold > 0 and (high.size < k or low.size < k):
+        high, low = _split(x, _at_least(x, np.float32(0.0), MAGNITUDE))
+    if high.size > k:
+        high = _largest_of(x, high, k, POSITIVE)
+    if low.size > k:
+        low = _largest_of(x, low, k, NEGATIVE)
+    if low.size == 0 or (high.size > 0 and _mean(x, high) >= -_mean(x, low)):
+        return high
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _split(x, candidates):
+    """The candidates above zero and those below, in order."""
+    high, low = np.empty(candidates.size, np.int64), np.empty(candidates.size, np.int64)
+    above = below = 0
+    for i in candidates:
+        high[above] = i
+        low[below] = i
+        above += x[i] > 0
+        below += x[i] < 0
+    return high[:above].copy(), low[:below].copy()
+
+
+@njit(cache=True, nogil=True)
+def _mean(x, indices):
+    total = 0.0
+    for i in indices:
+        total += np.float64(x[i])
+    return total / indices.size
+
+
+@njit(cache=True, nogil=True)
 def largest(x, k, side):
     """Sorted int64 indices of the ``k`` entries of ``x`` (float32, finite) with the largest key.
 

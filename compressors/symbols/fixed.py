@@ -19,8 +19,10 @@ class Fixed:
     def write(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes every symbol in the same width."""
         numbers = codes.cpu().numpy()
-        unsigned = numbers.view(np.uint32 if numbers.dtype == np.int32 else np.uint64)
-        out.uints(unsigned, (alphabet - 1).bit_length())
+        if alphabet == _IEEE:
+            out.float32s(numbers.view(np.float32))
+        else:
+            out.uints(numbers.view(np.uint64), (alphabet - 1).bit_length())
 
     def read(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """``PayloadError`` where a symbol is outside the alphabet."""

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from fedsim import flags as shared
-from fedsim import sweep as sweeps
+from fedsim import sweeps
 from fedsim.config import read_toml
 from fedsim.errors import UsageError
 from fedsim.methods import takes_fraction

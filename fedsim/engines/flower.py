@@ -8,7 +8,6 @@ from typing import Any
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
-from flwr.simulation import run_simulation
 
 from fedsim.errors import RunFailed
 
@@ -20,6 +19,8 @@ def simulate(
 
     What ``main`` raises is raised here; Flower itself would end the run normally.
     """
+    from flwr.simulation import run_simulation  # a second that no other command should wait
+
     failures: list[BaseException] = []
     server_app = ServerApp()
 

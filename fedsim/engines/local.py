@@ -5,6 +5,7 @@ run on worker threads of one torch thread each; which worker serves which client
 nothing, because all of a client's memory comes in and goes out as values.
 """
 
+import copy
 import queue
 import threading
 import time
@@ -46,11 +47,16 @@ class LocalGrid(Grid):
             task()
 
     def _serve(self, message: Message, replies: "queue.SimpleQueue[Message]") -> None:
-        context = self._contexts[message.metadata.dst_node_id]
+        node = message.metadata.dst_node_id
         try:
+            # Both copied, as a message to another process would be: stock strategies share one
+            # record between messages, and a client that fails keeps the memory it had.
+            context = copy.deepcopy(self._contexts[node])
+            message.content = RecordDict(dict(message.content))
             reply = self._app(message, context)
             if not isinstance(reply, Message):
                 raise TypeError(f"the client app returned {type(reply).__name__}, not a Message")
+            self._contexts[node] = context
         except Exception as error:
             reason = "".join(traceback.format_exception_only(error)).strip()
             reply = Message(Error(code=_RAISED, reason=reason), reply_to=message)

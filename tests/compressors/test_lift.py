@@ -7,6 +7,7 @@ from hypothesis import given
 from torch import Tensor
 
 from compressors import ByName, ErrorFeedback, Flat, PerTensor, Raw, TopK, compress, parse
+from compressors.lift import inside, nest
 
 GLOBAL = parse("flat(topk(0.2) | float32 | golomb)")
 LOCAL = parse("topk(0.2) | float32 | golomb")
@@ -118,6 +119,13 @@ def test_rules_keep_their_own_memory(many: list[dict[str, Tensor]]) -> None:
             {name: sent.decoded for name, sent in one.sent.items()},
             {name: sent.decoded for name, sent in other.sent.items()},
         )
+
+
+def test_memory_under_one_prefix() -> None:
+    memory = {"w": torch.ones(1), "1/w": torch.zeros(1)}
+    assert inside("1", nest("1", memory)) == memory
+    assert inside("1", nest("10", memory)) == {}
+    assert inside("1", nest("2", memory)) == {}
 
 
 def test_no_rule_fits() -> None:

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from compressors import Compressor, Raw
 from fedsim.engines.local import LocalGrid
-from strategies import client_mod
-from strategies.nodes import QUERY
+from strategies import answer_partition, client_mod
 
 Targets = Sequence[tuple[float, float]]
 
@@ -62,12 +61,6 @@ class Pull:
         return Message(content, reply_to=message)
 
 
-def partition(message: Message, context: Context) -> Message:
-    """The answer to the strategies' question who a node is."""
-    content = RecordDict({"p": MetricRecord({"partition-id": client_of(context)})})
-    return Message(content, reply_to=message)
-
-
 def plain_app(pull: Pull) -> ClientApp:
     """The client app as in Flower's quickstarts."""
     app = ClientApp()
@@ -79,7 +72,7 @@ def modded_app(pull: Pull, up: Compressor, down: Compressor | None = None) -> Cl
     """The same app behind ``client_mod``."""
     app = ClientApp(mods=[client_mod(up, down or Raw(), record([9.0, 9.0]))])
     app.train()(pull.train)
-    app.query(QUERY.split(".")[1])(partition)
+    answer_partition(app)
     return app
 
 

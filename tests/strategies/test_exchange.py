@@ -83,7 +83,7 @@ def test_the_model_moves_by_what_is_decoded_and_the_rest_waits() -> None:
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        (b"", "message"),
+        (b"", "ends early"),
         (compress(Raw(), ZERO)[0].payload, "not made by"),
         (compress(HALF, tensor(1.0, 2.0))[0].payload[:-1], ""),
         (compress(HALF, tensor(1.0, 2.0))[0].payload + b"x", ""),
@@ -108,7 +108,9 @@ def test_a_reply_without_payload_is_a_failure() -> None:
 
 def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
     good = compress(Raw(), tensor(1.0, 1.0))[0].payload
-    nan = good.replace(torch.tensor(1.0).numpy().tobytes(), torch.tensor(torch.nan).numpy().tobytes())
+    nan = good.replace(
+        torch.tensor(1.0).numpy().tobytes(), torch.tensor(torch.nan).numpy().tobytes()
+    )
     if nan == good:  # the codec's byte order
         big = torch.tensor([1.0, torch.nan]).numpy().byteswap()
         nan = good.replace(big[0].tobytes(), big[1].tobytes())
@@ -119,6 +121,21 @@ def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
     exchange.begin(1, [0])
     exchange.take(0, reply(nan))
     assert "'w'" in exchange.trip.failures[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("MemoryError: no room", "MemoryError: no room"),
+        ("<class 'X'>:<'Traceback\n  File \"x\"\nException X. Message: no room'>", "no room"),
+        ("", "the client raised"),
+    ],
+)
+def test_a_reason_is_one_line(said: str, kept: str) -> None:
+    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange.begin(1, [0])
+    exchange.take(0, Message(Error(code=2, reason=said), reply_to=asked()))
+    assert exchange.trip.failures == {0: kept}
 
 
 def test_more_replies_required_than_asked_for() -> None:

@@ -1,0 +1,102 @@
+"""Table II of Sattler et al. 2018: final metric and compression ratio of six methods.
+
+    python -m fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from fedsim import RunConfig, UsageError
+from fedsim.commands.sweeping import show
+from fedsim.files import write_text
+from fedsim.progress import Bars
+from fedsim.results import load
+from fedsim.sweeps import Cell, run_cells
+
+
+@dataclass(frozen=True)
+class Column:
+    """One method of the table: its point on the plane."""
+
+    name: str
+    title: str
+    method: str
+    temporal: int
+    gradient: float | None = None
+
+
+COLUMNS = (
+    Column("baseline", "Baseline", "raw", 1),
+    Column("dropping", "Gradient dropping", "gradient_dropping", 1, 0.001),
+    Column("fedavg", "Federated averaging", "raw", 500),
+    Column("sbc1", "SBC (1)", "sbc", 1, 0.001),
+    Column("sbc2", "SBC (2)", "sbc", 10, 0.01),
+    Column("sbc3", "SBC (3)", "sbc", 100, 0.01),
+)
+
+PAPER = {
+    "mnist_lenet5": {
+        "baseline": (0.9946, 1), "dropping": (0.994, 634), "fedavg": (0.994, 500),
+        "sbc1": (0.994, 2071), "sbc2": (0.994, 3491), "sbc3": (0.991, 24935),
+    },
+}  # fmt: skip
+"""Final metric and compression ratio as printed."""
+
+SMOKE = {"iterations": 20, "batch_size": 16}
+
+
+def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
+    """The six runs of one row; ``smoke`` shortens them and their delays to fit."""
+    found = {}
+    for column in COLUMNS:
+        delay = min(column.temporal, SMOKE["iterations"]) if scale == "smoke" else column.temporal
+        config = RunConfig(
+            task=task, method=column.method, temporal=delay, gradient=column.gradient, data=data
+        )
+        if scale == "smoke":
+            config = replace(config, **SMOKE)
+        found[column.name] = Cell(column.name, config)
+    return found
+
+
+def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
+    """Runs the rows in ``only`` (default: all); 1 if a run failed."""
+    rows = only or list(PAPER)
+    for row in rows:
+        if row not in PAPER:
+            raise UsageError(f"--only is {row!r}: rows are {', '.join(PAPER)}")
+    return max(_row(row, scale, out / row, jobs, data) for row in rows)
+
+
+def _row(task: str, scale: str, out: Path, jobs: int, data: str | None) -> int:
+    found = cells(task, scale, data)
+    rounds = {cell.name: cell.config.plan.rounds for cell in found.values()}
+    with Bars(rounds, next(iter(found.values())).config.plan.task.metric_name) as bars:
+        summaries = run_cells(list(found.values()), out, jobs=jobs, progress=bars)
+    show(summaries, out)
+    if any(s["status"] != "done" for s in summaries):
+        return 1
+    text = compare(task, out)
+    write_text(out / "table2.md", text)
+    Console().print(text, markup=False)
+    return 0
+
+
+def compare(task: str, out: Path) -> str:
+    """Ours beside the paper's numbers, as markdown."""
+    results = load(out)
+    lines = [
+        "| method | n | p | ours | best on the way | paper | content ratio | wire ratio | paper |",
+        "| --- " * 9 + "|",
+    ]
+    for column in COLUMNS:
+        run = results.runs.loc[column.name]
+        best = results.rounds.query("run == @column.name")["metric"].max()
+        metric, ratio = PAPER[task][column.name]
+        lines.append(
+            f"| {column.title} | {run.temporal} | {run.gradient:g} | {run.metric:.4f} | {best:.4f} "
+            f"| {metric:g} | ×{run.ratio_content:.1f} | ×{run.ratio_wire:.1f} | ×{ratio} |"
+        )
+    return "\n".join(lines) + "\n"

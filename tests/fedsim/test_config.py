@@ -1,0 +1,170 @@
+"""Settings: their text forms, their names, and what is refused."""
+
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compressors import parse, sbc
+from fedsim import RunConfig, UsageError
+from fedsim.config import from_mapping, from_toml
+
+FULL = RunConfig(
+    method="sbc", gradient=0.02, temporal=4, clients=3, cohort=2, iterations=10, batch_size=8,
+    lr=0.5, seed=7, partition="dirichlet(0.3)", strategy="fedadam", server_lr=0.1,
+    downlink="sbc(0.1)", momentum_masking="off", evaluate_every=2, min_replies=1, workers=2,
+    timeout=3.0, data="somewhere", keep_payloads=True, checkpoint_every=5,
+)  # fmt: skip
+
+
+def test_toml_and_back(tmp_path: Path) -> None:
+    for config in (FULL, RunConfig()):
+        (tmp_path / "config.toml").write_text(config.to_toml(), encoding="utf-8")
+        assert from_toml(tmp_path / "config.toml") == config
+
+
+def test_whole_numbers_do_for_fractions() -> None:
+    config = from_mapping({"method": "sbc", "gradient": 1, "timeout": 5}, "here")
+    assert isinstance(config.gradient, float) and isinstance(config.timeout, float)
+
+
+def test_a_config_does_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        FULL.seed = 3  # type: ignore[misc]
+
+
+def test_the_plan_fills_in_the_tasks_defaults() -> None:
+    plan = RunConfig().plan
+    assert (plan.clients, plan.cohort, plan.min_replies) == (4, 4, 4)
+    assert plan.iterations == plan.task.iterations and plan.batch_size == plan.task.batch_size
+    assert plan.method.compressor == sbc(0.01)
+    plan = FULL.plan
+    assert (plan.clients, plan.cohort, plan.min_replies, plan.evaluate_every) == (3, 2, 1, 2)
+    assert plan.downlink == parse("sbc(0.1)")
+
+
+def test_the_last_round_may_be_shorter() -> None:
+    plan = FULL.plan  # 10 iterations, 4 a round
+    assert plan.rounds == 3
+    assert [plan.local_iterations(r) for r in (1, 2, 3)] == [4, 4, 2]
+    assert [plan.iterations_after(r) for r in (1, 2, 3)] == [4, 8, 10]
+    assert RunConfig(temporal=5, iterations=20).plan.rounds == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "masking", "masks"),
+    [("sbc(0.1)", "auto", True), ("raw", "auto", False), ("sbc(1)", "auto", False),
+     ("topk(0.1) | float32 | golomb", "auto", False), ("sbc(0.1)", "off", False),
+     ("raw", "on", True)],
+)  # fmt: skip
+def test_masking(method: str, masking: str, masks: bool) -> None:
+    assert RunConfig(method=method, momentum_masking=masking).plan.masks is masks
+
+
+def test_the_digest_is_of_what_the_numbers_depend_on() -> None:
+    plain = RunConfig()
+    same = [
+        RunConfig(engine="flower"), RunConfig(workers=2), RunConfig(timeout=1.0),
+        RunConfig(keep_payloads=True), RunConfig(checkpoint_every=3), RunConfig(data="elsewhere"),
+        RunConfig(clients=4), RunConfig(cohort=4), RunConfig(method="sbc", gradient=0.01),
+        RunConfig(method="ef(per_tensor(one_sided(0.01)|mean|golomb))"),
+        RunConfig(momentum_masking="on"), RunConfig(iterations=plain.plan.iterations),
+    ]  # fmt: skip
+    assert {c.digest for c in same} == {plain.digest}
+    other = [
+        RunConfig(seed=1), RunConfig(temporal=9), RunConfig(clients=5), RunConfig(cohort=2),
+        RunConfig(method="sbc(0.02)"), RunConfig(lr=0.5), RunConfig(partition="shards(2)"),
+        RunConfig(strategy="fedadam"), RunConfig(strategy="fedadam", server_lr=0.3),
+        RunConfig(weighting="samples"), RunConfig(downlink="sbc(0.1)"), RunConfig(batch_size=5),
+        RunConfig(momentum_masking="off"), RunConfig(iterations=50), RunConfig(evaluate_every=3),
+        RunConfig(min_replies=2), RunConfig(task="mnist_lenet5"), RunConfig(device="cuda"),
+    ]  # fmt: skip
+    assert len({c.digest for c in other} | {plain.digest}) == len(other) + 1
+    assert len(plain.digest) == 8 and int(plain.digest, 16) >= 0
+
+
+BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"task": "cifar"}, ("task", "'cifar'", "digits")),
+    ({"method": "zip"}, ("--method", "'zip'", "sbc")),
+    ({"method": "sbc(1.5)"}, ("--method", "1.5", "at most 1")),
+    ({"method": "sbc", "gradient": 0.0}, ("--gradient", "0", "(0, 1]")),
+    ({"method": "sbc", "gradient": 1.01}, ("--gradient", "1.01", "(0, 1]")),
+    ({"engine": "spark"}, ("--engine", "'spark'", "local, flower")),
+    ({"strategy": "fedprox"}, ("--strategy", "'fedprox'", "dsgd", "fedyogi")),
+    ({"weighting": "loss"}, ("--weighting", "'loss'", "uniform, samples")),
+    ({"momentum_masking": "yes"}, ("--momentum-masking", "'yes'", "auto, on, off")),
+    ({"partition": "sorted"}, ("partition", "'sorted'", "dirichlet(ALPHA)")),
+    ({"downlink": "zip"}, ("--downlink", "'zip'")),
+    ({"downlink": "sbc"}, ("--downlink", "'sbc'")),
+    ({"temporal": 0}, ("--temporal", "0", "above 0")),
+    ({"temporal": -3}, ("--temporal", "-3", "above 0")),
+    ({"temporal": 30, "iterations": 20}, ("--temporal", "30", "--iterations", "20")),
+    ({"iterations": 0}, ("--iterations", "0", "above 0")),
+    ({"clients": 0}, ("--clients", "0", "above 0")),
+    ({"cohort": 0}, ("--cohort", "0", "above 0")),
+    ({"cohort": 5}, ("--cohort", "5", "4 clients")),
+    ({"min_replies": 0}, ("--min-replies", "0", "above 0")),
+    ({"cohort": 2, "min_replies": 3}, ("--min-replies", "3", "2 clients")),
+    ({"batch_size": 0}, ("--batch-size", "0", "above 0")),
+    ({"evaluate_every": 0}, ("--evaluate-every", "0", "above 0")),
+    ({"checkpoint_every": 0}, ("--checkpoint-every", "0", "above 0")),
+    ({"workers": 0}, ("--workers", "0", "above 0")),
+    ({"timeout": 0.0}, ("--timeout", "0", "above 0")),
+    ({"timeout": float("nan")}, ("--timeout", "nan", "above 0")),
+    ({"timeout": float("inf")}, ("--timeout", "inf", "above 0")),
+    ({"lr": float("inf")}, ("--lr", "inf", "above 0")),
+    ({"lr": -0.1}, ("--lr", "-0.1", "above 0")),
+    ({"seed": -1}, ("--seed", "-1", "0 or above")),
+    ({"server_lr": 0.1}, ("--server-lr", "0.1", "dsgd")),
+    ({"strategy": "fedavg", "weighting": "samples"}, ("--weighting", "'samples'", "dsgd")),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), BAD, ids=lambda value: str(value)[:40])
+def test_bad_settings_are_refused(settings: dict[str, Any], words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as error:
+        RunConfig(**settings)
+    for word in words:
+        assert word in str(error.value)
+    assert str(error.value).count("\n") <= 1
+    with pytest.raises(UsageError):  # and so from a file or from flags
+        from_mapping(settings, "here")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"temprl": 3}, ("here", "'temprl'", "temporal")),
+        ({"temporal": "3"}, ("here", "temporal", "'3'", "int")),
+        ({"temporal": 2.5}, ("here", "temporal", "2.5", "int")),
+        ({"temporal": True}, ("here", "temporal", "True", "int")),
+        ({"task": 3}, ("here", "task", "3", "str")),
+        ({"lr": "fast"}, ("here", "lr", "'fast'", "float")),
+        ({"download": 1}, ("here", "download", "1", "bool")),
+        ({"temporal": None}, ("here", "temporal", "None")),
+    ],
+)
+def test_wrong_types_are_refused(values: dict[str, Any], words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as error:
+        from_mapping(values, "here")
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"temporal = ", b"\xff\xfe", b"temporal = 3\ntemporal = 4"])
+def test_a_corrupt_file_is_named(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="config.toml cannot be read as TOML"):
+        from_toml(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing.toml"):
+        from_toml(tmp_path / "nothing.toml")
+
+
+def test_a_change_is_checked_too() -> None:
+    with pytest.raises(UsageError, match="--cohort is 9"):
+        replace(FULL, cohort=9)

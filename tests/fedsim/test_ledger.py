@@ -1,0 +1,112 @@
+"""Bits: eight times the length of what was sent, split without a rest."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedsim import ledger, run
+from strategies.exchange import Downlink, Trip, Uplink
+from tests.fedsim.runs import clients, rounds, small
+
+SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")
+
+
+def spans(header: int, positions: int, values: int, side: int) -> dict:
+    return {"header": header, "positions": positions, "values": values, "side": side}
+
+
+def trip() -> Trip:
+    """Clients 0 and 2 replied, 1 did not; 0 got the initial model, 1 and 2 were charged."""
+    model, update = spans(24, 0, 64, 0), spans(26, 3, 0, 35)
+    return Trip(
+        round=4,
+        downlinks={
+            0: Downlink(b"m" * 11, "model", model, charged=False),
+            1: Downlink(b"m" * 11, "model", model),
+            2: Downlink(b"u" * 8, "update", update),
+        },
+        uplinks={
+            2: Uplink(b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0}),
+            0: Uplink(
+                b"y" * 9, spans(28, 4, 8, 32), {},
+                {"num-examples": 5, "sent": 2.0, "train-loss": 0.5},
+            ),
+        },
+        failures={1: "no reply"},
+    )  # fmt: skip
+
+
+def test_a_round_by_hand() -> None:
+    assert ledger.round_bits(trip()) == {
+        "up_wire_bits": 152, "up_content_bits": 94, "up_header_bits": 58, "up_position_bits": 9,
+        "up_value_bits": 21, "up_side_bits": 64,
+        "down_wire_bits": 152, "down_content_bits": 102, "down_header_bits": 50,
+        "down_position_bits": 3, "down_value_bits": 64, "down_side_bits": 35,
+        "up_sent": 5,
+    }  # fmt: skip
+
+
+def test_clients_by_hand() -> None:
+    first, second = ledger.client_rows(trip())
+    assert first == {
+        "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
+        "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
+    }  # fmt: skip
+    assert (second["client"], second["up_wire_bits"], second["down_wire_bits"]) == (2, 80, 64)
+    assert second["train_loss"] != second["train_loss"]  # it did not say
+
+
+def test_a_client_by_hand() -> None:
+    """4 replied, then 2 of 3: up 100 / 4 + 60 / 2, down 0 / 4 + 90 / 3."""
+    frame = pd.DataFrame(
+        {"clients": [4, 2], "failures": [0, 1], "up_wire_bits": [100, 60], "up_sent": [8, 2],
+         "down_wire_bits": [0, 90], "downlink_seconds": [1.0, 1.0]}
+    )  # fmt: skip
+    assert ledger.per_client(frame) == {
+        "up_wire_bits": 55.0, "up_sent": 3.0, "down_wire_bits": 30.0,
+    }  # fmt: skip
+
+
+def test_the_ratio_by_hand() -> None:
+    assert ledger.ratio(1000, 50, 32_000.0) == 50.0
+    assert ledger.ratio(1000, 50, 0.0) == float("inf")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"method": "raw"}, {"method": "gradient_dropping(0.05)", "cohort": 3},
+     {"downlink": "sbc(0.1)", "cohort": 2, "strategy": "fedadam"},
+     {"method": "topk(0.01) | float32 | golomb", "clients": 3}],
+)  # fmt: skip
+def test_the_books_of_a_run_balance(settings: dict, tmp_path: Path) -> None:
+    config = small(**settings)
+    summary = run(config, tmp_path)
+    frame, by_client = rounds(tmp_path), clients(tmp_path)
+    for way in ("up", "down"):
+        parts = frame[[f"{way}_{name}" for name in SPLIT]].sum(axis=1)
+        assert (parts == frame[f"{way}_wire_bits"]).all()
+        content = frame[f"{way}_wire_bits"] - frame[f"{way}_header_bits"]
+        assert (content == frame[f"{way}_content_bits"]).all()
+    sums = by_client.groupby("round")[["up_wire_bits", "up_content_bits", "down_wire_bits"]].sum()
+    for column in sums.columns:
+        assert sums[column].tolist() == frame[column].tolist()
+    assert by_client.groupby("round").size().tolist() == [config.plan.cohort] * 4
+    assert frame["down_wire_bits"].iloc[0] == 0  # the initial model
+    assert (frame["down_wire_bits"].iloc[1:] > 0).all()
+    for name in ("up_wire_bits", "up_content_bits", "down_wire_bits", "up_sent"):
+        assert summary[name] == pytest.approx((frame[name] / config.plan.cohort).sum(), rel=1e-12)
+    dense = 32 * summary["parameters"] * summary["iterations"]
+    assert summary["ratio_wire"] == pytest.approx(dense / summary["up_wire_bits"])
+    assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])
+
+
+def test_raw_costs_what_it_costs(tmp_path: Path) -> None:
+    """21,386 parameters of 32 bits and 24 of header; four rounds, a model each way."""
+    summary = run(small(method="raw"), tmp_path)
+    assert summary["parameters"] == 21_386
+    assert summary["up_content_bits"] == 4 * 32 * 21_386
+    assert summary["up_wire_bits"] == 4 * (32 * 21_386 + 24)
+    assert summary["down_wire_bits"] == 3 * (32 * 21_386 + 24)
+    assert summary["ratio_content"] == 5.0
+    assert summary["up_sent"] == 4 * 21_386

@@ -1,0 +1,192 @@
+"""The in-process grid: replies, failures, memory, time."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedsim.engines.local import LocalGrid, simulate
+from fedsim.states import InContext, InProcess
+
+Grids = Any
+
+
+@pytest.fixture
+def grid_of() -> Iterator[Grids]:
+    """Grids over a train function; closed at the end."""
+    grids = []
+
+    def make(train: Any, clients: int = 3, workers: int = 1) -> LocalGrid:
+        app = ClientApp()
+        app.train()(train)
+        grids.append(LocalGrid(app, clients, workers))
+        return grids[-1]
+
+    yield make
+    for grid in grids:
+        grid.close()
+
+
+def ask(grid: LocalGrid, timeout: float | None = None, **values: Any) -> dict[int, Message]:
+    content = RecordDict({"in": ConfigRecord(values)})
+    messages = [Message(content, dst_node_id=n, message_type="train") for n in grid.get_node_ids()]
+    return {r.metadata.src_node_id: r for r in grid.send_and_receive(messages, timeout=timeout)}
+
+
+def echo(message: Message, context: Context) -> Message:
+    number = context.node_config["partition-id"]
+    content = RecordDict({"out": ConfigRecord({"client": number, **message.content["in"]})})
+    return Message(content, reply_to=message)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_every_client_replies_once(grid_of: Grids, workers: int) -> None:
+    replies = ask(grid_of(echo, 4, workers), x=3)
+    assert {n: dict(r.content["out"]) for n, r in sorted(replies.items())} == {
+        n: {"client": n - 1, "x": 3} for n in (1, 2, 3, 4)
+    }
+
+
+def test_a_client_that_raises_is_an_error_reply(grid_of: Grids) -> None:
+    def train(message: Message, context: Context) -> Message:
+        if context.node_config["partition-id"] == 1:
+            raise ZeroDivisionError("no batches")
+        return echo(message, context)
+
+    replies = ask(grid_of(train))
+    assert {n: r.has_error() for n, r in replies.items()} == {1: False, 2: True, 3: False}
+    assert replies[2].error.reason == "ZeroDivisionError: no batches"
+
+
+def test_a_client_that_returns_nothing_is_an_error_reply(grid_of: Grids) -> None:
+    replies = ask(grid_of(lambda message, context: None))
+    assert all("NoneType" in r.error.reason for r in replies.values())
+
+
+def test_a_client_that_hangs_is_not_waited_for(grid_of: Grids) -> None:
+    go = threading.Event()
+
+    def train(message: Message, context: Context) -> Message:
+        if context.node_config["partition-id"] == 0:
+            go.wait(30)
+        return echo(message, context)
+
+    grid = grid_of(train, 3, workers=2)
+    assert sorted(ask(grid, timeout=0.5, x=1)) == [2, 3]
+    go.set()  # its late reply belongs to nobody
+    replies = ask(grid, timeout=30, x=2)
+    assert {n: r.content["out"]["x"] for n, r in replies.items()} == {1: 2, 2: 2, 3: 2}
+
+
+def test_memory_is_kept_from_message_to_message(grid_of: Grids) -> None:
+    def train(message: Message, context: Context) -> Message:
+        count = context.state.config_records.get("n", ConfigRecord({"n": 0}))["n"] + 1
+        context.state["n"] = ConfigRecord({"n": count})
+        return Message(RecordDict({"out": ConfigRecord({"n": count})}), reply_to=message)
+
+    grid = grid_of(train)
+    counts = [{n: r.content["out"]["n"] for n, r in ask(grid).items()} for _ in range(3)]
+    assert counts == [dict.fromkeys((1, 2, 3), n) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("how", ["raises", "returns nothing"])
+def test_memory_is_kept_only_on_success(grid_of: Grids, how: str) -> None:
+    def train(message: Message, context: Context) -> Message | None:
+        notes = context.state.config_records.setdefault("notes", ConfigRecord({"n": 0}))
+        notes["n"] += 1  # in place
+        if message.content["in"]["fail"]:
+            if how == "raises":
+                raise RuntimeError
+            return None
+        return Message(RecordDict({"out": ConfigRecord({"n": notes["n"]})}), reply_to=message)
+
+    grid = grid_of(train, 1)
+    assert ask(grid, fail=False)[1].content["out"]["n"] == 1
+    assert ask(grid, fail=True)[1].has_error()
+    assert ask(grid, fail=False)[1].content["out"]["n"] == 2
+
+
+def test_clients_do_not_see_what_others_do_to_a_message(grid_of: Grids) -> None:
+    """Flower's strategies share one record between the messages of a round."""
+
+    def train(message: Message, context: Context) -> Message:
+        seen = len(message.content)
+        message.content["mine"] = ConfigRecord()
+        return Message(RecordDict({"out": ConfigRecord({"n": seen})}), reply_to=message)
+
+    assert {r.content["out"]["n"] for r in ask(grid_of(train)).values()} == {1}
+
+
+def test_contexts_say_who_is_who(grid_of: Grids) -> None:
+    def train(message: Message, context: Context) -> Message:
+        record = ConfigRecord({**context.node_config, "node": context.node_id})
+        return Message(RecordDict({"out": record}), reply_to=message)
+
+    replies = ask(grid_of(train))
+    assert dict(replies[2].content["out"]) == {"partition-id": 1, "num-partitions": 3, "node": 2}
+
+
+def test_workers_are_single_threaded(grid_of: Grids) -> None:
+    def train(message: Message, context: Context) -> Message:
+        record = ConfigRecord({"threads": torch.get_num_threads()})
+        return Message(RecordDict({"out": record}), reply_to=message)
+
+    replies = ask(grid_of(train, 4, workers=2))
+    assert {r.content["out"]["threads"] for r in replies.values()} == {1}
+
+
+def test_the_rest_of_flowers_grid(grid_of: Grids) -> None:
+    grid = grid_of(echo)
+    assert list(grid.get_node_ids()) == [1, 2, 3]
+    message = grid.create_message(RecordDict({"in": ConfigRecord()}), "train", 2, "group")
+    assert message.metadata.dst_node_id == 2
+    assert len(list(grid.send_and_receive([message]))) == 1
+    grid.set_run(grid.run)
+    assert list(grid.send_and_receive([])) == []
+    for refused in (grid.push_messages, grid.pull_messages):
+        with pytest.raises(RuntimeError, match="send_and_receive"):
+            refused([])
+
+
+def test_workers_end_when_a_run_ends() -> None:
+    before = set(threading.enumerate())
+    app = ClientApp()
+    app.train()(echo)
+    simulate(lambda grid: ask(grid), app, 3, 4)  # type: ignore[arg-type,return-value]
+    with pytest.raises(RuntimeError, match="stop"):
+
+        def stop(grid: Any) -> None:
+            raise RuntimeError("stop")
+
+        simulate(stop, app, 3, 4)
+    new = set(threading.enumerate()) - before
+    for thread in new:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in new)
+
+
+def context_of(client: int) -> Context:
+    return Context(1, client + 1, {"partition-id": client}, RecordDict(), {})
+
+
+@pytest.mark.parametrize("make", [InProcess, InContext])
+def test_both_homes_of_memory_keep_every_bit(make: Any) -> None:
+    states, contexts = make(), [context_of(0), context_of(1)]
+    assert states.load(contexts[0]) == {}
+    state = {
+        "optimizer/step": torch.tensor(3.0),
+        "uplink/residual/w": torch.tensor([[0.1, -0.0], [1e-40, 3e38]]),
+        "iterations": torch.tensor(2**40),
+        "empty": torch.empty(0, 2),
+    }
+    states.commit(contexts[0], state)
+    loaded = states.load(contexts[0])
+    assert list(loaded) == list(state)
+    for name, x in state.items():
+        assert loaded[name].dtype == x.dtype and loaded[name].shape == x.shape
+        assert loaded[name].numpy().tobytes() == x.numpy().tobytes()
+    assert states.load(contexts[1]) == {}

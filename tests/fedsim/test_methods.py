@@ -1,0 +1,66 @@
+"""From a user's word for a method to a compressor."""
+
+import pytest
+
+from compressors import Raw, gradient_dropping, sbc
+from fedsim.errors import UsageError
+from fedsim.methods import resolve
+
+
+def test_names_take_the_sparsity() -> None:
+    method = resolve("sbc", 0.01)
+    assert method.compressor == sbc(0.01)
+    assert (method.gradient, method.residuals) == (0.01, True)
+    assert method.text == "ef(per_tensor(one_sided(0.01) | mean | golomb))"
+    assert resolve(" gradient_dropping ", 0.5).compressor == gradient_dropping(0.5)
+
+
+def test_a_place_for_the_sparsity() -> None:
+    method = resolve("ef(flat(topk({p}) | float32 | golomb))", 0.25)
+    assert method.compressor == gradient_dropping(0.25, scope="model")
+    assert method.gradient == 0.25
+
+
+@pytest.mark.parametrize("p", [1e-5, 0.001, 1 / 3, 0.1 + 0.2])
+def test_the_sparsity_arrives_exactly(p: float) -> None:
+    assert resolve("sbc", p).compressor == sbc(p)
+
+
+def test_texts_carry_their_own() -> None:
+    assert resolve("sbc(0.05)", None).gradient == 0.05
+    method = resolve("topk(0.1) | float32 | golomb", None)
+    assert (method.gradient, method.residuals) == (0.1, False)
+    rules = "ef(by_name('size<10', raw, '*', per_tensor(topk(0.2) | float32 | golomb)))"
+    assert resolve(rules, None).gradient == 0.2
+
+
+def test_one_is_dense() -> None:
+    for method in (resolve("sbc", 1), resolve("gradient_dropping", 1.0), resolve("raw", 1)):
+        assert method.compressor == Raw()
+        assert (method.gradient, method.residuals) == (1.0, False)
+    assert resolve("raw", None).gradient == 1.0
+
+
+@pytest.mark.parametrize(
+    ("method", "gradient", "words"),
+    [
+        ("sbc", 0.0, ("--gradient", "0", "(0, 1]")),
+        ("sbc", 1.5, ("--gradient", "1.5", "(0, 1]")),
+        ("sbc", -0.1, ("--gradient", "-0.1", "(0, 1]")),
+        ("sbc", float("nan"), ("--gradient", "nan", "(0, 1]")),
+        ("sbc", None, ("--method", "'sbc'", "--gradient P")),
+        ("raw", 0.1, ("--gradient", "0.1", "'raw'", "{p}")),
+        ("sbc(0.05)", 0.1, ("--gradient", "0.1", "'sbc(0.05)'", "{p}")),
+        ("sbc(2)", None, ("--method", "2", "above 0 and at most 1")),
+        ("sbc(0)", None, ("--method", "0", "above 0 and at most 1")),
+        ("zip", None, ("--method", "'zip'", "sbc")),
+        ("topk(0.1) | mean | golomb", None, ("--method", "one_sided")),
+        ("", None, ("--method",)),
+    ],
+)
+def test_bad_methods_are_refused(method: str, gradient: float | None, words: tuple[str]) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve(method, gradient)
+    for word in words:
+        assert word in str(error.value)
+    assert str(error.value).count("\n") <= 1

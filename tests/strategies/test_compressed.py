@@ -1,0 +1,206 @@
+"""``Compressed`` around Flower's own strategies."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
+
+from compressors import Raw, gradient_dropping, sbc
+from strategies import Compressed, TooFewReplies, answer_partition
+from strategies.nodes import cohort
+from tests.strategies.linear import (
+    Pull,
+    grid_of,
+    modded_app,
+    plain_app,
+    record,
+    tensor,
+    vector,
+)
+
+HALF = gradient_dropping(0.5)
+TARGETS = [(8.0, 4.0), (0.0, -16.0), (3.0, 5.0)]
+TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}
+MakeInner = Callable[[], FedAvg]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+
+
+def result_of(strategy: FedAvg | Compressed, app: ClientApp, rounds: int) -> np.ndarray:
+    grid = grid_of(app, len(TARGETS))
+    result = strategy.start(grid, record([1.0, 2.0]), num_rounds=rounds)
+    grid.close()
+    return result.arrays["w"].numpy()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [FedAvg, FedAdam, FedYogi, FedAdagrad, FedAvgM, partial(FedAvgM, server_momentum=0.5),
+     partial(FedAvgM, server_momentum=0.5, server_learning_rate=0.5)],
+)  # fmt: skip
+@pytest.mark.parametrize("clients", [None, 3])
+def test_with_raw_it_changes_nothing(make: MakeInner, clients: int | None) -> None:
+    plain = result_of(make(**TRAIN_ONLY), plain_app(Pull(TARGETS)), 4)
+    wrapped = Compressed(make(**TRAIN_ONLY), Raw(), clients=clients)
+    mine = result_of(wrapped, modded_app(Pull(TARGETS), Raw()), 4)
+    np.testing.assert_allclose(mine, plain, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(plain, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("make", [FedAvg, FedAdam, FedYogi, FedAdagrad, FedAvgM])
+def test_it_learns_compressed(make: MakeInner) -> None:
+    strategy = Compressed(make(**TRAIN_ONLY), HALF, HALF, clients=3)
+    targets = [(8.0, 4.0)] * 3
+    pull = Pull(targets)
+    grid = grid_of(modded_app(pull, HALF, HALF), 3)
+    result = strategy.start(grid, record([1.0, 2.0]), num_rounds=12)
+    grid.close()
+    after = result.arrays["w"].numpy()
+    assert np.linalg.norm(after - targets[0]) < np.linalg.norm([7.0, 2.0]) - 0.1
+    assert vector(strategy.exchange.weights) == after.tolist()
+    for seen in pull.seen.values():  # what every client starts from is the server's model
+        assert seen == pull.seen[0]
+
+
+def test_two_rounds_of_fedavg_by_hand() -> None:
+    """One client, top-1 of 2 both ways; Flower's FedAvg adds nothing of its own.
+
+    round 1: w (0, 0)  u (4, 2), sends (4, 0), keeps (0, 2); the server sends (4, 0)
+    round 2: w (4, 0)  u (2, 2) + (0, 2) = (2, 4), sends (0, 4), keeps (2, 0); w (4, 4)
+    """
+    pull = Pull([(8.0, 4.0)])
+    grid = grid_of(modded_app(pull, HALF, HALF), 1)
+    strategy = Compressed(FedAvg(**TRAIN_ONLY), HALF, HALF, clients=1)
+    result = strategy.start(grid, record([0.0, 0.0]), num_rounds=2)
+    grid.close()
+    assert pull.seen[0] == [[0.0, 0.0], [4.0, 0.0]]
+    assert result.arrays["w"].numpy().tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "rate"), [(FedAvg, 1.0), (partial(FedAvgM, server_learning_rate=0.5), 0.5)]
+)
+def test_the_strategy_inside_starts_from_the_model_that_clients_hold(
+    make: MakeInner, rate: float
+) -> None:
+    """What the downlink holds back is in its residual, once: not in the next step as well.
+
+    One client, raw uplink. round 1: w (0, 0), u (4, 2): step rate * u; the larger entry is
+    sent. round 2: w (4 rate, 0): step rate * u, + the residual (0, 2 rate).
+    """
+    grid = grid_of(modded_app(Pull([(8.0, 4.0)]), Raw(), HALF), 1)
+    strategy = Compressed(make(**TRAIN_ONLY), Raw(), HALF, clients=1)
+    strategy.start(grid, record([0.0, 0.0]), num_rounds=2)
+    grid.close()
+    second = np.array([(8 - 4 * rate) / 2, 2.0]) * rate + [0.0, 2 * rate]
+    sent = np.where(np.abs(second) == np.abs(second).max(), second, 0.0)
+    assert vector(strategy.exchange.weights) == [4 * rate + sent[0], sent[1]]
+    assert strategy.exchange.memory["residual/w"].tolist() == (second - sent).tolist()
+
+
+def test_the_cohort_is_ours() -> None:
+    pull = Pull([(8.0, 4.0)] * 5)
+    grid = grid_of(modded_app(pull, HALF, HALF), 5)
+    strategy = Compressed(FedAvg(**TRAIN_ONLY), HALF, HALF, clients=5, cohort=2, seed=1)
+    strategy.start(grid, record([0.0, 0.0]), num_rounds=6)
+    grid.close()
+    drawn = [cohort(5, 2, 1, number) for number in range(1, 7)]
+    assert {c: len(seen) for c, seen in pull.seen.items()} == {
+        c: sum(c in one for one in drawn) for c in range(5)
+    }
+
+
+def test_weights_by_samples_are_flowers() -> None:
+    mine = result_of(Compressed(FedAvg(**TRAIN_ONLY), Raw()), modded_app(Pull(TARGETS), Raw()), 1)
+    moved = [((a - 1.0) / 2, (b - 2.0) / 2) for a, b in TARGETS]
+    shares = np.array([1, 2, 3]) / 6  # num-examples of ``Pull``
+    np.testing.assert_allclose(mine, [1.0, 2.0] + shares @ np.array(moved), atol=1e-5)
+
+
+def test_failures_count() -> None:
+    pull = Pull(TARGETS, fails=lambda client, call: client == 2)
+    grid = grid_of(modded_app(pull, Raw()), 3)
+    strict = Compressed(FedAvg(**TRAIN_ONLY), Raw(), clients=3)
+    with pytest.raises(TooFewReplies, match="round 1: 2 of 3 .* client 2: .*out of order"):
+        strict.start(grid, record([0.0, 0.0]), num_rounds=1)
+    mild = Compressed(FedAvg(**TRAIN_ONLY), Raw(), clients=3, required=2)
+    result = mild.start(grid, record([0.0, 0.0]), num_rounds=1)
+    grid.close()
+    expected = (np.array([4.0, 2.0]) + 2 * np.array([0.0, -8.0])) / 3
+    np.testing.assert_allclose(result.arrays["w"].numpy(), expected, rtol=1e-6)
+
+
+def test_evaluation_passes_through() -> None:
+    app = modded_app(Pull(TARGETS), HALF, HALF)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        arrays = message.content.array_records["arrays"]
+        metrics = MetricRecord({"w0": float(arrays["w"].numpy()[0]), "num-examples": 1})
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+    grid = grid_of(app, 3)
+    strategy = Compressed(FedAvg(), HALF, HALF, clients=3)
+    result = strategy.start(grid, record([0.0, 0.0]), num_rounds=2)
+    grid.close()
+    scores = result.evaluate_metrics_clientapp
+    assert scores[2]["w0"] == result.arrays["w"].numpy()[0]
+
+
+def test_no_client_learns_the_model_but_from_its_payload() -> None:
+    grid = grid_of(modded_app(Pull(TARGETS), HALF, HALF), 3)
+    strategy = Compressed(FedAvg(**TRAIN_ONLY), HALF, HALF, clients=3)
+    messages = list(strategy.configure_train(1, record([1.0, 2.0]), ConfigRecord(), grid))
+    grid.close()
+    assert len(messages) == 3
+    for message in messages:
+        assert not message.content.array_records
+        payloads = [
+            value for config in message.content.config_records.values()
+            for value in config.values() if isinstance(value, bytes)
+        ]  # fmt: skip
+        assert len(payloads) == 1
+    contents = {id(message.content) for message in messages}
+    assert len(contents) == 3  # strategies share one record between their messages; we do not
+
+
+def test_a_client_that_speaks_payloads_itself() -> None:
+    """An echo client without the mod: it sends a fixed update."""
+    from compressors import compress
+    from strategies.payload import put
+
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        content = RecordDict({"metrics": MetricRecord({"num-examples": 1})})
+        put(content, compress(sbc(0.5), tensor(1.0, 3.0))[0].payload)
+        return Message(content, reply_to=message)
+
+    answer_partition(app)
+    mine = result_of(Compressed(FedAvg(**TRAIN_ONLY), sbc(0.5), clients=3), app, 2)
+    np.testing.assert_allclose(mine, [1.0, 8.0])
+
+
+def test_aggregating_before_configuring_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="before configure_train"):
+        Compressed(FedAvg(**TRAIN_ONLY), Raw()).aggregate_train(1, [])
+
+
+def test_arrays_keep_names_and_order() -> None:
+    arrays = ArrayRecord({"b": record([1.0])["w"], "a": record([2.0, 3.0])["w"]})
+    strategy = Compressed(FedAvg(**TRAIN_ONLY), Raw(), clients=1)
+    grid = grid_of(modded_app(Pull(TARGETS[:1]), Raw()), 1)
+    list(strategy.configure_train(1, arrays, ConfigRecord(), grid))
+    grid.close()
+    assert list(strategy.exchange.weights) == ["b", "a"]
+    assert torch.equal(strategy.exchange.weights["a"], torch.tensor([2.0, 3.0]))

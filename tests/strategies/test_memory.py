@@ -1,0 +1,113 @@
+"""A strategy's memory: saved, restored, and going on as if nothing had happened."""
+
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import ArrayRecord, ConfigRecord
+from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
+
+from compressors import Raw, gradient_dropping
+from fedsim.engines.local import LocalGrid
+from strategies import Compressed, DelayedDSGD, memory
+from strategies.memory import Remembering
+from strategies.payload import to_arrays
+from tests.strategies.linear import Pull, grid_of, modded_app, record
+
+HALF = gradient_dropping(0.5)
+TARGETS = [(8.0, 4.0), (0.0, -16.0), (3.0, 5.0)]
+TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+
+
+def wrapped(make: Callable[..., FedAvg], down: object) -> Compressed:
+    return Compressed(make(**TRAIN_ONLY), HALF, down, clients=3, cohort=2, required=1)
+
+
+MAKERS: list[Callable[[object], Remembering]] = [
+    lambda down: DelayedDSGD(HALF, down, clients=3, cohort=2),
+    *(
+        partial(wrapped, make)
+        for make in (
+            FedAvg, FedAdam, FedYogi, FedAdagrad,
+            partial(FedAvgM, server_momentum=0.5, server_learning_rate=0.5),
+        )
+    ),
+]  # fmt: skip
+
+
+def go(strategy: Remembering, grid: LocalGrid, arrays: ArrayRecord, numbers: range) -> ArrayRecord:
+    for number in numbers:
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
+    return arrays
+
+
+@pytest.mark.parametrize("down", [Raw(), HALF])
+@pytest.mark.parametrize("make", MAKERS, ids=lambda m: "")
+def test_it_goes_on_bit_for_bit(make: Callable[[object], Remembering], down: object) -> None:
+    whole = make(down)
+    grid = grid_of(modded_app(Pull(TARGETS), HALF, down), 3)
+    at_once = go(whole, grid, record([1.0, 2.0]), range(1, 8))
+    grid.close()
+
+    first = make(down)
+    grid = grid_of(modded_app(Pull(TARGETS), HALF, down), 3)
+    go(first, grid, record([1.0, 2.0]), range(1, 4))
+    tensors, values = memory.save(first)
+    tensors = {name: x.clone() for name, x in tensors.items()}
+    values = json.loads(json.dumps(values))
+    second = make(down)
+    memory.restore(second, tensors, values)
+    in_parts = go(second, grid, to_arrays(second.exchange.weights), range(4, 8))
+    grid.close()
+
+    assert in_parts["w"].numpy().tobytes() == at_once["w"].numpy().tobytes()
+    after, state = memory.save(whole), memory.save(second)
+    assert after[1] == state[1]
+    assert list(after[0]) == list(state[0])
+    for name, x in after[0].items():
+        assert x.dtype == state[0][name].dtype and torch.equal(x, state[0][name]), name
+
+
+def test_saving_does_not_change_a_run() -> None:
+    runs = []
+    for saves in (False, True):
+        strategy = MAKERS[2](HALF)
+        grid = grid_of(modded_app(Pull(TARGETS), HALF, HALF), 3)
+        arrays = record([1.0, 2.0])
+        for number in range(1, 6):
+            arrays = go(strategy, grid, arrays, range(number, number + 1))
+            if saves:
+                memory.save(strategy)
+        grid.close()
+        runs.append(arrays["w"].numpy().tobytes())
+    assert runs[0] == runs[1]
+
+
+def test_moments_of_scalars_are_kept() -> None:
+    """numpy turns the result of arithmetic on 0-d arrays into scalars: they count as arrays."""
+    inner = FedAdam(**TRAIN_ONLY)
+    inner.m_t = {"bias": np.float32(0.5), "w": np.ones(2, np.float32)}
+    strategy = Compressed(inner, HALF, clients=1)
+    grid = grid_of(modded_app(Pull(TARGETS[:1]), HALF), 1)
+    list(strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid))
+    grid.close()
+    tensors, values = memory.save(strategy)
+    again = Compressed(FedAdam(**TRAIN_ONLY), HALF, clients=1)
+    memory.restore(again, tensors, values)
+    assert again.strategy.m_t["bias"] == 0.5
+    assert again.strategy.m_t["w"].tolist() == [1.0, 1.0]
+
+
+def test_there_is_nothing_to_save_before_the_first_round() -> None:
+    with pytest.raises(RuntimeError, match="before the first round"):
+        memory.save(DelayedDSGD(HALF, clients=3))

@@ -1,0 +1,101 @@
+"""Bytes in Flower messages, who is which client, and nobody told about it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+
+from compressors import Raw
+from strategies import nodes
+from strategies.payload import KEY, get, put, to_arrays, to_tensors
+from tests.strategies.linear import Pull, grid_of, modded_app
+
+QUIET = ("FLWR_TELEMETRY_ENABLED", "FLWR_DISABLE_UPDATE_CHECK", "RAY_USAGE_STATS_ENABLED")
+
+
+def test_payload_and_settings_arrive() -> None:
+    record = RecordDict()
+    put(record, b"\x00\xff", kind="model", round=3, lr=0.5, last=True)
+    payload, settings = get(record)
+    assert payload == b"\x00\xff"
+    assert (settings["kind"], settings["round"], settings["lr"], settings["last"]) == (
+        "model", 3, 0.5, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RecordDict(),
+        RecordDict({KEY: ConfigRecord()}),
+        RecordDict({KEY: ConfigRecord({"payload": 3})}),
+    ],
+)
+def test_a_message_without_payload(record: RecordDict) -> None:
+    with pytest.raises(ValueError, match=f"no payload under '{KEY}'"):
+        get(record)
+
+
+def test_arrays_to_tensors_and_back() -> None:
+    generator = torch.Generator().manual_seed(0)
+    tensors = {
+        "b": torch.randn(3, 4, generator=generator),
+        "a": torch.randn(2, 3, 4, 4, generator=generator).to(memory_format=torch.channels_last),
+        "scalar": torch.tensor(2.5),
+        "empty": torch.empty(0, 3),
+    }
+    back = to_tensors(to_arrays(tensors))
+    assert list(back) == list(tensors)
+    for name, x in tensors.items():
+        assert back[name].shape == x.shape and torch.equal(back[name], x)
+    back["b"].zero_()
+    assert tensors["b"].abs().sum() > 0  # copied
+
+
+def test_other_floats_become_float32() -> None:
+    arrays = ArrayRecord({"w": Array(np.array([1.5, 2.0], np.float64))})
+    assert to_tensors(arrays)["w"].dtype == torch.float32
+
+
+def test_nodes_are_found_by_partition() -> None:
+    grid = grid_of(modded_app(Pull([(0.0, 0.0)] * 4), Raw()), 4)
+    assert nodes.find(grid, 4, 5.0) == {0: 1, 1: 2, 2: 3, 3: 4}
+    some = nodes.CohortGrid(grid, [2, 4])
+    assert list(some.get_node_ids()) == [2, 4]
+    asks = [Message(RecordDict(), dst_node_id=4, message_type=nodes.QUERY)]
+    assert len(list(some.send_and_receive(asks, timeout=5.0))) == 1
+    assert some.run.run_id == grid.run.run_id
+    grid.close()
+
+
+def environment(code: str, **given: str) -> dict[str, str]:
+    variables = {k: v for k, v in os.environ.items() if k not in QUIET} | given
+    code += f"; import json, os; print(json.dumps({{k: os.environ.get(k) for k in {QUIET}}}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_telemetry_is_off_when_flower_and_ray_are_imported() -> None:
+    watch = f"""
+import os, sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("flwr", "ray"):
+            assert [os.environ.get(k) for k in {QUIET}] == ["0", "1", "0"], name
+            print("saw", name)
+sys.meta_path.insert(0, Watch())
+import fedsim
+assert "flwr" in sys.modules"""
+    assert list(environment(watch).values()) == ["0", "1", "0"]
+
+
+def test_what_the_user_set_is_left_alone() -> None:
+    given = {"FLWR_TELEMETRY_ENABLED": "1", "RAY_USAGE_STATS_ENABLED": "1"}
+    assert list(environment("import strategies.quiet", **given).values()) == ["1", "1", "1"]
