@@ -59,6 +59,16 @@ class SweepConfig:
     seeds: int = 1
     baseline: bool = True
 
+    @classmethod
+    def of(cls, **values: Any) -> "SweepConfig":
+        """A grid from plain settings: ``temporal``, ``gradient``, ``seeds`` and any run's.
+
+        Example:
+            >>> len(SweepConfig.of(temporal=[1, 10], gradient=[1, 0.1], method="sbc").cells())
+            4
+        """
+        return from_values(values, "SweepConfig.of")
+
     def cells(self) -> list[Cell]:
         """The dense reference first, then the grid in order; each name once."""
         if self.seeds < 1:

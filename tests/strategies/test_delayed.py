@@ -4,7 +4,7 @@ import pytest
 from flwr.app import ConfigRecord
 
 from compressors import Raw, decompress, gradient_dropping
-from strategies import DelayedDSGD, TooFewReplies
+from strategies import DelayedDSGD, TooFewReplies, nodes
 from strategies.nodes import cohort
 from tests.strategies.linear import Pull, grid_of, modded_app, record, tensor, vector
 

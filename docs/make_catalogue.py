@@ -1,0 +1,31 @@
+"""Writes ``docs/catalogue.md`` from the table of compressors: ``python docs/make_catalogue.py``."""
+
+from pathlib import Path
+
+from compressors import ROWS, parse, text
+
+PAGE = Path(__file__).with_name("catalogue.md")
+KINDS = ("method", "compressor", "sparsifier", "quantizer", "positions", "symbols")
+
+HEAD = """# Catalogue
+
+Everything that has a name, made from `compressors/catalogue.py` by `python docs/make_catalogue.py`. Each row
+encodes to bytes and back and passes the contract suite. `per_tensor(...)` is what a bare pipeline means.
+"""
+
+
+def page() -> str:
+    """The page as markdown."""
+    lines = [HEAD]
+    for kind in KINDS:
+        lines += [f"## {kind}", "", "| name | what | source | example | stands for |", "| --- " * 5 + "|"]
+        for row in (r for r in ROWS if r.kind == kind):
+            cells = (f"`{row.name}`", row.title, row.source, f"`{row.example}`",
+                     f"`{text(parse(row.example))}`")  # fmt: skip
+            lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
