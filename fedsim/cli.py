@@ -5,6 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from fedsim.commands import codec, experiment, listing, reporting, running, sweeping
 from fedsim.errors import RunFailed, UsageError
@@ -18,9 +19,17 @@ _EPILOG = """exit codes: 0 done, 1 some runs failed, 2 bad usage
 With --json a command prints one JSON document on stdout and nothing else."""
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are two lines, without the list of all flags."""
+
+    def error(self, message: str) -> NoReturn:
+        """See ``argparse``: exits with code 2."""
+        self.exit(BAD_USAGE, f"{self.prog}: {message}\n`{self.prog} --help` says what there is\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="fedsim",
         description="Federated learning with real encoded messages: how few bits still learn?",
         epilog=_EPILOG,
@@ -30,6 +39,10 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add(commands)
+    for command in commands.choices.values():  # after the command too
+        command.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
     return top
 
 

@@ -1,9 +1,10 @@
 """Run settings as flags: one a field of ``RunConfig``, with its sentence as help."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fedsim.config import RunConfig, default_of, type_of
@@ -12,14 +13,21 @@ from fedsim.errors import UsageError
 _TYPES = {"int": int, "float": float, "str": str}
 
 
-def add_settings(parser: argparse.ArgumentParser, skip: Iterable[str] = ()) -> None:
-    """Adds a flag for every setting but those in ``skip``; what is not given stays None."""
+def add_settings(
+    parser: argparse.ArgumentParser,
+    skip: Iterable[str] = (),
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Adds a flag for every setting but those in ``skip``; what is not given stays None.
+
+    ``defaults``: what the help names as default instead of the field's own.
+    """
     group = parser.add_argument_group("settings of the runs")
     for f in fields(RunConfig):
         if f.name in skip:
             continue
         flag, kind = "--" + f.name.replace("_", "-"), type_of(f).split(" | ")[0]
-        words = f.metadata["help"] + _default(f.name)
+        words = f.metadata["help"] + _default(defaults.get(f.name, default_of(f.name)))
         if kind == "bool":
             group.add_argument(flag, action="store_true", default=None, help=words)
         else:
@@ -29,8 +37,7 @@ def add_settings(parser: argparse.ArgumentParser, skip: Iterable[str] = ()) -> N
             )  # fmt: skip
 
 
-def _default(name: str) -> str:
-    value = default_of(name)
+def _default(value: Any) -> str:
     return "" if value in (None, False) else f" (default: {value})"
 
 
@@ -44,7 +51,7 @@ def given(flags: argparse.Namespace) -> dict[str, Any]:
 def numbers(text: str, flag: str, kind: type) -> list[Any]:
     """The numbers of a comma-separated list; ``UsageError`` names the flag and the value."""
     try:
-        return [kind(part) for part in text.split(",") if part.strip()]
+        return [kind(part) for part in text.split(",")]
     except ValueError as error:
         words = "whole numbers" if kind is int else "numbers"
         raise UsageError(

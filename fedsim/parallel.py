@@ -1,20 +1,23 @@
 """Several runs: one after the other here, or side by side as Ray tasks of one core each."""
 
-import contextlib
 import logging
+import socket
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
+from fedsim.files import write_json, write_text
 from fedsim.run import run
 
 Work = tuple[str, RunConfig, Path]
 Progress = Callable[[str, dict[str, Any]], None]
 
 _POLL_SECONDS = 0.2
+_KNOCK_SECONDS = 10.0
 
 
 def run_here(work: Sequence[Work], progress: Progress | None) -> None:
@@ -30,9 +33,32 @@ def _named(name: str, progress: Progress | None) -> Callable[[dict[str, Any]], N
 def _attempt(
     config: RunConfig, folder: Path, progress: Callable[[dict[str, Any]], None] | None
 ) -> None:
-    # ``run`` writes what went wrong into the folder before it raises.
-    with contextlib.suppress(Exception):
+    (folder / "summary.json").unlink(missing_ok=True)  # of a try that failed
+    try:
         run(config, folder, progress)
+    except Exception as error:
+        _record(config, folder, error)
+
+
+def _record(config: RunConfig, folder: Path, error: Exception) -> None:
+    """Leaves why a run failed, unless ``run`` did: it cannot before its model is built."""
+    if (folder / "summary.json").exists():
+        return
+    plan, reason = config.plan, (str(error).splitlines() or [""])[0]
+    summary = {
+        "task": config.task,
+        "method": plan.method.text,
+        "temporal": plan.temporal,
+        "gradient": plan.method.gradient,
+        "seed": config.seed,
+        "metric_name": plan.task.metric_name,
+        "higher_is_better": plan.task.higher_is_better,
+        "total_sparsity": plan.method.gradient / plan.temporal,
+        "status": "failed",
+        "error": f"{type(error).__name__}: {reason}",
+    }
+    write_text(folder / "error.txt", "".join(traceback.format_exception(error)))
+    write_json(folder / "summary.json", summary)
 
 
 def run_on_ray(
@@ -41,7 +67,7 @@ def run_on_ray(
     """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
 
     Raises ``UsageError`` where no cluster answers at ``address``. A run that Ray loses
-    (a killed worker) leaves its checkpoint; the same command goes on from there.
+    (a killed worker) is recorded as failed; the same command goes on from its checkpoint.
     """
     import ray
 
@@ -51,17 +77,21 @@ def run_on_ray(
     try:
         board = board_type.remote()
         waiting = list(work)
-        running: dict[Any, str] = {}
+        running: dict[Any, Work] = {}
         while waiting or running:
             while waiting and len(running) < jobs:
-                name, config, folder = waiting.pop(0)
-                running[attempt.remote(name, config, folder, board)] = name
+                item = waiting.pop(0)
+                running[attempt.remote(*item, board)] = item
             ended, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
             for name, row in ray.get(board.take.remote()):
                 if progress:
                     progress(name, row)
             for task in ended:
-                del running[task]
+                _, config, folder = running.pop(task)
+                try:
+                    ray.get(task)
+                except ray.exceptions.RayError as error:
+                    _record(config, folder, error)
     finally:
         ray.shutdown()
 
@@ -75,9 +105,17 @@ def _start(jobs: int, address: str | None) -> None:
         )
         return
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(f"--ray-address is {address!r}: no Ray cluster there ({error})") from error
+
+
+def _knock(address: str) -> None:
+    """Raises ``OSError`` at once where nothing listens; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
 
 
 class _Board:
@@ -95,6 +133,8 @@ class _Board:
 
 
 def _attempt_on_ray(name: str, config: RunConfig, folder: Path, board: Any) -> None:
+    import ray
+
     last = 0.0
 
     def progress(row: dict[str, Any]) -> None:
@@ -102,6 +142,6 @@ def _attempt_on_ray(name: str, config: RunConfig, folder: Path, board: Any) -> N
         now = time.monotonic()
         if now - last > _POLL_SECONDS or row["round"] == config.plan.rounds:
             last = now
-            board.pin.remote(name, row)
+            ray.get(board.pin.remote(name, row))  # there before the run is seen to have ended
 
     _attempt(config, folder, progress)

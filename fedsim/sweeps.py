@@ -14,10 +14,11 @@ import tomli_w
 from fedsim import report
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
+from fedsim.federation import Federation
 from fedsim.files import write_text
 from fedsim.methods import resolve, takes_fraction
 from fedsim.parallel import run_here, run_on_ray
-from fedsim.results import read_summary, write_summary
+from fedsim.results import COLUMNS, load, read_summary, write_summary
 from fedsim.run import prepare, same_settings
 
 GRID = ("temporal", "gradient", "seeds")
@@ -49,7 +50,8 @@ class SweepConfig:
         baseline: whether the dense cell (1, 1), sent raw, is run too where the grid lacks it.
 
     Example:
-        >>> [c.name for c in SweepConfig(RunConfig(), (10,), (0.01,)).cells()]
+        >>> base = RunConfig(method="sbc", gradient=0.01)
+        >>> [cell.name for cell in SweepConfig(base, (10,), (0.01,)).cells()]
         ['n1-p1-s0', 'n10-p0.01-s0']
     """
 
@@ -105,6 +107,8 @@ def run_cells(
 ) -> list[dict[str, Any]]:
     """Runs every cell that is not done in ``out/cells/<name>`` and returns all summaries.
 
+    The cells need not lie on one plane; ``summary.csv`` and ``summary.parquet`` hold them.
+
     Args:
         cells: what to run.
         out: the sweep's folder.
@@ -114,6 +118,7 @@ def run_cells(
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
     """
+    check(cells, jobs)
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
     done = {c.name: prepare(c.config, folders[c.name]) for c in cells}
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
@@ -123,8 +128,26 @@ def run_cells(
         run_on_ray(waiting, jobs, ray_address, progress)
     summaries = [_summary(folders[cell.name]) for cell in cells]
     write_summary(out, summaries)
-    report.write(out)
     return summaries
+
+
+def check(cells: Sequence[Cell], jobs: int) -> None:
+    """Refuses what can be refused before anything is written: jobs, missing data, bad splits."""
+    if jobs < 1:
+        raise UsageError(f"--jobs is {jobs}: it is above 0")
+    for cell in cells:
+        Federation.of(cell.config)
+
+
+def summarize(out: Path) -> tuple[list[dict[str, Any]], Path]:
+    """Writes tables, figures and the page of a folder; returns all its cells, and the page.
+
+    The folder may hold cells of earlier sweeps too. Raises ``UsageError`` where it holds none.
+    """
+    runs = load(out).runs
+    cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
+    write_summary(out, cells)
+    return cells, report.write(out)
 
 
 def _summary(folder: Path) -> dict[str, Any]:
@@ -134,7 +157,7 @@ def _summary(folder: Path) -> dict[str, Any]:
             f"{folder} holds no summary after its run: with --ray-address the results folder "
             "must be one that all nodes share"
         )
-    return summary
+    return dict.fromkeys(COLUMNS) | summary  # a failed run has no metric, no bits
 
 
 def sweep(config: SweepConfig, out: Path | str, **how: Any) -> list[dict[str, Any]]:
@@ -145,8 +168,11 @@ def sweep(config: SweepConfig, out: Path | str, **how: Any) -> list[dict[str, An
     """
     out = Path(out)
     cells = config.cells()
+    check(cells, how.get("jobs", 1))
     write_text_once(out, config)
-    return run_cells(cells, out, **how)
+    summaries = run_cells(cells, out, **how)
+    summarize(out)
+    return summaries
 
 
 def write_text_once(out: Path, config: SweepConfig) -> None:

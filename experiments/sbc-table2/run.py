@@ -36,13 +36,12 @@ COLUMNS = (
     Column("sbc3", "SBC (3)", "sbc", 100, 0.01),
 )
 
-PAPER = {
-    "mnist_lenet5": {
-        "baseline": (0.9946, 1), "dropping": (0.994, 634), "fedavg": (0.994, 500),
-        "sbc1": (0.994, 2071), "sbc2": (0.994, 3491), "sbc3": (0.991, 24935),
-    },
+_LENET5 = {
+    "baseline": (0.9946, 1), "dropping": (0.994, 634), "fedavg": (0.994, 500),
+    "sbc1": (0.994, 2071), "sbc2": (0.994, 3491), "sbc3": (0.991, 24935),
 }  # fmt: skip
-"""Final metric and compression ratio as printed."""
+PAPER = {"mnist_lenet5": _LENET5, "mnist_lenet5_caffe": _LENET5}
+"""Final metric and compression ratio as printed. The Caffe row is the example to the letter."""
 
 SMOKE = {"iterations": 20, "batch_size": 16}
 

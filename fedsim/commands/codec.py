@@ -86,8 +86,10 @@ def _method(source: str) -> Compressor:
 def _read(path: str) -> Tensor:
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"{path} cannot be read as .npy: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, EOFError) as error:
+        raise UsageError(f"{path} is not a .npy file of numbers: updates are float32") from error
     if not isinstance(array, np.ndarray) or array.dtype != np.float32:
         raise UsageError(f"{path} is {getattr(array, 'dtype', 'no array')}: updates are float32")
     return torch.from_numpy(array)

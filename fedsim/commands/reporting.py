@@ -2,12 +2,12 @@
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from fedsim import report
-from fedsim.results import load, write_summary
+from fedsim.sweeps import summarize
 from fedsim.tables import summary_table
 
 
@@ -23,12 +23,9 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Writes the report and prints the table."""
-    results = load(flags.folder)
-    cells = json.loads(results.runs.to_json(orient="records"))
-    write_summary(results.path, cells)
-    page = report.write(results.path)
+    cells, page = summarize(Path(flags.folder))
     if flags.json:
-        print(json.dumps({"out": str(results.path), "report": str(page), "cells": cells}))
+        print(json.dumps({"out": flags.folder, "report": str(page), "cells": cells}))
     else:
         console = Console()
         console.print(summary_table(cells, console.width))

@@ -12,7 +12,6 @@ from rich.console import Console
 from fedsim import flags as shared
 from fedsim import sweeps
 from fedsim.config import read_toml
-from fedsim.errors import UsageError
 from fedsim.methods import takes_fraction
 from fedsim.progress import Bars
 from fedsim.tables import summary_table
@@ -27,8 +26,13 @@ def add(commands: Any) -> None:
         "bit, and writes tables, figures and report.html. The same command goes on where it was "
         "stopped.",
     )
-    parser.add_argument("--temporal", metavar="N,...", help="local iterations a round (10)")
-    parser.add_argument("--gradient", metavar="P,...", help="fractions of entries sent, in (0, 1]")
+    parser.add_argument(
+        "--temporal", metavar="N,...", help="local iterations a round (default: 10)"
+    )
+    parser.add_argument(
+        "--gradient", metavar="P,...",
+        help="fractions of entries sent, in (0, 1] (default: 0.01 where the method takes one)",
+    )  # fmt: skip
     parser.add_argument("--seeds", type=int, metavar="INT", help="how many seeds, from 0 up")
     parser.add_argument(
         "--no-baseline", action="store_true", help="leave out the dense reference cell (1, 1)"
@@ -42,7 +46,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--ray-address", metavar="ADDRESS", help="run the cells on a Ray cluster")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    shared.add_settings(parser, skip=("temporal", "gradient", "seed"))
+    shared.add_settings(parser, skip=("temporal", "gradient", "seed"), defaults={"method": "sbc"})
     parser.set_defaults(command=command)
 
 
@@ -51,9 +55,9 @@ def command(flags: argparse.Namespace) -> int:
     config = from_flags(flags)
     cells = config.cells()
     out = shared.folder(flags, default_name(config))
-    jobs = flags.jobs or (min(os.cpu_count() or 1, len(cells)) if len(cells) >= 4 else 1)
-    if jobs < 1:
-        raise UsageError(f"--jobs is {jobs}: it is above 0")
+    jobs = flags.jobs
+    if jobs is None:
+        jobs = min(os.cpu_count() or 1, len(cells)) if len(cells) >= 4 else 1
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric = cells[0].config.plan.task.metric_name
     with Bars(rounds, metric, quiet=flags.json) as bars:
@@ -73,9 +77,9 @@ def from_flags(flags: argparse.Namespace) -> sweeps.SweepConfig:
     if flags.config:
         values |= read_toml(Path(flags.config))
     values |= {k: v for k, v in shared.given(flags).items() if k not in sweeps.GRID}
-    if flags.temporal:
+    if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "--temporal", int)
-    if flags.gradient:
+    if flags.gradient is not None:
         values["gradient"] = shared.numbers(flags.gradient, "--gradient", float)
     if "gradient" not in values and takes_fraction(values["method"]):
         values["gradient"] = [0.01]

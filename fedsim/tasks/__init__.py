@@ -8,13 +8,14 @@ from __future__ import annotations
 from fedsim.errors import UsageError
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.digits import DIGITS
-from fedsim.tasks.lenet import FASHION_LENET5, MNIST_LENET5
+from fedsim.tasks.lenet import FASHION_LENET5, MNIST_LENET5, MNIST_LENET5_CAFFE
 
 __all__ = ["TASKS", "Data", "Task", "get_task"]
 
 TASKS: dict[str, Task] = {
     "digits": DIGITS,
     "mnist_lenet5": MNIST_LENET5,
+    "mnist_lenet5_caffe": MNIST_LENET5_CAFFE,
     "fashion_lenet5": FASHION_LENET5,
 }
 

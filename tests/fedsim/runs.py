@@ -1,5 +1,6 @@
 """Small runs, and what is to be the same between two of them."""
 
+import shutil
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import count
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from compressors import State
-from fedsim import TASKS, Data, RunConfig, Task
+from fedsim import TASKS, Data, RunConfig, Task, run
 from fedsim.states import InProcess
 from fedsim.tasks.base import correct, cross_entropy
 
@@ -105,6 +106,21 @@ def make_task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return task
 
     yield make
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one finished run of ``small()``; to be looked at."""
+    out = tmp_path_factory.mktemp("finished")
+    run(small(keep_payloads=True), out)
+    return out
+
+
+@pytest.fixture
+def done(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    shutil.copytree(finished, tmp_path / "done")
+    return tmp_path / "done"
 
 
 def steps(

@@ -12,7 +12,6 @@ import torch
 from flwr.serverapp.strategy import FedAvg
 from safetensors.torch import load_file
 
-from compressors.lift import inside
 from fedsim import RunConfig, RunFailed, run
 from fedsim.trainer import Trainer
 from tests.fedsim import replaying
@@ -108,7 +107,6 @@ def test_a_failed_client_keeps_what_it_had(
     assert int(third["iterations"]) == 10
     other = [r[0] for r in memories.rounds]
     assert [int(state["iterations"]) for state in other] == [5, 10, 15, 20]
-    assert not all(torch.equal(other[1][n], x) for n, x in inside("", other[0]).items()) or other
     # the rest of the run is what the mean of three gives
     stored = payloads(tmp_path)
     assert f"round-00002/client-{BAD:03d}-up.bin" not in stored
@@ -130,22 +128,22 @@ def final(folder: Path) -> dict[str, torch.Tensor]:
     return dict(sorted(load_file(folder / "model.safetensors").items()))
 
 
-def test_a_client_that_hangs_is_given_up(
-    in_round_two: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_hangs_is_given_up(in_round_two: Any, make_task: Any, tmp_path: Path) -> None:
     go = threading.Event()
 
     def hangs(trained: Any) -> Any:
         go.wait(60)
         raise RuntimeError("too late to count")
 
+    config = RunConfig(task=make_task().name, method="raw", temporal=4, workers=3, timeout=2.0)
+    run(config, tmp_path / "warm")  # so that the time is enough for those who do train
     in_round_two(hangs)
     try:
-        with pytest.raises(RunFailed, match=r"round 2: 3 of 4 .*client 1: no reply within"):
-            run(small(workers=4, timeout=5.0), tmp_path)
+        with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
+            run(config, tmp_path / "run")
     finally:
         go.set()
-    assert summary_of(tmp_path)["status"] == "failed"
+    assert summary_of(tmp_path / "run")["status"] == "failed"
 
 
 def test_the_others_go_on_without_one_that_hangs(
@@ -159,20 +157,18 @@ def test_the_others_go_on_without_one_that_hangs(
         return train(self, client, *rest)
 
     config = RunConfig(task=make_task().name, method="raw", temporal=12, workers=3,
-                       min_replies=2, timeout=0.5)  # fmt: skip
-    run(config, tmp_path / "warm")  # so that half a second is enough for those who train
+                       min_replies=2, timeout=2.0)  # fmt: skip
+    run(config, tmp_path / "warm")
     monkeypatch.setattr(Trainer, "train", changed)
     try:
-        run(replace(config, timeout=3.0), tmp_path / "run")
+        run(config, tmp_path / "run")
     finally:
         go.set()
     assert rounds(tmp_path / "run")["clients"].tolist() == [2]
     assert clients(tmp_path / "run")["client"].tolist() == [0, 2]
 
 
-def test_a_client_app_that_returns_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_app_that_returns_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = run_module.make_client_app
 
     def broken(*arguments: Any) -> Any:

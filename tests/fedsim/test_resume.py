@@ -99,7 +99,11 @@ def test_a_progress_that_fails_is_a_failed_run_that_goes_on(tmp_path: Path) -> N
 def checkpoint(number: int) -> Checkpoint:
     return Checkpoint(
         round=number,
-        server={"weights/z": torch.ones(1), "weights/w": torch.tensor([0.1, -0.0, 1e-40]), "inner/v": torch.ones(2).double()},
+        server={
+            "weights/z": torch.ones(1),
+            "weights/w": torch.tensor([0.1, -0.0, 1e-40]),
+            "inner/v": torch.ones(2).double(),
+        },
         values={"version": number, "base": {"0": 3}, "update": "AAE=", "spans": {"header": 24}},
         clients={0: {"iterations": torch.tensor(7)}, 11: {"a/b": torch.zeros(0, 3)}},
         rounds=[{"round": i, "metric": float("nan"), "bits": 2**40} for i in range(1, number + 1)],
@@ -188,7 +192,8 @@ def killed(config: RunConfig, settings: dict[str, Any], out: Path, where: str, n
 @pytest.mark.parametrize(
     ("where", "number", "goes_on"),
     [("round", 3, [3, 4, 5, 6]), ("checkpoint", 2, [3, 4, 5, 6]),
-     ("checkpoint", 1, [1, 2, 3, 4, 5, 6]), ("rename", 4, [3, 4, 5, 6]), ("renamed", 4, [5, 6]), ("summary", 0, [])],
+     ("checkpoint", 1, [1, 2, 3, 4, 5, 6]), ("rename", 4, [3, 4, 5, 6]), ("renamed", 4, [5, 6]),
+     ("summary", 0, [])],
 )  # fmt: skip
 def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> None:
     settings = {

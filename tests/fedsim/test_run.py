@@ -1,7 +1,6 @@
-"""A run's folder: what is in it, what is refused, and what makes no difference."""
+"""A run's folder: what is in it, and what makes no difference."""
 
 import json
-import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,21 @@ import pandas as pd
 import pytest
 from safetensors.torch import load_file
 
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, run
 from fedsim.config import from_toml
 from fedsim.trainer import build_model
-from tests.fedsim.runs import assert_same, clients, make_task, model, parts, rounds, small
+from tests.fedsim.runs import (
+    assert_same,
+    clients,
+    finished,
+    make_task,
+    model,
+    parts,
+    rounds,
+    small,
+)
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["finished", "make_task"]  # fixtures
 
 COLUMNS = {
     "round": "int64", "iteration": "int64", "local_iterations": "int64", "clients": "int64",
@@ -36,21 +44,6 @@ CLIENT_COLUMNS = {
     "up_content_bits": "int64", "down_wire_bits": "int64", "up_sent": "int64",
     "train_loss": "float64",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of one finished run of ``small()``; to be looked at."""
-    out = tmp_path_factory.mktemp("finished")
-    run(small(keep_payloads=True), out)
-    return out
-
-
-@pytest.fixture
-def done(finished: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be changed."""
-    shutil.copytree(finished, tmp_path / "done")
-    return tmp_path / "done"
 
 
 def test_the_folder_of_a_run(tmp_path: Path) -> None:
@@ -94,8 +87,8 @@ def test_evaluation_on_schedule(finished: Path, tmp_path: Path) -> None:
     run(small(evaluate_every=3), tmp_path / "3")
     assert rounds(tmp_path / "3")["metric"].notna().tolist() == [False, False, True, True]
     for column in ("metric", "loss"):  # looking changes nothing
-        assert rounds(finished)[column].tolist()[2:] == (
-            rounds(tmp_path / "3")[column].tolist()[2:]
+        assert (
+            rounds(finished)[column].tolist()[2:] == (rounds(tmp_path / "3")[column].tolist()[2:])
         )
     assert model(finished) == model(tmp_path / "3")
 
@@ -181,74 +174,6 @@ def test_weighting_by_samples(make_task: Any, tmp_path: Path) -> None:
     mine = load_file(tmp_path / "samples" / "model.safetensors")
     for name, x in load_file(tmp_path / "fedavg" / "model.safetensors").items():
         assert (mine[name] - x).abs().max() < 1e-5
-
-
-def test_a_finished_run_is_not_run_again(done: Path) -> None:
-    first = json.loads((done / "summary.json").read_text())
-    before = {f: f.stat().st_mtime_ns for f in done.iterdir()}
-    rows: list[dict[str, Any]] = []
-    again = run(small(workers=2, engine="flower"), done, rows.append)  # the same numbers
-    assert again == first and not rows
-    assert {f: f.stat().st_mtime_ns for f in done.iterdir()} == before
-
-
-def test_a_folder_of_other_settings_is_refused(done: Path) -> None:
-    before = (done / "summary.json").read_text()
-    with pytest.raises(UsageError) as error:
-        run(small(seed=3, downlink="sbc(0.1)"), done)
-    for word in ("--out", str(done), "seed 0 there, 3 here", "downlink 'raw' there"):
-        assert word in str(error.value)
-    assert (done / "summary.json").read_text() == before
-
-
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for out in (tmp_path / "file" / "below", tmp_path / "file"):
-        with pytest.raises(UsageError) as error:
-            run(small(), out)
-        assert "--out" in str(error.value) and str(out) in str(error.value)
-        assert "cannot be written" in str(error.value)
-
-
-@pytest.mark.parametrize("content", ["temporal = ", "temporal = 'x'", "tempral = 3", "seed = -1"])
-def test_a_corrupt_config_is_refused(content: str, done: Path) -> None:
-    (done / "config.toml").write_text(content)
-    with pytest.raises(UsageError) as error:
-        run(small(), done)
-    assert str(error.value).count("\n") <= 1
-    if "seed" not in content:
-        assert "config.toml" in str(error.value)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"status"'])
-def test_a_corrupt_summary_is_refused(content: str, done: Path) -> None:
-    (done / "summary.json").write_text(content)
-    with pytest.raises(UsageError, match=r"summary\.json is damaged .*remove it to run again"):
-        run(small(), done)
-
-
-def test_more_clients_than_samples(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with pytest.raises(UsageError) as error:
-        run(small(clients=1438), out)
-    for word in ("clients", "1438", "1437"):
-        assert word in str(error.value)
-    assert not out.exists()
-
-
-def test_a_split_that_cannot_be_made(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with pytest.raises(UsageError, match=r"shards\(400\)"):
-        run(small(partition="shards(400)"), out)
-    assert not out.exists()
-
-
-def test_missing_data_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    config = RunConfig(task="mnist_lenet5", data=str(tmp_path / "nowhere"))
-    with pytest.raises(UsageError, match="nowhere") as error:
-        run(config, tmp_path / "out")
-    assert str(error.value).count("\n") == 1
-    assert not (tmp_path / "out").exists()
 
 
 def test_what_a_kill_left_behind_is_cleared(tmp_path: Path) -> None:

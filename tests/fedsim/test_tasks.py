@@ -12,7 +12,7 @@ from fedsim.errors import DataError, UsageError
 from fedsim.tasks import TASKS, get_task
 from fedsim.tasks.lenet import LeNet5
 
-LENET = ["mnist_lenet5", "fashion_lenet5"]
+LENET = ["mnist_lenet5", "mnist_lenet5_caffe", "fashion_lenet5"]
 
 
 def parameters(model):
@@ -27,7 +27,7 @@ def test_names_of_the_table_are_those_of_the_tasks():
 
 
 def test_an_unknown_task_lists_the_known_ones():
-    with pytest.raises(UsageError, match="'mnist' is unknown.*digits, mnist_lenet5, fashion_len"):
+    with pytest.raises(UsageError, match="'mnist' is unknown.*digits, mnist_lenet5, mnist"):
         get_task("mnist")
 
 
@@ -164,7 +164,7 @@ def test_lenet5_shapes():
 def test_lenet5_starts_as_caffes_xavier():
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = LeNet5()
+        model = LeNet5(caffe_init=True)
     for layer, fan_in in ((model.conv1, 25), (model.conv2, 500), (model.fc1, 800)):
         bound = (3 / fan_in) ** 0.5
         assert 0.95 * bound < layer.weight.abs().max() <= bound

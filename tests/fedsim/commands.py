@@ -1,0 +1,61 @@
+"""Commands as a user types them, in this process."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fedsim import report
+from fedsim.cli import main
+
+SMALL = ("--iterations", "20", "--evaluate-every", "2", "--jobs", "1")
+"""A sweep of cells that take a fifth of a second."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended and what it printed."""
+
+    code: int | str | None
+    out: str
+    err: str
+
+
+class Typed:
+    """``typed("sweep", "--temporal", "10")`` runs a command and returns what it said."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: str | Path) -> Said:
+        self.capsys.readouterr()
+        code: int | str | None
+        try:
+            code = main([str(a) for a in arguments])
+        except SystemExit as end:  # argparse
+            code = end.code
+        said = self.capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+
+@pytest.fixture
+def typed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Typed:
+    """Commands typed in an empty folder, without a data folder of the user's."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("FEDSIM_DATA", raising=False)
+    return Typed(capsys)
+
+
+@pytest.fixture
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures and page take seconds: without them, where they are not looked at."""
+    monkeypatch.setattr(report, "write", lambda folder: Path(folder) / "report.html")
+
+
+def files(folder: Path) -> dict[str, int]:
+    """Every file below a folder, with the instant at which it was written."""
+    return {str(f.relative_to(folder)): f.stat().st_mtime_ns for f in folder.rglob("*")}

@@ -1,0 +1,296 @@
+"""Sweeps: which cells, in which folder, run how often."""
+
+import doctest
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedsim import RunConfig, SweepConfig, UsageError, parallel, sweep, sweeps
+from fedsim.sweeps import from_toml, from_values, run_cells, to_toml
+from tests.fedsim.commands import files, no_page
+from tests.fedsim.runs import make_task
+
+__all__ = ["make_task"]  # the fixture
+pytestmark = pytest.mark.usefixtures(no_page.__name__)
+
+SBC = RunConfig(method="sbc", gradient=0.1)
+
+
+def names(config: SweepConfig) -> list[str]:
+    return [cell.name for cell in config.cells()]
+
+
+def test_the_dense_reference_comes_first_then_the_grid_in_order() -> None:
+    assert names(SweepConfig(SBC, (10, 2), (0.1, 1, 0.01))) == [
+        "n1-p1-s0", "n10-p0.1-s0", "n10-p1-s0", "n10-p0.01-s0", "n2-p0.1-s0", "n2-p1-s0",
+        "n2-p0.01-s0",
+    ]  # fmt: skip
+
+
+def test_each_cell_is_its_place_on_the_plane() -> None:
+    base = replace(SBC, iterations=60, partition="dirichlet(0.3)")
+    for cell in SweepConfig(base, (5, 10), (1, 0.1), seeds=2).cells():
+        n, p, seed = (part[1:] for part in cell.name.split("-"))
+        config, plan = cell.config, cell.config.plan
+        assert (config.temporal, plan.method.gradient, config.seed) == (int(n), float(p), int(seed))
+        assert (plan.iterations, config.partition) == (60, "dirichlet(0.3)")
+        text = "raw" if p == "1" else "ef(per_tensor(one_sided(0.1) | mean | golomb))"
+        assert plan.method.text == text
+
+
+def test_seeds_have_a_reference_each() -> None:
+    assert names(SweepConfig(SBC, (10,), (0.1,), seeds=2)) == [
+        "n1-p1-s0", "n1-p1-s1", "n10-p0.1-s0", "n10-p0.1-s1",
+    ]  # fmt: skip
+
+
+def test_no_reference_where_it_is_not_wanted_or_on_the_grid() -> None:
+    assert names(SweepConfig(SBC, (10,), (0.1,), baseline=False)) == ["n10-p0.1-s0"]
+    on_grid = SweepConfig(SBC, (10, 1), (0.1, 1))
+    assert names(on_grid) == ["n10-p0.1-s0", "n10-p1-s0", "n1-p0.1-s0", "n1-p1-s0"]
+    # dense is dense, by whatever method: a folder can grow from the one to the other
+    asked = on_grid.cells()[-1].config
+    reference = SweepConfig(SBC, (10,), (0.1,)).cells()[0].config
+    assert asked.identity() == reference.identity()
+
+
+def test_a_cell_that_is_asked_for_twice_is_one_cell() -> None:
+    assert names(SweepConfig(SBC, (10, 10), (0.1, 0.1))) == ["n1-p1-s0", "n10-p0.1-s0"]
+
+
+def test_methods_that_carry_their_own_fraction() -> None:
+    for method, p in (("topk(0.05) | float32 | golomb", "0.05"), ("sbc(0.2)", "0.2"), ("raw", "1")):
+        for gradient in ((), (1,)):
+            config = SweepConfig(RunConfig(method=method), (10,), gradient)
+            assert names(config) == ["n1-p1-s0", f"n10-p{p}-s0"]
+    with pytest.raises(UsageError, match=r"--gradient is 0.1 and method 'raw' has no place"):
+        SweepConfig(RunConfig(method="raw"), (10,), (0.1,)).cells()
+
+
+def test_texts_with_a_place_for_the_fraction() -> None:
+    base = RunConfig(method="flat(topk({p}) | float32 | golomb)", gradient=0.1)
+    cells = SweepConfig(base, (10,), (0.5, 0.1)).cells()
+    assert [c.name for c in cells] == ["n1-p1-s0", "n10-p0.5-s0", "n10-p0.1-s0"]
+    assert cells[1].config.plan.method.text == "flat(topk(0.5) | float32 | golomb)"
+    assert cells[0].config.plan.method.text == "raw"
+
+
+def test_doctests() -> None:
+    found = doctest.testmod(sweeps)
+    assert found.attempted and not found.failed
+
+
+CONFIGS = {
+    "default grid": SweepConfig(SBC, (10,), (0.1,)),
+    "much": SweepConfig(
+        replace(SBC, clients=7, partition="dirichlet(0.3)", lr=0.5, keep_payloads=True),
+        (1, 100), (0.1, 1.0, 0.003), seeds=3, baseline=False,
+    ),
+    "own fraction": SweepConfig(RunConfig(method="sbc(0.01)", temporal=1), (2,), ()),
+    "text": SweepConfig(RunConfig(method="one_sided({p})|mean|golomb", gradient=0.5), (3,), (0.5,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_toml_and_back(config: SweepConfig, tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(to_toml(config))
+    assert from_toml(tmp_path / "sweep.toml").cells() == config.cells()
+    assert to_toml(from_toml(tmp_path / "sweep.toml")) == to_toml(config)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"temporal": [1, 2.5]}, "temporal is .*whole numbers"),
+        ({"temporal": "10"}, "temporal is '10'.*number or a list"),
+        ({"gradient": [True]}, r"gradient is \[True\]"),
+        ({"seeds": "3"}, "seeds takes a whole number"),
+        ({"baseline": 1}, "seeds takes .*baseline true or false"),
+        ({"tusk": "digits"}, "unknown setting 'tusk'; known are task,"),
+        ({"clients": "x"}, "clients is 'x'; it takes int"),
+    ],
+)
+def test_bad_values_are_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^here: {message}"):
+        from_values({"gradient": [0.1]} | values, "here")
+
+
+def test_one_number_is_a_list_of_one() -> None:
+    config = from_values({"temporal": 5, "gradient": 0.1, "iterations": 20}, "here")
+    assert (config.temporal, config.gradient) == ((5,), (0.1,))
+    assert names(config) == ["n1-p1-s0", "n5-p0.1-s0"]
+
+
+Counting = Callable[[], list[str]]
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    """A function that names the cells that were run since it was last asked."""
+    real, seen = parallel.run, list[str]()
+
+    def run(config: RunConfig, folder: Path, progress: Any) -> Any:
+        seen.append(folder.name)
+        return real(config, folder, progress)
+
+    def take() -> list[str]:
+        taken = list(seen)
+        seen.clear()
+        return taken
+
+    monkeypatch.setattr(parallel, "run", run)
+    return take
+
+
+@pytest.fixture
+def tiny(make_task: Any) -> RunConfig:
+    """A run of a few milliseconds."""
+    return RunConfig(task=make_task().name, method="sbc", gradient=0.1)
+
+
+def test_finished_cells_are_not_run_again(
+    tiny: RunConfig, counted: Counting, tmp_path: Path
+) -> None:
+    config = SweepConfig(tiny, (2, 4), (0.1, 0.5))
+    first = sweep(config, tmp_path)
+    assert counted() == names(config)
+    before = files(tmp_path / "cells")
+    assert sweep(config, tmp_path) == first
+    assert counted() == []
+    after = files(tmp_path / "cells")
+    written = {name for name in after if Path(name).suffix and after[name] != before.get(name)}
+    assert not written
+
+
+def test_a_folder_grows_by_other_sparsities_and_seeds(
+    tiny: RunConfig, counted: Counting, tmp_path: Path
+) -> None:
+    sweep(SweepConfig(tiny, (2,), (0.1,)), tmp_path)
+    assert counted() == ["n1-p1-s0", "n2-p0.1-s0"]
+    more = SweepConfig(tiny, (1, 2), (1, 0.1), seeds=2)
+    cells = sweep(more, tmp_path)
+    new = [name for name in names(more) if name not in ("n1-p1-s0", "n2-p0.1-s0")]
+    assert counted() == new and len(cells) == 8
+    # the whole folder is in its summary, not the last command's cells alone
+    sweep(SweepConfig(tiny, (4,), (0.1,), baseline=False), tmp_path)
+    table = pd.read_csv(tmp_path / "summary.csv")
+    assert len(table) == 9
+    assert sorted(table["temporal"].unique()) == [1, 2, 4]
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "summary.parquet")[["metric", "up_wire_bits"]],
+        table[["metric", "up_wire_bits"]],
+    )
+    assert from_toml(tmp_path / "sweep.toml").temporal == (4,)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "clients": {"clients": 2}, "iterations": {"iterations": 8}, "batch_size": {"batch_size": 2},
+    "lr": {"lr": 0.5}, "partition": {"partition": "dirichlet(1)"},
+    "strategy": {"strategy": "fedadam"}, "downlink": {"downlink": "sbc(0.1)"}, "weighting": {"weighting": "samples"},
+    "evaluate_every": {"evaluate_every": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "other"), OTHERS.items(), ids=OTHERS)
+def test_other_settings_are_refused(
+    name: str, other: dict[str, Any], tiny: RunConfig, counted: Counting, tmp_path: Path
+) -> None:
+    sweep(_one(tiny), tmp_path)
+    before = files(tmp_path)
+    with pytest.raises(
+        UsageError, match=rf"--out is .*other settings \(.*{name} .* there, .* here"
+    ):
+        sweep(_one(replace(tiny, **other)), tmp_path)
+    assert files(tmp_path) == before
+    assert counted() == ["n4-p0.1-s0"]
+
+
+def _one(base: RunConfig) -> SweepConfig:
+    return SweepConfig(base, (4,), (0.1,), baseline=False)
+
+
+def test_another_method_is_refused(tiny: RunConfig, tmp_path: Path) -> None:
+    sweep(_one(tiny), tmp_path)
+    with pytest.raises(UsageError, match="method 'sbc' there, 'gradient_dropping' here"):
+        sweep(_one(replace(tiny, method="gradient_dropping")), tmp_path)
+
+
+def test_what_changes_no_number_may_change(tiny: RunConfig, tmp_path: Path) -> None:
+    first = sweep(_one(tiny), tmp_path)
+    assert sweep(_one(replace(tiny, workers=2, checkpoint_every=1, timeout=9.0)), tmp_path) == first
+
+
+def test_a_failed_cell_is_recorded_and_tried_again(
+    tiny: RunConfig, counted: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SweepConfig(tiny, (2, 4), (0.1,))
+    blocked = tmp_path / "cells" / "n2-p0.1-s0" / "model.safetensors"
+    blocked.mkdir(parents=True)  # so that this cell cannot be written
+    cells = {(c["temporal"], c["gradient"]): c for c in sweep(config, tmp_path)}
+    assert [c["status"] for c in cells.values()] == ["done", "failed", "done"]
+    failed = cells[2, 0.1]
+    assert failed["error"].startswith("IsADirectoryError") and failed["metric"] is None
+    assert "Traceback" in (blocked.parent / "error.txt").read_text()
+    table = pd.read_csv(tmp_path / "summary.csv")
+    assert table["status"].tolist() == ["done", "failed", "done"]
+    assert counted() == names(config)
+
+    blocked.rmdir()
+    assert [c["status"] for c in sweep(config, tmp_path)] == ["done"] * 3
+    assert counted() == ["n2-p0.1-s0"]
+    assert not (blocked.parent / "error.txt").exists()
+
+
+def test_a_run_that_fails_before_it_begins_is_recorded_too(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = parallel.run
+
+    def run(config: RunConfig, folder: Path, progress: Any) -> Any:
+        if config.temporal == 2:
+            raise MemoryError("no room\nat all")
+        return real(config, folder, progress)
+
+    monkeypatch.setattr(parallel, "run", run)
+    config = SweepConfig(tiny, (2, 4), (0.1,))
+    assert [c["status"] for c in sweep(config, tmp_path)] == ["done", "failed", "done"]
+    folder = tmp_path / "cells" / "n2-p0.1-s0"
+    assert json.loads((folder / "summary.json").read_text())["error"] == "MemoryError: no room"
+    assert "Traceback" in (folder / "error.txt").read_text()
+
+
+def test_nothing_is_written_where_a_cell_is_refused(tiny: RunConfig, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for config, how, message in (
+        (_one(replace(tiny, clients=1000)), {}, "clients: 1000"),
+        (_one(tiny), {"jobs": 0}, "--jobs is 0: it is above 0"),
+        (replace(_one(tiny), seeds=0), {}, "--seeds is 0: it is above 0"),
+        (replace(_one(tiny), temporal=(4, 100)), {}, "--temporal is 100"),
+        (replace(_one(tiny), gradient=(0.1, 0)), {}, "--gradient is 0"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            sweep(config, out, **how)
+        assert not out.exists()
+
+
+def test_progress_has_every_round_of_every_cell(tiny: RunConfig, tmp_path: Path) -> None:
+    seen: list[tuple[str, int]] = []
+    config = SweepConfig(tiny, (4, 6), (0.1,), baseline=False)
+    sweep(config, tmp_path, progress=lambda name, row: seen.append((name, row["round"])))
+    assert seen == [("n4-p0.1-s0", 1), ("n4-p0.1-s0", 2), ("n4-p0.1-s0", 3),
+                    ("n6-p0.1-s0", 1), ("n6-p0.1-s0", 2)]  # fmt: skip
+
+
+def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
+    """As experiments use it."""
+    cells = [
+        sweeps.Cell("first", tiny),
+        sweeps.Cell("second", replace(tiny, method="raw", gradient=None)),
+    ]
+    assert [c["status"] for c in run_cells(cells, tmp_path)] == ["done", "done"]
+    assert sorted(f.name for f in (tmp_path / "cells").iterdir()) == ["first", "second"]
