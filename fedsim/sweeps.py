@@ -203,8 +203,9 @@ def _same_method(before: SweepConfig, now: SweepConfig, out: Path) -> None:
 
 
 def to_toml(config: SweepConfig) -> str:
-    """The sweep as TOML: its grid, then the settings that differ from the defaults."""
+    """The sweep as TOML: its grid, the method, then the settings that differ from the defaults."""
     values: dict[str, Any] = {
+        "method": config.base.method,
         "temporal": list(config.temporal),
         "gradient": list(config.gradient),
         "seeds": config.seeds,

@@ -20,8 +20,8 @@ from fedsim.results import frame
 _DIGITS = ("metric", "loss", "difference", "seconds")
 _SHOWN = (
     "task", "method", "temporal", "gradient", "total_sparsity", "seed", "metric", "difference",
-    "up_wire_bits", "up_content_bits", "down_wire_bits", "ratio_content", "ratio_wire", "seconds",
-    "status",
+    "up_wire_bits", "up_content_bits", "down_wire_bits", "down_content_bits", "ratio_wire",
+    "ratio_content", "seconds", "status",
 )  # fmt: skip
 _STYLES = {"markdown": markdown, "latex": latex}
 
@@ -56,22 +56,23 @@ _DIFFERENCE = _Column("vs dense\n{unit}", lambda row: _difference(row))
 _WIRE = _Column("up wire", lambda row: units.bits(row["up_wire_bits"]))
 _PAYLOAD = _Column("payload", lambda row: units.bits(row["up_content_bits"]))
 _DOWN = _Column("down wire", lambda row: units.bits(row["down_wire_bits"]))
+_DOWN_PAYLOAD = _Column("payload", lambda row: units.bits(row["down_content_bits"]))
 _RATIO = _Column("ratio\npayload", lambda row: units.ratio(row["ratio_content"]))
 _RATIO_WIRE = _Column("ratio\nwire", lambda row: units.ratio(row["ratio_wire"]))
 _SECONDS = _Column("seconds", lambda row: units.seconds(row["seconds"]))
 _STATUS = _Column("status", lambda row: row["status"])
 
 _WIDE = (
-    _N, _P, _TOTAL, _METRIC, _DIFFERENCE, _WIRE, _PAYLOAD, _DOWN, _RATIO, _RATIO_WIRE,
-    _SECONDS, _STATUS,
+    _N, _P, _TOTAL, _METRIC, _DIFFERENCE, _WIRE, _PAYLOAD, _DOWN, _DOWN_PAYLOAD,
+    _RATIO_WIRE, _RATIO, _SECONDS, _STATUS,
 )  # fmt: skip
 # Where the terminal is narrow: two lines a row.
 _NARROW = (
     _N, _P, _TOTAL,
     _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE),
     _stack("up wire\npayload", _WIRE, _PAYLOAD),
-    _DOWN,
-    _stack("ratio\npayload\nwire", _RATIO, _RATIO_WIRE),
+    _stack("down wire\npayload", _DOWN, _DOWN_PAYLOAD),
+    _stack("ratio\nwire\npayload", _RATIO_WIRE, _RATIO),
     _SECONDS, _STATUS,
 )  # fmt: skip
 

@@ -3,16 +3,18 @@
     python -m fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR
 """
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from fedsim import RunConfig, UsageError
-from fedsim.commands.sweeping import show
 from fedsim.files import write_text
+from fedsim.plot import save
 from fedsim.progress import Bars
-from fedsim.results import load
+from fedsim.results import Results, load
 from fedsim.sweeps import Cell, run_cells
 
 
@@ -74,18 +76,37 @@ def _row(task: str, scale: str, out: Path, jobs: int, data: str | None) -> int:
     rounds = {cell.name: cell.config.plan.rounds for cell in found.values()}
     with Bars(rounds, next(iter(found.values())).config.plan.task.metric_name) as bars:
         summaries = run_cells(list(found.values()), out, jobs=jobs, progress=bars)
-    show(summaries, out)
+    for summary in summaries:
+        print(f"{summary['method']}: {summary['status']}", file=sys.stderr)
     if any(s["status"] != "done" for s in summaries):
         return 1
-    text = compare(task, out)
+    results = load(out)
+    text = compare(task, results)
     write_text(out / "table2.md", text)
+    save(figure(results), out / "table2.png")
     Console().print(text, markup=False)
     return 0
 
 
-def compare(task: str, out: Path) -> str:
+def figure(results: Results) -> Figure:
+    """Accuracy over local iterations, and error over a client's upstream bits (log-log)."""
+    drawn = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = drawn.subplots(1, 2)
+    for column in COLUMNS:
+        rows = results.rounds.query("run == @column.name")
+        bits = (rows["up_content_bits"] / rows["clients"]).cumsum()
+        scored = rows["metric"].notna()
+        left.plot(rows["iteration"][scored], rows["metric"][scored], label=column.title)
+        right.loglog(bits[scored], 1 - rows["metric"][scored], marker=".", label=column.title)
+    left.set(xlabel="local iterations", ylabel="accuracy on held-out samples")
+    right.set(xlabel="upstream payload per client so far (bit)", ylabel="error (1 - accuracy)")
+    left.set_ylim(0.95, 1)
+    left.legend(fontsize="small")
+    return drawn
+
+
+def compare(task: str, results: Results) -> str:
     """Ours beside the paper's numbers, as markdown."""
-    results = load(out)
     lines = [
         "| method | n | p | ours | best on the way | paper | content ratio | wire ratio | paper |",
         "| --- " * 9 + "|",

@@ -58,4 +58,6 @@ def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def files(folder: Path) -> dict[str, int]:
     """Every file below a folder, with the instant at which it was written."""
-    return {str(f.relative_to(folder)): f.stat().st_mtime_ns for f in folder.rglob("*")}
+    return {
+        str(f.relative_to(folder)): f.stat().st_mtime_ns for f in folder.rglob("*") if f.is_file()
+    }
