@@ -220,20 +220,25 @@ def to_toml(config: SweepConfig) -> str:
 
 def from_toml(path: Path) -> SweepConfig:
     """A sweep from a TOML file; ``UsageError`` names the file and the offending key."""
-    return from_values(read_toml(path), str(path))
+    values = read_toml(path)
+    try:
+        return from_values(values, str(path))
+    except UsageError as error:
+        known = str(error).startswith(str(path))
+        raise error if known else UsageError(f"{path}: {error}") from error
 
 
 def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
     """A sweep from plain values: ``temporal`` and ``gradient`` are numbers or lists of them."""
+    seeds, baseline = values.get("seeds", 1), values.get("baseline", True)
+    if not isinstance(seeds, int) or not isinstance(baseline, bool):
+        raise UsageError(f"{origin}: seeds takes a whole number and baseline true or false")
     rest = {k: v for k, v in values.items() if k not in (*GRID, "baseline")}
     method = str(rest.get("method", "sbc"))
     gradient = _numbers(values.get("gradient", []), origin, "gradient")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
     base = from_mapping({"method": method, **rest, "temporal": 1, **first}, origin)
-    seeds, baseline = values.get("seeds", 1), values.get("baseline", True)
-    if not isinstance(seeds, int) or not isinstance(baseline, bool):
-        raise UsageError(f"{origin}: seeds takes a whole number and baseline true or false")
     temporal = _numbers(values.get("temporal", [10]), origin, "temporal")
     if any(n != int(n) for n in temporal):
         raise UsageError(f"{origin}: temporal is {temporal}; it takes whole numbers")

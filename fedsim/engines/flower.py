@@ -32,7 +32,7 @@ def simulate(
             failures.append(error)
             raise
 
-    logging.getLogger("flwr").setLevel(logging.ERROR)
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)  # failures are told once, by us
     settings: dict[str, dict[str, Any]] = {
         "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
         "init_args": {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False},

@@ -1,7 +1,6 @@
 """Bad input: exit code 2, a line or two that name setting, value and what is allowed, no trace."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -127,10 +126,6 @@ def test_missing_data_is_two_lines_that_say_where_it_belongs(
     refused(said, "MNIST", "train-images-idx3-ubyte", "MNIST/raw", "--data", "$FEDSIM_DATA")
     assert len(said.err.splitlines()) == 2
     assert files(around) == before and not (around / "fedsim-results").exists()
-
-
-def spoil(path: str, text: str) -> Callable[[Path], None]:
-    return lambda out: (out / path).write_text(text) and None or None
 
 
 SPOILT = {
