@@ -21,8 +21,6 @@ SPANS: tuple[Span, ...] = ("header", "positions", "values", "side")
 class _Cursor:
     """A position in a stream of words, and the account of which span its bits belong to."""
 
-    words: np.ndarray
-
     def __init__(self) -> None:
         self.position = 0
         self._span: Span = "header"
@@ -119,8 +117,16 @@ class BitReader(_Cursor):
     def __init__(self, payload: bytes) -> None:
         super().__init__()
         self.end = 8 * len(payload)
-        padded = payload + bytes(16 - len(payload) % 8)  # one spare word for ``pack.peek``
-        self.words = np.frombuffer(padded, ">u8").astype(np.uint64)
+        self._payload = payload
+        self._words: np.ndarray | None = None
+
+    @property
+    def words(self) -> np.ndarray:
+        """The payload as 64-bit words with one to spare for ``pack.peek``, made when asked for."""
+        if self._words is None:
+            padded = self._payload + bytes(16 - len(self._payload) % 8)
+            self._words = np.frombuffer(padded, ">u8").astype(np.uint64)
+        return self._words
 
     def need(self, bits: int) -> None:
         """Raises ``PayloadError`` unless ``bits`` more can be read."""
@@ -159,6 +165,10 @@ class BitReader(_Cursor):
     def float32s(self, count: int) -> np.ndarray:
         """``count`` float32 values (count,)."""
         self.need(32 * count)
+        if count and self.position % 8 == 0:  # whole bytes, as in a raw message: no shifts
+            bits = np.frombuffer(self._payload, ">u4", count, self.position // 8).astype(np.uint32)
+            self.position += 32 * count
+            return bits.view(np.float32)
         bits = np.empty(count, np.uint32)
         if count:
             self.position = pack.get_32(self.words, self.position, bits)

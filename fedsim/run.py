@@ -14,7 +14,7 @@ from safetensors.torch import save
 from fedsim import checkpoint, environment, ledger
 from fedsim.client import make_client_app
 from fedsim.config import RunConfig, from_toml
-from fedsim.engines import flower, local
+from fedsim.engines import flower, heap, local
 from fedsim.errors import RunFailed, UsageError
 from fedsim.federation import Federation
 from fedsim.files import replacing, write_bytes, write_json, write_text
@@ -67,6 +67,7 @@ def carry_out(
     if finished is not None:
         return finished
     torch.set_num_threads(1)
+    heap.keep()
     trainer = Trainer(config, Federation.of(config))
     recorder = FolderRecorder(out, config, states, progress)
     server = Server(config, trainer, recorder)

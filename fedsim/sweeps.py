@@ -4,97 +4,20 @@ Finished cells are never run again; a cell that fails is recorded with its trace
 and does not stop the rest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from fedsim import report
-from fedsim.config import RunConfig, default_of, from_mapping, read_toml
+from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.federation import Federation
 from fedsim.files import write_text
-from fedsim.methods import resolve, takes_fraction
+from fedsim.grids import Cell, SweepConfig, from_toml, to_toml
 from fedsim.parallel import run_here, run_on_ray
 from fedsim.results import COLUMNS, load, read_summary, write_summary
 from fedsim.run import prepare, same_settings
-
-GRID = ("temporal", "gradient", "seeds")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a sweep, by the name of its folder."""
-
-    name: str
-    config: RunConfig
-
-    @classmethod
-    def of(cls, config: RunConfig) -> "Cell":
-        """The cell of a config, named for its place on the plane."""
-        gradient = config.plan.method.gradient
-        return cls(f"n{config.temporal}-p{gradient:g}-s{config.seed}", config)
-
-
-@dataclass(frozen=True)
-class SweepConfig:
-    """A grid: every temporal sparsity with every gradient sparsity and seed.
-
-    Args:
-        base: all other settings; its temporal, gradient and seed are not used.
-        temporal: local iterations a round.
-        gradient: fractions of entries sent; () for a method that carries its own.
-        seeds: how many seeds, from 0 up.
-        baseline: whether the dense cell (1, 1), sent raw, is run too where the grid lacks it.
-
-    Example:
-        >>> base = RunConfig(method="sbc", gradient=0.01)
-        >>> [cell.name for cell in SweepConfig(base, (10,), (0.01,)).cells()]
-        ['n1-p1-s0', 'n10-p0.01-s0']
-    """
-
-    base: RunConfig
-    temporal: tuple[int, ...] = (10,)
-    gradient: tuple[float, ...] = ()
-    seeds: int = 1
-    baseline: bool = True
-
-    @classmethod
-    def of(cls, **values: Any) -> "SweepConfig":
-        """A grid from plain settings: ``temporal``, ``gradient``, ``seeds`` and any run's.
-
-        Example:
-            >>> len(SweepConfig.of(temporal=[1, 10], gradient=[1, 0.1], method="sbc").cells())
-            4
-        """
-        return from_values(values, "SweepConfig.of")
-
-    def cells(self) -> list[Cell]:
-        """The dense reference first, then the grid in order; each name once."""
-        if self.seeds < 1:
-            raise UsageError(f"--seeds is {self.seeds}: it is above 0")
-        found: dict[str, Cell] = {}
-        grid = [
-            Cell.of(replace(self.base, method=self._method(p), temporal=n, gradient=p, seed=seed))
-            for seed in range(self.seeds)
-            for n in self.temporal
-            for p in self.gradient or (None,)
-        ]
-        dense = [
-            Cell.of(replace(self.base, method="raw", temporal=1, gradient=None, seed=seed))
-            for seed in range(self.seeds)
-        ]
-        named = {cell.name for cell in grid}
-        for cell in [c for c in dense if self.baseline and c.name not in named] + grid:
-            found.setdefault(cell.name, cell)
-        return list(found.values())
-
-    def _method(self, p: float | None) -> str:
-        if p in (None, 1) or takes_fraction(self.base.method):
-            return self.base.method
-        return resolve(self.base.method, p).text  # raises: no place for p
 
 
 def run_cells(
@@ -200,56 +123,6 @@ def _same_method(before: SweepConfig, now: SweepConfig, out: Path) -> None:
             f"--out is {out}: it holds results of other settings (method "
             f"{before.base.method!r} there, {now.base.method!r} here); choose another folder"
         )
-
-
-def to_toml(config: SweepConfig) -> str:
-    """The sweep as TOML: its grid, the method, then the settings that differ from the defaults."""
-    values: dict[str, Any] = {
-        "method": config.base.method,
-        "temporal": list(config.temporal),
-        "gradient": list(config.gradient),
-        "seeds": config.seeds,
-        "baseline": config.baseline,
-    }
-    for f in fields(RunConfig):
-        value = getattr(config.base, f.name)
-        if f.name not in ("temporal", "gradient", "seed") and value != default_of(f.name):
-            values[f.name] = value
-    return tomli_w.dumps(values)
-
-
-def from_toml(path: Path) -> SweepConfig:
-    """A sweep from a TOML file; ``UsageError`` names the file and the offending key."""
-    values = read_toml(path)
-    try:
-        return from_values(values, str(path))
-    except UsageError as error:
-        known = str(error).startswith(str(path))
-        raise error if known else UsageError(f"{path}: {error}") from error
-
-
-def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
-    """A sweep from plain values: ``temporal`` and ``gradient`` are numbers or lists of them."""
-    seeds, baseline = values.get("seeds", 1), values.get("baseline", True)
-    if not isinstance(seeds, int) or not isinstance(baseline, bool):
-        raise UsageError(f"{origin}: seeds takes a whole number and baseline true or false")
-    rest = {k: v for k, v in values.items() if k not in (*GRID, "baseline")}
-    method = str(rest.get("method", "sbc"))
-    gradient = _numbers(values.get("gradient", []), origin, "gradient")
-    first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
-    # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
-    base = from_mapping({"method": method, **rest, "temporal": 1, **first}, origin)
-    temporal = _numbers(values.get("temporal", [10]), origin, "temporal")
-    if any(n != int(n) for n in temporal):
-        raise UsageError(f"{origin}: temporal is {temporal}; it takes whole numbers")
-    return SweepConfig(base, tuple(int(n) for n in temporal), tuple(gradient), seeds, baseline)
-
-
-def _numbers(value: Any, origin: str, name: str) -> list[float]:
-    listed = value if isinstance(value, list | tuple) else [value]
-    if any(isinstance(v, bool) or not isinstance(v, int | float) for v in listed):
-        raise UsageError(f"{origin}: {name} is {value!r}; it takes a number or a list of numbers")
-    return list(listed)
 
 
 def shared_digest(config: SweepConfig) -> str:

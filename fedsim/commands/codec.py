@@ -1,7 +1,6 @@
 """``fedsim compress`` and ``decompress``: one update in a file to a message and back."""
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, Packet, PayloadError, UpdateError, compress, decompress, parse
+from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
 from fedsim.files import replacing, write_bytes
 from fedsim.units import bits, ratio
@@ -46,7 +46,7 @@ def command_compress(flags: argparse.Namespace) -> int:
     if flags.output:
         _write(Path(flags.output), packet.payload)
     if flags.json:
-        print(json.dumps(row))
+        print_document(row)
     else:
         print(
             f"{row['entries']} entries, {row['sent']} sent: {bits(row['wire_bits'])} "

@@ -1,7 +1,6 @@
 """``fedsim list``: what there is to choose from."""
 
 import argparse
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compressors import ROWS
+from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.tasks import TASKS
 
@@ -51,7 +51,7 @@ def command(flags: argparse.Namespace) -> int:
     """Prints the list."""
     found = WHAT[flags.what]()
     if flags.json:
-        print(json.dumps(found))
+        print_document(found)
         return 0
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("name", "kind", "title", "source"):

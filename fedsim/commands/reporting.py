@@ -1,12 +1,12 @@
 """``fedsim report``: tables, figures and the page of a results folder, again."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from fedsim.commands.document import print_document
 from fedsim.sweeps import summarize
 from fedsim.tables import summary_table
 
@@ -25,7 +25,7 @@ def command(flags: argparse.Namespace) -> int:
     """Writes the report and prints the table."""
     cells, page = summarize(Path(flags.folder))
     if flags.json:
-        print(json.dumps({"out": flags.folder, "report": str(page), "cells": cells}))
+        print_document({"out": flags.folder, "report": str(page), "cells": cells})
     else:
         console = Console()
         console.print(summary_table(cells, console.width))

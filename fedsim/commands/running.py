@@ -1,7 +1,6 @@
 """``fedsim run``: one run."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from rich.console import Console
 
 from fedsim import flags as shared
 from fedsim import report
+from fedsim.commands.document import print_document
 from fedsim.config import RunConfig, from_mapping, read_toml
 from fedsim.progress import Bars
 from fedsim.results import write_summary
@@ -42,7 +42,7 @@ def command(flags: argparse.Namespace) -> int:
     write_summary(out, [summary])
     report.write(out)
     if flags.json:
-        print(json.dumps({"out": str(out), **summary}))
+        print_document({"out": str(out), **summary})
     else:
         console = Console()
         console.print(summary_table([summary], console.width))

@@ -1,7 +1,6 @@
 """``fedsim sweep``: a grid of runs over temporal and gradient sparsity."""
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from fedsim import flags as shared
-from fedsim import sweeps
+from fedsim import grids, sweeps
+from fedsim.commands.document import print_document
 from fedsim.config import read_toml
 from fedsim.methods import takes_fraction
 from fedsim.progress import Bars
@@ -65,18 +65,18 @@ def command(flags: argparse.Namespace) -> int:
             config, out, jobs=jobs, ray_address=flags.ray_address, progress=bars
         )
     if flags.json:
-        print(json.dumps({"out": str(out), "cells": summaries}))
+        print_document({"out": str(out), "cells": summaries})
     else:
         show(summaries, out)
     return int(any(s["status"] != "done" for s in summaries))
 
 
-def from_flags(flags: argparse.Namespace) -> sweeps.SweepConfig:
+def from_flags(flags: argparse.Namespace) -> grids.SweepConfig:
     """The sweep that the flags, over a TOML file if there is one, ask for."""
     values: dict[str, Any] = {"method": "sbc"}
     if flags.config:
         values |= read_toml(Path(flags.config))
-    values |= {k: v for k, v in shared.given(flags).items() if k not in sweeps.GRID}
+    values |= {k: v for k, v in shared.given(flags).items() if k not in grids.GRID}
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "--temporal", int)
     if flags.gradient is not None:
@@ -87,10 +87,10 @@ def from_flags(flags: argparse.Namespace) -> sweeps.SweepConfig:
         values["seeds"] = flags.seeds
     if flags.no_baseline:
         values["baseline"] = False
-    return sweeps.from_values(values, flags.config or "sweep")
+    return grids.from_values(values, flags.config or "sweep")
 
 
-def default_name(config: sweeps.SweepConfig) -> str:
+def default_name(config: grids.SweepConfig) -> str:
     """A folder name for the settings that all cells share, so that a grid can grow in it."""
     method = "".join(c if c.isalnum() else "-" for c in config.base.method).strip("-")
     digest = sweeps.shared_digest(config)

@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedsim import RunConfig, SweepConfig, UsageError, parallel, sweep, sweeps
-from fedsim.sweeps import from_toml, from_values, run_cells, to_toml
+from fedsim import RunConfig, SweepConfig, UsageError, grids, parallel, sweep
+from fedsim.grids import Cell, from_toml, from_values, to_toml
+from fedsim.sweeps import run_cells
 from tests.fedsim.commands import files, no_page
 from tests.fedsim.runs import make_task
 
@@ -81,7 +82,7 @@ def test_texts_with_a_place_for_the_fraction() -> None:
 
 
 def test_doctests() -> None:
-    found = doctest.testmod(sweeps)
+    found = doctest.testmod(grids)
     assert found.attempted and not found.failed
 
 
@@ -188,11 +189,16 @@ def test_a_folder_grows_by_other_sparsities_and_seeds(
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "clients": {"clients": 2}, "iterations": {"iterations": 8, "temporal": 1}, "batch_size": {"batch_size": 2},
-    "lr": {"lr": 0.5}, "partition": {"partition": "dirichlet(1)"},
-    "strategy": {"strategy": "fedadam"}, "downlink": {"downlink": "sbc(0.1)"}, "weighting": {"weighting": "samples"},
+    "clients": {"clients": 2},
+    "iterations": {"iterations": 8, "temporal": 1},
+    "batch_size": {"batch_size": 2},
+    "lr": {"lr": 0.5},
+    "partition": {"partition": "dirichlet(1)"},
+    "strategy": {"strategy": "fedadam"},
+    "downlink": {"downlink": "sbc(0.1)"},
+    "weighting": {"weighting": "samples"},
     "evaluate_every": {"evaluate_every": 3},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("name", "other"), OTHERS.items(), ids=OTHERS)
@@ -288,8 +294,8 @@ def test_progress_has_every_round_of_every_cell(tiny: RunConfig, tmp_path: Path)
 def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
     """As experiments use it."""
     cells = [
-        sweeps.Cell("first", tiny),
-        sweeps.Cell("second", replace(tiny, method="raw", gradient=None)),
+        Cell("first", tiny),
+        Cell("second", replace(tiny, method="raw", gradient=None)),
     ]
     assert [c["status"] for c in run_cells(cells, tmp_path)] == ["done", "done"]
     assert sorted(f.name for f in (tmp_path / "cells").iterdir()) == ["first", "second"]
