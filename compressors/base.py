@@ -17,6 +17,7 @@ Everything configured is a frozen dataclass: equal by value, and printed by
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Final, Protocol
 
@@ -47,17 +48,26 @@ ALL: Final = _All()
 class SentTensor:
     """What the receiver will see of one tensor.
 
-    ``decoded`` has the tensor's shape; ``indices`` are the flat positions (k,) that
-    travelled, sorted, or ``ALL``.
+    ``values`` are the entries that travelled, as they will be decoded: (k,) at the sorted
+    flat positions ``indices`` (k,), all others being zero; or, where ``indices`` is ``ALL``,
+    the whole tensor in its ``shape``.
     """
 
-    decoded: Tensor
+    values: Tensor
     indices: Tensor | _All
+    shape: torch.Size
 
     @property
     def count(self) -> int:
         """How many entries travelled."""
-        return self.decoded.numel() if isinstance(self.indices, _All) else self.indices.numel()
+        return self.values.numel()
+
+    @cached_property
+    def decoded(self) -> Tensor:
+        """The tensor that the receiver will have."""
+        if isinstance(self.indices, _All):
+            return self.values
+        return scatter(self.values, self.indices, self.shape)
 
 
 Sent = dict[str, SentTensor]
@@ -96,7 +106,10 @@ class Compressor(Protocol):
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """Writes ``update``; returns what the receiver will see, and the memory from now on."""
+        """Writes ``update``; returns what the receiver will see, and the memory from now on.
+
+        Keeps no reference to ``update``'s tensors in the memory: their owner may reuse them.
+        """
         ...
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
@@ -136,6 +149,13 @@ def check_compressor(name: str, thing: object) -> None:
 def nominal_count(p: float, n: int) -> int:
     """How many of ``n`` entries the fraction ``p`` means: at least one, none of none."""
     return min(n, max(1, round(p * n)))
+
+
+def scatter(values: Tensor, indices: Tensor, shape: torch.Size) -> Tensor:
+    """A float32 tensor that holds ``values`` (k,) at flat ``indices`` (k,) and zeros elsewhere."""
+    flat = torch.zeros(shape.numel(), dtype=torch.float32, device=values.device)
+    flat[indices] = values
+    return flat.view(shape)
 
 
 def finite(x: Tensor) -> bool:

@@ -166,9 +166,10 @@ class BitReader(_Cursor):
         """``count`` float32 values (count,)."""
         self.need(32 * count)
         if count and self.position % 8 == 0:  # whole bytes, as in a raw message: no shifts
-            bits = np.frombuffer(self._payload, ">u4", count, self.position // 8).astype(np.uint32)
+            start = self.position // 8
             self.position += 32 * count
-            return bits.view(np.float32)
+            aligned = self._payload[start : start + 4 * count]
+            return np.frombuffer(aligned, ">u4").astype(np.uint32).view(np.float32)
         bits = np.empty(count, np.uint32)
         if count:
             self.position = pack.get_32(self.words, self.position, bits)

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors, check_compressor, empty_like
+from compressors.base import (
+    Compressor,
+    Sent,
+    SentTensor,
+    State,
+    Tensors,
+    check_compressor,
+    empty_like,
+)
 from compressors.bits import BitReader, BitWriter
 from compressors.lift import inside, nest
 
@@ -35,13 +43,22 @@ class ErrorFeedback:
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``."""
-        wanted = {name: x.detach() + state[f"residual/{name}"] for name, x in update.items()}
-        sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
-        residual: dict[str, Tensor] = {
-            name: x - sent[name].decoded for name, x in wanted.items()
+        wanted = {
+            name: (x.detach() + state[f"residual/{name}"]).contiguous()
+            for name, x in update.items()
         }
+        sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
+        residual = {name: _rest(x, sent[name]) for name, x in wanted.items()}
         return sent, nest("residual", residual) | nest("inner", memory)
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         return self.inner.read(bits, like, seed)
+
+
+def _rest(wanted: Tensor, sent: SentTensor) -> Tensor:
+    """What is left of ``wanted``, which was made for this message and may be used up."""
+    if not isinstance(sent.indices, Tensor):
+        return wanted - sent.values
+    wanted.view(-1)[sent.indices] -= sent.values
+    return wanted

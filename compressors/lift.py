@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.base import (
+    ALL,
     Compressor,
     Sent,
     SentTensor,
@@ -100,12 +101,13 @@ def _split(whole: SentTensor, like: Tensors) -> Sent:
     sent, start = {}, 0
     for name, x in like.items():
         stop = start + x.numel()
-        indices = whole.indices
-        if isinstance(indices, Tensor):
-            bounds = torch.tensor([start, stop], device=indices.device)
-            low, high = torch.searchsorted(indices, bounds).tolist()
-            indices = indices[low:high] - start
-        sent[name] = SentTensor(whole.decoded[start:stop].view(x.shape), indices)
+        if isinstance(whole.indices, Tensor):
+            bounds = torch.tensor([start, stop], device=whole.indices.device)
+            low, high = torch.searchsorted(whole.indices, bounds).tolist()
+            indices = whole.indices[low:high] - start
+            sent[name] = SentTensor(whole.values[low:high], indices, x.shape)
+        else:
+            sent[name] = SentTensor(whole.values[start:stop].view(x.shape), ALL, x.shape)
         start = stop
     return sent
 

@@ -75,7 +75,7 @@ def compress(
     before = compressor.init(update) if state is None else state
     sent, after = compressor.write(update, before, out, seed)
     for name, one in sent.items():
-        if not finite(one.decoded):
+        if not finite(one.values):
             raise UpdateError(f"tensor {name!r} and its memory overflow float32")
     payload = out.to_bytes()
     spans = out.spans()

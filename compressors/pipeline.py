@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor
+from compressors.base import ALL, SentTensor, scatter
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.positions.base import PositionCode
@@ -56,7 +56,7 @@ class Pipeline:
         flat = x.detach().reshape(-1)
         n = flat.numel()
         if n == 0:
-            return SentTensor(torch.zeros_like(x), ALL)
+            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         chosen, scale = self.sparsify.select(flat, seed)
         self._write_count(chosen.numel(), n, out)
         with out.span("positions"):
@@ -66,7 +66,7 @@ class Pipeline:
         symbols = self.quantize.quantize(values, indices, x.shape, out, seed)
         with out.span("values"):
             self.symbols.write(symbols.codes, symbols.alphabet, out)
-        return SentTensor(self._scatter(symbols, indices, x, seed), indices)
+        return SentTensor(self.quantize.dequantize(symbols, seed), indices, x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
         """See ``VectorCodec.read``."""
@@ -79,12 +79,8 @@ class Pipeline:
         alphabet, side = self.quantize.read_side(bits, indices, like.shape, indices.numel())
         with bits.span("values"):
             codes = self.symbols.read(bits, indices.numel(), alphabet, like.device)
-        return self._scatter(Symbols(codes, alphabet, side), indices, like, seed)
-
-    def _scatter(self, symbols: Symbols, indices: Tensor, like: Tensor, seed: int) -> Tensor:
-        flat = torch.zeros(like.numel(), dtype=torch.float32, device=like.device)
-        flat[indices] = self.quantize.dequantize(symbols, seed)
-        return flat.view(like.shape)
+        values = self.quantize.dequantize(Symbols(codes, alphabet, side), seed)
+        return scatter(values, indices, like.shape)
 
     def _write_count(self, k: int, n: int, out: BitWriter) -> None:
         nominal = k == self.sparsify.count(n)

@@ -28,7 +28,7 @@ class Raw:
         with out.span("values"):
             for x in update.values():
                 out.float32s(x.detach().cpu().numpy())
-        return {name: SentTensor(x.detach(), ALL) for name, x in update.items()}, state
+        return {name: SentTensor(x.detach(), ALL, x.shape) for name, x in update.items()}, state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""

@@ -43,7 +43,7 @@ class RandomHalf:
         kept[indices] = x.reshape(-1)[indices]
         with out.span("values"):
             out.float32s(kept[indices].numpy())
-        return SentTensor(kept.view(x.shape), indices)
+        return SentTensor(kept[indices], indices, x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
         indices = self.positions(like.numel(), seed)

@@ -134,7 +134,8 @@ def test_it_serves_clients_in_any_order(make_task: Any) -> None:
 
 def sent(name: str, shape: tuple[int, ...], indices: Any) -> dict[str, SentTensor]:
     chosen = indices if indices is ALL else torch.tensor(indices, dtype=torch.int64)
-    return {name: SentTensor(torch.zeros(shape), chosen)}
+    values = torch.zeros(shape) if chosen is ALL else torch.zeros(len(chosen))
+    return {name: SentTensor(values, chosen, torch.Size(shape))}
 
 
 @pytest.mark.parametrize("kind", ["momentum_buffer", "exp_avg"])

@@ -1,0 +1,84 @@
+"""Table II again, at the scale of a smoke test: the cells, the table, the figure."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedsim.commands.experiment import experiments
+from tests.fedsim.commands import Typed, files, typed
+from tests.markdown import ROOT
+
+__all__ = ["typed"]  # the fixture
+
+DATA = ROOT.parent / "shared" / "data"
+ROW = "mnist_lenet5"
+NAMES = ["baseline", "dropping", "fedavg", "sbc1", "sbc2", "sbc3"]
+
+
+@pytest.fixture(scope="module")
+def table2() -> Any:
+    """The experiment's module, as the command line loads it."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("table2", ROOT / "experiments" / "sbc-table2" / "run.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    import sys
+
+    sys.modules["table2"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_it_is_listed() -> None:
+    (found,) = [row for row in experiments() if row["name"] == "sbc-table2"]
+    assert found["kind"] == "experiment" and "Table II" in found["title"] + found["source"]
+
+
+@pytest.mark.parametrize("scale", ["short", "paper"])
+def test_the_cells_are_the_columns_of_the_table(table2: Any, scale: str) -> None:
+    cells = table2.cells(ROW, scale, None)
+    assert list(cells) == NAMES
+    plans = [cell.config.plan for cell in cells.values()]
+    assert [(p.temporal, p.method.gradient) for p in plans] == [
+        (1, 1), (1, 0.001), (500, 1), (1, 0.001), (10, 0.01), (100, 0.01),
+    ]  # fmt: skip
+    assert {(p.iterations, p.batch_size, p.clients) for p in plans} == {(2000, 128, 4)}
+    assert [p.method.residuals for p in plans] == [False, True, False, True, True, True]
+    assert ["mean" in p.method.text for p in plans] == [False, False, False, True, True, True]
+
+
+def test_the_paper_s_numbers(table2: Any) -> None:
+    assert table2.PAPER[ROW] == {
+        "baseline": (0.9946, 1), "dropping": (0.994, 634), "fedavg": (0.994, 500),
+        "sbc1": (0.994, 2071), "sbc2": (0.994, 3491), "sbc3": (0.991, 24935),
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(
+    not (DATA / "MNIST").is_dir(), reason="MNIST is not in shared/data beside the checkout"
+)
+def test_smoke(typed: Typed) -> None:
+    arguments = ("experiment", "sbc-table2", "--only", ROW, "--scale", "smoke", "--data", DATA)
+    said = typed(*arguments, "--out", "out")
+    assert said.code == 0, said.err
+    assert "Traceback" not in said.out + said.err
+    out = Path("out", ROW)
+    assert sorted(f.name for f in (out / "cells").iterdir()) == NAMES
+    frame = pd.read_csv(out / "summary.csv")
+    assert frame["status"].eq("done").all() and len(frame) == 6
+    assert set(frame["iterations"]) == {20}
+    table = (out / "table2.md").read_text()
+    for title in ("Baseline", "Gradient dropping", "Federated averaging", "SBC (1)", "SBC (3)"):
+        assert f"| {title} |" in table
+    lines = table.splitlines()
+    assert len(lines) == 8
+    assert all(line.count("|") == lines[0].count("|") for line in lines)
+    for printed in ("0.9946", "×634", "×500", "×2071", "×3491", "×24935"):
+        assert printed in lines[2:][["×634", "×500", "×2071", "×3491", "×24935"].index(printed) + 1
+                                    if printed != "0.9946" else 0]  # fmt: skip
+    before = files(out / "cells")
+    assert typed(*arguments, "--out", "out").code == 0
+    assert files(out / "cells") == before

@@ -1,0 +1,132 @@
+"""What the pages say is true: their commands run, their Python runs, their links lead somewhere."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.markdown import PAGES, ROOT, Block, blocks, links
+
+DATA = ROOT.parent / "shared" / "data"
+COMMAND = re.compile(r"^(?:\S*/)?python -m fedsim (.+)$")
+GIVEN = {
+    "docs/flower.md": "import torch\nfrom flwr.app import ArrayRecord\n"
+    "initial_arrays = ArrayRecord({'w': torch.zeros(3)})\n",
+}
+"""What the text above a page's Python takes for granted."""
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The arguments of every fedsim command of a page, in order."""
+    shell = [b for b in blocks(page) if b.language in ("sh", "")]
+    found = (COMMAND.match(line) for block in shell for line in block.lines)
+    return [shlex.split(match[1], comments=True) for match in found if match]
+
+
+def shortened(arguments: list[str]) -> list[str]:
+    """The same command over less data, for fewer iterations."""
+    if arguments[0] in ("run", "sweep"):
+        given = arguments[arguments.index("--temporal") + 1] if "--temporal" in arguments else "10"
+        longest = max(int(n) for n in given.split(","))
+        return [*arguments, "--iterations", str(max(20, longest)), "--evaluate-every", "50"]
+    if arguments[0] == "experiment":
+        return [str(DATA) if a == "DIR" else a for a in arguments] + ["--scale", "smoke"]
+    return arguments
+
+
+def named(text: str, folder: Path) -> str:
+    """With the folder of results that was made last for NAME."""
+    if "NAME" not in text:
+        return text
+    made = sorted((folder / "fedsim-results").iterdir(), key=lambda f: f.stat().st_mtime)
+    return text.replace("NAME", made[-1].name)
+
+
+def start(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment.pop("FEDSIM_DATA", None)
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a user works through the pages."""
+    made = tmp_path_factory.mktemp("user")
+    np.save(made / "update.npy", np.random.default_rng(0).normal(size=500).astype("float32"))
+    return made
+
+
+COMMANDS = [(p.name, " ".join(c), c) for p in PAGES for c in commands(p)]
+
+
+def test_there_are_commands_to_be_run() -> None:
+    assert len(COMMANDS) >= 10
+    assert {c[0] for _, _, c in COMMANDS} >= {"sweep", "run", "report", "list", "compress"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "text", "arguments"), COMMANDS, ids=[f"{p}: {t[:60]}" for p, t, _ in COMMANDS]
+)
+def test_command(page: str, text: str, arguments: list[str], folder: Path) -> None:
+    if "DIR" in arguments and not DATA.is_dir():
+        pytest.skip(f"the data sets are not in {DATA.parent.name}/{DATA.name} beside the checkout")
+    given = [named(argument, folder) for argument in shortened(arguments)]
+    done = start(folder, "-m", "fedsim", *given)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    for flag in ("-o", "--out"):
+        if flag in arguments:
+            assert (folder / arguments[arguments.index(flag) + 1]).exists()
+
+
+PYTHON = [
+    b for p in PAGES for b in blocks(p) if b.language == "python" and b.page != "CONTRIBUTING.md"
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", PYTHON, ids=[b.page for b in PYTHON])
+def test_python(block: Block, folder: Path) -> None:
+    code = GIVEN.get(block.page, "") + named(block.text, folder)
+    code = code.replace("SweepConfig.of(", "SweepConfig.of(iterations=50, ")
+    done = start(folder, "-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_codec_of_ten_lines(tmp_path: Path) -> None:
+    """CONTRIBUTING's example, as it stands there, is a sparsifier that goes there and back."""
+    block, row = [b for b in blocks(ROOT / "CONTRIBUTING.md") if b.language == "python"]
+    code = f"""
+from dataclasses import dataclass
+from typing import ClassVar
+import torch
+from torch import Tensor
+from compressors import *
+from compressors import Pipeline, PerTensor, Golomb, Float32, compress, decompress
+from compressors.catalogue import Row
+{block.text}
+row = ({row.text})[0]
+assert row.name == "threshold" and row.kind == "sparsifier"
+method = PerTensor(Pipeline(Threshold(0.5), Float32(), Golomb()))
+update = {{"w": torch.tensor([[0.1, -0.7, 0.5], [0.0, 2.0, 0.2]])}}
+packet, _ = compress(method, update)
+wanted = torch.tensor([[0.0, -0.7, 0.5], [0.0, 2.0, 0.0]])
+assert torch.equal(decompress(method, packet.payload, like=update)["w"], wanted)
+"""
+    done = start(tmp_path, "-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES, *ROOT.glob("*/**/*.md")}), ids=lambda p: p.name)
+def test_links(page: Path) -> None:
+    missing = [link for link in links(page) if not (page.parent / link).exists()]
+    assert not missing
