@@ -5,8 +5,6 @@ While a ``span`` is open its bits are booked under that span's name; all others
 are ``header``. The four sums are the whole length, in the writer and the reader.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
@@ -18,6 +16,21 @@ Span = Literal["header", "positions", "values", "side"]
 SPANS: tuple[Span, ...] = ("header", "positions", "values", "side")
 
 
+class _Open:
+    """An open span; a class, because several are opened for every tensor."""
+
+    __slots__ = ("_cursor", "_name", "_outer")
+
+    def __init__(self, cursor: "_Cursor", name: Span) -> None:
+        self._cursor, self._name = cursor, name
+
+    def __enter__(self) -> None:
+        self._outer = self._cursor._switch(self._name)
+
+    def __exit__(self, *error: object) -> None:
+        self._cursor._switch(self._outer)
+
+
 class _Cursor:
     """A position in a stream of words, and the account of which span its bits belong to."""
 
@@ -27,14 +40,9 @@ class _Cursor:
         self._since = 0
         self._booked: dict[Span, int] = dict.fromkeys(SPANS, 0)
 
-    @contextmanager
-    def span(self, name: Span) -> Iterator[None]:
+    def span(self, name: Span) -> "_Open":
         """Books what is written or read inside under ``name``; spans nest, the inner one counts."""
-        outer = self._switch(name)
-        try:
-            yield
-        finally:
-            self._switch(outer)
+        return _Open(self, name)
 
     def _switch(self, name: Span) -> Span:
         self._booked[self._span] += self.position - self._since
@@ -168,8 +176,8 @@ class BitReader(_Cursor):
         if count and self.position % 8 == 0:  # whole bytes, as in a raw message: no shifts
             start = self.position // 8
             self.position += 32 * count
-            aligned = self._payload[start : start + 4 * count]
-            return np.frombuffer(aligned, ">u4").astype(np.uint32).view(np.float32)
+            stream = np.frombuffer(self._payload, np.uint8, 4 * count, start)
+            return pack.from_bytes_32(stream).view(np.float32)
         bits = np.empty(count, np.uint32)
         if count:
             self.position = pack.get_32(self.words, self.position, bits)

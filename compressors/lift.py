@@ -17,7 +17,7 @@ from compressors.base import (
     VectorCodec,
     check_codec,
     check_compressor,
-    derive,
+    tensor_seed,
 )
 from compressors.bits import BitReader, BitWriter
 
@@ -45,7 +45,7 @@ class PerTensor:
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; tensor i uses the seed derived with its ordinal."""
         sent = {
-            name: self.codec.write(x, out, derive(seed, i))
+            name: self.codec.write(x, out, tensor_seed(seed, i))
             for i, (name, x) in enumerate(update.items())
         }
         return sent, state
@@ -53,7 +53,7 @@ class PerTensor:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         return {
-            name: self.codec.read(bits, x, derive(seed, i))
+            name: self.codec.read(bits, x, tensor_seed(seed, i))
             for i, (name, x) in enumerate(like.items())
         }
 
@@ -83,7 +83,7 @@ class Flat:
         if not update:
             return {}, state
         joined = torch.cat([x.detach().reshape(-1) for x in update.values()])
-        whole = self.codec.write(joined, out, derive(seed, 0))
+        whole = self.codec.write(joined, out, tensor_seed(seed, 0))
         return _split(whole, update), state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
@@ -92,7 +92,7 @@ class Flat:
             return {}
         total = sum(x.numel() for x in like.values())
         first = next(iter(like.values()))
-        joined = self.codec.read(bits, first.new_empty(total), derive(seed, 0))
+        joined = self.codec.read(bits, first.new_empty(total), tensor_seed(seed, 0))
         parts = joined.split([x.numel() for x in like.values()])
         return {n: part.view(x.shape) for (n, x), part in zip(like.items(), parts, strict=True)}
 
@@ -154,7 +154,7 @@ class ByName:
         sent: Sent = {}
         after: State = {}
         for i, (compressor, part) in enumerate(self._parts(update)):
-            some, memory = compressor.write(part, inside(f"{i}", state), out, derive(seed, i))
+            some, memory = compressor.write(part, inside(f"{i}", state), out, tensor_seed(seed, i))
             sent |= some
             after |= nest(f"{i}", memory)
         return {name: sent[name] for name in update}, after
@@ -163,7 +163,7 @@ class ByName:
         """See ``Compressor.read``."""
         found: dict[str, Tensor] = {}
         for i, (compressor, part) in enumerate(self._parts(like)):
-            found |= compressor.read(bits, part, derive(seed, i))
+            found |= compressor.read(bits, part, tensor_seed(seed, i))
         return {name: found[name] for name in like}
 
     def _parts(self, tensors: Tensors) -> list[tuple[Compressor, dict[str, Tensor]]]:

@@ -75,7 +75,8 @@ def compress(
     before = compressor.init(update) if state is None else state
     sent, after = compressor.write(update, before, out, seed)
     for name, one in sent.items():
-        if not finite(one.values):
+        as_given = one.values.data_ptr() == update[name].data_ptr()
+        if not as_given and not finite(one.values):
             raise UpdateError(f"tensor {name!r} and its memory overflow float32")
     payload = out.to_bytes()
     spans = out.spans()

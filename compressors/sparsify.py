@@ -9,6 +9,7 @@ therefore sends nothing, and a tensor with fewer than k such entries sends those
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -132,4 +133,4 @@ class OneSided:
 
 def mean(values: Tensor) -> float:
     """The mean, summed in float64 so that the order of the sum does not show in float32."""
-    return float(values.double().mean())
+    return float(values.cpu().numpy().mean(dtype=np.float64))

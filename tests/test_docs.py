@@ -110,13 +110,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 import torch
 from torch import Tensor
-from compressors import *
-from compressors import Pipeline, PerTensor, Golomb, Float32, compress, decompress
+from compressors import CATALOGUE, catalogue, compress, decompress, parse
 from compressors.catalogue import Row
 {block.text}
 row = ({row.text})[0]
-assert row.name == "threshold" and row.kind == "sparsifier"
-method = PerTensor(Pipeline(Threshold(0.5), Float32(), Golomb()))
+catalogue.ROWS, CATALOGUE["threshold"] = (*catalogue.ROWS, row), row
+assert row.kind == "sparsifier" and parse(row.example)
+method = parse("threshold(0.5) | float32 | golomb")
 update = {{"w": torch.tensor([[0.1, -0.7, 0.5], [0.0, 2.0, 0.2]])}}
 packet, _ = compress(method, update)
 wanted = torch.tensor([[0.0, -0.7, 0.5], [0.0, 2.0, 0.0]])

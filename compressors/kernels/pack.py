@@ -88,6 +88,19 @@ def get_32(words, position, values):
 
 
 @njit(cache=True, nogil=True)
+def from_bytes_32(stream):
+    """The uint32 numbers in ``stream`` (uint8), each four bytes, the highest first."""
+    numbers = np.empty(stream.size // 4, np.uint32)
+    for i in range(numbers.size):
+        high = (np.uint32(stream[4 * i]) << np.uint32(24)) | (
+            np.uint32(stream[4 * i + 1]) << np.uint32(16)
+        )
+        low = (np.uint32(stream[4 * i + 2]) << np.uint32(8)) | np.uint32(stream[4 * i + 3])
+        numbers[i] = high | low
+    return numbers
+
+
+@njit(cache=True, nogil=True)
 def put_many(words, position, values, width):
     """Writes each of ``values`` (unsigned integers below 2**width) in ``width`` bits."""
     for i in range(values.size):

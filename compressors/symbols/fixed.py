@@ -18,6 +18,8 @@ class Fixed:
 
     def write(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes every symbol in the same width."""
+        if alphabet == 1:
+            return  # there is nothing to say
         numbers = codes.cpu().numpy()
         if alphabet == _IEEE:
             out.float32s(numbers.view(np.float32))
@@ -28,6 +30,8 @@ class Fixed:
         """``PayloadError`` where a symbol is outside the alphabet."""
         if alphabet == _IEEE:
             return torch.from_numpy(bits.float32s(k).view(np.int32)).to(device)
+        if alphabet == 1:
+            return torch.zeros(k, dtype=torch.int64, device=device)
         codes = bits.uints(k, (alphabet - 1).bit_length()).view(np.int64)
         if codes.size and int(codes.max()) >= alphabet:
             raise PayloadError(f"symbol {int(codes.max())} is outside an alphabet of {alphabet}")

@@ -10,7 +10,7 @@ import ctypes
 import sys
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
-_BYTES = 1 << 28
+_LARGEST_KEPT, _MOST_KEPT = 1 << 25, 1 << 28  # bytes; glibc takes no more than the first
 
 
 def keep() -> None:
@@ -19,5 +19,5 @@ def keep() -> None:
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_MMAP_THRESHOLD, _BYTES)
-        mallopt(_TRIM_THRESHOLD, _BYTES)
+        mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
+        mallopt(_TRIM_THRESHOLD, _MOST_KEPT)

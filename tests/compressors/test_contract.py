@@ -143,7 +143,7 @@ def test_same_seed_same_bytes(method: str, device: str, update: dict[str, Tensor
     update = moved(update, device)
     first, memory = compress(parse(method), update, seed=7)
     torch.manual_seed(1)  # nothing may come from, or go to, the global generators
-    np.random.seed(1)  # noqa: NPY002
+    np.random.seed(1)
     drawn = torch.get_rng_state()
     second, again = compress(parse(method), update, seed=7)
     assert first.payload == second.payload

@@ -29,6 +29,7 @@ from compressors import (
     explain,
     parse,
 )
+from compressors.base import tensor_seed
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def test_the_ordinal_fixes_a_tensors_seed() -> None:
     """Names may be anything; the place in the update counts, as design.md says."""
     sent = compress(SEEDED["per_tensor"], three_equal_tensors(), seed=9)[0].sent
     for i, one in enumerate(sent.values()):
-        assert torch.equal(one.indices, RandomHalf.positions(64, derive(9, i)))
+        assert torch.equal(one.indices, RandomHalf.positions(64, tensor_seed(9, i)))
 
 
 def test_methods_without_a_seed_carry_none() -> None:

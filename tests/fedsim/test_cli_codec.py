@@ -28,6 +28,7 @@ def update(typed: Typed) -> np.ndarray:
     np.save("nan.npy", np.array([1, np.nan], dtype="float32"))
     np.save("inf.npy", np.array([1, -np.inf], dtype="float32"))
     np.save("other.npy", values[:3])
+    np.save("object.npy", np.array([print], dtype=object), allow_pickle=True)
     np.savez("archive.npz", values)
     Path("text").write_text("no array")
     Path("cut.npy").write_bytes(Path("update.npy").read_bytes()[:200])
@@ -81,6 +82,7 @@ BAD = {
     "compress raw nan.npy": ["nan.npy", "NaN or infinity"],
     "compress raw inf.npy": ["inf.npy", "NaN or infinity"],
     "compress raw archive.npz": ["archive.npz", "float32"],
+    "compress raw object.npy": ["object.npy", "not a .npy file of numbers"],  # no pickle is loaded
     "compress raw text": ["text", "not a .npy file", "float32"],
     "compress raw cut.npy": ["cut.npy", "not a .npy file"],
     "compress raw empty": ["empty", "not a .npy file"],

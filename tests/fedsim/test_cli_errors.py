@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.fedsim.commands import SMALL, Said, Typed, files, no_page, typed
@@ -244,9 +243,3 @@ def test_what_nobody_thought_of_is_code_1_and_one_line(
     monkeypatch.setattr(running, "run", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     said = typed("run", "--iterations", "20")
     assert said.code == 130 and "the same command goes on" in said.err
-
-
-def test_numpy_is_only_read(typed: Typed) -> None:
-    """A pickle in an .npy is never loaded."""
-    np.save("object.npy", np.array([print], dtype=object), allow_pickle=True)
-    refused(typed("compress", "raw", "object.npy"), "object.npy", "float32")

@@ -1,0 +1,118 @@
+"""Grids: which cells, by which names, in which order, and as TOML."""
+
+import doctest
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import RunConfig, SweepConfig, UsageError, grids
+from fedsim.grids import from_toml, from_values, to_toml
+
+SBC = RunConfig(method="sbc", gradient=0.1)
+
+
+def names(config: SweepConfig) -> list[str]:
+    return [cell.name for cell in config.cells()]
+
+
+def test_the_dense_reference_comes_first_then_the_grid_in_order() -> None:
+    assert names(SweepConfig(SBC, (10, 2), (0.1, 1, 0.01))) == [
+        "n1-p1-s0", "n10-p0.1-s0", "n10-p1-s0", "n10-p0.01-s0", "n2-p0.1-s0", "n2-p1-s0",
+        "n2-p0.01-s0",
+    ]  # fmt: skip
+
+
+def test_each_cell_is_its_place_on_the_plane() -> None:
+    base = replace(SBC, iterations=60, partition="dirichlet(0.3)")
+    for cell in SweepConfig(base, (5, 10), (1, 0.1), seeds=2).cells():
+        n, p, seed = (part[1:] for part in cell.name.split("-"))
+        config, plan = cell.config, cell.config.plan
+        assert (config.temporal, plan.method.gradient, config.seed) == (int(n), float(p), int(seed))
+        assert (plan.iterations, config.partition) == (60, "dirichlet(0.3)")
+        text = "raw" if p == "1" else "ef(per_tensor(one_sided(0.1) | mean | golomb))"
+        assert plan.method.text == text
+
+
+def test_seeds_have_a_reference_each() -> None:
+    assert names(SweepConfig(SBC, (10,), (0.1,), seeds=2)) == [
+        "n1-p1-s0", "n1-p1-s1", "n10-p0.1-s0", "n10-p0.1-s1",
+    ]  # fmt: skip
+
+
+def test_no_reference_where_it_is_not_wanted_or_on_the_grid() -> None:
+    assert names(SweepConfig(SBC, (10,), (0.1,), baseline=False)) == ["n10-p0.1-s0"]
+    on_grid = SweepConfig(SBC, (10, 1), (0.1, 1))
+    assert names(on_grid) == ["n10-p0.1-s0", "n10-p1-s0", "n1-p0.1-s0", "n1-p1-s0"]
+    # dense is dense, by whatever method: a folder can grow from the one to the other
+    asked = on_grid.cells()[-1].config
+    reference = SweepConfig(SBC, (10,), (0.1,)).cells()[0].config
+    assert asked.identity() == reference.identity()
+
+
+def test_a_cell_that_is_asked_for_twice_is_one_cell() -> None:
+    assert names(SweepConfig(SBC, (10, 10), (0.1, 0.1))) == ["n1-p1-s0", "n10-p0.1-s0"]
+
+
+def test_methods_that_carry_their_own_fraction() -> None:
+    for method, p in (("topk(0.05) | float32 | golomb", "0.05"), ("sbc(0.2)", "0.2"), ("raw", "1")):
+        for gradient in ((), (1,)):
+            config = SweepConfig(RunConfig(method=method), (10,), gradient)
+            assert names(config) == ["n1-p1-s0", f"n10-p{p}-s0"]
+    with pytest.raises(UsageError, match=r"--gradient is 0.1 and method 'raw' has no place"):
+        SweepConfig(RunConfig(method="raw"), (10,), (0.1,)).cells()
+
+
+def test_texts_with_a_place_for_the_fraction() -> None:
+    base = RunConfig(method="flat(topk({p}) | float32 | golomb)", gradient=0.1)
+    cells = SweepConfig(base, (10,), (0.5, 0.1)).cells()
+    assert [c.name for c in cells] == ["n1-p1-s0", "n10-p0.5-s0", "n10-p0.1-s0"]
+    assert cells[1].config.plan.method.text == "flat(topk(0.5) | float32 | golomb)"
+    assert cells[0].config.plan.method.text == "raw"
+
+
+def test_doctests() -> None:
+    found = doctest.testmod(grids)
+    assert found.attempted and not found.failed
+
+
+CONFIGS = {
+    "default grid": SweepConfig(SBC, (10,), (0.1,)),
+    "much": SweepConfig(
+        replace(SBC, clients=7, partition="dirichlet(0.3)", lr=0.5, keep_payloads=True),
+        (1, 100), (0.1, 1.0, 0.003), seeds=3, baseline=False,
+    ),
+    "own fraction": SweepConfig(RunConfig(method="sbc(0.01)", temporal=1), (2,), ()),
+    "text": SweepConfig(RunConfig(method="one_sided({p})|mean|golomb", gradient=0.5), (3,), (0.5,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_toml_and_back(config: SweepConfig, tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(to_toml(config))
+    assert from_toml(tmp_path / "sweep.toml").cells() == config.cells()
+    assert to_toml(from_toml(tmp_path / "sweep.toml")) == to_toml(config)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"temporal": [1, 2.5]}, "temporal is .*whole numbers"),
+        ({"temporal": "10"}, "temporal is '10'.*number or a list"),
+        ({"gradient": [True]}, r"gradient is \[True\]"),
+        ({"seeds": "3"}, "seeds takes a whole number"),
+        ({"baseline": 1}, "seeds takes .*baseline true or false"),
+        ({"tusk": "digits"}, "unknown setting 'tusk'; known are task,"),
+        ({"clients": "x"}, "clients is 'x'; it takes int"),
+    ],
+)
+def test_bad_values_are_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^here: {message}"):
+        from_values({"gradient": [0.1]} | values, "here")
+
+
+def test_one_number_is_a_list_of_one() -> None:
+    config = from_values({"temporal": 5, "gradient": 0.1, "iterations": 20}, "here")
+    assert (config.temporal, config.gradient) == ((5,), (0.1,))
+    assert names(config) == ["n1-p1-s0", "n5-p0.1-s0"]
