@@ -140,7 +140,9 @@ class _Reader:
         try:
             return row.make(*positional, **named)
         except TypeError as error:
-            raise self.error(f"{row.name}: {str(error).split('() ')[-1]}") from error
+            raise self.error(
+                f"{row.name}: {str(error).split('() ')[-1]}, as in {row.example!r}"
+            ) from error
         except ValueError as error:
             raise self.error(str(error)) from error
 

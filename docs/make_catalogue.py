@@ -9,8 +9,9 @@ KINDS = ("method", "compressor", "sparsifier", "quantizer", "positions", "symbol
 
 HEAD = """# Catalogue
 
-Everything that has a name, made from `compressors/catalogue.py` by `python docs/make_catalogue.py`. Each row
-encodes to bytes and back and passes the contract suite. `per_tensor(...)` is what a bare pipeline means.
+Everything that has a name, made from `compressors/catalogue.py` by
+`python docs/make_catalogue.py`. Each row encodes to bytes and back and passes the contract
+suite. `per_tensor(...)` is what a bare pipeline means.
 """
 
 
@@ -18,7 +19,8 @@ def page() -> str:
     """The page as markdown."""
     lines = [HEAD]
     for kind in KINDS:
-        lines += [f"## {kind}", "", "| name | what | source | example | stands for |", "| --- " * 5 + "|"]
+        lines += [f"## {kind}", "", "| name | what | source | example | stands for |"]
+        lines.append("| --- " * 5 + "|")
         for row in (r for r in ROWS if r.kind == kind):
             cells = (f"`{row.name}`", row.title, row.source, f"`{row.example}`",
                      f"`{text(parse(row.example))}`")  # fmt: skip

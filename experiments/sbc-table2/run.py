@@ -45,7 +45,7 @@ _LENET5 = {
 PAPER = {"mnist_lenet5": _LENET5, "mnist_lenet5_caffe": _LENET5}
 """Final metric and compression ratio as printed. The Caffe row is the example to the letter."""
 
-SMOKE = {"iterations": 20, "batch_size": 16}
+SMOKE = {"iterations": 20, "batch_size": 16, "evaluate_every": 10}
 
 
 def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
@@ -77,7 +77,7 @@ def _row(task: str, scale: str, out: Path, jobs: int, data: str | None) -> int:
     with Bars(rounds, next(iter(found.values())).config.plan.task.metric_name) as bars:
         summaries = run_cells(list(found.values()), out, jobs=jobs, progress=bars)
     for summary in summaries:
-        print(f"{summary['method']}: {summary['status']}", file=sys.stderr)
+        print(f"{summary['method']}: {summary['error'] or 'done'}", file=sys.stderr)
     if any(s["status"] != "done" for s in summaries):
         return 1
     results = load(out)

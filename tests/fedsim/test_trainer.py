@@ -199,10 +199,10 @@ def test_masking_in_a_run(
 
 
 def test_global_generators_are_left_alone(tmp_path: Path) -> None:
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
     run(small(seed=3, partition="dirichlet(0.5)", cohort=2, workers=2), tmp_path)
     assert torch.equal(torch.get_rng_state(), before[0])
-    assert (np.random.get_state()[1] == before[1]).all()  # noqa: NPY002
+    assert (np.random.get_state()[1] == before[1]).all()
     assert random.getstate() == before[2]
 
 
