@@ -4,14 +4,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import torch
-
 from compressors import Compressor
 from fedsim.errors import UsageError
 from fedsim.methods import Method, resolve
 from fedsim.tasks import Task, get_task
-
-DEVICES = ("cpu", "cuda", "mps")
 
 if TYPE_CHECKING:
     from fedsim.config import RunConfig
@@ -80,20 +76,7 @@ def _downlink(text: str) -> Compressor:
         raise UsageError(str(error).replace("--method", "--downlink")) from error
 
 
-def _check_device(name: str) -> None:
-    if name.split(":")[0] not in DEVICES:
-        raise UsageError(f"--device is {name!r}: it is one of {', '.join(DEVICES)}, cuda:1, ...")
-    try:
-        torch.empty(0, device=torch.device(name))
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(
-            f"--device is {name!r}: torch cannot use it here ({reason}); cpu always works"
-        ) from error
-
-
 def _check(config: "RunConfig", plan: Plan) -> None:
-    _check_device(config.device)
     if plan.temporal > plan.iterations:
         raise UsageError(
             f"--temporal is {plan.temporal}: a round has at most --iterations "

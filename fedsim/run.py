@@ -11,7 +11,7 @@ import torch
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
-from fedsim import checkpoint, environment, ledger
+from fedsim import checkpoint, devices, environment, ledger
 from fedsim.client import make_client_app
 from fedsim.config import RunConfig, from_toml
 from fedsim.engines import flower, heap, local
@@ -63,6 +63,7 @@ def carry_out(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The body of ``run`` over any engine: a function that calls what it is given with a grid."""
+    devices.check(config.device)
     finished = prepare(config, out)
     if finished is not None:
         return finished

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim import report
+from fedsim import devices, report
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.federation import Federation
@@ -41,7 +41,7 @@ def run_cells(
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
     """
-    check(cells, jobs)
+    check(cells, jobs, here=ray_address is None)
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
     done = {c.name: prepare(c.config, folders[c.name]) for c in cells}
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
@@ -54,11 +54,16 @@ def run_cells(
     return summaries
 
 
-def check(cells: Sequence[Cell], jobs: int) -> None:
-    """Refuses what can be refused before anything is written: jobs, missing data, bad splits."""
+def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
+    """Refuses what can be refused before anything is written: jobs, missing data, bad splits.
+
+    ``here``: whether the cells run on this machine, whose devices then matter.
+    """
     if jobs < 1:
         raise UsageError(f"--jobs is {jobs}: it is above 0")
     for cell in cells:
+        if here:
+            devices.check(cell.config.device)
         Federation.of(cell.config)
 
 
@@ -91,7 +96,7 @@ def sweep(config: SweepConfig, out: Path | str, **how: Any) -> list[dict[str, An
     """
     out = Path(out)
     cells = config.cells()
-    check(cells, how.get("jobs", 1))
+    check(cells, how.get("jobs", 1), here=how.get("ray_address") is None)
     write_text_once(out, config)
     summaries = run_cells(cells, out, **how)
     summarize(out)

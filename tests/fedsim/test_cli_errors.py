@@ -33,6 +33,7 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--method sbc --gradient much": ("--gradient", ["'much'"]),
     "--method raw --gradient 0.1": ("--gradient", ["0.1", "'raw'", "{p}"]),
     "--engine nope": ("--engine", ["'nope'", "local, flower"]),
+    "--device tpu": ("--device", ["'tpu'", "cpu, cuda, mps"]),
     "--strategy nope": ("--strategy", ["'nope'", "dsgd, fedavg"]),
     "--weighting nope": ("--weighting", ["'nope'", "uniform, samples"]),
     "--partition nope": ("partition", ["'nope'", "iid, dirichlet(ALPHA)"]),
