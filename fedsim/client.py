@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from compressors import Raw, State, compress, decompress, derive
+from compressors import Packet, Raw, State, compress, decompress, derive
 from compressors.lift import inside, nest
 from fedsim.config import RunConfig
 from fedsim.states import ClientStates, number
@@ -43,40 +44,46 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
 def _round(
     message: Message, client: int, config: RunConfig, state: State
 ) -> tuple[RecordDict, State]:
+    """One round of one client: the reply's content and its memory from now on."""
     trainer = trainer_of(config)
     payload, settings = get(message.content)
-    start = time.perf_counter()
-    like: dict[str, Tensor] = {n: p.detach() for n, p in trainer.parameters.items()}
-    weights = _base(payload, str(settings["kind"]), config, like, inside("base", state))
-    decoded = time.perf_counter()
-    done = int(state["iterations"]) if "iterations" in state else 0
     count, round_number = int(str(settings["iterations"])), int(str(settings["round"]))
+    clock = [time.perf_counter()]
+    like = {name: p.detach() for name, p in trainer.parameters.items()}
+    weights = _base(payload, str(settings["kind"]), config, like, inside("base", state))
+    clock.append(time.perf_counter())
+    done = int(state["iterations"]) if "iterations" in state else 0
     trained = trainer.train(client, weights, inside("optimizer", state), done, count)
-    stepped = time.perf_counter()
-    held = inside("uplink", state) or None
+    clock.append(time.perf_counter())
     seed = derive(config.seed, "uplink", client, round_number)
+    held = inside("uplink", state) or None
     packet, memory = compress(config.plan.method.compressor, trained.update, held, seed)
-    optimizer = trained.optimizer
-    if config.plan.masks:
-        optimizer = mask_momentum(optimizer, packet.sent)
-    encoded = time.perf_counter()
-    after = nest("uplink", memory) | nest("optimizer", optimizer)
+    masked = mask_momentum(trained.optimizer, packet.sent) if config.plan.masks else None
+    clock.append(time.perf_counter())
+    after = nest("uplink", memory) | nest("optimizer", masked or trained.optimizer)
     after["iterations"] = torch.tensor(done + count)
     if not isinstance(config.plan.downlink, Raw):
         after |= nest("base", weights)
+    samples = len(trainer.federation.shards[client])
+    return _content(packet, samples, trained.loss, clock), after
+
+
+def _content(packet: Packet, samples: int, loss: float, clock: list[float]) -> RecordDict:
+    """The payload, and beside it what the server would like to know."""
     content = RecordDict()
     put(content, packet.payload)
+    decode, train, encode = (after - before for before, after in pairwise(clock))
     content[METRICS] = MetricRecord(
         {
-            SAMPLES: len(trainer.federation.shards[client]),
-            "train-loss": trained.loss,
+            SAMPLES: samples,
+            "train-loss": loss,
             "sent": sum(tensor.count for tensor in packet.sent.values()),
-            "decode-seconds": decoded - start,
-            "train-seconds": stepped - decoded,
-            "encode-seconds": encoded - stepped,
+            "decode-seconds": decode,
+            "train-seconds": train,
+            "encode-seconds": encode,
         }
     )
-    return content, after
+    return content
 
 
 def _base(
