@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -76,7 +77,7 @@ class LocalGrid(Grid):
         replies: queue.SimpleQueue[Message] = queue.SimpleQueue()
         waiting = 0
         for message in messages:
-            self._tasks.put(lambda m=message: self._serve(m, replies))  # type: ignore[misc]
+            self._tasks.put(partial(self._serve, message, replies))
             waiting += 1
         until = None if timeout is None else time.monotonic() + timeout
         for _ in range(waiting):
