@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from rich.console import Console
 
 from fedsim import RunConfig, UsageError
 from fedsim.files import write_text
@@ -84,7 +83,7 @@ def _row(task: str, scale: str, out: Path, jobs: int, data: str | None) -> int:
     text = compare(task, results)
     write_text(out / "table2.md", text)
     save(figure(results), out / "table2.png")
-    Console().print(text, markup=False)
+    print(text)
     return 0
 
 
