@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from flwr.app import ConfigRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from compressors import Tensors, UpdateError
@@ -20,7 +20,7 @@ from fedsim.config import RunConfig
 from fedsim.errors import RunFailed
 from fedsim.evaluation import evaluate
 from fedsim.trainer import Trainer
-from strategies import TooFewReplies, Trip
+from strategies import DelayedDSGD, TooFewReplies, Trip
 from strategies.memory import Remembering
 from strategies.payload import to_arrays
 
@@ -68,15 +68,23 @@ class Server:
             try:
                 messages = self.strategy.configure_train(number, arrays, settings, grid)
                 replies = grid.send_and_receive(messages, timeout=self.config.timeout)
-                after, _ = self.strategy.aggregate_train(number, replies)
+                arrays = self._aggregate(number, replies, arrays)
             except (TooFewReplies, TimeoutError) as error:
                 raise RunFailed(str(error)) from error
             except UpdateError as error:  # of the server's own: clients' are failed replies
                 raise RunFailed(f"round {number}, global update: {error}") from error
-            if after is None:
-                raise RunFailed(f"round {number}: the strategy made no model of the replies")
-            arrays = after
             self._record(number, start)
+
+    def _aggregate(
+        self, number: int, replies: Iterable[Message], arrays: ArrayRecord
+    ) -> ArrayRecord:
+        if isinstance(self.strategy, DelayedDSGD):
+            self.strategy.advance(replies)
+            return arrays  # it goes by its own weights: a record of them would be made for nobody
+        after, _ = self.strategy.aggregate_train(number, replies)
+        if after is None:
+            raise RunFailed(f"round {number}: the strategy made no model of the replies")
+        return after
 
     def _record(self, number: int, start: float) -> None:
         exchange = self.strategy.exchange

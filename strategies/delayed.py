@@ -83,15 +83,21 @@ class DelayedDSGD(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """The model after the mean update, and the mean of the clients' metrics."""
+        metrics = self.advance(replies)
+        assert self.exchange is not None
+        self._sent = to_arrays(self.exchange.weights)
+        return self._sent, metrics
+
+    def advance(self, replies: Iterable[Message]) -> MetricRecord:
+        """``aggregate_train`` for a loop that reads ``exchange.weights`` and needs no record."""
         if self.exchange is None:
-            raise RuntimeError("aggregate_train before configure_train")
+            raise RuntimeError("replies before configure_train")
         clients = {node: client for client, node in self._nodes.items()}
         for reply in replies:
             self.exchange.take(clients[reply.metadata.src_node_id], reply)
         uplinks = self.exchange.finish(self.required)
         self.exchange.advance(average(uplinks, self.weighting))
-        self._sent = to_arrays(self.exchange.weights)
-        return self._sent, _mean_metrics([up.metrics for up in uplinks.values()])
+        return _mean_metrics([up.metrics for up in uplinks.values()])
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
