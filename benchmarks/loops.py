@@ -45,7 +45,7 @@ def register(optimizer: str, data: Path | None, samples: int) -> str:
     TASKS[name] = replace(
         MNIST_LENET5,
         name=name,
-        build=lambda: LeNet5(conv_relu=True),
+        build=LeNet5,
         load=load_mnist if data else lambda folder, download: _random(samples),
         optimizer=OPTIMIZERS[optimizer],
         batch_size=32,

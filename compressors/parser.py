@@ -33,7 +33,10 @@ def parse(source: str) -> Compressor:
         True
     """
     reader = _Reader(source)
-    thing = reader.expression()
+    try:
+        thing = reader.expression()
+    except RecursionError:
+        raise ValueError(f"method {source[:40]!r}...: nested too deeply") from None
     if reader.kind != "end":
         raise reader.error(f"unexpected {reader.value!r}")
     return _as_compressor(thing, reader)

@@ -28,8 +28,8 @@ def config_of(context: Context) -> RunConfig:
     given: dict[str, Any] = dict(context.run_config)
     values = {k.replace("-", "_"): v for k, v in given.items() if k not in _OWN}
     values = {k: v for k, v in values.items() if v not in ("", 0) or k == "seed"}
-    if not takes_fraction(str(values.get("method", "sbc(0.01)"))):
-        values.pop("gradient", None)
+    if takes_fraction(str(values.get("method", ""))):
+        values.setdefault("gradient", 0.01)
     return from_mapping(values | {"engine": "flower"}, "run_config")
 
 

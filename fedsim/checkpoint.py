@@ -59,7 +59,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 def load(folder: Path) -> Checkpoint | None:
     """The last complete checkpoint under ``folder``, or None. Clears what a kill left behind."""
-    for part in list(folder.rglob(".*.part")):
+    hidden = ".*.part"  # as files and checkpoints are named while they are written
+    for part in [*folder.glob(hidden), *folder.glob(f"payloads/*/{hidden}")]:
         shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     found = _all(folder)
     if not found:

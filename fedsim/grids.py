@@ -118,6 +118,10 @@ def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
     seeds, baseline = values.get("seeds", 1), values.get("baseline", True)
     if not isinstance(seeds, int) or not isinstance(baseline, bool):
         raise UsageError(f"{origin}: seeds takes a whole number and baseline true or false")
+    if "seed" in values:
+        raise UsageError(
+            f"{origin}: seed is {values['seed']!r}; a sweep takes seeds, how many, from 0 up"
+        )
     rest = {k: v for k, v in values.items() if k not in (*GRID, "baseline")}
     method = str(rest.get("method", "sbc"))
     gradient = _numbers(values.get("gradient", []), origin, "gradient")
@@ -125,7 +129,7 @@ def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
     base = from_mapping({"method": method, **rest, "temporal": 1, **first}, origin)
     temporal = _numbers(values.get("temporal", [10]), origin, "temporal")
-    if any(n != int(n) for n in temporal):
+    if not all(float(n).is_integer() for n in temporal):
         raise UsageError(f"{origin}: temporal is {temporal}; it takes whole numbers")
     return SweepConfig(base, tuple(int(n) for n in temporal), tuple(gradient), seeds, baseline)
 

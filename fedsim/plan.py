@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from compressors import Compressor
 from fedsim.errors import UsageError
-from fedsim.methods import Method, resolve
+from fedsim.methods import Method, resolve, takes_fraction
 from fedsim.tasks import Task, get_task
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ def plan_of(config: "RunConfig") -> Plan:
 
 
 def _downlink(text: str) -> Compressor:
+    if takes_fraction(text):
+        raise UsageError(
+            f"--downlink is {text!r}, which takes a fraction of entries: write it, such as "
+            "'sbc(0.05)'"
+        )
     try:
         return resolve(text, None).compressor
     except UsageError as error:

@@ -105,7 +105,7 @@ def run_folders(path: Path) -> list[Path]:
     if cells.is_dir():
         found = (item for item in cells.iterdir() if item.is_dir())
         return sorted(item for item in found if not item.name.startswith("."))
-    marks = ("summary.json", "config.toml", "checkpoint")
+    marks = ("summary.json", "config.toml")
     return [path.resolve()] if any((path / mark).exists() for mark in marks) else []
 
 

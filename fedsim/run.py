@@ -23,8 +23,6 @@ from fedsim.server import Server
 from fedsim.states import InContext, InProcess
 from fedsim.trainer import Trainer
 
-ENGINES = {"local": local.simulate, "flower": flower.simulate}
-
 
 def run(config: RunConfig, out: Path | str, progress: Progress | None = None) -> dict[str, Any]:
     """Runs ``config`` in the folder ``out`` and returns its summary (``summary.json``).
@@ -46,11 +44,15 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
             ``failed`` and ``error.txt`` has the traceback.
     """
     logging.getLogger("flwr").setLevel(logging.ERROR)  # two lines a round from its strategies
-    states = InProcess() if config.engine == "local" else None
+    states = InProcess(deferred=True) if config.engine == "local" else None
     app = make_client_app(lambda context: config, states or InContext())
+    clients, workers = config.plan.clients, config.workers
 
     def engine(main: Callable[[Grid], None]) -> None:
-        ENGINES[config.engine](main, app, config.plan.clients, config.workers)
+        if states is not None:
+            local.simulate(main, app, clients, workers, states.deliver)
+        else:
+            flower.simulate(main, app, clients, workers)
 
     return carry_out(config, Path(out), states, engine, progress)
 

@@ -36,11 +36,19 @@ class ClientStates(Protocol):
 
 
 class InProcess:
-    """Memory in this process, without copies: for the local engine, which can checkpoint it."""
+    """Memory in this process, without copies: for the local engine, which can checkpoint it.
 
-    def __init__(self) -> None:
+    Args:
+        deferred: what a client commits counts only once its reply has been delivered
+            (``deliver``, called on the client's thread); a reply that came too late
+            leaves the memory as it was.
+    """
+
+    def __init__(self, deferred: bool = False) -> None:
         self.states: dict[int, State] = {}
+        self.deferred = deferred
         self._lock = threading.Lock()
+        self._waiting = threading.local()
 
     def load(self, context: Context) -> State:
         """See ``ClientStates.load``."""
@@ -49,8 +57,18 @@ class InProcess:
 
     def commit(self, context: Context, state: State) -> None:
         """See ``ClientStates.commit``."""
-        with self._lock:
-            self.states[number(context)] = state
+        self._waiting.of_this_thread = (number(context), state)
+        if not self.deferred:
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Puts what this thread's client committed last in its place."""
+        waiting = getattr(self._waiting, "of_this_thread", None)
+        if waiting is not None:
+            client, state = waiting
+            with self._lock:
+                self.states[client] = state
+            self._waiting.of_this_thread = None
 
 
 class InContext:

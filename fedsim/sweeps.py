@@ -62,6 +62,11 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
     if jobs < 1:
         raise UsageError(f"--jobs is {jobs}: it is above 0")
     for cell in cells:
+        if cell.config.engine == "flower" and (jobs > 1 or not here):
+            raise UsageError(
+                f"--engine is 'flower' and --jobs is {jobs}: Flower's simulation starts Ray "
+                "itself; run its cells with --jobs 1 and without --ray-address"
+            )
         if here:
             devices.check(cell.config.device)
         Federation.of(cell.config)

@@ -17,6 +17,7 @@ from fedsim.errors import UsageError
 from fedsim.federation import Federation
 from fedsim.tasks import Task
 
+_BUILDING = threading.Lock()
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
 
@@ -35,7 +36,7 @@ def build_model(task: Task, seed: int) -> nn.Module:
     torch's global generator is left as it was. Raises ``UsageError`` for a model with
     float buffers (BatchNorm statistics): no message of fedsim carries them yet.
     """
-    with torch.random.fork_rng(devices=[]):
+    with _BUILDING, torch.random.fork_rng(devices=[]):  # workers start at the same time
         torch.manual_seed(derive(seed, "init"))
         model = task.build()
     moving = [name for name, x in model.named_buffers() if x.is_floating_point()]

@@ -116,7 +116,10 @@ class Compressed(Strategy):
         arrays, metrics = self.strategy.aggregate_train(server_round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
-            exchange.advance({n: target[n] - x for n, x in exchange.weights.items()})
+            if exchange.follows:
+                exchange.advance({n: target[n] - x for n, x in exchange.weights.items()})
+            else:
+                exchange.replace(target)
             self._sent = to_arrays(exchange.weights)
         return self._sent, metrics
 

@@ -146,8 +146,7 @@ class Exchange:
     def advance(self, delta: Mapping[str, Tensor]) -> None:
         """Moves the shared model by what receivers will decode of ``delta``."""
         if not self.follows:  # the model itself will be sent, and what is raw is what it was
-            self.weights = {n: x + delta[n] for n, x in self.weights.items()}
-            self.version, self._model = self.version + 1, None
+            self.replace({n: x + delta[n] for n, x in self.weights.items()})
             return
         start = time.perf_counter()
         packet, self.memory = compress(
@@ -157,6 +156,11 @@ class Exchange:
         self.version, self._model = self.version + 1, None
         self.last_update = Downlink(packet.payload, "update", packet.spans)
         self.trip.downlink_seconds += time.perf_counter() - start
+
+    def replace(self, weights: Mapping[str, Tensor]) -> None:
+        """Sets the shared model, which will be sent whole to everybody."""
+        self.weights = dict(weights)
+        self.version, self._model, self.last_update = self.version + 1, None, None
 
     def content(self, client: int, config: ConfigRecord) -> RecordDict:
         """The content of the message to ``client``, with the settings of ``config``."""

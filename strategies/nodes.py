@@ -39,16 +39,22 @@ def find(grid: Grid, clients: int, timeout: float) -> dict[int, int]:
     """
     _wait_for_nodes(grid, clients)
     found: dict[int, int] = {}
+    asked: set[int] = set()
     until = time.monotonic() + timeout
     while len(found) < clients:
-        known = set(found.values())
-        new = [node for node in grid.get_node_ids() if node not in known]
+        new = [node for node in grid.get_node_ids() if node not in asked]
         asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
         for reply in grid.send_and_receive(asks, timeout=max(1.0, until - time.monotonic())):
             if reply.has_content():
-                found[_partition(reply)] = reply.metadata.src_node_id
+                asked.add(reply.metadata.src_node_id)
+                found.setdefault(_partition(reply), reply.metadata.src_node_id)
+        found = {client: node for client, node in found.items() if 0 <= client < clients}
         if len(found) < clients and time.monotonic() > until:
-            raise TimeoutError(f"{len(found)} of {clients} clients answered in {timeout:g} s")
+            missing = sorted(set(range(clients)) - set(found))
+            raise TimeoutError(
+                f"{len(found)} of {clients} clients answered in {timeout:g} s; no node is "
+                f"partition {', '.join(map(str, missing[:5]))}"
+            )
         if len(found) < clients:
             time.sleep(_POLL_SECONDS)
     return dict(sorted(found.items()))

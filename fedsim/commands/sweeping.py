@@ -57,7 +57,8 @@ def command(flags: argparse.Namespace) -> int:
     out = shared.folder(flags, default_name(config))
     jobs = flags.jobs
     if jobs is None:
-        jobs = min(os.cpu_count() or 1, len(cells)) if len(cells) >= 4 else 1
+        many = len(cells) >= 4 and config.base.engine == "local"
+        jobs = min(os.cpu_count() or 1, len(cells)) if many else 1
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric = cells[0].config.plan.task.metric_name
     with Bars(rounds, metric, quiet=flags.json) as bars:

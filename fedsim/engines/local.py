@@ -29,12 +29,40 @@ _RAISED = 2  # Flower's code for a client app that raised
 _SWITCH_SECONDS = 2e-4
 
 
-class LocalGrid(Grid):
-    """Nodes 1 to ``clients``, node i + 1 being partition i, served by ``workers`` threads."""
+class _Call:
+    """One ``send_and_receive``: where its replies go, until it is closed."""
 
-    def __init__(self, client_app: ClientApp, clients: int, workers: int = 1) -> None:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.closed = False
+        self.replies: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def close(self) -> list[Message]:
+        """Takes no more replies; returns those that came in at the last moment."""
+        with self.lock:
+            self.closed = True
+        last = []
+        while not self.replies.empty():
+            last.append(self.replies.get())
+        return last
+
+
+class LocalGrid(Grid):
+    """Nodes 1 to ``clients``, node i + 1 being partition i, served by ``workers`` threads.
+
+    ``deliver`` is called on a client's thread when its reply counts, before anybody sees it.
+    """
+
+    def __init__(
+        self,
+        client_app: ClientApp,
+        clients: int,
+        workers: int = 1,
+        deliver: Callable[[], None] | None = None,
+    ) -> None:
         compat.identify(_RUN)
         self._app = client_app
+        self._deliver = deliver
         self._contexts = {i + 1: _context(i, clients) for i in range(clients)}
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
@@ -54,38 +82,50 @@ class LocalGrid(Grid):
         while (task := self._tasks.get()) is not None:
             task()
 
-    def _serve(self, message: Message, replies: "queue.SimpleQueue[Message]") -> None:
-        node = message.metadata.dst_node_id
+    def _serve(self, message: Message, call: "_Call") -> None:
+        if call.closed:
+            return
+        reply, context = self._answer(message)
+        with call.lock:
+            if call.closed:  # too late: nobody hears of it, and the client keeps what it had
+                return
+            if reply.has_content():
+                self._contexts[message.metadata.dst_node_id] = context
+                if self._deliver is not None:
+                    self._deliver()
+            call.replies.put(reply)
+
+    def _answer(self, message: Message) -> tuple[Message, Context]:
+        # Both copied, as a message to another process would be: stock strategies share one
+        # record between messages, and a client that fails keeps the memory it had.
+        context = copy.deepcopy(self._contexts[message.metadata.dst_node_id])
+        message.content = RecordDict(dict(message.content))
         try:
-            # Both copied, as a message to another process would be: stock strategies share one
-            # record between messages, and a client that fails keeps the memory it had.
-            context = copy.deepcopy(self._contexts[node])
-            message.content = RecordDict(dict(message.content))
             reply = self._app(message, context)
             if not isinstance(reply, Message):
                 raise TypeError(f"the client app returned {type(reply).__name__}, not a Message")
-            self._contexts[node] = context
         except Exception as error:
             reason = "".join(traceback.format_exception_only(error)).strip()
             reply = Message(Error(code=_RAISED, reason=reason), reply_to=message)
-        replies.put(reply)
+        return reply, context
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Replies as they come; those later than ``timeout`` seconds are missing."""
-        replies: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        waiting = 0
+        """Replies as they come; those later than ``timeout`` seconds are missing for good."""
+        call, waiting = _Call(), 0
         for message in messages:
-            self._tasks.put(partial(self._serve, message, replies))
+            self._tasks.put(partial(self._serve, message, call))
             waiting += 1
         until = None if timeout is None else time.monotonic() + timeout
-        for _ in range(waiting):
-            try:
+        try:
+            for _ in range(waiting):
                 left = None if until is None else max(0.0, until - time.monotonic())
-                yield replies.get(timeout=left)
-            except queue.Empty:
-                return
+                yield call.replies.get(timeout=left)
+        except queue.Empty:
+            yield from call.close()
+        finally:
+            call.close()
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes, in the order of their partitions."""
@@ -126,10 +166,14 @@ def _context(partition: int, clients: int) -> Context:
 
 
 def simulate(
-    main: Callable[[Grid], None], client_app: ClientApp, clients: int, workers: int
+    main: Callable[[Grid], None],
+    client_app: ClientApp,
+    clients: int,
+    workers: int,
+    deliver: Callable[[], None] | None = None,
 ) -> None:
     """Runs ``main`` on an in-process grid."""
-    grid = LocalGrid(client_app, clients, workers)
+    grid = LocalGrid(client_app, clients, workers, deliver)
     try:
         main(grid)
     finally:

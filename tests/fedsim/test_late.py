@@ -1,0 +1,44 @@
+"""A reply that comes after the timeout: nobody hears of it, and the client keeps what it had."""
+
+import threading
+from typing import Any
+
+import torch
+from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedsim.engines.local import LocalGrid
+from fedsim.states import InProcess
+
+
+def test_a_late_client_keeps_its_memory_and_cannot_overwrite_newer() -> None:
+    states = InProcess(deferred=True)
+    app, go, ended = ClientApp(), threading.Event(), threading.Event()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        number = int(str(message.content["settings"]["round"]))
+        if number == 1:
+            go.wait(20)
+        reply = Message(RecordDict({"m": MetricRecord({"round": number})}), reply_to=message)
+        states.commit(context, {"round": torch.tensor(number)})
+        if number == 1:
+            ended.set()
+        return reply
+
+    grid = LocalGrid(app, clients=1, workers=2, deliver=states.deliver)
+    assert ask(grid, 1, timeout=0.2) == []
+    assert states.states == {}
+    assert ask(grid, 2, timeout=20) == [2]
+    go.set()  # the first round's client now ends, long after its round
+    assert ended.wait(20)
+    assert ask(grid, 3, timeout=20) == [3]
+    assert states.states[0]["round"] == 3
+    grid.close()
+
+
+def ask(grid: Any, number: int, timeout: float) -> list[int]:
+    content = RecordDict({"settings": MetricRecord({"round": number})})
+    message = Message(content, dst_node_id=1, message_type="train")
+    replies = grid.send_and_receive([message], timeout=timeout)
+    return [int(reply.content["m"]["round"]) for reply in replies]
