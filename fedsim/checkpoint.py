@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from compressors import State
 from compressors.lift import inside, nest
-from fedsim.files import write_json, write_parquet
+from fedsim.files import sync, write_json, write_parquet
 
 _PREFIX = "checkpoint-"
 
@@ -44,15 +44,15 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         tensors |= nest(f"client/{client}", state)
     plain = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
     save_file(plain, part / "memory.safetensors")
-    _sync(part / "memory.safetensors")
+    sync(part / "memory.safetensors")
     write_parquet(part / "rounds.parquet", pd.DataFrame(checkpoint.rounds))
     write_parquet(part / "clients.parquet", pd.DataFrame(checkpoint.client_rows))
     # safetensors sorts names, and a model's order is part of what its messages mean
     values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
     write_json(part / "values.json", values)
-    _sync(part)
+    sync(part)
     os.replace(part, folder / f"{_PREFIX}{checkpoint.round:08d}")
-    _sync(folder)
+    sync(folder)
     for old in _all(folder)[:-1]:
         shutil.rmtree(old)
 
@@ -88,11 +88,3 @@ def remove(folder: Path) -> None:
 
 def _all(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{_PREFIX}*"))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -42,7 +42,7 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
+    sync(path.parent)
 
 
 def write_bytes(path: Path | str, data: bytes) -> None:
@@ -73,9 +73,12 @@ def write_parquet(path: Path | str, frame: pd.DataFrame) -> None:
         frame.to_parquet(file, index=False)
 
 
-def _sync_directory(directory: Path) -> None:
-    # A rename is in the directory's own data: without this a power cut may undo it.
-    handle = os.open(directory, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Brings a file or a directory to disk.
+
+    A rename is in the directory's own data: without this a power cut may undo it.
+    """
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -1,6 +1,5 @@
 """One run, from its settings to a folder of results."""
 
-import json
 import logging
 import traceback
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from fedsim.errors import RunFailed, UsageError
 from fedsim.federation import Federation
 from fedsim.files import replacing, write_bytes, write_json, write_text
 from fedsim.record import FolderRecorder, Progress
+from fedsim.results import read_summary
 from fedsim.server import Server
 from fedsim.states import InContext, InProcess
 from fedsim.trainer import Trainer
@@ -50,7 +50,7 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
 
     def engine(main: Callable[[Grid], None]) -> None:
         if states is not None:
-            local.simulate(main, app, clients, workers, states.deliver)
+            local.simulate(main, app, clients, workers, states.settle)
         else:
             flower.simulate(main, app, clients, workers)
 
@@ -95,7 +95,7 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     written = out / "config.toml"
     if written.exists():
         same_settings(from_toml(written), config, out)
-    summary = read_summary(out)
+    summary = read_summary(out) if (out / "summary.json").exists() else None
     if summary is not None and summary["status"] == "done":
         _tidy(out)  # a kill may have come between the summary and this
         return summary
@@ -113,18 +113,6 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
             f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
             "choose another folder"
         )
-
-
-def read_summary(out: Path) -> dict[str, Any] | None:
-    """The summary of a run that has ended, or None; ``UsageError`` where it is damaged."""
-    path = out / "summary.json"
-    if not path.exists():
-        return None
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-        return summary if summary["status"] else None
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is damaged ({error}); remove it to run again") from error
 
 
 def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:

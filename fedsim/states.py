@@ -40,7 +40,7 @@ class InProcess:
 
     Args:
         deferred: what a client commits counts only once its reply has been delivered
-            (``deliver``, called on the client's thread); a reply that came too late
+            (``settle``, called on the client's thread); a reply that came too late
             leaves the memory as it was.
     """
 
@@ -59,16 +59,16 @@ class InProcess:
         """See ``ClientStates.commit``."""
         self._waiting.of_this_thread = (number(context), state)
         if not self.deferred:
-            self.deliver()
+            self.settle(True)
 
-    def deliver(self) -> None:
-        """Puts what this thread's client committed last in its place."""
+    def settle(self, kept: bool) -> None:
+        """Puts what this thread's client committed in its place, or forgets it."""
         waiting = getattr(self._waiting, "of_this_thread", None)
-        if waiting is not None:
+        self._waiting.of_this_thread = None
+        if kept and waiting is not None:
             client, state = waiting
             with self._lock:
                 self.states[client] = state
-            self._waiting.of_this_thread = None
 
 
 class InContext:

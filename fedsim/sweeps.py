@@ -84,13 +84,12 @@ def summarize(out: Path) -> tuple[list[dict[str, Any]], Path]:
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    summary = read_summary(folder)
-    if summary is None:
+    if not (folder / "summary.json").exists():
         raise UsageError(
             f"{folder} holds no summary after its run: with --ray-address the results folder "
             "must be one that all nodes share"
         )
-    return dict.fromkeys(COLUMNS) | summary  # a failed run has no metric, no bits
+    return dict.fromkeys(COLUMNS) | read_summary(folder)  # a failed run has no metric, no bits
 
 
 def sweep(config: SweepConfig, out: Path | str, **how: Any) -> list[dict[str, Any]]:
@@ -102,14 +101,14 @@ def sweep(config: SweepConfig, out: Path | str, **how: Any) -> list[dict[str, An
     out = Path(out)
     cells = config.cells()
     check(cells, how.get("jobs", 1), here=how.get("ray_address") is None)
-    write_text_once(out, config)
+    claim(out, config)
     summaries = run_cells(cells, out, **how)
     summarize(out)
     return summaries
 
 
-def write_text_once(out: Path, config: SweepConfig) -> None:
-    """Writes ``sweep.toml``, or checks that the one there has the same settings."""
+def claim(out: Path, config: SweepConfig) -> None:
+    """Writes ``sweep.toml``; refuses a folder whose sweep has other settings."""
     path = out / "sweep.toml"
     if path.exists():
         before = from_toml(path)

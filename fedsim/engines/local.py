@@ -50,7 +50,8 @@ class _Call:
 class LocalGrid(Grid):
     """Nodes 1 to ``clients``, node i + 1 being partition i, served by ``workers`` threads.
 
-    ``deliver`` is called on a client's thread when its reply counts, before anybody sees it.
+    ``settle`` is called on a client's thread when it has ended, before anybody sees its reply,
+    with whether that reply counts.
     """
 
     def __init__(
@@ -58,11 +59,11 @@ class LocalGrid(Grid):
         client_app: ClientApp,
         clients: int,
         workers: int = 1,
-        deliver: Callable[[], None] | None = None,
+        settle: Callable[[bool], None] | None = None,
     ) -> None:
         compat.identify(_RUN)
         self._app = client_app
-        self._deliver = deliver
+        self._settle = settle
         self._contexts = {i + 1: _context(i, clients) for i in range(clients)}
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
@@ -87,13 +88,14 @@ class LocalGrid(Grid):
             return
         reply, context = self._answer(message)
         with call.lock:
-            if call.closed:  # too late: nobody hears of it, and the client keeps what it had
-                return
-            if reply.has_content():
+            # Too late: nobody hears of it, and the client keeps what it had.
+            counts = not call.closed and reply.has_content()
+            if self._settle is not None:
+                self._settle(counts)
+            if counts:
                 self._contexts[message.metadata.dst_node_id] = context
-                if self._deliver is not None:
-                    self._deliver()
-            call.replies.put(reply)
+            if not call.closed:
+                call.replies.put(reply)
 
     def _answer(self, message: Message) -> tuple[Message, Context]:
         # Both copied, as a message to another process would be: stock strategies share one
@@ -170,10 +172,10 @@ def simulate(
     client_app: ClientApp,
     clients: int,
     workers: int,
-    deliver: Callable[[], None] | None = None,
+    settle: Callable[[bool], None] | None = None,
 ) -> None:
     """Runs ``main`` on an in-process grid."""
-    grid = LocalGrid(client_app, clients, workers, deliver)
+    grid = LocalGrid(client_app, clients, workers, settle)
     try:
         main(grid)
     finally:

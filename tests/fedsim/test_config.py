@@ -31,7 +31,7 @@ def test_whole_numbers_do_for_fractions() -> None:
 
 def test_a_config_does_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
-        FULL.seed = 3  # type: ignore[misc]
+        FULL.seed = 3
 
 
 def test_the_plan_fills_in_the_tasks_defaults() -> None:

@@ -156,7 +156,7 @@ def test_workers_end_when_a_run_ends() -> None:
     before = set(threading.enumerate())
     app = ClientApp()
     app.train()(echo)
-    simulate(lambda grid: ask(grid), app, 3, 4)  # type: ignore[arg-type,return-value]
+    simulate(lambda grid: ask(grid), app, 3, 4)
     with pytest.raises(RuntimeError, match="stop"):
 
         def stop(grid: Any) -> None:

@@ -77,7 +77,7 @@ def test_a_missing_cell_is_hatched() -> None:
     assert [patch.get_hatch() for patch in axes.patches] == ["///"]
     (patch,) = axes.patches
     assert isinstance(patch, Rectangle) and patch.get_xy() == (0.5, 0.5)
-    assert texts(axes.figure)[1, 1] == ["no run"]  # type: ignore[arg-type]
+    assert texts(axes.figure)[1, 1] == ["no run"]
 
 
 def test_the_dense_reference_is_a_cell_only_where_it_leaves_no_holes() -> None:

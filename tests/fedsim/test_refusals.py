@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
 from tests.fedsim.runs import done, finished, small
 
 __all__ = ["done", "finished"]  # fixtures
@@ -52,7 +52,7 @@ def test_a_corrupt_config_is_refused(content: str, done: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"status"'])
 def test_a_corrupt_summary_is_refused(content: str, done: Path) -> None:
     (done / "summary.json").write_text(content)
-    with pytest.raises(UsageError, match=r"summary\.json is damaged .*remove it to run again"):
+    with pytest.raises(UsageError, match=r"(?s)summary\.json cannot be read.*run it again"):
         run(small(), done)
 
 
@@ -77,4 +77,30 @@ def test_missing_data_is_refused_before_anything_is_written(tmp_path: Path) -> N
     with pytest.raises(UsageError, match="nowhere") as error:
         run(config, tmp_path / "out")
     assert str(error.value).count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: SweepConfig.of(seed=7, gradient=0.1), ("seed is 7", "seeds")),
+        (
+            lambda: SweepConfig.of(temporal=float("inf"), gradient=0.1),
+            ("temporal is [inf]", "whole"),
+        ),
+        (lambda: RunConfig(downlink="sbc"), ("--downlink is 'sbc'", "'sbc(0.05)'")),
+        (lambda: RunConfig(method="ef(" * 5000), ("--method", "nested too deeply")),
+    ],
+)
+def test_settings_that_cannot_be_meant(make: Any, words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as error:
+        make()
+    assert all(word in str(error.value) for word in words)
+
+
+def test_flowers_simulation_is_not_started_inside_ray(tmp_path: Path) -> None:
+    config = SweepConfig.of(engine="flower", gradient=0.1, iterations=20)
+    for how in ({"jobs": 2}, {"ray_address": "10.0.0.1:6379"}):
+        with pytest.raises(UsageError, match="--engine is 'flower' and --jobs is"):
+            sweep(config, tmp_path / "out", **how)
     assert not (tmp_path / "out").exists()

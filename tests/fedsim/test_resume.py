@@ -135,7 +135,7 @@ def test_only_the_last_checkpoint_stays(tmp_path: Path) -> None:
     for number in (2, 10):
         save(tmp_path, checkpoint(number))
     assert [d.name for d in tmp_path.iterdir()] == ["checkpoint-00000010"]
-    assert load(tmp_path).round == 10  # type: ignore[union-attr]
+    assert load(tmp_path).round == 10
     remove(tmp_path)
     assert load(tmp_path) is None and not list(tmp_path.iterdir())
 
@@ -144,7 +144,7 @@ def test_a_checkpoint_that_was_not_finished_is_not_there(tmp_path: Path) -> None
     save(tmp_path, checkpoint(2))
     (tmp_path / "checkpoint-00000002").rename(tmp_path / ".0011.part")
     save(tmp_path, checkpoint(1))
-    assert load(tmp_path).round == 1  # type: ignore[union-attr]
+    assert load(tmp_path).round == 1
     assert not parts(tmp_path)
 
 

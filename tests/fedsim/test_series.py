@@ -59,7 +59,7 @@ def test_a_sweeps_curves_end_at_its_summary(tmp_path: Path) -> None:
 
 def test_bad_curves_are_refused() -> None:
     with pytest.raises(UsageError, match="'time'"):
-        curves(ROUNDS, "time")  # type: ignore[arg-type]
+        curves(ROUNDS, "time")
     with pytest.raises(UsageError, match="'speed'"):
         curves(ROUNDS, y="speed")
     with pytest.raises(UsageError, match="no rounds"):

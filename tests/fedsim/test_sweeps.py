@@ -195,3 +195,11 @@ def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
     ]
     assert [c["status"] for c in run_cells(cells, tmp_path)] == ["done", "done"]
     assert sorted(f.name for f in (tmp_path / "cells").iterdir()) == ["first", "second"]
+
+
+def test_a_folder_that_the_runs_do_not_share_is_named(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.sweeps.run_on_ray", lambda *given: None)  # writes elsewhere
+    with pytest.raises(UsageError, match="holds no summary after its run.*nodes share"):
+        run_cells([Cell("one", tiny)], tmp_path, jobs=2)

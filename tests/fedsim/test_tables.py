@@ -136,6 +136,6 @@ def test_csv_has_all_digits(tmp_path: Path) -> None:
 def test_bad_styles_and_columns_are_refused() -> None:
     runs = frame([cell(1, 1, 0.5)])
     with pytest.raises(UsageError, match="'html'.*markdown, latex, csv"):
-        table(runs, "html")  # type: ignore[arg-type]
+        table(runs, "html")
     with pytest.raises(UsageError, match="columns has speed"):
         table(runs, columns=["metric", "speed"])

@@ -169,7 +169,7 @@ def test_settings_travel_beside_the_payload() -> None:
 
 def uplink(samples: float, *values: float) -> Uplink:
     spans = dict.fromkeys(("header", "positions", "values", "side"), 0)
-    return Uplink(b"", spans, tensor(*values), {"num-examples": samples})  # type: ignore[arg-type]
+    return Uplink(b"", spans, tensor(*values), {"num-examples": samples})
 
 
 def test_the_mean_is_uniform_or_by_samples() -> None:

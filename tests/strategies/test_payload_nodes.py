@@ -99,3 +99,11 @@ assert "flwr" in sys.modules"""
 def test_what_the_user_set_is_left_alone() -> None:
     given = {"FLWR_TELEMETRY_ENABLED": "1", "RAY_USAGE_STATS_ENABLED": "1"}
     assert list(environment("import strategies.quiet", **given).values()) == ["1", "1", "1"]
+
+
+def test_nodes_that_are_no_clients_are_passed_over() -> None:
+    grid = grid_of(modded_app(Pull([(0.0, 0.0)] * 4), Raw()), 4)
+    assert nodes.find(grid, 2, 5.0) == {0: 1, 1: 2}
+    only = nodes.CohortGrid(grid, [3, 4])  # partitions 2 and 3
+    with pytest.raises(TimeoutError, match=r"0 of 2 clients answered .* partition 0, 1"):
+        nodes.find(only, 2, 0.2)
