@@ -25,9 +25,11 @@ from compressors.methods import gradient_dropping, sbc
 from compressors.parser import parse
 from compressors.pipeline import Pipeline
 from compressors.positions.golomb import Golomb
-from compressors.quantize import Float32, Mean
+from compressors.quantize.floats import Float32
+from compressors.quantize.mean import Mean
 from compressors.raw import Raw
-from compressors.sparsify import OneSided, TopK
+from compressors.sparsify.identity import Identity
+from compressors.sparsify.topk import OneSided, TopK
 from compressors.symbols.fixed import Fixed
 from compressors.text import from_json, text, to_json
 
@@ -43,6 +45,7 @@ __all__ = [
     "Flat",
     "Float32",
     "Golomb",
+    "Identity",
     "Mean",
     "OneSided",
     "Packet",

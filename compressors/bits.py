@@ -162,10 +162,10 @@ class BitReader(_Cursor):
                 raise PayloadError("an Elias gamma code is longer than any that is written")
         return (1 << zeros) | self.uint(zeros)
 
-    def uints(self, count: int, width: int) -> np.ndarray:
-        """``count`` fields of ``width`` bits (0 to 64) as a uint64 array (count,)."""
+    def uints(self, count: int, width: int, dtype: np.dtype | type = np.uint64) -> np.ndarray:
+        """``count`` fields of ``width`` bits (0 to 64) as an array (count,) of ``dtype``."""
         self.need(count * width)
-        values = np.zeros(count, np.uint64)
+        values = np.zeros(count, dtype)
         if width and count:
             self.position = pack.get_many(self.words, self.position, width, values)
         return values

@@ -12,8 +12,10 @@ from compressors.base import (
     Tensors,
     check_compressor,
     empty_like,
+    finite,
 )
 from compressors.bits import BitReader, BitWriter
+from compressors.errors import UpdateError
 from compressors.lift import inside, nest
 
 
@@ -47,6 +49,9 @@ class ErrorFeedback:
             name: (x.detach() + state[f"residual/{name}"]).contiguous()
             for name, x in update.items()
         }
+        for name, x in wanted.items():
+            if not finite(x):
+                raise UpdateError(f"tensor {name!r} and its memory overflow float32")
         sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
         residual = {name: _rest(x, sent[name]) for name, x in wanted.items()}
         return sent, nest("residual", residual) | nest("inner", memory)

@@ -4,9 +4,10 @@ from compressors.base import Compressor
 from compressors.feedback import ErrorFeedback
 from compressors.lift import Flat, PerTensor
 from compressors.pipeline import Pipeline
-from compressors.quantize import Float32, Mean
+from compressors.quantize.floats import Float32
+from compressors.quantize.mean import Mean
 from compressors.raw import Raw
-from compressors.sparsify import OneSided, TopK
+from compressors.sparsify.topk import OneSided, TopK
 
 
 def sbc(p: float) -> Compressor:

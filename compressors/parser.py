@@ -6,12 +6,14 @@
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from compressors.base import Compressor
 from compressors.catalogue import CATALOGUE, Row
 from compressors.lift import ByName, Flat, PerTensor
 from compressors.pipeline import Pipeline
+from compressors.sparsify.identity import Identity
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
@@ -25,8 +27,8 @@ _WORDS = {"true": True, "false": False, "none": None}
 def parse(source: str) -> Compressor:
     """The compressor that ``source`` names.
 
-    A bare pipeline means ``per_tensor`` of it. Raises ``ValueError`` that names the
-    offending part and what is allowed.
+    A bare codec means ``per_tensor`` of it, and a pipeline without a sparsifier sends every
+    entry. Raises ``ValueError`` that names the offending part and what is allowed.
 
     Example:
         >>> parse("topk(0.01) | float32 | golomb") == parse("per_tensor(topk(0.01)|float32|golomb)")
@@ -131,15 +133,16 @@ class _Reader:
             word = self.advance()
             if self.value == "(":
                 raise self.unknown(word)
-            return "", _WORDS.get(word, word)
+            return "", _WORDS.get(word.lower(), word)
         return "", self.expression()
 
     def build(self, row: Row, positional: list[Any], named: dict[str, Any]) -> Any:
         if row.make is ByName:
             positional = [_rules(positional, self)]
-        elif row.make not in (PerTensor, Flat):  # all others take whole compressors
-            positional = [_whole(value) for value in positional]
-            named = {key: _whole(value) for key, value in named.items()}
+        else:
+            taken = _what(row)
+            positional = [taken(value) for value in positional]
+            named = {key: taken(value) for key, value in named.items()}
         try:
             return row.make(*positional, **named)
         except TypeError as error:
@@ -150,9 +153,28 @@ class _Reader:
             raise self.error(str(error)) from error
 
 
+def _what(row: Row) -> Callable[[Any], Any]:
+    """How a row's arguments are understood: as parts, as codecs of a tensor, or as compressors."""
+    if row.kind in _SLOTS:
+        return _part
+    takes_codecs = row.kind == "codec" or row.make in (PerTensor, Flat)
+    return _same if takes_codecs else _whole
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
 def _whole(value: Any) -> Any:
-    """A bare pipeline means one a tensor."""
-    return PerTensor(value) if isinstance(value, Pipeline) else value
+    """A bare codec of one tensor means one a tensor."""
+    is_codec = hasattr(value, "read") and not hasattr(value, "init")
+    return PerTensor(value) if is_codec else value
+
+
+def _part(value: Any) -> Any:
+    """Inside a quantizer a name means a quantizer, not a pipeline of it alone."""
+    alone = isinstance(value, Pipeline) and value == Pipeline(Identity(), value.quantize)
+    return value.quantize if alone else value
 
 
 def _rules(flat: list[Any], reader: _Reader) -> tuple[tuple[str, Compressor], ...]:
@@ -172,12 +194,11 @@ def _pipeline(parts: list[Any], reader: _Reader) -> Pipeline:
         if part.slot in slots:
             raise reader.error(f"{part.name} is a second {part.slot} part: one of each is allowed")
         slots[part.slot] = part.thing
-    for slot in ("sparsify", "quantize"):
-        if slot not in slots:
-            known = [row.name for row in CATALOGUE.values() if _SLOTS.get(row.kind) == slot]
-            raise reader.error(f"no {slot} part: add one of {', '.join(known)}")
+    if "quantize" not in slots:
+        known = [row.name for row in CATALOGUE.values() if row.kind == "quantizer"]
+        raise reader.error(f"no quantize part: add one of {', '.join(known)}")
     try:
-        return Pipeline(**slots)
+        return Pipeline(**{"sparsify": Identity(), **slots})
     except ValueError as error:
         raise reader.error(str(error)) from error
 

@@ -5,28 +5,33 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor, scatter
+from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import PayloadError
+from compressors.errors import PayloadError, UpdateError
 from compressors.positions.base import PositionCode
 from compressors.positions.golomb import Golomb
-from compressors.quantize import Quantizer, Symbols
-from compressors.sparsify import Sparsifier
+from compressors.quantize.base import Place, Quantizer, Symbols
+from compressors.sparsify.base import Seeded, Sparsifier
+from compressors.sparsify.identity import Identity
 from compressors.symbols.base import SymbolCode
 from compressors.symbols.fixed import Fixed
+
+_SELECT, _ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A sparse codec from its parts, always in the same order.
+    """A codec from its parts, always in the same order.
 
-    A tensor starts with one bit: 1, the nominal number of entries travels; 0, a
+    A sparse tensor starts with one bit: 1, the nominal number of units travels; 0, a
     gamma code of the number plus one follows. Then positions, the quantizer's side
-    information, and the symbols. A tensor without entries takes no bits at all.
-    Values are gathered at the positions that the receiver will rebuild, so a lossy
-    position code carries true values.
+    information, and the symbols. Where all entries travel (``Identity``) or the positions
+    follow from the seed there is no such bit and there are no positions. A tensor without
+    entries takes no bits at all. Values are gathered at the positions that the receiver
+    will rebuild, so a lossy position code carries true values.
 
-    Raises ``ValueError`` for a quantizer of one sign behind a sparsifier that mixes signs.
+    Raises ``ValueError`` for a quantizer of one sign behind a sparsifier that mixes signs,
+    and for a position code where no positions are written.
 
     Example:
         >>> from compressors import OneSided, Mean
@@ -44,6 +49,18 @@ class Pipeline:
                 f"{self.quantize} sends one value a tensor and {self.sparsify} mixes signs: "
                 "put a sparsifier of one sign before it, such as one_sided(p)"
             )
+        if not self.writes_positions and self.positions != Golomb():
+            why = "sends every entry" if self._dense else "draws its positions from the seed"
+            raise ValueError(f"{self.sparsify} {why}: leave {self.positions} out")
+
+    @property
+    def _dense(self) -> bool:
+        return isinstance(self.sparsify, Identity)
+
+    @property
+    def writes_positions(self) -> bool:
+        """Whether positions travel."""
+        return not self._dense and not self.sparsify.needs_seed
 
     @property
     def needs_seed(self) -> bool:
@@ -54,33 +71,64 @@ class Pipeline:
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         """See ``VectorCodec.write``."""
         flat = x.detach().reshape(-1)
-        n = flat.numel()
-        if n == 0:
+        if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
-        chosen, scale = self.sparsify.select(flat, seed)
-        self._write_count(chosen.numel(), n, out)
-        with out.span("positions"):
-            rebuilt = self.positions.write(chosen.cpu().numpy(), n, out, seed)
-        indices = torch.from_numpy(rebuilt).to(x.device)
-        values = flat[indices] if scale == 1 else flat[indices] * scale
-        symbols = self.quantize.quantize(values, indices, x.shape, out, seed)
+        place, values = self._choose(flat, x.shape, out, seed)
+        symbols = self.quantize.quantize(values, place, out, tensor_seed(seed, _ROUND))
         with out.span("values"):
             self.symbols.write(symbols.codes, symbols.alphabet, out)
-        return SentTensor(self.quantize.dequantize(symbols, seed), indices, x.shape)
+        decoded = self.quantize.dequantize(symbols, place, tensor_seed(seed, _ROUND))
+        if place.indices is None:
+            return SentTensor(decoded.view(x.shape), ALL, x.shape)
+        return SentTensor(decoded, place.indices, x.shape)
+
+    def _choose(
+        self, flat: Tensor, shape: torch.Size, out: BitWriter, seed: int
+    ) -> tuple[Place, Tensor]:
+        """Where what is sent stands, written to ``out``, and its values (k,)."""
+        if self._dense:
+            return Place(None, shape), flat
+        n, unit = flat.numel(), self.sparsify.unit
+        chosen, scale = self.sparsify.select(flat, tensor_seed(seed, _SELECT))
+        if self.writes_positions:
+            units = -(-n // unit)
+            self._write_count(chosen.numel(), units, out)
+            with out.span("positions"):
+                rebuilt = self.positions.write(chosen.cpu().numpy(), units, out, seed)
+            chosen = torch.from_numpy(rebuilt).to(flat.device)
+        indices = _entries(chosen, unit, n)
+        values = flat[indices]
+        if scale != 1:
+            values = values * scale
+            if not finite(values):
+                raise UpdateError(f"values times {scale:g} overflow float32")
+        return Place(indices, shape), values
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
         """See ``VectorCodec.read``."""
-        n = like.numel()
-        if n == 0:
+        if like.numel() == 0:
             return torch.zeros_like(like)
-        k = self._read_count(bits, n)
-        with bits.span("positions"):
-            indices = torch.from_numpy(self.positions.read(bits, n, k, seed)).to(like.device)
-        alphabet, side = self.quantize.read_side(bits, indices, like.shape, indices.numel())
+        place = Place(self._read_indices(bits, like, seed), like.shape)
+        alphabet, side = self.quantize.read_side(bits, place)
         with bits.span("values"):
-            codes = self.symbols.read(bits, indices.numel(), alphabet, like.device)
-        values = self.quantize.dequantize(Symbols(codes, alphabet, side), seed)
-        return scatter(values, indices, like.shape)
+            codes = self.symbols.read(bits, place.k, alphabet, like.device)
+        symbols = Symbols(codes, alphabet, side)
+        values = self.quantize.dequantize(symbols, place, tensor_seed(seed, _ROUND))
+        if place.indices is None:
+            return values.view(like.shape)
+        return scatter(values, place.indices, like.shape)
+
+    def _read_indices(self, bits: BitReader, like: Tensor, seed: int) -> Tensor | None:
+        if self._dense:
+            return None
+        n, unit = like.numel(), self.sparsify.unit
+        if isinstance(self.sparsify, Seeded) and self.sparsify.needs_seed:
+            return self.sparsify.places(n, tensor_seed(seed, _SELECT), like.device)
+        units = -(-n // unit)
+        k = self._read_count(bits, units)
+        with bits.span("positions"):
+            found = torch.from_numpy(self.positions.read(bits, units, k, seed))
+        return _entries(found.to(like.device), unit, n)
 
     def _write_count(self, k: int, n: int, out: BitWriter) -> None:
         nominal = k == self.sparsify.count(n)
@@ -93,5 +141,14 @@ class Pipeline:
             return self.sparsify.count(n)
         k = bits.gamma() - 1
         if k > n:
-            raise PayloadError(f"{k} entries announced for a tensor of {n}")
+            raise PayloadError(f"{k} units announced for a tensor of {n}")
         return k
+
+
+def _entries(units: Tensor, unit: int, n: int) -> Tensor:
+    """The entries in ``units`` (sorted) of ``unit`` entries each, the last cut off at ``n``."""
+    if unit == 1:
+        return units
+    inside = torch.arange(unit, device=units.device)
+    entries = (units[:, None] * unit + inside).flatten()
+    return entries[entries < n]

@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from compressors.pipeline import Pipeline
+from compressors.sparsify.identity import Identity
 from compressors.symbols.fixed import Fixed
 
 _SLOTS = {"sparsify": "sparsifier", "quantize": "quantizer", "positions": "positions",
@@ -27,11 +28,24 @@ def text(thing: Any) -> str:
     """
     if isinstance(thing, Pipeline):
         parts = [getattr(thing, slot) for slot in _SLOTS]
-        return " | ".join(text(p) for p in parts if p != Fixed())
-    name = name_of(thing)
-    values = [(f.name, getattr(thing, f.name), f.default) for f in fields(thing)]
-    shown = [_value(v) for _, v, default in values if v != default]
+        silent: tuple[Any, ...] = (Identity(), Fixed())
+        if not thing.writes_positions:
+            silent += (thing.positions,)
+        return " | ".join(text(p) for p in parts if p not in silent)
+    name, shown = name_of(thing), _settings(thing)
     return f"{name}({', '.join(shown)})" if shown else name
+
+
+def _settings(thing: Any) -> list[str]:
+    """What differs from the defaults: by place as long as nothing is left out, then by name."""
+    shown, by_place = [], True
+    for f in fields(thing):
+        value = getattr(thing, f.name)
+        if value == f.default:
+            by_place = False
+        else:
+            shown.append(_value(value) if by_place else f"{f.name}={_value(value)}")
+    return shown
 
 
 def _value(value: Any) -> str:
@@ -39,9 +53,11 @@ def _value(value: Any) -> str:
         return ", ".join(_value(v) for v in value)
     if isinstance(value, str):
         return _quoted(value)
-    if isinstance(value, float) and value.is_integer():
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    if isinstance(value, int | float | bool):
+    if isinstance(value, int | float):
         return repr(value)
     return text(value)
 

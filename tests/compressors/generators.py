@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from compressors import ROWS, Compressor, State, Tensors, decompress, parse, text
+from compressors import ROWS, State, Tensors, decompress, parse
 
 EXTRA = (
     "sbc(0.001)",
@@ -110,11 +110,6 @@ def residual(state: State, name: str, like: Tensor) -> Tensor:
     """What the memory keeps of tensor ``name``: zero where the method keeps nothing of it."""
     kept = [x for key, x in state.items() if f"/{key}".endswith(f"/residual/{name}")]
     return kept[0] if kept else torch.zeros_like(like)
-
-
-def forgets_nothing(compressor: Compressor) -> bool:
-    """Whether what is not sent now is sent later: residuals, or no loss at all."""
-    return "ef(" in text(compressor) or text(compressor) == "raw"
 
 
 def decoded(method: str, payload: bytes, like: Tensors) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ import write_golden
 from generators import from_bits, same_bits, to_bits
 from write_golden import COMMAND, FOLDER, golden_packets, golden_text, golden_updates, main
 
-from compressors import ROWS, compress, decompress, parse
+from compressors import CATALOGUE, ROWS, compress, decompress, parse
 
 every_row = pytest.mark.parametrize("name", [row.name for row in ROWS])
 EXAMPLES = {row.name: row.example for row in ROWS}
@@ -23,14 +23,14 @@ def stored(name: str) -> str:
     return path.read_text()
 
 
-@every_row
+@pytest.mark.parametrize("name", [row.name for row in ROWS if row.portable])
 def test_golden_bytes(name: str) -> None:
     assert golden_text(EXAMPLES[name]) == stored(name)
 
 
 @every_row
 def test_golden_bytes_still_decode(name: str) -> None:
-    """What is on the disk, read by the reader alone."""
+    """What is on the disk, read by the reader alone; closely, where a library's sums are in it."""
     compressor = parse(EXAMPLES[name])
     messages = stored(name).split("# ")[1:]
     assert len(messages) == 2
@@ -41,7 +41,11 @@ def test_golden_bytes_still_decode(name: str) -> None:
         payload = bytes.fromhex(digits)
         assert sum(int(part.split("=")[1]) for part in spans.split()) == 8 * len(payload)
         got = decompress(compressor, payload, update)
-        assert same_bits(got, {name: one.decoded for name, one in packet.sent.items()})
+        now = {name: one.decoded for name, one in packet.sent.items()}
+        if CATALOGUE[name].portable:
+            assert same_bits(got, now)
+        for key, x in now.items():
+            torch.testing.assert_close(got[key], x, rtol=1e-4, atol=1e-4)
 
 
 def test_no_golden_file_is_left_over() -> None:

@@ -130,7 +130,7 @@ def test_a_payload_of_nan_is_refused_by_name(method: str, value: float) -> None:
     [
         ("", "ends early"),
         ("00000000" * 8 + "1", "Elias gamma"),
-        ("0 0001000", "7 entries announced for a tensor of 3"),
+        ("0 0001000", "7 units announced for a tensor of 3"),
     ],
 )
 def test_counts_that_cannot_be(body: str, why: str) -> None:

@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 from compressors.kernels import select
 from compressors.kernels.select import MAGNITUDE, NEGATIVE, POSITIVE, largest
-from compressors.sparsify import OneSided, TopK, largest_torch
-from compressors.sparsify import largest as largest_anywhere
+from compressors.sparsify.topk import OneSided, TopK, largest_torch
+from compressors.sparsify.topk import largest as largest_anywhere
 
 every_side = pytest.mark.parametrize("side", [MAGNITUDE, POSITIVE, NEGATIVE])
 SIZES = sorted(

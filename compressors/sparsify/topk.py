@@ -1,4 +1,4 @@
-"""Which entries travel: the first slot of a pipeline.
+"""The largest entries, exactly: of either sign, or of the stronger sign alone.
 
 Ties go to the lowest flat index, so exactly k entries are chosen where there are
 that many with anything to say: an entry that is zero (for ``OneSided``: not
@@ -7,36 +7,14 @@ therefore sends nothing, and a tensor with fewer than k such entries sends those
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from compressors.base import check_share, nominal_count
 from compressors.kernels import select
-
-
-class Sparsifier(Protocol):
-    """Chooses entries of a flat vector."""
-
-    @property
-    def needs_seed(self) -> bool:
-        """Whether the receiver needs the seed to know the positions."""
-        ...
-
-    @property
-    def one_sign(self) -> bool:
-        """Whether all chosen entries of a tensor have the same sign."""
-        ...
-
-    def count(self, n: int) -> int:
-        """The nominal number of entries sent of ``n``, which both sides know."""
-        ...
-
-    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """Sorted int64 indices (k,) into the flat ``x`` (n,), and the factor on their values."""
-        ...
+from compressors.quantize.mean import mean
 
 
 def largest_torch(x: Tensor, k: int, side: int) -> Tensor:
@@ -87,6 +65,7 @@ class TopK:
     p: float
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_share("topk: p", self.p)
@@ -115,6 +94,7 @@ class OneSided:
     p: float
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = True
+    unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_share("one_sided: p", self.p)
@@ -129,8 +109,3 @@ class OneSided:
         if x.device.type != "cpu":
             return one_sided_torch(x, k), 1.0
         return torch.from_numpy(select.one_sided(x.detach().numpy(), k)), 1.0
-
-
-def mean(values: Tensor) -> float:
-    """The mean, summed in float64 so that the order of the sum does not show in float32."""
-    return float(values.cpu().numpy().mean(dtype=np.float64))

@@ -1,0 +1,1 @@
+"""What is said about an entry that travels: values to symbols and back."""

@@ -1,0 +1,52 @@
+"""One mean for all values of a tensor (Sparse Binary Compression)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.quantize.base import Place, Symbols
+
+
+@dataclass(frozen=True)
+class Mean:
+    """All sent entries as their mean: 32 bits a tensor and none a value (SBC, Algorithm 2).
+
+    Only sensible, and only accepted by ``Pipeline``, behind a sparsifier that never
+    mixes signs. A tensor that sends nothing has no mean in the message.
+    """
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = True
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """One symbol for all; the mean is the side information."""
+        codes = torch.zeros(values.numel(), dtype=torch.uint8, device=values.device)
+        if values.numel() == 0:
+            return Symbols(codes, 1)
+        side = np.array([mean(values)], np.float32)
+        with out.span("side"):
+            out.float32s(side)
+        return Symbols(codes, 1, torch.from_numpy(side)[0].to(values.device))
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor | None]:
+        """The mean, if anything was sent."""
+        if place.k == 0:
+            return 1, None
+        with bits.span("side"):
+            return 1, torch.from_numpy(bits.float32s(1))[0]
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The mean, once an entry."""
+        codes, _, side = symbols
+        if side is None:
+            return torch.empty(0, dtype=torch.float32, device=codes.device)
+        return side.to(codes.device).expand(codes.numel())
+
+
+def mean(values: Tensor) -> float:
+    """The mean, summed in float64 so that the order of the sum does not show in float32."""
+    return float(values.cpu().numpy().mean(dtype=np.float64))

@@ -1,0 +1,11 @@
+"""Published methods: names that print their expansion."""
+
+from compressors import methods
+from compressors.rows.base import DROP, SBC, Row
+
+ROWS = (
+    Row("sbc", "method", methods.sbc, "Sparse Binary Compression", f"{SBC}, Algorithm 2",
+        "sbc(0.01)"),
+    Row("gradient_dropping", "method", methods.gradient_dropping, "Gradient dropping",
+        f"{DROP}, section 3", "gradient_dropping(0.01)"),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Which entries travel: vectors to sorted positions."""

@@ -1,0 +1,30 @@
+"""Every entry travels."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Identity:
+    """All entries, zeros too, and no positions: what a pipeline without a sparsifier means.
+
+    Example:
+        >>> from compressors import parse, text
+        >>> text(parse("identity | float32"))
+        'per_tensor(float32)'
+    """
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def count(self, n: int) -> int:
+        """All of them."""
+        return n
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """Every index; a pipeline never asks for them."""
+        return torch.arange(x.numel(), device=x.device), 1.0
