@@ -5,7 +5,7 @@ While a ``span`` is open its bits are booked under that span's name; all others
 are ``header``. The four sums are the whole length, in the writer and the reader.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -162,7 +162,7 @@ class BitReader(_Cursor):
                 raise PayloadError("an Elias gamma code is longer than any that is written")
         return (1 << zeros) | self.uint(zeros)
 
-    def uints(self, count: int, width: int, dtype: np.dtype | type = np.uint64) -> np.ndarray:
+    def uints(self, count: int, width: int, dtype: Any = np.uint64) -> np.ndarray:
         """``count`` fields of ``width`` bits (0 to 64) as an array (count,) of ``dtype``."""
         self.need(count * width)
         values = np.zeros(count, dtype)

@@ -1,6 +1,7 @@
 """Symbols of equal width."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.quantize.base import IEEE, code_dtype
 
-_UNSIGNED: dict[torch.dtype, type] = {torch.uint8: np.uint8, torch.int16: np.uint16, torch.int32: np.uint32}
+_UNSIGNED: dict[torch.dtype, Any] = {torch.uint8: np.uint8, torch.int16: np.uint16, torch.int32: np.uint32}
 
 
 @dataclass(frozen=True)
