@@ -11,7 +11,11 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.quantize.base import IEEE, code_dtype
 
-_UNSIGNED: dict[torch.dtype, Any] = {torch.uint8: np.uint8, torch.int16: np.uint16, torch.int32: np.uint32}
+_UNSIGNED: dict[torch.dtype, Any] = {
+    torch.uint8: np.uint8,
+    torch.int16: np.uint16,
+    torch.int32: np.uint32,
+}
 
 
 @dataclass(frozen=True)
