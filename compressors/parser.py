@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     r"|(?P<text>'[^']*'|\"[^\"]*\")|(?P<name>[A-Za-z_]\w*)|(?P<mark>[|(),=]))"
 )
 _SLOTS = {"sparsifier": "sparsify", "quantizer": "quantize", "positions": "positions",
-          "symbols": "symbols"}
+          "symbols": "symbols", "coder": "coder"}
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -188,9 +188,7 @@ def _rules(flat: list[Any], reader: _Reader) -> tuple[tuple[str, Compressor], ..
 
 def _pipeline(parts: list[Any], reader: _Reader) -> Pipeline:
     slots: dict[str, Any] = {}
-    for part in parts:
-        if not isinstance(part, _Part):
-            raise reader.error(f"{part!r} is a whole method and cannot stand between '|'")
+    for part in _in_slots(parts, reader):
         if part.slot in slots:
             raise reader.error(f"{part.name} is a second {part.slot} part: one of each is allowed")
         slots[part.slot] = part.thing
@@ -201,6 +199,21 @@ def _pipeline(parts: list[Any], reader: _Reader) -> Pipeline:
         return Pipeline(**{"sparsify": Identity(), **slots})
     except ValueError as error:
         raise reader.error(str(error)) from error
+
+
+def _in_slots(parts: list[Any], reader: _Reader) -> list[_Part]:
+    """The parts, each with its slot: a coder of both kinds codes positions first, then symbols."""
+    for part in parts:
+        if not isinstance(part, _Part):
+            raise reader.error(f"{part!r} is a whole method and cannot stand between '|'")
+    things = {part.slot: part.thing for part in parts}
+    chooses = things.get("sparsify", Identity())
+    free = not isinstance(chooses, Identity) and not chooses.needs_seed
+    free = free and "positions" not in things
+    for part in parts:
+        if part.slot == "coder":
+            part.slot, free = "positions" if free else "symbols", False
+    return parts
 
 
 def _as_compressor(thing: Any, reader: _Reader) -> Compressor:

@@ -76,7 +76,7 @@ class Pipeline:
         place, values = self._choose(flat, x.shape, out, seed)
         symbols = self.quantize.quantize(values, place, out, tensor_seed(seed, _ROUND))
         with out.span("values"):
-            self.symbols.write(symbols.codes, symbols.alphabet, out)
+            self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
         decoded = self.quantize.dequantize(symbols, place, tensor_seed(seed, _ROUND))
         if place.indices is None:
             return SentTensor(decoded.view(x.shape), ALL, x.shape)
@@ -94,7 +94,7 @@ class Pipeline:
             units = -(-n // unit)
             self._write_count(chosen.numel(), units, out)
             with out.span("positions"):
-                rebuilt = self.positions.write(chosen.cpu().numpy(), units, out, seed)
+                rebuilt = self.positions.write_positions(chosen.cpu().numpy(), units, out, seed)
             chosen = torch.from_numpy(rebuilt).to(flat.device)
         indices = _entries(chosen, unit, n)
         values = flat[indices]
@@ -111,7 +111,7 @@ class Pipeline:
         place = Place(self._read_indices(bits, like, seed), like.shape)
         alphabet, side = self.quantize.read_side(bits, place)
         with bits.span("values"):
-            codes = self.symbols.read(bits, place.k, alphabet, like.device)
+            codes = self.symbols.read_symbols(bits, place.k, alphabet, like.device)
         symbols = Symbols(codes, alphabet, side)
         values = self.quantize.dequantize(symbols, place, tensor_seed(seed, _ROUND))
         if place.indices is None:
@@ -127,7 +127,7 @@ class Pipeline:
         units = -(-n // unit)
         k = self._read_count(bits, units)
         with bits.span("positions"):
-            found = torch.from_numpy(self.positions.read(bits, units, k, seed))
+            found = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
         return _entries(found.to(like.device), unit, n)
 
     def _write_count(self, k: int, n: int, out: BitWriter) -> None:

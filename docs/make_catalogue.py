@@ -5,7 +5,9 @@ from pathlib import Path
 from compressors import ROWS, parse, text
 
 PAGE = Path(__file__).with_name("catalogue.md")
-KINDS = ("method", "compressor", "sparsifier", "quantizer", "positions", "symbols")
+KINDS = (
+    "method", "compressor", "codec", "sparsifier", "quantizer", "positions", "symbols", "coder",
+)  # fmt: skip
 
 HEAD = """# Catalogue
 
@@ -18,7 +20,7 @@ suite. `per_tensor(...)` is what a bare pipeline means.
 def page() -> str:
     """The page as markdown."""
     lines = [HEAD]
-    for kind in KINDS:
+    for kind in (k for k in KINDS if any(row.kind == k for row in ROWS)):
         lines += [f"## {kind}", "", "| name | what | source | example | stands for |"]
         lines.append("| --- " * 5 + "|")
         for row in (r for r in ROWS if r.kind == kind):

@@ -12,13 +12,15 @@ class PositionCode(Protocol):
 
     @property
     def needs_seed(self) -> bool:
-        """Whether ``read`` needs the seed."""
+        """Whether ``read_positions`` needs the seed."""
         ...
 
-    def write(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
+    def write_positions(
+        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
+    ) -> np.ndarray:
         """Writes ``indices`` (k,) and returns those that the receiver will rebuild."""
         ...
 
-    def read(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
-        """The indices that ``write`` returned, of which ``k`` were written."""
+    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
+        """The indices that ``write_positions`` returned, of which ``k`` were written."""
         ...

@@ -62,7 +62,9 @@ class Golomb:
     def _b(self, k: int, n: int) -> int:
         return rice_parameter(k / n if self.p is None else self.p)
 
-    def write(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
+    def write_positions(
+        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
+    ) -> np.ndarray:
         """Writes every index exactly."""
         k = indices.size
         if k:
@@ -71,7 +73,7 @@ class Golomb:
             out.position = rice.encode(indices, b, out.words, out.position)
         return indices
 
-    def read(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
+    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
         """The ``k`` indices; ``PayloadError`` where the code runs past the end or past n."""
         if k == 0:
             return np.empty(0, np.int64)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal[
-    "sparsifier", "quantizer", "positions", "symbols", "codec", "compressor", "method"
+    "sparsifier", "quantizer", "positions", "symbols", "coder", "codec", "compressor", "method"
 ]
 
 

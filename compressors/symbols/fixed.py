@@ -27,7 +27,7 @@ class Fixed:
     bytes can be moved eight at a time.
     """
 
-    def write(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
+    def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes every symbol in the same width."""
         if alphabet == 1:
             return  # there is nothing to say
@@ -41,7 +41,9 @@ class Fixed:
             out.uints(numbers >> 8, width - 8)
             out.uints(numbers.astype(np.uint8), 8)
 
-    def read(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(
+        self, bits: BitReader, k: int, alphabet: int, device: torch.device
+    ) -> Tensor:
         """``PayloadError`` where a symbol is outside the alphabet."""
         dtype = code_dtype(alphabet)
         if alphabet == 1:

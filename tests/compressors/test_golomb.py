@@ -54,14 +54,14 @@ def check(indices: list[int], n: int, p: float | None = None, before: str = "") 
     out = BitWriter()
     for bit in before:
         out.uint(int(bit), 1)
-    rebuilt = code.write(np.array(indices, np.int64), n, out, 0)
+    rebuilt = code.write_positions(np.array(indices, np.int64), n, out, 0)
     assert rebuilt.tolist() == indices
     bits = to_bits(out.to_bytes())[len(before) : out.position]
     assert bits == algorithm_3(indices, b)
     assert algorithm_4(bits, b) == indices
     reader = BitReader(out.to_bytes())
     reader.uint(len(before))
-    assert code.read(reader, n, k, 0).tolist() == indices
+    assert code.read_positions(reader, n, k, 0).tolist() == indices
     assert reader.position == out.position
     return bits
 
@@ -156,7 +156,7 @@ def test_random_positions_cost_what_equation_5_says(p: float) -> None:
     n = 400_000
     indices = np.flatnonzero(np.random.default_rng(5).random(n) < p)
     out = BitWriter()
-    Golomb().write(indices, n, out, 0)
+    Golomb().write_positions(indices, n, out, 0)
     k = indices.size
     b = rice_parameter(k / n)
     r = (1 - p) ** (2**b)
@@ -168,7 +168,7 @@ def legal(payload: bytes, n: int, k: int, p: float | None = None) -> bool:
     """Whether the payload was read; then its indices rise within the tensor."""
     reader = BitReader(payload)
     try:
-        indices = Golomb(p).read(reader, n, k, 0)
+        indices = Golomb(p).read_positions(reader, n, k, 0)
     except PayloadError:
         return False
     assert indices.shape == (k,)
@@ -200,7 +200,7 @@ def test_nothing_but_zeros() -> None:
 
 def test_an_index_past_the_end_is_named() -> None:
     with pytest.raises(PayloadError, match="past the payload's end or past entry 2"):
-        Golomb().read(BitReader(from_bits("1110")), 3, 2, 0)
+        Golomb().read_positions(BitReader(from_bits("1110")), 3, 2, 0)
 
 
 @pytest.mark.parametrize("p", [0, -0.1, 1.5, math.nan, True, "x"])
