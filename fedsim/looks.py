@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,20 +29,44 @@ class Look:
     place: int
 
 
-def looks(cells: Sequence[tuple[int, float]]) -> dict[tuple[int, float], Look]:
+class CellKey(NamedTuple):
+    """A cell of the plane; ``reference``: float32 at n = 1, p = 1 beside a method that sends all."""
+
+    temporal: int
+    gradient: float
+    reference: bool = False
+
+
+def reference(runs: pd.DataFrame) -> pd.Series:
+    """Which rows are of the dense reference: every entry as float32 after every iteration."""
+    at = (runs["temporal"] == 1) & (runs["gradient"] == 1)
+    return at & (runs["method"] == "raw")
+
+
+def beside(runs: pd.DataFrame) -> pd.Series:
+    """The rows of the dense reference where another method has its cell too; else none."""
+    dense = reference(runs)
+    shared = (runs["temporal"] == 1) & (runs["gradient"] == 1) & ~dense
+    return dense & bool(shared.any())
+
+
+def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
     """Colour by gradient sparsity, marker and line style by delay; the dense cell is black.
 
     Args:
         cells: communication delay n and gradient sparsity p of each.
     """
-    temporals = sorted({n for n, _ in cells})
-    gradients = sorted({p for _, p in cells}, reverse=True)
+    keys = [CellKey(*cell) for cell in cells]
+    black = CellKey(1, 1, any(key.reference for key in keys))
+    temporals = sorted({key.temporal for key in keys})
+    gradients = sorted({key.gradient for key in keys}, reverse=True)
     shades = [to_hex(shade) for shade in colormaps["viridis"](np.linspace(0, 0.85, len(gradients)))]
     return {
-        (n, p): Look(
-            "#000000" if (n, p) == (1, 1) else shades[gradients.index(p)], temporals.index(n)
+        key: Look(
+            "#000000" if key == black else shades[gradients.index(key.gradient)],
+            temporals.index(key.temporal),
         )
-        for n, p in cells
+        for key in keys
     }
 
 
@@ -62,9 +87,9 @@ def label(name: str) -> str:
     return LABELS.get(name, name.replace("_", " "))
 
 
-def cell_label(temporal: int, gradient: float) -> str:
+def cell_label(temporal: int, gradient: float, reference: bool = False) -> str:
     """How a legend calls a cell of the plane."""
-    dense = " (dense)" if (temporal, gradient) == (1, 1) else ""
+    dense = " (float32)" if reference else " (dense)" if (temporal, gradient) == (1, 1) else ""
     return f"n = {temporal}, p = {units.plain(gradient)}{dense}"
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import UsageError
+from fedsim.looks import beside
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
 
@@ -54,7 +55,8 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
     """`runs` of one task laid out on the sparsity plane.
 
     The dense reference is a cell of the grid unless its row or column would be nearly empty (a
-    sweep of n = 10, p = 0.01 would become a square with two holes); then it is `Plane.dense`.
+    sweep of n = 10, p = 0.01 would become a square with two holes) or another method that sends
+    every entry has its cell; then it is `Plane.dense`.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -64,10 +66,12 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         UsageError: no such column, no runs, runs of several tasks, or two runs of one cell and
             seed (of different methods): the plane has one value a cell.
     """
-    _check(runs, value)
-    is_dense = (runs["temporal"] == 1) & (runs["gradient"] == 1)
+    clash = beside(runs)
+    _check(runs, value, clash)
+    is_dense = clash if clash.any() else (runs["temporal"] == 1) & (runs["gradient"] == 1)
     others = runs[~is_dense]
     on_grid = not len(others) or not is_dense.any() or _holes(runs) <= _holes(others)
+    on_grid = on_grid and not clash.any()
     shown = runs if on_grid else others
     dense = runs.loc[is_dense & (runs["status"] == "done"), value].mean()
     rows = tuple(sorted(int(n) for n in shown["temporal"].unique()))
@@ -90,7 +94,7 @@ def method_text(runs: pd.DataFrame) -> str:
     others; several methods are joined by commas.
     """
     sparse = runs[runs["gradient"] != 1]
-    rows = sparse if len(sparse) else runs
+    rows = sparse if len(sparse) else runs[~beside(runs)]
     pairs = zip(rows["method"], rows["gradient"], strict=True)
     return ", ".join(dict.fromkeys(_template(text, p) for text, p in pairs))
 
@@ -101,7 +105,7 @@ def _template(text: str, gradient: float) -> str:
     return _NUMBER.sub(lambda m: "{p}" if float(m.group()) == gradient else m.group(), text)
 
 
-def _check(runs: pd.DataFrame, value: str) -> None:
+def _check(runs: pd.DataFrame, value: str, clash: pd.Series) -> None:
     if value not in runs.columns or not pd.api.types.is_numeric_dtype(runs[value]):
         raise UsageError(f"value is {value!r}: it must be a numeric column of the runs.")
     if not len(runs):
@@ -109,7 +113,8 @@ def _check(runs: pd.DataFrame, value: str) -> None:
     tasks = sorted(runs["task"].unique())
     if len(tasks) > 1:
         raise UsageError(f"the runs are of {len(tasks)} tasks ({', '.join(tasks)}): choose one.")
-    twice = runs[runs.duplicated(["temporal", "gradient", "seed"])]
+    mine = runs[~clash]
+    twice = mine[mine.duplicated(["temporal", "gradient", "seed"])]
     if len(twice):
         n, p, seed = twice.iloc[0][["temporal", "gradient", "seed"]]
         raise UsageError(

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import UsageError
+from fedsim.looks import CellKey, beside
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Series:
         low, high: (N,) the least and the greatest y of a seed.
     """
 
-    cell: tuple[int, float]
+    cell: CellKey
     x: np.ndarray
     y: np.ndarray
     low: np.ndarray
@@ -92,21 +93,22 @@ def front(points: Sequence[Series], higher: bool) -> list[Series]:
     return best
 
 
-def _cells(table: pd.DataFrame) -> list[tuple[tuple[int, float], pd.DataFrame]]:
-    groups = [((int(n), float(p)), group) for (n, p), group in table.groupby(
-        ["temporal", "gradient"])]  # fmt: skip
-    return sorted(groups, key=lambda item: (item[0][0], -item[0][1]))
+def _cells(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
+    keys = ["temporal", "gradient", "reference"]
+    groups = [(CellKey(int(n), float(p), bool(dense)), group)
+              for (n, p, dense), group in table.assign(reference=beside(table).to_numpy()).groupby(keys)]
+    return sorted(groups, key=lambda item: (item[0][0], -item[0][1], not item[0][2]))
 
 
-def _one_kind(group: pd.DataFrame, cell: tuple[int, float]) -> None:
+def _one_kind(group: pd.DataFrame, cell: CellKey) -> None:
     for key in ("task", "method"):
         kinds = group[key].unique()
         if len(kinds) > 1:
             raise UsageError(
-                f"{len(kinds)} {key}s at n = {cell[0]}, p = {cell[1]:g} ({', '.join(kinds)}): "
+                f"{len(kinds)} {key}s at n = {cell.temporal}, p = {cell.gradient:g} ({', '.join(kinds)}): "
                 "choose one."
             )
 
 
-def _series(cell: tuple[int, float], x: pd.Series, y: "pd.api.typing.SeriesGroupBy") -> Series:
+def _series(cell: CellKey, x: pd.Series, y: "pd.api.typing.SeriesGroupBy") -> Series:
     return Series(cell, x.to_numpy(), y.mean().to_numpy(), y.min().to_numpy(), y.max().to_numpy())

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fedsim import units
 from fedsim.errors import UsageError
+from fedsim.looks import reference
 from fedsim.markup import latex, markdown
 from fedsim.plane import method_text
 from fedsim.results import frame
@@ -80,10 +81,10 @@ _NARROW = (
 def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with a column `difference`: the metric minus that of the dense reference.
 
-    The reference is the run that is done with n = 1, p = 1 of the same task and seed; NaN where
+    The reference is the run of `raw` that is done with n = 1 of the same task and seed; NaN where
     there is none. In the metric's own unit: 0.01 of accuracy is one percentage point.
     """
-    dense = runs[(runs["temporal"] == 1) & (runs["gradient"] == 1) & (runs["status"] == "done")]
+    dense = runs[reference(runs) & (runs["status"] == "done")]
     known = dense.groupby(["task", "seed"])["metric"].mean().to_dict()
     keys = zip(runs["task"], runs["seed"], strict=True)
     base = pd.Series([known.get(key, float("nan")) for key in keys], index=runs.index, dtype=float)
@@ -203,7 +204,7 @@ def _title(rows: pd.DataFrame) -> Text:
 
 
 def _difference(row: pd.Series) -> str:
-    if row["temporal"] == 1 and row["gradient"] == 1 and row["difference"] == 0:
+    if row["temporal"] == 1 and row["method"] == "raw" and row["difference"] == 0:
         return "" if row["seed"] == "± sd" else "dense"
     return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")
 

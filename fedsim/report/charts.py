@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from fedsim import units
 from fedsim.looks import (
     LABELS,
+    beside,
     cell_label,
     higher_is_better,
     is_logarithmic,
@@ -115,8 +116,10 @@ def split(runs: pd.DataFrame) -> go.Figure:
     """What a client's upstream messages consist of: a bar a cell, its parts in percent."""
     names = [f"up_{part}_bits" for part in _PARTS]
     done = runs[runs["status"] == "done"]
-    means = done.groupby(["temporal", "gradient"])[names].mean().sort_index(ascending=[True, False])
-    bars = [cell_label(int(n), float(p)) for n, p in means.index]
+    keys = ["temporal", "gradient", "reference"]
+    means = done.assign(reference=beside(done).to_numpy()).groupby(keys)[names].mean()
+    means = means.sort_index(ascending=[True, False, False])
+    bars = [cell_label(int(n), float(p), bool(dense)) for n, p, dense in means.index]
     whole = means.sum(axis=1)
     traces = []
     for (part, colour), name in zip(_PARTS.items(), names, strict=True):

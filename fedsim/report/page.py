@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from fedsim import units
-from fedsim.looks import metric_name
+from fedsim.looks import metric_name, reference
 from fedsim.plane import method_text
 from fedsim.report import charts
 from fedsim.report.sections import failures, settings, summary, versions
@@ -97,9 +97,9 @@ def _explanation(results: Results) -> str:
 
 
 def _reference(runs: pd.DataFrame) -> str:
-    dense = runs[(runs["temporal"] == 1) & (runs["gradient"] == 1) & (runs["status"] == "done")]
+    dense = runs[reference(runs) & (runs["status"] == "done")]
     if not len(dense):
-        return '<p class="note">There is no dense reference (n = 1, p = 1) among the cells.</p>'
+        return '<p class="note">There is no dense reference (raw, n = 1) among the cells.</p>'
     name = metric_name(runs)
     value, bits = dense["metric"].mean(), dense["up_wire_bits"].mean()
     text = f"{name} {units.score(value, name)} with {units.bits(bits)} a client upstream"

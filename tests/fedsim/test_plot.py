@@ -145,9 +145,10 @@ def test_the_method_is_told_with_p_as_a_variable() -> None:
 
 def test_the_dense_cell_is_black_and_p_decides_the_colour() -> None:
     styles = looks([(1, 1.0), (10, 1.0), (10, 0.1), (100, 0.1)])
-    assert styles[1, 1.0].colour == "#000000" != styles[10, 1.0].colour
-    assert styles[10, 0.1].colour == styles[100, 0.1].colour != styles[10, 1.0].colour
-    assert [styles[cell].place for cell in styles] == [0, 1, 1, 2]
+    black, pale, some, same = (look.colour for look in styles.values())
+    assert black == "#000000" != pale
+    assert some == same != pale
+    assert [look.place for look in styles.values()] == [0, 1, 1, 2]
 
 
 def test_figures_are_saved_whole_in_threads_without_pyplot(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from fedsim.errors import UsageError
 from fedsim.plot import curves, pareto
 from fedsim.results import frame, load
+from fedsim.looks import CellKey
 from fedsim.series import curve_lines, front, pareto_points
 from tests.fedsim.sweepmaker import make_cell as run
 from tests.fedsim.sweepmaker import make_sweep
@@ -32,7 +33,7 @@ ROUNDS = pd.DataFrame({
 
 def test_curves_are_means_over_seeds_in_rounds_that_were_evaluated() -> None:
     (line,) = curve_lines(ROUNDS, "iteration", "metric")
-    assert line.cell == (5, 0.1) and line.x.tolist() == [5, 15]
+    assert line.cell == CellKey(5, 0.1) and line.x.tolist() == [5, 15]
     np.testing.assert_allclose(line.y, [0.3, 0.7])
     assert line.low.tolist() == [0.2, 0.6] and line.high.tolist() == [0.4, 0.8]
 

@@ -1,0 +1,52 @@
+"""A method that sends every entry stands beside the dense reference, not in its place."""
+
+from pathlib import Path
+
+import pytest
+from sweepmaker import make_run
+
+import fedsim
+from fedsim.results import Results
+from fedsim.looks import CellKey, looks
+from fedsim.plane import method_text, plane
+from fedsim.report.charts import curves, pareto, split
+from fedsim.series import curve_lines, pareto_points
+from fedsim.tables import add_difference
+
+METHOD = "per_tensor(cnat)"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    """``fedsim sweep --method cnat --temporal 1,10``, with its dense reference."""
+    make_run(tmp_path / "cells" / "dense", 1, 1, method="raw", metric=0.9)
+    make_run(tmp_path / "cells" / "one", 1, 1, method=METHOD, metric=0.8)
+    make_run(tmp_path / "cells" / "ten", 10, 1, method=METHOD, metric=0.7)
+    return fedsim.load(tmp_path)
+
+
+def test_the_plane_has_the_method_and_names_the_reference(results: Results) -> None:
+    grid = plane(results.runs)
+    assert grid.values.tolist() == [[0.8], [0.7]]
+    assert grid.dense == 0.9
+    assert method_text(results.runs) == METHOD
+
+
+def test_differences_are_from_the_reference(results: Results) -> None:
+    differences = add_difference(results.runs)["difference"].round(6)
+    assert differences.to_dict() == {"dense": 0.0, "one": -0.1, "ten": -0.2}
+
+
+def test_curves_and_points_keep_them_apart(results: Results) -> None:
+    wanted = [CellKey(1, 1, True), CellKey(1, 1), CellKey(10, 1)]
+    assert [line.cell for line in curve_lines(results.rounds, "iteration", "metric")] == wanted
+    assert [point.cell for point in pareto_points(results.runs)] == wanted
+    colours = {key: look.colour for key, look in looks(wanted).items()}
+    assert colours.pop(CellKey(1, 1, True)) == "#000000" not in colours.values()
+
+
+def test_every_figure_draws_them(results: Results) -> None:
+    fedsim.plot.matrix(results.runs)
+    for figure in (curves(results.rounds, "iteration", "accuracy"), pareto(results.runs), split(results.runs)):
+        names = {trace.name for trace in figure.data} | {y for t in figure.data for y in t.y}
+        assert {"n = 1, p = 1 (float32)"} & names
