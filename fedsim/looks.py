@@ -30,7 +30,7 @@ class Look:
 
 
 class CellKey(NamedTuple):
-    """A cell of the plane; ``reference``: float32 at n = 1, p = 1 beside a method that sends all."""
+    """A cell; ``reference``: float32 at n = 1, p = 1 beside a method that sends all."""
 
     temporal: int
     gradient: float

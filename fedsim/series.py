@@ -95,8 +95,11 @@ def front(points: Sequence[Series], higher: bool) -> list[Series]:
 
 def _cells(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
     keys = ["temporal", "gradient", "reference"]
-    groups = [(CellKey(int(n), float(p), bool(dense)), group)
-              for (n, p, dense), group in table.assign(reference=beside(table).to_numpy()).groupby(keys)]
+    told = table.assign(reference=beside(table).to_numpy())
+    groups = [
+        (CellKey(int(n), float(p), bool(dense)), group)
+        for (n, p, dense), group in told.groupby(keys)
+    ]
     return sorted(groups, key=lambda item: (item[0][0], -item[0][1], not item[0][2]))
 
 
@@ -105,8 +108,8 @@ def _one_kind(group: pd.DataFrame, cell: CellKey) -> None:
         kinds = group[key].unique()
         if len(kinds) > 1:
             raise UsageError(
-                f"{len(kinds)} {key}s at n = {cell.temporal}, p = {cell.gradient:g} ({', '.join(kinds)}): "
-                "choose one."
+                f"{len(kinds)} {key}s at n = {cell.temporal}, p = {cell.gradient:g} "
+                f"({', '.join(kinds)}): choose one."
             )
 
 

@@ -138,7 +138,8 @@ def make_cell(
     """The cell of a run without a folder, with just what tables and figures need."""
     return {
         "task": "digits", "method": f"sbc({gradient:g})" if gradient < 1 else "raw",
-        "temporal": temporal, "gradient": gradient, "seed": 0, "metric_name": "accuracy", "higher_is_better": True,
+        "temporal": temporal, "gradient": gradient, "seed": 0, "metric_name": "accuracy",
+        "higher_is_better": True,
         "metric": metric, "up_content_bits": bits, "ratio_content": 1 / bits,
         "total_sparsity": gradient / temporal, "status": "done",
     } | more  # fmt: skip

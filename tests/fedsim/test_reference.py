@@ -6,10 +6,10 @@ import pytest
 from sweepmaker import make_run
 
 import fedsim
-from fedsim.results import Results
 from fedsim.looks import CellKey, looks
 from fedsim.plane import method_text, plane
 from fedsim.report.charts import curves, pareto, split
+from fedsim.results import Results
 from fedsim.series import curve_lines, pareto_points
 from fedsim.tables import add_difference
 
@@ -47,6 +47,7 @@ def test_curves_and_points_keep_them_apart(results: Results) -> None:
 
 def test_every_figure_draws_them(results: Results) -> None:
     fedsim.plot.matrix(results.runs)
-    for figure in (curves(results.rounds, "iteration", "accuracy"), pareto(results.runs), split(results.runs)):
+    lines = curves(results.rounds, "iteration", "accuracy")
+    for figure in (lines, pareto(results.runs), split(results.runs)):
         names = {trace.name for trace in figure.data} | {y for t in figure.data for y in t.y}
         assert {"n = 1, p = 1 (float32)"} & names
