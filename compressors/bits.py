@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from compressors.errors import PayloadError
-from compressors.kernels import pack
+from compressors.kernels import fields, pack
 
 Span = Literal["header", "positions", "values", "side"]
 SPANS: tuple[Span, ...] = ("header", "positions", "values", "side")
@@ -95,11 +95,15 @@ class BitWriter(_Cursor):
         self.uint(0, width - 1)
         self.uint(value, width)
 
-    def uints(self, values: np.ndarray, width: int) -> None:
-        """Writes an array of unsigned integers, each in ``width`` bits (0 to 64)."""
+    def uints(self, values: np.ndarray, width: int, low: int = 0) -> None:
+        """Writes an array of unsigned integers, each in ``width`` bits (0 to 64).
+
+        What travels are the bits from ``low`` upwards: the low ``width`` bits by default.
+        """
         if width and values.size:
             self.reserve(values.size * width)
-            self.position = pack.put_many(self.words, self.position, values, width)
+            values = np.ascontiguousarray(values)
+            self.position = fields.put_fields(self.words, self.position, values, width, low)
 
     def float32s(self, values: np.ndarray) -> None:
         """Writes float32 values (any shape, C order) as their 32 IEEE bits."""
@@ -162,12 +166,17 @@ class BitReader(_Cursor):
                 raise PayloadError("an Elias gamma code is longer than any that is written")
         return (1 << zeros) | self.uint(zeros)
 
-    def uints(self, count: int, width: int, dtype: Any = np.uint64) -> np.ndarray:
-        """``count`` fields of ``width`` bits (0 to 64) as an array (count,) of ``dtype``."""
+    def uints(
+        self, count: int, width: int, dtype: Any = np.uint64, low: int = 0
+    ) -> np.ndarray:
+        """``count`` fields of ``width`` bits (0 to 64) as an array (count,) of ``dtype``.
+
+        Each is shifted up by ``low`` bits: the place that ``BitWriter.uints`` took it from.
+        """
         self.need(count * width)
         values = np.zeros(count, dtype)
         if width and count:
-            self.position = pack.get_many(self.words, self.position, width, values)
+            self.position = fields.get_fields(self.words, self.position, values, width, low)
         return values
 
     def float32s(self, count: int) -> np.ndarray:

@@ -4,13 +4,24 @@ The contract suite, the catalogue page, the command line and the benchmarks run 
 these rows. To add a method: its class, its row in ``compressors/rows``, its golden bytes.
 """
 
-from compressors.rows import coders, compressors, methods, quantizers, sparsifiers
+from compressors.rows import (
+    coders,
+    compressors,
+    dithering,
+    methods,
+    natural,
+    quantizers,
+    signs,
+    sparsifiers,
+    whole,
+)
 from compressors.rows.base import Kind, Row
 
 __all__ = ["CATALOGUE", "Kind", "ROWS", "Row"]
 
 ROWS: tuple[Row, ...] = (
-    methods.ROWS + compressors.ROWS + sparsifiers.ROWS + quantizers.ROWS + coders.ROWS
+    methods.ROWS + whole.ROWS + compressors.ROWS + sparsifiers.ROWS + quantizers.ROWS
+    + natural.ROWS + dithering.ROWS + signs.ROWS + coders.ROWS
 )
 
 CATALOGUE: dict[str, Row] = {row.name: row for row in ROWS}

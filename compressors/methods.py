@@ -5,8 +5,11 @@ from compressors.feedback import ErrorFeedback
 from compressors.lift import Flat, PerTensor
 from compressors.pipeline import Pipeline
 from compressors.quantize.floats import Float32
+from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
+from compressors.quantize.sign import ScaledSign
 from compressors.raw import Raw
+from compressors.sparsify.identity import Identity
 from compressors.sparsify.topk import OneSided, TopK
 
 
@@ -38,3 +41,32 @@ def gradient_dropping(p: float, scope: str = "tensor") -> Compressor:
     if p == 1:
         return Raw()
     return ErrorFeedback(PerTensor(sparse) if scope == "tensor" else Flat(sparse))
+
+
+def ef_sign() -> Compressor:
+    """EF-signSGD (Karimireddy et al. 2019, Algorithm 1): signs and mean magnitudes, residuals kept.
+
+    ``ef(per_tensor(l1_sign))``: one bit an entry and 32 a tensor.
+
+    Example:
+        >>> from compressors import text
+        >>> text(ef_sign())
+        'ef(per_tensor(l1_sign))'
+    """
+    return ErrorFeedback(PerTensor(Pipeline(Identity(), ScaledSign())))
+
+
+def stc(p: float) -> Compressor:
+    """Sparse ternary compression (Sattler et al. 2020) of a fraction ``p`` a tensor.
+
+    ``ef(per_tensor(topk(p) | magnitude | golomb))``: the largest entries, each as its sign
+    times their mean magnitude; p = 1 means dense: ``raw``. Raises ``ValueError`` unless
+    0 < p <= 1.
+
+    Example:
+        >>> from compressors import text
+        >>> text(stc(0.01))
+        'ef(per_tensor(topk(0.01) | magnitude | golomb))'
+    """
+    sparse = Pipeline(TopK(p), SharedMagnitude())
+    return Raw() if p == 1 else ErrorFeedback(PerTensor(sparse))

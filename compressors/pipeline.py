@@ -149,6 +149,6 @@ def _entries(units: Tensor, unit: int, n: int) -> Tensor:
     """The entries in ``units`` (sorted) of ``unit`` entries each, the last cut off at ``n``."""
     if unit == 1:
         return units
-    inside = torch.arange(unit, device=units.device)
+    inside = torch.arange(min(unit, n), device=units.device)  # one unit may be more than all
     entries = (units[:, None] * unit + inside).flatten()
     return entries[entries < n]

@@ -9,6 +9,7 @@ from strategies import quiet  # noqa: F401, I001 - before flwr and ray are impor
 from fedsim import plot
 from fedsim.config import RunConfig
 from fedsim.errors import DataError, RunFailed, UsageError
+from fedsim.measure import measure
 from fedsim.results import load
 from fedsim.run import run
 from fedsim.sweeps import SweepConfig, sweep
@@ -25,6 +26,7 @@ __all__ = [
     "Task",
     "UsageError",
     "load",
+    "measure",
     "plot",
     "run",
     "sweep",

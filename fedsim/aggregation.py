@@ -7,7 +7,7 @@ from typing import Any
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
 
 from fedsim.config import RunConfig
-from strategies import Compressed, DelayedDSGD
+from strategies import Compressed, DelayedDSGD, Majority
 from strategies.memory import Remembering
 
 SERVER_OPTIMIZERS: dict[str, tuple[Callable[..., FedAvg], str]] = {
@@ -24,7 +24,7 @@ Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu 
 
 
 def make_strategy(config: RunConfig) -> Remembering:
-    """The strategy of a run: ours for ``dsgd``, else Flower's inside ``Compressed``."""
+    """The strategy of a run: our own for ``dsgd`` and ``majority``, or ``Compressed``."""
     plan = config.plan
     common: dict[str, Any] = {
         "clients": plan.clients,
@@ -34,8 +34,9 @@ def make_strategy(config: RunConfig) -> Remembering:
         "timeout": config.timeout,
     }
     up, down = plan.method.compressor, plan.downlink
-    if config.strategy == "dsgd":
-        return DelayedDSGD(up, down, weighting=config.weighting, **common)
+    if config.strategy in ("dsgd", "majority"):
+        vote = Majority(config.seed) if config.strategy == "majority" else None
+        return DelayedDSGD(up, down, weighting=config.weighting, aggregate=vote, **common)
     make, rate = SERVER_OPTIMIZERS[config.strategy]
     settings: dict[str, Any] = {
         "fraction_evaluate": 0.0,

@@ -7,10 +7,19 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from fedsim.commands import codec, experiment, listing, reporting, running, sweeping
+from fedsim.commands import (
+    codec,
+    experiment,
+    listing,
+    measuring,
+    reporting,
+    running,
+    sweeping,
+    theory,
+)
 from fedsim.errors import RunFailed, UsageError
 
-COMMANDS = (sweeping, running, reporting, listing, codec, experiment)
+COMMANDS = (sweeping, running, reporting, listing, codec, measuring, experiment, theory)
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 
 DONE, SOME_FAILED, BAD_USAGE = 0, 1, 2

@@ -14,7 +14,7 @@ from fedsim.errors import UsageError
 from fedsim.plan import Plan, plan_of
 from fedsim.tasks import partition as partitions
 
-STRATEGIES = ("dsgd", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi")
+STRATEGIES = ("dsgd", "majority", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi")
 ENGINES = ("local", "flower")
 WEIGHTINGS = ("uniform", "samples")
 MASKING = ("auto", "on", "off")
@@ -46,12 +46,15 @@ class RunConfig:
     iterations: int | None = _setting(None, "local iterations in all; default: the task's")
     batch_size: int | None = _setting(None, "samples a client and iteration; default: the task's")
     lr: float | None = _setting(None, "learning rate of the clients; default: the task's")
+    momentum: float | None = _setting(None, "momentum of the clients' SGD; default: the task's")
     seed: int = _setting(0, "everything random follows from it")
     partition: str = _setting("iid", partitions.FORMS)
     strategy: str = _setting("dsgd", "one of " + ", ".join(STRATEGIES))
     server_lr: float | None = _setting(None, "learning rate of a server optimizer (fedadam, ...)")
     weighting: str = _setting("uniform", "mean over clients: uniform or by samples")
-    downlink: str = _setting("raw", "how the global update is compressed")
+    downlink: str | None = _setting(
+        None, "how the global update is compressed; default: raw, for a majority one bit an entry"
+    )
     momentum_masking: str = _setting(
         "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off"
     )
@@ -162,6 +165,8 @@ def _check(config: RunConfig) -> None:
         value = getattr(config, name)
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(f"{_flag(name)} is {value}: it is a number above 0")
+    if config.momentum is not None and not 0 <= config.momentum < 1:
+        raise UsageError(f"--momentum is {config.momentum}: it lies in [0, 1)")
     if config.seed < 0:
         raise UsageError(f"--seed is {config.seed}: it is 0 or above")
     plan_of(config)

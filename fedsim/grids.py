@@ -72,14 +72,19 @@ class SweepConfig:
             for n in self.temporal
             for p in self.gradient or (None,)
         ]
-        dense = [
-            Cell.of(replace(self.base, method="raw", temporal=1, gradient=None, seed=seed))
-            for seed in range(self.seeds)
-        ]
-        named = {cell.name for cell in grid}
-        for cell in [c for c in dense if self.baseline and c.name not in named] + grid:
-            found.setdefault(cell.name, cell)
+        for cell in (self._dense() if self.baseline else []) + grid:
+            if found.setdefault(cell.name, cell).config.plan.method != cell.config.plan.method:
+                found[f"dense-s{cell.config.seed}"] = replace(
+                    found[cell.name], name=f"dense-s{cell.config.seed}"
+                )
+                found[cell.name] = cell  # sends every entry too, in another way
         return list(found.values())
+
+    def _dense(self) -> list[Cell]:
+        """The reference of every seed; what is sent raw is no vote: a majority's is the mean."""
+        mean = "dsgd" if self.base.strategy == "majority" else self.base.strategy
+        reference = replace(self.base, method="raw", temporal=1, gradient=None, strategy=mean)
+        return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
 
     def _method(self, p: float | None) -> str:
         if p in (None, 1) or takes_fraction(self.base.method):

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
-from compressors import CATALOGUE, Compressor, ErrorFeedback, parse, text
+from compressors import CATALOGUE, DGC, Compressor, ErrorFeedback, parse, text
 from fedsim.errors import UsageError
 
 
@@ -36,7 +37,6 @@ def resolve(method: str, gradient: float | None) -> Method:
         0.1
     """
     _check_gradient(gradient)
-    template = _template(method)
     takes = takes_fraction(method)
     if not takes and gradient not in (None, 1):
         raise UsageError(
@@ -49,11 +49,21 @@ def resolve(method: str, gradient: float | None) -> Method:
         )
     share = 1.0 if gradient is None else gradient
     try:
-        compressor = parse(template.replace("{p}", repr(share)) if takes else template)
+        compressor = parse(with_fraction(method, share))
     except ValueError as error:
         raise UsageError(f"--method: {error}") from error
     own = share if takes else _share(compressor)
     return Method(compressor, own, _contains(compressor, ErrorFeedback))
+
+
+def corrects_momentum(compressor: Compressor) -> bool:
+    """Whether the method keeps the clients' momentum in its own memory.
+
+    Example:
+        >>> corrects_momentum(parse("dgc(0.01)")), corrects_momentum(parse("sbc(0.01)"))
+        (True, False)
+    """
+    return _contains(compressor, DGC)
 
 
 def takes_fraction(method: str) -> bool:
@@ -66,11 +76,40 @@ def takes_fraction(method: str) -> bool:
     return "{p}" in _template(method)
 
 
+def with_fraction(method: str, p: float) -> str:
+    """The text of ``method`` with ``p`` where it takes a fraction.
+
+    Example:
+        >>> with_fraction("sbc", 0.01), with_fraction("topk({p}) | float32", 0.1)
+        ('sbc(0.01)', 'topk(0.1) | float32')
+    """
+    return _template(method).replace("{p}", repr(p))
+
+
+def compressor_of(method: str, otherwise: str = "") -> Compressor:
+    """The compressor of a whole text; ``UsageError`` where it is none or lacks its fraction.
+
+    ``otherwise``: what else a user can do about a fraction that is missing.
+    """
+    try:
+        return parse(method)
+    except ValueError as error:
+        if not takes_fraction(method):
+            raise UsageError(str(error)) from error
+        example, other = with_fraction(method, 0.01), f", {otherwise}" if otherwise else ""
+        raise UsageError(
+            f"method {method!r} has no fraction of entries: write it, as in {example!r}{other}"
+        ) from error
+
+
 def _template(method: str) -> str:
-    """A bare name of a published method means that method of ``{p}``."""
+    """A bare name of a published method that takes p means that method of ``{p}``."""
     name = method.strip()
-    published = name in CATALOGUE and CATALOGUE[name].kind == "method"
-    return f"{name}({{p}})" if published else name
+    row = CATALOGUE.get(name)
+    if row is None or row.kind != "method" or "p" not in signature(row.make).parameters:
+        return name
+    first = next(iter(signature(row.make).parameters)) == "p"
+    return f"{name}({'' if first else 'p='}{{p}})"
 
 
 def _check_gradient(gradient: float | None) -> None:
@@ -81,7 +120,7 @@ def _check_gradient(gradient: float | None) -> None:
 def _share(thing: Any) -> float:
     """The sparsifier's fraction inside a compressor; 1 where there is none."""
     for part in _walk(thing):
-        if hasattr(part, "select") and hasattr(part, "p"):
+        if (hasattr(part, "select") or isinstance(part, DGC)) and hasattr(part, "p"):
             return float(part.p)
     return 1.0
 

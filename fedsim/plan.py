@@ -4,10 +4,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from compressors import Compressor
+import torch
+from torch.nn import Parameter
+from torch.optim import SGD
+
+from compressors import Compressor, Raw
 from fedsim.errors import UsageError
-from fedsim.methods import Method, resolve, takes_fraction
+from fedsim.methods import Method, corrects_momentum, resolve, takes_fraction
 from fedsim.tasks import Task, get_task
+from strategies import vote_code
 
 if TYPE_CHECKING:
     from fedsim.config import RunConfig
@@ -55,7 +60,7 @@ def plan_of(config: "RunConfig") -> Plan:
     plan = Plan(
         task=task,
         method=method,
-        downlink=_downlink(config.downlink),
+        downlink=_downlink(config, method),
         temporal=config.temporal,
         clients=clients,
         cohort=cohort,
@@ -69,7 +74,20 @@ def plan_of(config: "RunConfig") -> Plan:
     return plan
 
 
-def _downlink(text: str) -> Compressor:
+def _downlink(config: "RunConfig", method: Method) -> Compressor:
+    """As given; else raw, and for votes the one bit that carries them."""
+    votes = vote_code(method.compressor)
+    if config.strategy == "majority" and votes is None:
+        raise UsageError(
+            f"--method is {config.method!r}: strategy majority counts votes and takes a method "
+            "whose every value is plus or minus one magnitude, such as 'sign(0.001)'"
+        )
+    if config.downlink is not None:
+        return _compressor(config.downlink)
+    return votes if config.strategy == "majority" and votes is not None else Raw()
+
+
+def _compressor(text: str) -> Compressor:
     if takes_fraction(text):
         raise UsageError(
             f"--downlink is {text!r}, which takes a fraction of entries: write it, such as "
@@ -91,10 +109,50 @@ def _check(config: "RunConfig", plan: Plan) -> None:
         raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
-    if config.server_lr is not None and config.strategy in ("dsgd", "fedavg"):
+    if config.server_lr is not None and config.strategy in ("dsgd", "majority", "fedavg"):
         raise UsageError(f"--server-lr is {config.server_lr}: strategy {config.strategy} has none")
     if config.weighting != "uniform" and config.strategy != "dsgd":
         raise UsageError(
-            f"--weighting is {config.weighting!r}: it belongs to strategy dsgd; Flower's "
-            "strategies weight by samples"
+            f"--weighting is {config.weighting!r}: it belongs to strategy dsgd; a majority counts "
+            "every client once, and Flower's strategies weight by samples"
+        )
+    _check_momentum(config, plan)
+
+
+def _check_momentum(config: "RunConfig", plan: Plan) -> None:
+    """Who keeps the clients' momentum: their optimizer, or the method, and never both."""
+    if corrects_momentum(plan.downlink):
+        raise UsageError(
+            f"--downlink is {config.downlink!r}, which keeps the momentum of a client: it is "
+            "a --method"
+        )
+    corrected = corrects_momentum(plan.method.compressor)
+    if config.momentum is None and not corrected:
+        return
+    optimizer = plan.task.optimizer([Parameter(torch.zeros(1))])
+    if not isinstance(optimizer, SGD):
+        if config.momentum is None:
+            cause = f"--method is {plan.method.text}, which keeps the clients' momentum, SGD's"
+        else:
+            cause = f"--momentum is {config.momentum:g}: it is SGD's"
+        kind = type(optimizer).__name__
+        raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
+    if corrected:
+        _check_corrected(config, plan, optimizer)
+
+
+def _check_corrected(config: "RunConfig", plan: Plan, optimizer: SGD) -> None:
+    """Momentum correction (DGC) stands for the clients' momentum, one local step at a time."""
+    name = plan.method.text
+    own = max(group["momentum"] for group in optimizer.param_groups)
+    used = own if config.momentum is None else config.momentum
+    if used:
+        raise UsageError(
+            f"--method is {name}, which keeps the clients' momentum, and their SGD has momentum "
+            f"{used:g} of its own: give --momentum 0"
+        )
+    if plan.temporal != 1:
+        raise UsageError(
+            f"--method is {name}, which corrects momentum step by step: give --temporal 1, "
+            f"not {plan.temporal}"
         )

@@ -123,7 +123,8 @@ def claim(out: Path, config: SweepConfig) -> None:
 
 def _off_grid(base: RunConfig) -> RunConfig:
     """The settings that all cells share; the method is compared by itself."""
-    return replace(base, method="raw", temporal=1, gradient=None, seed=0)
+    method = base.method if base.strategy == "majority" else "raw"  # which is no vote
+    return replace(base, method=method, temporal=1, gradient=None, seed=0)
 
 
 def _same_method(before: SweepConfig, now: SweepConfig, out: Path) -> None:

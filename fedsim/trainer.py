@@ -72,6 +72,9 @@ class Trainer:
         if config.lr is not None:
             for group in self.optimizer.param_groups:
                 group["lr"] = config.lr
+        if config.momentum is not None:
+            for group in self.optimizer.param_groups:
+                group["momentum"] = config.momentum
         self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
 

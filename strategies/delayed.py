@@ -1,16 +1,20 @@
 """Synchronous DSGD with communication delay (Sattler et al. 2018, Algorithm 1)."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
+from torch import Tensor
 
 from compressors import Compressor, Raw, text
 from strategies import nodes
-from strategies.exchange import Exchange, average
+from strategies.exchange import Exchange, Uplink, average
 from strategies.payload import to_arrays, to_tensors
+
+Aggregate = Callable[[Mapping[int, Uplink], int], dict[str, Tensor]]
+"""From a round's uplinks (by client, in order) and its number to the global update."""
 
 
 class DelayedDSGD(Strategy):
@@ -26,6 +30,7 @@ class DelayedDSGD(Strategy):
         cohort: how many take part in a round, drawn from ``seed``; None: all.
         required: how many must come back with a usable update; None: the whole cohort.
         weighting: ``uniform`` (Algorithm 1, line 18) or ``samples``.
+        aggregate: what else is to be made of the uplinks than their mean, such as ``Majority``.
         seed: of the cohort's draw and of random compressors.
         timeout: seconds to wait for the clients to register.
 
@@ -46,12 +51,16 @@ class DelayedDSGD(Strategy):
         cohort: int | None = None,
         required: int | None = None,
         weighting: str = "uniform",
+        aggregate: Aggregate | None = None,
         seed: int = 0,
         timeout: float = 60.0,
     ) -> None:
         if weighting not in ("uniform", "samples"):
             raise ValueError(f"weighting is {weighting!r}: it is one of uniform, samples")
+        if aggregate is not None and weighting != "uniform":
+            raise ValueError(f"weighting is {weighting!r}: it belongs to the mean, not {aggregate}")
         self.uplink, self.downlink = uplink, downlink or Raw()
+        self.aggregate = aggregate or self._mean
         self.clients, self.cohort = clients, cohort or clients
         self.required = self.cohort if required is None else required
         self.weighting, self.seed, self.timeout = weighting, seed, timeout
@@ -82,7 +91,7 @@ class DelayedDSGD(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The model after the mean update, and the mean of the clients' metrics."""
+        """The model after the global update, and the mean of the clients' metrics."""
         metrics = self.advance(replies)
         assert self.exchange is not None
         self._sent = to_arrays(self.exchange.weights)
@@ -96,8 +105,11 @@ class DelayedDSGD(Strategy):
         for reply in replies:
             self.exchange.take(clients[reply.metadata.src_node_id], reply)
         uplinks = self.exchange.finish(self.required)
-        self.exchange.advance(average(uplinks, self.weighting))
+        self.exchange.advance(self.aggregate(uplinks, self.exchange.trip.round))
         return _mean_metrics([up.metrics for up in uplinks.values()])
+
+    def _mean(self, uplinks: Mapping[int, Uplink], round_number: int) -> dict[str, Tensor]:
+        return average(uplinks, self.weighting)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

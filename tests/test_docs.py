@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from tests.markdown import PAGES, ROOT, Block, blocks, links
 
@@ -60,7 +61,9 @@ def start(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a user works through the pages."""
     made = tmp_path_factory.mktemp("user")
-    np.save(made / "update.npy", np.random.default_rng(0).normal(size=500).astype("float32"))
+    values = np.random.default_rng(0).normal(size=500).astype("float32")
+    np.save(made / "update.npy", values)
+    save_file({"w": values.reshape(20, 25), "b": values[:20]}, made / "update.safetensors")
     return made
 
 
@@ -114,12 +117,12 @@ from compressors import CATALOGUE, catalogue, compress, decompress, parse
 from compressors.catalogue import Row
 {block.text}
 row = ({row.text})[0]
-catalogue.ROWS, CATALOGUE["threshold"] = (*catalogue.ROWS, row), row
+catalogue.ROWS, CATALOGUE["outliers"] = (*catalogue.ROWS, row), row
 assert row.kind == "sparsifier" and parse(row.example)
-method = parse("threshold(0.5) | float32 | golomb")
+method = parse("outliers(0.75) | float32 | golomb")
 update = {{"w": torch.tensor([[0.1, -0.7, 0.5], [0.0, 2.0, 0.2]])}}
 packet, _ = compress(method, update)
-wanted = torch.tensor([[0.0, -0.7, 0.5], [0.0, 2.0, 0.0]])
+wanted = torch.tensor([[0.0, -0.7, 0.0], [0.0, 2.0, 0.0]])  # above 0.75 * 0.893
 assert torch.equal(decompress(method, packet.payload, like=update)["w"], wanted)
 """
     done = start(tmp_path, "-c", code)

@@ -10,10 +10,12 @@ key is not above zero carry nothing and are never selected.
 import numpy as np
 from numba import njit
 
+from compressors.kernels.compact import CHUNK as _CHUNK
+from compressors.kernels.compact import gather, grown, marked
+
 MAGNITUDE, POSITIVE, NEGATIVE = 0, 1, 2
 
 _SMALL = 4096  # below this, sampling costs more than it saves
-_CHUNK = 4096  # entries between two looks at how much room is left
 _BINS = 1024
 _TINY = np.float32(1e-45)  # the smallest denormal: a key that reaches it is above zero
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -50,45 +52,42 @@ def _sampled_threshold(x, k, side):
 
 
 @njit(cache=True, nogil=True)
-def _collect(x, start, floor, side, found, count):
-    """Appends ``start`` plus each index of ``x`` whose key reaches ``floor``; no branch on data.
-
-    Every index is stored and the end moves on only past those that reach the floor:
-    a fifth of a nanosecond an entry, whatever their share. One loop a side, so that
-    the choice of side is made once and not once an entry. Loops from zero: an index
-    that might be negative would cost a check an entry.
-    """
-    room = found[count : count + x.size]
-    kept = np.uint64(0)
+def _flag(x, floor, side, flags):
+    """Marks the entries whose key reaches ``floor``. One loop a side: each becomes vector code."""
     if side == MAGNITUDE:
         for i in range(x.size):
-            room[kept] = start + i
-            kept += np.uint64(abs(x[i]) >= floor)
+            flags[i] = abs(x[i]) >= floor
     elif side == POSITIVE:
         for i in range(x.size):
-            room[kept] = start + i
-            kept += np.uint64(x[i] >= floor)
+            flags[i] = x[i] >= floor
     else:
         for i in range(x.size):
-            room[kept] = start + i
-            kept += np.uint64(-x[i] >= floor)
-    return count + np.int64(kept)
+            flags[i] = -x[i] >= floor
 
 
 @njit(cache=True, nogil=True)
-def _at_least(x, threshold, side):
-    """Indices whose key is above zero and at least ``threshold``, in order."""
+def at_least(x, threshold, side):
+    """Indices (int64, in order) whose key is above zero and at least ``threshold``, and values."""
     n = x.size
     floor = max(threshold, _TINY)
-    found = np.empty(n // 16 + _CHUNK, np.int64)
+    expected = n // 8 if threshold > 0 else n  # memory that is not touched costs nothing
+    found = np.empty(expected + _CHUNK, np.int64)
+    values = np.empty(found.size, np.float32)
+    flags, busy = np.empty(_CHUNK, np.uint8), np.empty(_CHUNK // 8, np.int64)
     count = 0
     for start in range(0, n, _CHUNK):
         if count + _CHUNK > found.size:
-            grown = np.empty(2 * found.size, np.int64)
-            grown[:count] = found[:count]
-            found = grown
-        count = _collect(x[start : min(start + _CHUNK, n)], start, floor, side, found, count)
-    return found[:count]
+            size = 2 * found.size
+            found, values = grown(found, count, size), grown(values, count, size)
+        chunk = x[start : start + _CHUNK]
+        if chunk.size < _CHUNK:  # zeros fill the last one: their key reaches no floor
+            whole = np.zeros(_CHUNK, np.float32)
+            whole[: chunk.size] = chunk
+            chunk = whole
+        _flag(chunk, floor, side, flags)
+        words = busy[: marked(flags, busy)]
+        count += gather(flags, words, chunk, start, found[count:], values[count:])
+    return found[:count], values[:count]
 
 
 @njit(cache=True, nogil=True)
@@ -121,60 +120,79 @@ def _edge(keys, k):
 
 
 @njit(cache=True, nogil=True)
-def _largest_of(x, candidates, k, side):
-    """The k largest of ``candidates`` (sorted indices), ties to the lowest index, sorted."""
-    keys = np.empty(candidates.size, np.float32)
-    for i in range(candidates.size):
-        keys[i] = _key(x[candidates[i]], side)
-    edge = _edge(keys, k)
+def largest_of(candidates, values, k, side):
+    """The k largest of ``candidates`` (sorted indices), ties to the lowest index, sorted.
+
+    Overwrites both arrays: what is kept moves to their front, never behind its old place.
+    """
+    if candidates.size <= k:
+        return candidates.copy()
+    for i in range(values.size):
+        values[i] = _key(values[i], side)
+    edge = _edge(values, k)
     ties = k
-    for i in range(keys.size):
-        ties -= keys[i] > edge
-    chosen = np.empty(k + 1, np.int64)  # one to spare: every candidate is stored, then kept or not
+    for i in range(values.size):
+        ties -= values[i] > edge
     count = 0
-    for i in range(keys.size):
-        tie = keys[i] == edge and ties > 0
-        chosen[count] = candidates[i]
-        count += (keys[i] > edge) | tie
+    for i in range(values.size):
+        tie = values[i] == edge and ties > 0
+        candidates[count] = candidates[i]
+        count += (values[i] > edge) | tie
         ties -= tie
-    return chosen[:k].copy()
+    return candidates[:k].copy()
 
 
 @njit(cache=True, nogil=True)
-def _split(x, candidates):
-    """The candidates above zero and those below, in order."""
-    high = np.empty(candidates.size + 1, np.int64)
-    low = np.empty(candidates.size + 1, np.int64)
-    above = below = 0
-    for i in candidates:
-        high[above] = i
-        low[below] = i
-        above += x[i] > 0
-        below += x[i] < 0
-    return high[:above], low[:below]
+def largest(x, k, side):
+    """Sorted int64 indices of the ``k`` entries of ``x`` (float32, finite) with the largest key.
 
-
-@njit(cache=True, nogil=True)
-def one_sided(x, k):
-    """Sorted indices of the k largest or the k smallest of ``x``, by the greater mean (SBC).
-
-    Only entries strictly on their side count; equal means choose the positive side. One
-    pass collects both sides. The slow twin is ``compressors.sparsify.one_sided_torch``.
+    ``side`` chooses the key: |x|, x or -x. Fewer than k come back where fewer keys
+    are above zero. The slow twin is ``compressors.sparsify.largest.largest_torch``.
     """
     threshold = np.float32(0.0)
     if x.size > _SMALL and 8 * k < x.size:
-        above = _sampled_threshold(x, k, POSITIVE)
-        threshold = min(above, _sampled_threshold(x, k, NEGATIVE))
-    high, low = _split(x, _at_least(x, threshold, MAGNITUDE))
-    if threshold > 0 and (high.size < k or low.size < k):
-        high, low = _split(x, _at_least(x, np.float32(0.0), MAGNITUDE))
-    if high.size > k:
-        high = _largest_of(x, high, k, POSITIVE)
-    if low.size > k:
-        low = _largest_of(x, low, k, NEGATIVE)
-    if low.size == 0 or (high.size > 0 and _mean(x, high) >= -_mean(x, low)):
-        return high
-    return low
+        threshold = _sampled_threshold(x, k, side)
+    candidates, values = at_least(x, threshold, side)
+    if candidates.size < k and threshold > 0:
+        candidates, values = at_least(x, np.float32(0.0), side)
+    return largest_of(candidates, values, k, side)
+
+
+@njit(cache=True, nogil=True)
+def _split(candidates, values):
+    """The candidates above zero with their values, and those below, in order."""
+    high, high_values = np.empty_like(candidates), np.empty_like(values)
+    low, low_values = np.empty_like(candidates), np.empty_like(values)
+    above = below = 0
+    for i in range(values.size):
+        high[above], low[below] = candidates[i], candidates[i]
+        high_values[above], low_values[below] = values[i], values[i]
+        above += values[i] > 0
+        below += values[i] < 0
+    return high[:above], high_values[:above], low[:below], low_values[:below]
+
+
+@njit(cache=True, nogil=True)
+def both_sides(x, k_high, k_low):
+    """Sorted indices of the ``k_high`` largest and of the ``k_low`` smallest entries of ``x``.
+
+    Only entries strictly on their side count. One pass collects both sides; a side of
+    which it found too few is looked for by itself.
+    """
+    threshold = np.float32(0.0)
+    if x.size > _SMALL and 8 * max(k_high, k_low) < x.size:
+        above = _sampled_threshold(x, k_high, POSITIVE)
+        threshold = min(above, _sampled_threshold(x, k_low, NEGATIVE))
+    high, high_values, low, low_values = _split(*at_least(x, threshold, MAGNITUDE))
+    if threshold > 0 and high.size < k_high:
+        high = largest(x, k_high, POSITIVE)
+    else:
+        high = largest_of(high, high_values, k_high, POSITIVE)
+    if threshold > 0 and low.size < k_low:
+        low = largest(x, k_low, NEGATIVE)
+    else:
+        low = largest_of(low, low_values, k_low, NEGATIVE)
+    return high, low
 
 
 @njit(cache=True, nogil=True)
@@ -186,18 +204,23 @@ def _mean(x, indices):
 
 
 @njit(cache=True, nogil=True)
-def largest(x, k, side):
-    """Sorted int64 indices of the ``k`` entries of ``x`` (float32, finite) with the largest key.
+def one_sided(x, k):
+    """Sorted indices of the k largest or the k smallest of ``x``, by the greater mean (SBC).
 
-    ``side`` chooses the key: |x|, x or -x. Fewer than k come back where fewer keys
-    are above zero. The slow twin is ``compressors.sparsify.largest_torch``.
+    Only entries strictly on their side count; equal means choose the positive side.
+    The slow twin is ``compressors.sparsify.topk.one_sided_torch``.
     """
-    threshold = np.float32(0.0)
-    if x.size > _SMALL and 8 * k < x.size:
-        threshold = _sampled_threshold(x, k, side)
-    candidates = _at_least(x, threshold, side)
-    if candidates.size < k and threshold > 0:
-        candidates = _at_least(x, np.float32(0.0), side)
-    if candidates.size <= k:
-        return candidates.copy()
-    return _largest_of(x, candidates, k, side)
+    high, low = both_sides(x, k, k)
+    if low.size == 0 or (high.size > 0 and _mean(x, high) >= -_mean(x, low)):
+        return high
+    return low
+
+
+@njit(cache=True, nogil=True)
+def signs(x):
+    """How many entries are above zero, and how many below."""
+    above = below = np.uint64(0)
+    for i in range(x.size):
+        above += np.uint64(x[i] > 0)
+        below += np.uint64(x[i] < 0)
+    return np.int64(above), np.int64(below)

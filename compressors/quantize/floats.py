@@ -28,3 +28,61 @@ class Float32:
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The values, bit for bit."""
         return symbols.codes.view(torch.float32)
+
+
+@dataclass(frozen=True)
+class _Short:
+    """A float of 16 bits: the nearest, ties to even; beyond the largest finite one, that one."""
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    _dtype: ClassVar[torch.dtype]
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The 16 bits of each value as symbols; no side information."""
+        largest = torch.finfo(self._dtype).max
+        short = values.detach().clamp(-largest, largest).to(self._dtype)
+        return Symbols(short.view(torch.int16).to(torch.int32) & 0xFFFF, 1 << 16)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
+        """Nothing to read."""
+        return 1 << 16, None
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The numbers as float32, exactly."""
+        return symbols.codes.to(torch.int16).view(self._dtype).to(torch.float32)
+
+
+@dataclass(frozen=True)
+class Float16(_Short):
+    """Values as IEEE binary16: 5 bits of exponent and 10 of mantissa, 2**-24 to 65504.
+
+    Rounded to the nearest, ties to even. Above 65504 in magnitude a value becomes 65504 of its
+    sign (biased; the standard's rule would make infinity of 65520 and more); below 2**-25
+    it becomes zero.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> update = {"w": torch.tensor([0.1, -1e6])}
+        >>> compress(parse("float16"), update)[0].sent["w"].decoded.tolist()
+        [0.0999755859375, -65504.0]
+    """
+
+    _dtype: ClassVar[torch.dtype] = torch.float16
+
+
+@dataclass(frozen=True)
+class BFloat16(_Short):
+    """Values as bfloat16: float32's 8 bits of exponent and 7 of mantissa.
+
+    Rounded to the nearest, ties to even. Above the largest finite number, (2 - 2**-7) * 2**127,
+    in magnitude a value becomes that one of its sign.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> update = {"w": torch.tensor([0.1, -1e6])}
+        >>> compress(parse("bfloat16"), update)[0].sent["w"].decoded.tolist()
+        [0.10009765625, -999424.0]
+    """
+
+    _dtype: ClassVar[torch.dtype] = torch.bfloat16

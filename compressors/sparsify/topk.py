@@ -15,19 +15,8 @@ from torch import Tensor
 from compressors.base import check_share, nominal_count
 from compressors.kernels import select
 from compressors.quantize.mean import mean
-
-
-def largest_torch(x: Tensor, k: int, side: int) -> Tensor:
-    """The slow, obvious twin of ``kernels.select.largest``, for any device."""
-    key = (x.abs(), x, -x)[side]
-    k = min(k, int((key > 0).sum()))
-    if k == 0:
-        return torch.empty(0, dtype=torch.int64, device=x.device)
-    edge = torch.topk(key, k).values[-1]
-    above = key > edge
-    at_edge = (key == edge).nonzero().flatten()[: k - int(above.sum())]
-    above[at_edge] = True
-    return above.nonzero().flatten()
+from compressors.sparsify.largest import largest, largest_torch
+from compressors.sparsify.sampled import above_sampled, sample_size, sampled_threshold
 
 
 def one_sided_torch(x: Tensor, k: int) -> Tensor:
@@ -39,17 +28,6 @@ def one_sided_torch(x: Tensor, k: int) -> Tensor:
     return low
 
 
-def largest(x: Tensor, k: int, side: int) -> Tensor:
-    """Sorted indices of the ``k`` entries of flat ``x`` (float32) with the largest key.
-
-    ``side``: ``select.MAGNITUDE`` |x|, ``select.POSITIVE`` x, ``select.NEGATIVE`` -x.
-    Entries whose key is not above zero are left out.
-    """
-    if x.device.type != "cpu":
-        return largest_torch(x, k, side)
-    return torch.from_numpy(select.largest(x.detach().numpy(), k, side))
-
-
 @dataclass(frozen=True)
 class TopK:
     """The fraction ``p`` of largest magnitude (Aji & Heafield 2017, section 3), exactly k of them.
@@ -57,26 +35,40 @@ class TopK:
     The paper keeps what lies strictly above the k-th magnitude, so that ties send
     fewer; here ties go to the lowest index and k is exact.
 
+    ``sample`` (the paper's section 4 has 0.001; DGC) estimates the threshold from that share of
+    the entries instead, drawn by the seed, and sends all that reach it. The sample has at
+    least 25 / p entries, so that 25 of it are expected to survive: the number sent is then k
+    give or take a fifth. A tensor that is not larger than its sample is selected from
+    exactly. At most 2 k are ever sent: where more reach the threshold, exactly the k largest.
+
     Example:
         >>> TopK(0.5).select(torch.tensor([1.0, -3.0, 0.0, 2.0]), 0)
         (tensor([1, 3]), 1.0)
     """
 
     p: float
+    sample: float | None = None
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_share("topk: p", self.p)
+        if self.sample is not None:
+            check_share("topk: sample", self.sample)
 
     def count(self, n: int) -> int:
         """k = max(1, round(p n))."""
         return nominal_count(self.p, n)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; needs no seed."""
-        return largest(x, self.count(x.numel()), select.MAGNITUDE), 1.0
+        """See ``Sparsifier.select``; the seed draws the sample, if any."""
+        n = x.numel()
+        k = self.count(n)
+        size = n if self.sample is None else sample_size(n, self.p, self.sample)
+        if size >= n:
+            return largest(x, k, select.MAGNITUDE), 1.0
+        return above_sampled(x, k, sampled_threshold(x, self.p, size, seed)), 1.0
 
 
 @dataclass(frozen=True)

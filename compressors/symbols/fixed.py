@@ -38,8 +38,8 @@ class Fixed:
         elif width <= 8:
             out.uints(numbers, width)
         else:
-            out.uints(numbers >> 8, width - 8)
-            out.uints(numbers.astype(np.uint8), 8)
+            out.uints(numbers, width - 8, low=8)
+            out.uints(numbers, 8)
 
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
@@ -56,7 +56,7 @@ class Fixed:
         if width <= 8:
             numbers = bits.uints(k, width, kind)
         else:
-            numbers = bits.uints(k, width - 8, kind) << 8
+            numbers = bits.uints(k, width - 8, kind, low=8)
             numbers |= bits.uints(k, 8, kind)
         if alphabet < 1 << width and numbers.size and int(numbers.max()) >= alphabet:
             raise PayloadError(f"symbol {int(numbers.max())} is outside an alphabet of {alphabet}")

@@ -1,50 +1,74 @@
 """``fedsim compress`` and ``decompress``: one update in a file to a message and back."""
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from compressors import Compressor, Packet, PayloadError, UpdateError, compress, decompress, parse
+from compressors import Packet, Tensors, compress, decompress
+from fedsim import tensorfiles
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
-from fedsim.files import replacing, write_bytes
+from fedsim.files import write_bytes
+from fedsim.measure import accuracy
+from fedsim.methods import compressor_of
+from fedsim.tensorfiles import TensorFile
 from fedsim.units import bits, ratio
+
+_FORMATS = "float32 in .npy, .pt, .pth or .safetensors"
 
 
 def add(commands: Any) -> None:
     """Adds both commands."""
-    encode = commands.add_parser("compress", help="encode an update (.npy) into a message")
+    encode = commands.add_parser("compress", help="encode an update in a file into a message")
     encode.add_argument("method", help="such as 'sbc(0.01)'")
-    encode.add_argument("file", help="the update: a .npy file of float32")
+    encode.add_argument("file", help=f"the update: {_FORMATS}")
     encode.add_argument("-o", "--output", metavar="FILE", help="where to write the message")
     encode.add_argument("--seed", type=int, default=0, help="for random methods (default: 0)")
-    encode.add_argument("--json", action="store_true", help="print one JSON document")
+    add_shared(encode)
     encode.set_defaults(command=command_compress)
-    decode = commands.add_parser("decompress", help="decode a message into an update (.npy)")
+    decode = commands.add_parser("decompress", help="decode a message into an update in a file")
     decode.add_argument("method", help="the method that made the message")
     decode.add_argument("file", help="the message")
-    decode.add_argument("--like", metavar="FILE", required=True, help="a .npy of the same shape")
-    decode.add_argument("-o", "--output", metavar="FILE", required=True, help="a .npy to write")
+    decode.add_argument(
+        "--like", metavar="FILE", required=True,
+        help=f"tensors of the same names and shapes, values unread: {_FORMATS}",
+    )  # fmt: skip
+    decode.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="what to write: .npy, .pt, .pth or "
+        ".safetensors",
+    )  # fmt: skip
+    add_shared(decode)
     decode.set_defaults(command=command_decompress)
+
+
+def add_shared(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of every command that reads tensors from files."""
+    parser.add_argument(
+        "--as-float32", action="store_true",
+        help="convert tensors of other float types, and leave integer tensors out",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def command_compress(flags: argparse.Namespace) -> int:
     """Encodes a file and says where its bits go."""
-    method, update = _method(flags.method), {"update": _read(flags.file)}
+    method = compressor_of(flags.method)
+    check_place(flags.output, "-o")
+    update = read(flags.file, flags).tensors
     start = time.perf_counter()
     try:
         packet, _ = compress(method, update, seed=flags.seed)
-    except UpdateError as error:
+    except ValueError as error:  # an overflow, a tensor that no rule fits
         raise UsageError(f"{flags.file}: {error}") from error
     row = _row(flags.method, update, packet, time.perf_counter() - start)
     if flags.output:
-        _write(Path(flags.output), packet.payload)
+        try:
+            write_bytes(flags.output, packet.payload)
+        except OSError as error:
+            raise unwritten("-o", flags.output, error) from error
     if flags.json:
         print_document(row)
     else:
@@ -59,57 +83,62 @@ def command_compress(flags: argparse.Namespace) -> int:
 
 def command_decompress(flags: argparse.Namespace) -> int:
     """Decodes a message into a file."""
-    like = {"update": _read(flags.like)}
+    method = compressor_of(flags.method)
+    like = read(flags.like, flags, values=False)
+    tensorfiles.check_output(flags.output, len(like.tensors))
+    check_place(flags.output, "-o")
     try:
-        payload = Path(flags.file).read_bytes()
-        decoded = decompress(_method(flags.method), payload, like)["update"]
+        decoded = decompress(method, Path(flags.file).read_bytes(), like.tensors)
     except OSError as error:
         raise UsageError(f"{flags.file} cannot be read: {error.strerror}") from error
-    except PayloadError as error:
+    except ValueError as error:
         raise UsageError(f"{flags.file}: {error}") from error
+    ordered = {name: decoded[name] for name in like.tensors}
     try:
-        with replacing(flags.output) as file:
-            np.save(file, decoded.numpy())
+        tensorfiles.write(flags.output, ordered, like.bare)
     except OSError as error:
-        raise UsageError(f"-o is {flags.output}: cannot be written ({error.strerror})") from error
-    print(f"{decoded.numel()} entries written to {flags.output}", file=sys.stderr)
+        raise unwritten("-o", flags.output, error) from error
+    entries = sum(x.numel() for x in ordered.values())
+    if flags.json:
+        print_document({"entries": entries, "tensors": _shapes(ordered), "output": flags.output})
+    else:
+        print(f"{entries} entries written to {flags.output}", file=sys.stderr)
     return 0
 
 
-def _method(source: str) -> Compressor:
-    try:
-        return parse(source)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+def read(path: str, flags: argparse.Namespace, values: bool = True) -> TensorFile:
+    """The tensors of a file, as ``--as-float32`` says; what is left out is told on stderr."""
+    found = tensorfiles.read(path, flags.as_float32, values)
+    if found.left_out:
+        names = ", ".join(map(repr, found.left_out))
+        print(f"{path}: left out, no floats: {names}", file=sys.stderr)
+    return found
 
 
-def _read(path: str) -> Tensor:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, EOFError) as error:
-        raise UsageError(f"{path} is not a .npy file of numbers: updates are float32") from error
-    if not isinstance(array, np.ndarray) or array.dtype != np.float32:
-        raise UsageError(f"{path} is {getattr(array, 'dtype', 'no array')}: updates are float32")
-    return torch.from_numpy(array)
+def check_place(path: str | None, flag: str) -> None:
+    """Raises ``UsageError`` where a file surely cannot be written, before any work is done."""
+    if path is None:
+        return
+    folder = Path(path).parent
+    if Path(path).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        why = "it is a directory" if Path(path).is_dir() else f"no folder to write: {folder}"
+        raise UsageError(f"{flag} is {path}: cannot be written ({why})")
 
 
-def _write(path: Path, payload: bytes) -> None:
-    try:
-        write_bytes(path, payload)
-    except OSError as error:
-        raise UsageError(f"-o is {path}: cannot be written ({error.strerror})") from error
+def unwritten(flag: str, path: str, error: OSError) -> UsageError:
+    """What is said about an output that the disk refused."""
+    return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
 
 
-def _row(
-    method: str, update: dict[str, Tensor], packet: Packet, seconds: float
-) -> dict[str, Any]:
+def _shapes(tensors: Tensors) -> dict[str, dict[str, Any]]:
+    return {n: {"shape": list(x.shape), "entries": x.numel()} for n, x in tensors.items()}
+
+
+def _row(method: str, update: Tensors, packet: Packet, seconds: float) -> dict[str, Any]:
     entries = sum(x.numel() for x in update.values())
     wire = 8 * len(packet.payload)
     spans = packet.spans
-    difference = sum(float(((packet.sent[n].decoded - x) ** 2).sum()) for n, x in update.items())
-    norm = sum(float((x**2).sum()) for x in update.values())
+    error, _ = accuracy((x, packet.sent[name].decoded) for name, x in update.items())
     return {
         "method": method,
         "entries": entries,
@@ -121,10 +150,10 @@ def _row(
         "value_bits": spans["values"],
         "side_bits": spans["side"],
         "ratio": 32 * entries / wire,
-        "relative_error": (difference / norm) ** 0.5 if norm else 0.0,
+        "relative_error": error,
         "seconds": seconds,
         "tensors": {
-            name: {"shape": list(x.shape), "entries": x.numel(), "sent": packet.sent[name].count}
-            for name, x in update.items()
+            name: shape | {"sent": packet.sent[name].count}
+            for name, shape in _shapes(update).items()
         },
     }

@@ -2,18 +2,27 @@
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from compressors import ROWS
+from compressors.catalogue import Kind
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.tasks import TASKS
 
 Listed = dict[str, str]
+CODERS = ("positions", "symbols", "coder")
+METHODS = tuple(kind for kind in get_args(Kind) if kind not in CODERS)
+_HEADINGS = {
+    "method": "Methods", "compressor": "Compressors", "codec": "Codecs", "coder": "Coders",
+    "sparsifier": "Sparsifiers", "quantizer": "Quantizers", "positions": "Positions",
+    "symbols": "Symbols",
+}  # fmt: skip
 
 
 def _tasks() -> list[Listed]:
@@ -33,8 +42,8 @@ def _rows(kinds: tuple[str, ...]) -> list[Listed]:
 
 WHAT: dict[str, Callable[[], list[Listed]]] = {
     "tasks": _tasks,
-    "methods": lambda: _rows(("method", "compressor", "sparsifier", "quantizer")),
-    "coders": lambda: _rows(("positions", "symbols")),
+    "methods": lambda: _rows(METHODS),
+    "coders": lambda: _rows(CODERS),
     "experiments": experiments,
 }
 
@@ -53,10 +62,22 @@ def command(flags: argparse.Namespace) -> int:
     if flags.json:
         print_document(found)
         return 0
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("name", "kind", "title", "source"):
-        table.add_column(column, overflow="fold")
-    for row in found:
-        table.add_row(row["name"], row["kind"], row["title"], row["source"])
-    Console().print(table)
+    Console().print(_table(found))
     return 0
+
+
+def _table(found: list[Listed]) -> Table:
+    """The rows under a heading a kind; one kind alone needs none."""
+    kinds = list(dict.fromkeys(row["kind"] for row in found))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("title", overflow="fold")
+    table.add_column("source", overflow="fold")
+    for kind in kinds:
+        if len(kinds) > 1:
+            table.add_row(Text(_HEADINGS.get(kind, kind), style="bold"))
+        for row in found:
+            if row["kind"] == kind:
+                table.add_row(*(Text(row[key]) for key in ("name", "title", "source")))
+        table.add_section()
+    return table

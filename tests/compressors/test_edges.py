@@ -8,7 +8,7 @@ import torch
 from generators import DEVICES, METHODS, decoded, moved, same_bits, updates, whole_numbers
 from hypothesis import given
 from torch import Tensor
-from traits import frame_bits, keeps_single_entries, only_plain
+from traits import frame_bits, keeps_single_entries, only_plain, scales_up
 
 from compressors import ALL, UpdateError, compress, parse, text
 
@@ -32,16 +32,22 @@ EDGES = {
     "two dimensions": whole_numbers(60, 5).reshape(3, 20),
 }
 SPARSE = [method for method in METHODS if only_plain(method)]
+SCALING = [method for method in METHODS if scales_up(method)]
 every_method = pytest.mark.parametrize("method", METHODS)
-sparse_methods = pytest.mark.parametrize("method", SPARSE)
 every_device = pytest.mark.parametrize("device", DEVICES)
+sparse_methods = pytest.mark.parametrize("method", SPARSE)
+
+
+def edges(method: str) -> dict[str, Tensor]:
+    """All of them; without the largest floats where a method sends multiples of entries."""
+    return {edge: x for edge, x in EDGES.items() if edge != "largest" or method not in SCALING}
 
 
 @every_method
 @every_device
 def test_every_edge_goes_through(method: str, device: str) -> None:
     """Alone, and behind a tensor whose bits end within a byte."""
-    for edge, x in EDGES.items():
+    for edge, x in edges(method).items():
         for update in ({edge: x}, {"first": whole_numbers(9, 1), edge: x}):
             update = moved(update, device)
             packet, _ = compress(parse(method), update)
@@ -52,9 +58,16 @@ def test_every_edge_goes_through(method: str, device: str) -> None:
 
 @every_method
 def test_all_edges_in_one_message(method: str) -> None:
-    packet, _ = compress(parse(method), EDGES)
-    got = decoded(method, packet.payload, EDGES)
+    update = edges(method)
+    packet, _ = compress(parse(method), update)
+    got = decoded(method, packet.payload, update)
     assert same_bits(got, {name: one.decoded for name, one in packet.sent.items()})
+
+
+@pytest.mark.parametrize("method", SCALING)
+def test_multiples_that_overflow_are_refused_by_name(method: str) -> None:
+    with pytest.raises(UpdateError, match="overflow float32"):
+        compress(parse(method), {"w": EDGES["largest"].repeat(10)})
 
 
 @every_method

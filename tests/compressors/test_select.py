@@ -10,8 +10,9 @@ from hypothesis.extra import numpy as hnp
 
 from compressors.kernels import select
 from compressors.kernels.select import MAGNITUDE, NEGATIVE, POSITIVE, largest
-from compressors.sparsify.topk import OneSided, TopK, largest_torch
-from compressors.sparsify.topk import largest as largest_anywhere
+from compressors.sparsify.largest import largest as largest_anywhere
+from compressors.sparsify.largest import largest_torch
+from compressors.sparsify.topk import OneSided, TopK
 
 every_side = pytest.mark.parametrize("side", [MAGNITUDE, POSITIVE, NEGATIVE])
 SIZES = sorted(
@@ -101,6 +102,16 @@ def test_a_sample_that_hits_every_spike(side: int) -> None:
     x[sampled(n)] += np.float32(100)
     assert select._sampled_threshold(x, k, side) > np.sort(x)[n - k]
     agree(x, k, side)
+
+
+def test_a_sample_that_hits_the_spikes_of_both_sides() -> None:
+    """Each side is found too short, and is looked for by itself."""
+    n, k = 100_000, 5_000
+    x = np.random.default_rng(0).uniform(-1, 1, n).astype(np.float32)
+    x[sampled(n)] += np.where(np.arange(2048) % 2, 100, -100).astype(np.float32)
+    high, low = select.both_sides(x, k, k - 1)
+    assert high.tolist() == by_sorting(x, k, POSITIVE)
+    assert low.tolist() == by_sorting(x, k - 1, NEGATIVE)
 
 
 @every_side

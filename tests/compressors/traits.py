@@ -11,6 +11,7 @@ from compressors import (
     Mean,
     OneSided,
     Pipeline,
+    Rotate,
     TopK,
     parse,
     text,
@@ -36,6 +37,16 @@ def pipelines(compressor: Compressor) -> list[Pipeline]:
     return [part for part in parts(compressor) if isinstance(part, Pipeline)]
 
 
+def rotates(compressor: Compressor) -> bool:
+    """Whether a pipeline sees other values than the update's own."""
+    return any(isinstance(part, Rotate) for part in parts(compressor))
+
+
+def scales_up(method: str) -> bool:
+    """Whether it sends multiples of entries, so that the largest floats overflow."""
+    return any(getattr(p.sparsify, "scaled", False) for p in pipelines(parse(method)))
+
+
 def is_plain(pipe: Pipeline) -> bool:
     """Whether it sends exactly the largest entries, never a zero, one entry bit for bit."""
     return (
@@ -48,7 +59,8 @@ def is_plain(pipe: Pipeline) -> bool:
 def only_plain(method: str) -> bool:
     """Whether nothing but plain pipelines is in the method (and it is not dense)."""
     found = pipelines(parse(method))
-    return bool(found) and all(is_plain(pipe) for pipe in found) and "raw" not in method
+    plain = bool(found) and all(is_plain(pipe) for pipe in found)
+    return plain and "raw" not in method and not rotates(parse(method))
 
 
 def keeps_single_entries(method: str) -> bool:
@@ -59,7 +71,8 @@ def keeps_single_entries(method: str) -> bool:
     exact = all(isinstance(pipe.quantize, Float32) for pipe in dense)
     if text(compressor) == "raw":
         return True
-    return bool(found) and exact and all(is_plain(p) for p in found if p not in dense)
+    plain = all(is_plain(p) for p in found if p not in dense)
+    return bool(found) and exact and plain and not rotates(compressor)
 
 
 def forgets_nothing(compressor: Compressor) -> bool:
@@ -71,7 +84,8 @@ def forgets_nothing(compressor: Compressor) -> bool:
 def exact_on_whole_numbers(method: str) -> bool:
     """Whether small whole numbers stay whole: no means, no rounding."""
     found = pipelines(parse(method))
-    return all(isinstance(p.quantize, Float32) and is_plain(p) for p in found) and bool(found)
+    exact = all(isinstance(p.quantize, Float32) and is_plain(p) for p in found)
+    return exact and bool(found) and not rotates(parse(method))
 
 
 def frame_bits(compressor: Compressor) -> int:

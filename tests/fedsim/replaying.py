@@ -1,11 +1,12 @@
 """A run played back from its stored messages: written apart from the code that recorded it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from compressors import Compressor, State, compress, decompress, parse
+from compressors import Compressor, State, compress, decompress, derive
 from compressors.raw import Raw
 from fedsim import RunConfig
 from fedsim.trainer import build_model
@@ -63,13 +64,18 @@ def raw_downlink(
     return weights
 
 
-def compressed_downlink(folder: Path, config: RunConfig) -> tuple[Weights, Weights]:
+def compressed_downlink(
+    folder: Path,
+    config: RunConfig,
+    aggregate: Callable[[dict[int, Weights], int], Weights] = lambda up, _: mean(up),
+) -> tuple[Weights, Weights]:
     """The weights as clients saw them last, and as the server left them.
 
     The first are the sum of the updates that were sent down. The update of the last round
-    is sent to nobody: it is encoded here, as the server did, after the mean of what came up.
+    is sent to nobody: it is encoded here, as the server did, after the mean of what came up
+    (or what ``aggregate`` makes of it, given the number of the round from 1 up).
     """
-    down_method = parse(config.downlink)
+    down_method = config.plan.downlink
     seen, server = initial(config), initial(config)
     memory: State = down_method.init(server)
     last = None
@@ -87,7 +93,8 @@ def compressed_downlink(folder: Path, config: RunConfig) -> tuple[Weights, Weigh
                 assert file.name.endswith("-free.bin") == (number == 0)
                 assert_equal(decompress(Raw(), file.read_bytes(), seen), seen)
         assert_equal(seen, server)
-        packet, memory = compress(down_method, mean(up), memory)
+        seed = derive(config.seed, "downlink", number)
+        packet, memory = compress(down_method, aggregate(up, number + 1), memory, seed)
         last = packet.payload
         step = decompress(down_method, last, server)
         server = {name: x + step[name] for name, x in server.items()}

@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 import fedsim
+from compressors import ROWS
 from fedsim.cli import COMMANDS, main, parser
+from fedsim.commands.listing import CODERS
 from tests.fedsim.commands import SMALL, Typed, files, no_page, typed
 
 __all__ = ["no_page", "typed"]  # the fixtures
@@ -19,7 +21,10 @@ CELL = {
     "metric_name", "metric", "up_wire_bits", "up_content_bits", "down_wire_bits", "ratio_wire",
     "ratio_content", "seconds", "status",
 }  # fmt: skip
-NAMES = ["sweep", "run", "report", "list", "compress", "decompress", "experiment"]
+NAMES = [
+    "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
+    "theory",
+]  # fmt: skip
 
 
 def document(text: str) -> Any:
@@ -40,7 +45,8 @@ def test_help_of_all(typed: Typed) -> None:
     assert said.code == 0
     assert all(name in said.out for name in NAMES)
     assert "exit codes: 0 done, 1 some runs failed, 2 bad usage" in said.out
-    assert len(COMMANDS) == 6 and parser().prog == "fedsim"
+    assert len(COMMANDS) == len(NAMES) - 1  # compress and decompress are one module's
+    assert parser().prog == "fedsim"
 
 
 def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
@@ -237,3 +243,19 @@ def test_json_has_no_nan(
     monkeypatch.setattr(running, "write_summary", lambda out, cells: None)
     found = document(typed("run", "--json").out)
     assert found["metric"] is None and found["loss"] is None
+
+
+def test_methods_are_listed_by_kind(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name once, beneath the heading of its kind, and nothing cut at 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    names = {row["name"] for row in document(typed("list", "methods", "--json").out)}
+    assert names == {row.name for row in ROWS if row.kind not in CODERS}
+    said = typed("list", "methods")
+    lines = said.out.splitlines()
+    assert max(map(len, lines)) <= 80 and "…" not in said.out
+    first = [line.split(" ")[0] for line in lines]
+    headings = [word for word in first if word[:1].isupper()]
+    assert headings == list(dict.fromkeys(headings)) and {"Methods", "Quantizers"} <= set(headings)
+    assert sorted(word for word in first if word in names) == sorted(names)
+    assert first.index("Methods") < first.index("sbc") < first.index("Sparsifiers")
+    assert first.index("Sparsifiers") < first.index("topk") < first.index("Quantizers")

@@ -12,7 +12,7 @@ from fedsim.config import from_mapping, from_toml
 
 FULL = RunConfig(
     method="sbc", gradient=0.02, temporal=4, clients=3, cohort=2, iterations=10, batch_size=8,
-    lr=0.5, seed=7, partition="dirichlet(0.3)", strategy="fedadam", server_lr=0.1,
+    lr=0.5, momentum=0.8, seed=7, partition="dirichlet(0.3)", strategy="fedadam", server_lr=0.1,
     downlink="sbc(0.1)", momentum_masking="off", evaluate_every=2, min_replies=1, workers=2,
     timeout=3.0, data="somewhere", keep_payloads=True, checkpoint_every=5,
 )  # fmt: skip
@@ -79,6 +79,7 @@ def test_the_digest_is_of_what_the_numbers_depend_on() -> None:
         RunConfig(weighting="samples"), RunConfig(downlink="sbc(0.1)"), RunConfig(batch_size=5),
         RunConfig(momentum_masking="off"), RunConfig(iterations=50), RunConfig(evaluate_every=3),
         RunConfig(min_replies=2), RunConfig(task="mnist_lenet5"), RunConfig(device="cuda"),
+        RunConfig(momentum=0.0),
     ]  # fmt: skip
     assert len({c.digest for c in other} | {plain.digest}) == len(other) + 1
     assert len(plain.digest) == 8 and int(plain.digest, 16) >= 0
@@ -115,6 +116,16 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"timeout": float("inf")}, ("--timeout", "inf", "above 0")),
     ({"lr": float("inf")}, ("--lr", "inf", "above 0")),
     ({"lr": -0.1}, ("--lr", "-0.1", "above 0")),
+    ({"momentum": 1.0}, ("--momentum", "1.0", "[0, 1)")),
+    ({"momentum": -0.1}, ("--momentum", "-0.1", "[0, 1)")),
+    ({"momentum": float("nan")}, ("--momentum", "nan", "[0, 1)")),
+    ({"momentum": 0.0, "task": "mnist_lenet5"}, ("--momentum", "0", "SGD", "Adam")),
+    ({"method": "dgc(0.1)", "temporal": 1}, ("dgc(0.1)", "momentum 0.9", "--momentum 0")),
+    ({"method": "dgc(0.1)", "temporal": 1, "momentum": 0.5}, ("dgc(0.1)", "momentum 0.5")),
+    ({"method": "dgc(0.1)", "temporal": 2, "momentum": 0.0}, ("dgc(0.1)", "--temporal 1", "2")),
+    ({"method": "dgc(0.1)", "temporal": 1, "task": "mnist_lenet5"}, ("dgc(0.1)", "SGD", "Adam")),
+    ({"method": "by_name('*', dgc(0.1))", "temporal": 1}, ("dgc(0.1)", "--momentum 0")),
+    ({"downlink": "dgc(0.1)"}, ("--downlink", "dgc(0.1)", "--method")),
     ({"seed": -1}, ("--seed", "-1", "0 or above")),
     ({"server_lr": 0.1}, ("--server-lr", "0.1", "dsgd")),
     ({"strategy": "fedavg", "weighting": "samples"}, ("--weighting", "'samples'", "dsgd")),

@@ -116,3 +116,13 @@ def test_one_number_is_a_list_of_one() -> None:
     config = from_values({"temporal": 5, "gradient": 0.1, "iterations": 20}, "here")
     assert (config.temporal, config.gradient) == ((5,), (0.1,))
     assert names(config) == ["n1-p1-s0", "n5-p0.1-s0"]
+
+
+def test_a_method_that_sends_every_entry_stands_beside_the_dense_reference() -> None:
+    cells = SweepConfig.of(method="float32", temporal=[1, 10], seeds=2).cells()
+    texts = {cell.name: cell.config.plan.method.text for cell in cells}
+    assert texts == {
+        "n1-p1-s0": "per_tensor(float32)", "dense-s0": "raw",
+        "n1-p1-s1": "per_tensor(float32)", "dense-s1": "raw",
+        "n10-p1-s0": "per_tensor(float32)", "n10-p1-s1": "per_tensor(float32)",
+    }  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 
 from compressors import Raw, gradient_dropping, sbc
 from fedsim.errors import UsageError
-from fedsim.methods import resolve
+from fedsim.methods import compressor_of, resolve, takes_fraction, with_fraction
 
 
 def test_names_take_the_sparsity() -> None:
@@ -64,3 +64,20 @@ def test_bad_methods_are_refused(method: str, gradient: float | None, words: tup
     for word in words:
         assert word in str(error.value)
     assert str(error.value).count("\n") <= 1
+
+
+def test_published_methods_without_a_fraction_take_none() -> None:
+    """Their bare names are whole methods, or lack something else."""
+    assert not takes_fraction("ef_sign") and not takes_fraction("powersgd")
+    assert resolve("ef_sign", None).gradient == 1.0
+    with pytest.raises(UsageError, match="'powersgd' has no place for it"):
+        resolve("powersgd", 0.1)
+
+
+def test_whole_texts() -> None:
+    assert compressor_of("sbc(0.1)") == compressor_of(with_fraction("sbc", 0.1)) == sbc(0.1)
+    assert with_fraction("sbc(0.2)", 0.1) == "sbc(0.2)"
+    with pytest.raises(UsageError, match=r"'sbc' has no fraction.* as in 'sbc\(0.01\)', or else$"):
+        compressor_of("sbc", "or else")
+    with pytest.raises(UsageError, match="unknown name 'zip'"):
+        compressor_of("zip")

@@ -8,9 +8,9 @@ import pytest
 from matplotlib.axes import Axes
 
 from fedsim.errors import UsageError
+from fedsim.looks import CellKey
 from fedsim.plot import curves, pareto
 from fedsim.results import frame, load
-from fedsim.looks import CellKey
 from fedsim.series import curve_lines, front, pareto_points
 from tests.fedsim.sweepmaker import make_cell as run
 from tests.fedsim.sweepmaker import make_sweep

@@ -1,0 +1,197 @@
+"""What the lossy parts cost an entry, beside a memory copy and beside public code's way.
+
+    python benchmarks/compressors.py [--entries 25600000] [--repeats 5] [--json FILE]
+
+One torch thread, standard normal float32 entries. Ours and the peer's way take turns, so that
+what else the machine does hits both; a ratio is the median of the repeats' ratios. Selections
+are compared before they are timed: the benchmark refuses to run where magnitudes differ.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# This file has the name of the package that it measures: look beyond its own folder.
+sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).parent]
+
+from compressors import BitWriter, parse
+from compressors.kernels import natural, noise, select
+from compressors.pipeline import Pipeline
+from compressors.quantize.base import Place
+from compressors.sparsify.largest import largest
+from fedsim import environment
+
+
+@dataclass(frozen=True)
+class Work:
+    """One line of the table: our way, public code's way, and what was to be reached."""
+
+    name: str
+    ours: Callable[[], Any]
+    peer_name: str = ""
+    peer: Callable[[], Any] | None = None
+    nanoseconds: float | None = None  # target: at most so many an entry
+    times: float | None = None  # target: at least so many times faster than the peer
+
+
+def works(x: Tensor) -> list[Work]:
+    """What is timed, on the flat float32 vector ``x``."""
+    into = torch.empty_like(x)
+    found = [Work("memory copy", lambda: into.copy_(x))]
+    for p, target in ((0.01, 0.8), (0.001, 0.5)):
+        k = round(p * x.numel())
+        found.append(
+            Work(
+                f"exact top-k, p = {p:g}",
+                lambda k=k: largest(x, k, select.MAGNITUDE),
+                "torch.topk of |x|", lambda k=k: torch.topk(x.abs(), k), target, 10,
+            )
+        )  # fmt: skip
+    bits, words = x.numpy().view(np.uint32), into.numpy().view(np.uint32)
+    multiplier, offset = noise.key(1)
+    found += [
+        Work(
+            "cnat, values", lambda: natural.values_random(bits, multiplier, offset, words),
+            "torch, frexp and rand", lambda: _cnat_frexp(x), 0.3,
+        ),
+        Work(
+            "cnat, packed in 9 bits", _packed("cnat", x),
+            "torch, randint on the bits", lambda: _cnat_randint(x), 1.6,
+        ),
+        Work("sign, packed", _packed("sign", x), "numpy.packbits", lambda: _packbits(x), 0.3),
+        Work("QSGD, 127 levels, packed", _packed("qsgd(127)", x), "torch", lambda: _qsgd(x), 2.5),
+    ]  # fmt: skip
+    return found
+
+
+def _packed(method: str, x: Tensor) -> Callable[[], int]:
+    """Quantizes ``x`` and writes its symbols into a stream: all of a message but its frame."""
+    compressor = parse(method)
+    pipe: Pipeline = compressor.codec  # type: ignore[attr-defined]
+
+    def work() -> int:
+        out = BitWriter()
+        symbols = pipe.quantize.quantize(x, Place(None, x.shape), out, 1)
+        pipe.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
+        return out.position
+
+    return work
+
+
+def _cnat_frexp(x: Tensor) -> Tensor:
+    mantissa, exponent = torch.frexp(x)
+    rises = torch.rand_like(x) < 2 * mantissa.abs() - 1
+    return torch.ldexp(torch.sign(x), exponent - 1 + rises.int())
+
+
+def _cnat_randint(x: Tensor) -> Tensor:
+    noise_bits = torch.randint(0, 1 << 23, x.shape, dtype=torch.int32)
+    return ((x.view(torch.int32) + noise_bits) & -(1 << 23)).view(torch.float32)
+
+
+def _packbits(x: Tensor) -> np.ndarray:
+    return np.packbits(np.signbit(x.numpy()))
+
+
+def _qsgd(x: Tensor, levels: int = 127) -> tuple[Tensor, Tensor]:
+    norm = x.norm()
+    scaled = x.abs() / norm * levels
+    floor = scaled.floor()
+    level = floor + (torch.rand_like(x) < scaled - floor)
+    return norm, (torch.sign(x) * level).to(torch.int8)
+
+
+def agree(x: Tensor) -> None:
+    """Raises ``SystemExit`` unless our selections have the magnitudes of torch.topk's."""
+    for p in (0.01, 0.001):
+        k = round(p * x.numel())
+        ours = x[largest(x, k, select.MAGNITUDE)].abs().sort().values
+        theirs = torch.topk(x.abs(), k).values.sort().values
+        if not torch.equal(ours, theirs):
+            raise SystemExit(f"exact top-k at p = {p:g} differs from torch.topk")
+
+
+def measure(entries: int, repeats: int) -> dict[str, Any]:
+    """Nanoseconds an entry of every work and its peer, the median of the repeats."""
+    torch.set_num_threads(1)
+    x = torch.randn(entries, generator=torch.Generator().manual_seed(0))
+    agree(x)
+    load = os.getloadavg()[0]
+    rows = [_row(work, entries, repeats) for work in works(x)]
+    machine = environment.describe() | {"load_before": load, "load_after": os.getloadavg()[0]}
+    return {"entries": entries, "repeats": repeats, "rows": rows, "machine": machine}
+
+
+def _row(work: Work, entries: int, repeats: int) -> dict[str, Any]:
+    work.ours()  # compiles
+    ours, theirs = [], []
+    for _ in range(repeats):
+        ours.append(_timed(work.ours) / entries)
+        if work.peer is not None:
+            theirs.append(_timed(work.peer) / entries)
+    ratios = [b / a for a, b in zip(ours, theirs, strict=False)]
+    return {
+        "name": work.name, "ours": median(ours), "ours_min": min(ours), "ours_max": max(ours),
+        "peer_name": work.peer_name, "peer": median(theirs) if theirs else None,
+        "ratio": median(ratios) if ratios else None,
+        "target_ns": work.nanoseconds, "target_times": work.times,
+    }  # fmt: skip
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    start = time.perf_counter_ns()
+    work()
+    return float(time.perf_counter_ns() - start)
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The result as a table."""
+    machine = result["machine"]
+    lines = [
+        f"{machine['processor']}, {machine['cores']} cores, torch {machine['packages']['torch']}, "
+        f"one thread; {result['entries']} standard normal entries, medians of "
+        f"{result['repeats']}, interleaved; load average {machine['load_before']:.1f} before, "
+        f"{machine['load_after']:.1f} after.",
+        "", "| work | ns an entry | min | max | target | public code's way | ns an entry | times "
+        "faster |", "| --- | ---: | ---: | ---: | --- | --- | ---: | ---: |",
+    ]  # fmt: skip
+    for row in result["rows"]:
+        target = "" if row["target_ns"] is None else f"at most {row['target_ns']:g}"
+        peer = "" if row["peer"] is None else f"{row['peer']:.2f}"
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
+        if row["target_times"]:
+            ratio += f" (at least {row['target_times']:g})"
+        lines.append(
+            f"| {row['name']} | {row['ours']:.2f} | {row['ours_min']:.2f} | {row['ours_max']:.2f} "
+            f"| {target} | {row['peer_name']} | {peer} | {ratio} |"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--entries", type=int, default=25_600_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="a file for the result")
+    given = parser.parse_args(arguments)
+    if min(given.entries, given.repeats) < 1:
+        parser.error("--entries and --repeats are at least 1")
+    result = measure(given.entries, given.repeats)
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Deep Gradient Compression: top-k with a memory that knows about momentum.
+
+Lin, Han, Mao, Wang & Dally, Deep Gradient Compression: Reducing the Communication Bandwidth
+for Distributed Training, ICLR 2018, section 3 and Algorithm 1.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors.base import (
+    Sent,
+    SentTensor,
+    State,
+    Tensors,
+    check_share,
+    empty_like,
+    finite,
+    nominal_count,
+)
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import UpdateError
+from compressors.kernels.select import MAGNITUDE
+from compressors.lift import nest
+from compressors.pipeline import Pipeline
+from compressors.quantize.floats import Float32
+from compressors.sparsify.topk import largest
+
+
+@dataclass(frozen=True)
+class DGC:
+    """The fraction ``p`` of each tensor, chosen from momentum-corrected residuals.
+
+    With the update g: u = momentum u + g; v = v + u; the k entries of largest |v| travel as
+    float32 at Golomb-coded positions; there u and v become zero (momentum factor masking).
+    This is the clients' momentum, so their optimizer has none, and one local step a message
+    (n = 1). Updates are weight differences, -lr times the gradient: at a steady learning
+    rate u is SGD's momentum buffer times -lr. At p = 1 everything is masked at once: plain SGD.
+
+    Settings, all from the paper:
+        warmup: stages in which the share is larger than p: p^((s + 1) / (warmup + 1)) in stage
+            s = 0, 1, ... For p = 0.001 and 4 stages 25, 6.3, 1.6 and 0.4 %, as in section 3.3.
+        stage: messages a stage; the paper's stages are epochs.
+        momentum: the factor on u, in [0, 1).
+        clip: bound on the L2 norm of a whole update g, above which g is scaled down to it. The
+            paper's bound is its global threshold times N^(-1/2) for N senders: a compressor does
+            not know N, so give the product, in units of the update. None: no clipping.
+
+    The receiver does not count messages: k of a warm-up message is in the message.
+    Raises ``ValueError`` for a setting outside its range.
+
+    Example:
+        >>> from compressors import compress
+        >>> dgc = DGC(0.25, warmup=0)
+        >>> packet, state = compress(dgc, {"w": torch.tensor([1.0, 0.0, 2.0, 0.0])})
+        >>> packet.sent["w"].decoded, state["momentum/w"], state["velocity/w"]
+        (tensor([0., 0., 2., 0.]), tensor([1., 0., 0., 0.]), tensor([1., 0., 0., 0.]))
+    """
+
+    p: float
+    warmup: int = 4
+    momentum: float = 0.9
+    clip: float | None = None
+    stage: int = 1
+    needs_seed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_share("dgc: p", self.p)
+        for name, least in (("warmup", 0), ("stage", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(
+                    f"dgc: {name} is {value!r}: it is a whole number of at least {least}"
+                )
+        if not _is_number(self.momentum) or not 0 <= self.momentum < 1:
+            raise ValueError(f"dgc: momentum is {self.momentum!r}: it lies in [0, 1)")
+        if self.clip is not None and not (_is_number(self.clip) and 0 < self.clip < math.inf):
+            raise ValueError(f"dgc: clip is {self.clip!r}: it is a number above 0, or none")
+
+    def share(self, message: int) -> float:
+        """The fraction of entries sent in that message (0, 1, ...) of a sender.
+
+        Example:
+            >>> [round(DGC(0.001).share(t), 4) for t in range(6)]
+            [0.2512, 0.0631, 0.0158, 0.004, 0.001, 0.001]
+        """
+        stage = message // self.stage
+        if stage >= self.warmup:
+            return self.p
+        return self.p ** ((stage + 1) / (self.warmup + 1))
+
+    def init(self, like: Tensors) -> State:
+        """Zero momentum u and velocity v a tensor, and the number of messages so far."""
+        memory = nest("momentum", empty_like(like)) | nest("velocity", empty_like(like))
+        return memory | {"messages": torch.zeros((), dtype=torch.int64)}
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """See ``Compressor.write``."""
+        message = int(state["messages"])
+        pipe = self._pipe(self.share(message))
+        scale = _clipping(update, self.clip)
+        sent: Sent = {}
+        after: State = {"messages": torch.tensor(message + 1)}
+        for name, x in update.items():
+            gradient = x.detach() if scale == 1 else x.detach() * scale
+            u = (self.momentum * state[f"momentum/{name}"] + gradient).contiguous()
+            v = state[f"velocity/{name}"] + u
+            if not (finite(u) and finite(v)):
+                raise UpdateError(f"tensor {name!r} and its memory overflow float32")
+            sent[name] = pipe.write(v, out, seed)
+            after[f"momentum/{name}"] = _masked(u, sent[name])
+            after[f"velocity/{name}"] = _masked(v, sent[name])
+        return sent, after
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """See ``Compressor.read``."""
+        pipe = self._pipe(self.p)
+        return {name: pipe.read(bits, x, seed) for name, x in like.items()}
+
+    def _pipe(self, share: float) -> Pipeline:
+        return Pipeline(_Largest(self.p, share), Float32())
+
+
+@dataclass(frozen=True)
+class _Largest:
+    """Top-k of a share that only the sender knows: nominal is the share after the warm-up."""
+
+    p: float
+    share: float
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def count(self, n: int) -> int:
+        return nominal_count(self.p, n)
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        return largest(x, nominal_count(self.share, x.numel()), MAGNITUDE), 1.0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _clipping(update: Tensors, clip: float | None) -> float:
+    """The factor that takes the whole update's L2 norm to at most ``clip``."""
+    if clip is None:
+        return 1.0
+    norm = math.sqrt(sum(float(x.detach().double().square().sum()) for x in update.values()))
+    return 1.0 if norm <= clip else clip / norm
+
+
+def _masked(memory: Tensor, sent: SentTensor) -> Tensor:
+    """The memory, which was made for this message, with zeros where entries were sent."""
+    if isinstance(sent.indices, Tensor):
+        memory.view(-1)[sent.indices] = 0.0
+    return memory

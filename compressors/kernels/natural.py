@@ -1,0 +1,141 @@
+"""Rounding to powers of two on the bits of IEEE 754 numbers (Horváth et al. 2022, section 2).
+
+A float32 without its sign is a whole number: the biased exponent in bits 23 to 30 and
+the mantissa m in units of 2**-23 below. Adding a uniform number U of 23 bits carries into
+the exponent with probability m, and clearing the low 23 bits leaves the power of two:
+``(bits + U) & 0xFF800000`` is Definition 1 exactly. U is the low 23 bits of the noise of the
+entry. A carry beyond the largest exponent is taken back: 2**127 is the end.
+
+A window of exponents has a lowest power, of biased exponent ``lowest`` here. Above one, a
+number below that power becomes it or zero: the power where the 32 bits of noise plus one
+half are less than |x| / power in units of 2**-32, so that the chance is the nearest
+multiple of 2**-32. With ``lowest`` = 1 those numbers are float32's denormals, and the carry
+above does the same.
+
+A code is the sign, above the exponent counted from the lowest power as one; the field of
+zero is zero. Every kernel of compiled loops has its twin in torch, with the same results.
+"""
+
+import math
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from compressors.kernels import noise
+
+_23 = np.uint32(23)
+_MANTISSA = np.uint32(0x007FFFFF)
+_EXPONENT = np.uint32(0x7F800000)
+_MAGNITUDE = np.uint32(0x7FFFFFFF)
+_SIGN = np.uint32(0x80000000)
+_LAST = np.uint32(0x7F000000)  # 2**127, the largest power of two
+_HALF = np.uint32(0x00400000)
+
+
+@njit(cache=True, nogil=True)
+def values_random(bits, multiplier, offset, out):
+    """Random powers of two for float32 ``bits`` (uint32, sign and all), as bits in ``out``."""
+    for i in range(bits.size):
+        u = noise.draw(multiplier, offset, i) & _MANTISSA
+        power = np.uint32(np.uint32((bits[i] & _MAGNITUDE) + u) & _EXPONENT)
+        out[i] = (bits[i] & _SIGN) | min(power, _LAST)
+
+
+@njit(cache=True, nogil=True)
+def codes_random(bits, multiplier, offset, out):
+    """Codes of nine bits (uint16) of random powers of two: sign and biased exponent."""
+    for i in range(bits.size):
+        u = noise.draw(multiplier, offset, i) & _MANTISSA
+        power = np.uint32(np.uint32((bits[i] & _MAGNITUDE) + u) & _EXPONENT)
+        out[i] = np.uint32((bits[i] & _SIGN) | min(power, _LAST)) >> _23
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _code(bits, power, lowest, highest, sign):
+    """The code of a magnitude that is a power of two, or zero, given as bits."""
+    exponent = min(power >> _23, highest)
+    field = exponent - lowest + np.uint32(1) if exponent >= lowest else np.uint32(0)
+    return np.uint32(((bits >> np.uint32(31)) << sign) | field)
+
+
+@njit(cache=True, nogil=True)
+def codes_window(values, bits, multiplier, offset, lowest, highest, sign, out):
+    """Codes of random powers between the biased exponents ``lowest`` and ``highest``.
+
+    ``sign`` is the number of the sign's bit in a code. ``bits`` are those of ``values``.
+    """
+    scale = 2.0 ** (159.0 - np.float64(lowest))  # of float64: exact, and never a denormal
+    floor = np.uint32(lowest << _23)
+    for i in range(bits.size):
+        word = noise.draw(multiplier, offset, i)
+        magnitude = bits[i] & _MAGNITUDE
+        power = np.uint32(np.uint32(magnitude + (word & _MANTISSA)) & _EXPONENT)
+        rises = np.float64(word) + 0.5 < abs(np.float64(values[i])) * scale
+        if magnitude < floor and lowest > 1:
+            power = floor if rises else np.uint32(0)
+        out[i] = _code(bits[i], power, lowest, highest, sign)
+
+
+@njit(cache=True, nogil=True)
+def codes_nearest(bits, lowest, highest, sign, out):
+    """Codes of the nearest powers, ties to the greater one; half the lowest power rises to it."""
+    floor = np.uint32(lowest << _23)
+    half = np.uint32(floor - (_HALF if lowest == 1 else np.uint32(0x00800000)))
+    for i in range(bits.size):
+        magnitude = bits[i] & _MAGNITUDE
+        power = np.uint32(np.uint32(magnitude + _HALF) & _EXPONENT)
+        if magnitude < floor:
+            power = floor if magnitude >= half else np.uint32(0)
+        out[i] = _code(bits[i], power, lowest, highest, sign)
+
+
+@njit(cache=True, nogil=True)
+def decode(codes, lowest, sign, out):
+    """The bits of the float32 numbers that ``codes`` mean, in ``out`` (uint32)."""
+    mask = np.uint32((np.uint32(1) << sign) - np.uint32(1))
+    for i in range(codes.size):
+        field = np.uint32(codes[i]) & mask
+        power = np.uint32(field + lowest - np.uint32(1)) << _23 if field else np.uint32(0)
+        out[i] = ((np.uint32(codes[i]) >> sign) << np.uint32(31)) | power
+
+
+def powers_torch(
+    values: Tensor, seed: int | None, lowest: int = 1, highest: int = 254
+) -> Tensor:
+    """Magnitudes as bits (int64) of the powers that float32 ``values`` (k,) are rounded to.
+
+    Random ones with a ``seed``, the nearest without one. The twin of all kernels above.
+    """
+    magnitude = values.view(torch.int32).long() & 0x7FFFFFFF
+    floor = lowest << 23
+    if seed is None:
+        power = (magnitude + (1 << 22)) & 0x7F800000
+        rises = magnitude >= (floor - (1 << 22 if lowest == 1 else 1 << 23))
+    else:
+        word = noise.words_torch(seed, torch.arange(values.numel(), device=values.device))
+        power = (magnitude + (word & 0x7FFFFF)) & 0x7F800000
+        rises = word.double() + 0.5 < values.abs().double() * math.ldexp(1.0, 159 - lowest)
+        if lowest == 1:
+            rises = power > 0
+    power = power.clamp(max=highest << 23)
+    return torch.where(magnitude < floor, rises * floor, power)
+
+
+def codes_torch(
+    values: Tensor, seed: int | None, lowest: int, highest: int, sign: int
+) -> Tensor:
+    """The codes (int64) of ``values`` (k,): the twin of the kernels, on any device."""
+    exponent = powers_torch(values, seed, lowest, highest) >> 23
+    field = torch.where(exponent >= lowest, exponent - (lowest - 1), 0)
+    return (torch.signbit(values).long() << sign) | field
+
+
+def decode_torch(codes: Tensor, lowest: int, sign: int) -> Tensor:
+    """The float32 numbers that ``codes`` (k,), unsigned, mean: the twin of ``decode``."""
+    codes = codes.long() & ((2 << sign) - 1)
+    field = codes & ((1 << sign) - 1)
+    power = torch.where(field > 0, field + (lowest - 1), 0) << 23
+    bits = power - ((codes >> sign) << 31)  # -2**31 is the sign's bit of an int32
+    return bits.to(torch.int32).view(torch.float32)

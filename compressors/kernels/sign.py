@@ -1,0 +1,65 @@
+"""One bit a value: which of them lie below zero, and a coin for those that are zero.
+
+The codes are 1 for minus and 0 for plus, as in the sign bit of an IEEE number. The
+loops compare and store, without a branch, so that the compiler takes many values at once.
+"""
+
+import numpy as np
+from numba import njit
+
+from compressors.kernels.noise import draw
+
+_CHUNK = 4096  # few enough that the codes of a chunk are still at hand when it is looked at again
+_31 = np.uint32(31)
+
+
+@njit(cache=True, nogil=True)
+def below_zero(x):
+    """1 where ``x`` (k,) float32 is below zero, else 0: uint8 (k,). Minus zero is not below."""
+    codes = np.empty(x.size, np.uint8)
+    for i in range(x.size):
+        codes[i] = x[i] < 0
+    return codes
+
+
+@njit(cache=True, nogil=True)
+def with_coins(x, multiplier, offset):
+    """``below_zero``, with the first bit of the noise of its index where ``x`` is zero.
+
+    Chunk by chunk: zeros are rare in most updates, and a chunk without any is done in one
+    quick pass.
+    """
+    codes = np.empty(x.size, np.uint8)
+    for start in range(0, x.size, _CHUNK):
+        part = x[start : start + _CHUNK]
+        mine = codes[start : start + _CHUNK]
+        zeros = np.uint8(0)
+        for i in range(part.size):
+            mine[i] = part[i] < 0
+            zeros |= np.uint8(part[i] == 0)
+        if zeros:
+            for i in range(part.size):
+                if part[i] == 0:
+                    mine[i] = draw(multiplier, offset, start + i) >> _31
+    return codes
+
+
+@njit(cache=True, nogil=True)
+def two_means(x, counts):
+    """Of each run of ``counts`` values: the means at or above zero and below it, float32 (c, 2).
+
+    The twin for other devices is in ``compressors.quantize.columns``.
+    """
+    means = np.zeros((counts.size, 2), np.float32)
+    start = 0
+    for c in range(counts.size):
+        part = x[start : start + counts[c]]
+        start += counts[c]
+        high, low, below = 0.0, 0.0, 0
+        for value in part:
+            high += max(np.float64(value), 0.0)
+            low += min(np.float64(value), 0.0)
+            below += value < 0
+        means[c, 0] = high / max(part.size - below, 1)
+        means[c, 1] = low / max(below, 1)
+    return means

@@ -1,0 +1,103 @@
+"""Published methods that see a whole matrix or rotate it, and named combinations of papers."""
+
+from compressors.base import Compressor
+from compressors.feedback import ErrorFeedback
+from compressors.lift import PerTensor
+from compressors.lowrank import LowRank
+from compressors.pipeline import Pipeline
+from compressors.quantize.dither import Dither
+from compressors.quantize.floats import Float32
+from compressors.quantize.grid import MinMax
+from compressors.quantize.natural import Natural
+from compressors.raw import Raw
+from compressors.rotate import Rotate
+from compressors.sparsify.base import Sparsifier
+from compressors.sparsify.identity import Identity
+from compressors.sparsify.randk import RandK
+from compressors.sparsify.topk import TopK
+
+
+def powersgd(rank: int) -> Compressor:
+    """PowerSGD (Vogels, Karimireddy & Jaggi 2019, Algorithms 1 and 2): ``ef(lowrank(rank))``.
+
+    Raises ``ValueError`` unless ``rank`` is a whole number of at least 1.
+
+    Example:
+        >>> from compressors import text
+        >>> text(powersgd(2))
+        'ef(lowrank(2))'
+    """
+    return ErrorFeedback(LowRank(rank))
+
+
+def structured_mask(p: float) -> Compressor:
+    """A structured update by random mask (Konečný et al. 2016, section 2).
+
+    ``per_tensor(randk(p, false) | float32)``: a fraction ``p`` of each tensor, drawn
+    afresh for each message, as it is; the mask's seed is all that travels of it. In the paper
+    the client trains the masked entries alone; here the mask is put on the finished update,
+    which is the same for one local step and differs for several. The paper's low-rank
+    structure (one factor random, the other trained) lives in training too and is left out.
+    p = 1 means dense: ``raw``. Raises ``ValueError`` unless 0 < p <= 1.
+
+    Example:
+        >>> from compressors import text
+        >>> text(structured_mask(0.1))
+        'per_tensor(randk(0.1, false) | float32)'
+    """
+    masked = PerTensor(Pipeline(RandK(p, scaled=False), Float32()))
+    return Raw() if p == 1 else masked
+
+
+def sketched(p: float, bits: int = 2) -> Compressor:
+    """A sketched update (Konečný et al. 2016, section 3): rotated, subsampled, quantized.
+
+    ``per_tensor(rotate(randk(p) | minmax(bits)))``: a random rotation, of the rotated
+    vector a random fraction ``p`` times n / k, and of those a random rounding to 2**bits even
+    levels. Unbiased, and without memory. At p = 1 nothing is left out and the rest stays:
+    ``per_tensor(rotate(minmax(bits)))``.
+    Raises ``ValueError`` unless 0 < p <= 1 and bits is 1 to 16.
+
+    Example:
+        >>> from compressors import text
+        >>> text(sketched(0.25))
+        'per_tensor(rotate(randk(0.25) | minmax(2)))'
+    """
+    return PerTensor(Rotate(Pipeline(_all_or(RandK(p)), MinMax(bits))))
+
+
+def q_sparse(p: float, levels: int = 7) -> Compressor:
+    """Qsparse-local-SGD (Basu, Data, Karakus & Diggavi 2019, section 3): top-k, then QSGD.
+
+    ``ef(per_tensor(topk(p) | dither(levels) | golomb))``. The default of 7 levels packs sign
+    and level into 4 bits without waste. At p = 1 QSGD with error feedback is left:
+    ``ef(per_tensor(dither(levels)))``.
+    Raises ``ValueError`` unless 0 < p <= 1 and levels is 1 to 65535.
+
+    Example:
+        >>> from compressors import text
+        >>> text(q_sparse(0.01))
+        'ef(per_tensor(topk(0.01) | dither(7) | golomb))'
+    """
+    return ErrorFeedback(PerTensor(Pipeline(_all_or(TopK(p)), Dither(levels))))
+
+
+def topk_cnat(p: float) -> Compressor:
+    """TopK-C_nat (Horváth et al. 2022, section 5.4): top-k, then natural compression.
+
+    ``ef(per_tensor(topk(p) | cnat | golomb))``. The paper does not say whether Tables 2 and 3
+    were trained with a memory; top-k is biased and does not converge in general without one, so
+    here it has one (write the pipeline out for the other reading). At p = 1:
+    ``ef(per_tensor(cnat))``. Raises ``ValueError`` unless 0 < p <= 1.
+
+    Example:
+        >>> from compressors import text
+        >>> text(topk_cnat(0.01))
+        'ef(per_tensor(topk(0.01) | cnat | golomb))'
+    """
+    return ErrorFeedback(PerTensor(Pipeline(_all_or(TopK(p)), Natural())))
+
+
+def _all_or(sparsify: TopK | RandK) -> Sparsifier:
+    """At p = 1 simply every entry: positions would be bits for nothing."""
+    return Identity() if sparsify.p == 1 else sparsify

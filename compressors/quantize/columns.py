@@ -1,0 +1,66 @@
+"""The columns of a tensor, and what is shared within one.
+
+1-bit SGD (Seide et al. 2014) and Dryden et al. 2016 share reconstruction values within a
+column of a weight matrix. Their layers compute ``W^T v + a``: a column holds the weights into
+one unit of the next layer. torch stores that matrix transposed, with the units along the first
+axis, so a column here is all that stands at one index of the first axis (of a convolution: one
+filter). Tensors of one dimension, biases and the like, are one column.
+"""
+
+import torch
+from torch import Tensor
+
+from compressors.kernels import sign
+from compressors.quantize.base import Place
+
+
+def lengths(place: Place, columns: bool = True) -> Tensor:
+    """How many of the k values stand in each column that has any, in order: int64 (c,).
+
+    Both sides know it: it follows from the shape and the positions. ``columns`` False: the
+    whole tensor counts as one column. Without values there are no columns.
+
+    Example:
+        >>> lengths(Place(torch.tensor([0, 1, 5]), torch.Size((2, 3))))
+        tensor([2, 1])
+    """
+    indices, shape = place
+    device = None if indices is None else indices.device
+    if place.k == 0:
+        return torch.zeros(0, dtype=torch.int64, device=device)
+    if not columns or len(shape) < 2:
+        return torch.tensor([place.k], device=device)
+    width = shape.numel() // shape[0]
+    if indices is None:
+        return torch.full((shape[0],), width)
+    return torch.unique_consecutive(indices // width, return_counts=True)[1]
+
+
+def two_means(values: Tensor, counts: Tensor) -> Tensor:
+    """The mean of the values at or above zero, and of those below, of each column: float32 (c, 2).
+
+    ``values`` (k,) float32 stand column after column, ``counts`` (c,) of them in each. Sums in
+    float64. The mean of none is zero.
+    """
+    if values.device.type != "cpu":
+        return two_means_torch(values, counts)
+    found = sign.two_means(values.detach().contiguous().numpy(), counts.numpy())
+    return torch.from_numpy(found)
+
+
+def two_means_torch(values: Tensor, counts: Tensor) -> Tensor:
+    """The twin of ``kernels.sign.two_means`` for any device; sums in another order."""
+    wide = values.double()
+    sides = [wide >= 0, wide < 0]
+    sums = [_sums(wide * side, counts) for side in sides]
+    many = [_sums(side.double(), counts).clamp(min=1) for side in sides]
+    return torch.stack([s / n for s, n in zip(sums, many, strict=True)], 1).float()
+
+
+def _sums(values: Tensor, counts: Tensor) -> Tensor:
+    return torch.segment_reduce(values, "sum", lengths=counts)
+
+
+def spread(levels: Tensor, counts: Tensor) -> Tensor:
+    """Each column's level (c,), once for each of its values: (k,)."""
+    return levels.repeat_interleave(counts)

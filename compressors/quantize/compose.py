@@ -1,0 +1,67 @@
+"""A quantizer on top of another one (Horváth et al. 2022, section 2.5)."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from compressors.base import tensor_seed
+from compressors.bits import BitReader, BitWriter
+from compressors.quantize.base import Place, Quantizer, Symbols
+
+_FIRST, _SECOND = 1, 2  # the noise of one must not be that of the other
+
+
+@dataclass(frozen=True)
+class Then:
+    """What ``second`` makes of the numbers that ``first`` would decode: second(first(x)).
+
+    Only the bits of ``second`` travel. Where both are unbiased with variances omega1 and
+    omega2 relative to the squared norm, so is this, with omega1 * omega2 + omega1 + omega2
+    (Theorem 5); with natural compression as the second that is 9/8 omega1 + 1/8. The two draw
+    from streams of their own, as the theorem needs. The receiver knows nothing of ``first``:
+    its side information and its seed stay with the sender.
+
+    Raises ``ValueError`` where one of the two is not a quantizer.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> update = {"w": torch.tensor([3.0, -0.3])}
+        >>> sent = compress(parse("then(float16, cnat(rounding=nearest))"), update)[0].sent
+        >>> sent["w"].decoded
+        tensor([ 4.0000, -0.2500])
+    """
+
+    first: Quantizer
+    second: Quantizer
+
+    def __post_init__(self) -> None:
+        for name, part in (("first", self.first), ("second", self.second)):
+            if not hasattr(part, "quantize") or not hasattr(part, "dequantize"):
+                raise ValueError(
+                    f"then: {name} is {part!r}: it takes two quantizers, as in then(float16, cnat)"
+                )
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether ``second`` does: nobody decodes ``first`` at the receiver."""
+        return self.second.needs_seed
+
+    @property
+    def one_sign(self) -> bool:
+        """Whether either takes values of one sign only."""
+        return self.first.one_sign or self.second.one_sign
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The symbols and side information of ``second`` alone."""
+        own, scratch = tensor_seed(seed, _FIRST), BitWriter()
+        symbols = self.first.quantize(values, place, scratch, own)
+        between = self.first.dequantize(symbols, place, own)
+        return self.second.quantize(between, place, out, tensor_seed(seed, _SECOND))
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, object]:
+        """As ``second``."""
+        return self.second.read_side(bits, place)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """As ``second``."""
+        return self.second.dequantize(symbols, place, tensor_seed(seed, _SECOND))

@@ -1,0 +1,162 @@
+"""Random dithering: values as multiples of their norm, rounded to a few levels by chance.
+
+Standard levels are QSGD (Alistarh et al., QSGD: Communication-Efficient SGD via Gradient
+Quantization and Encoding, 2017, https://arxiv.org/abs/1610.02132), powers of two are natural
+dithering (Horváth et al., Natural Compression for Distributed Deep Learning, 2022,
+https://arxiv.org/abs/1905.10988, Definition 6).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from compressors.base import tensor_seed
+from compressors.bits import BitReader, BitWriter
+from compressors.kernels.noise import words
+from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.quantize.levels import NORMS, bucket_norms, codes_of, nothing, values_of
+from compressors.quantize.settings import check_one_of, check_whole
+from compressors.text import text
+
+MOST_LEVELS = {"standard": 65535, "natural": 127}
+"""Beyond these a float32 ratio has no bits left for chance, or no normal number for the level."""
+
+_NORM_NOISE = 1  # the norm's own stream beside that of the values
+_TOP_POWER = np.uint32(254 << 23)  # the bits of 2**127
+
+
+@dataclass(frozen=True)
+class Dither:
+    """General random dithering (Horváth et al. 2022, Definition 6): unbiased.
+
+    A value is its bucket's norm, times its sign, times one of ``levels`` + 1 levels from 0 to
+    1: the two around |x_i| / norm, each with the chance that makes the mean right. Sign and
+    level are one symbol of 2 ``levels`` + 1 (zero has no sign), ceil(log2(2 levels + 1)) bits
+    with ``fixed``: 1, 3, 7, 15, ... levels waste nothing. Symbol 0 is zero, 2j - 1 and 2j are
+    minus and plus level j.
+
+    Side information: one norm a bucket, summed in float64, sent as float32; a sum beyond the
+    largest float32 is sent as that (still at least every |x_i|, so nothing is clipped and the
+    mean stays right). With ``norm_code`` ``cnat`` the norm is rounded to a power of two by
+    natural compression with noise of its own, 9 bits: values are divided by the true norm and
+    multiplied by the rounded one, whose mean is the true one (above 2**127 it saturates there).
+    A bucket of zeros has norm 0. Nothing sent, no norm.
+
+    Args:
+        levels: levels above zero, s >= 1; at most 65535 (standard) or 127 (natural).
+        norm: ``"1"``, ``"2"`` or ``"inf"``, the p of the p-norm.
+        kind: ``"standard"``: 0, 1/s, ..., 1; ``"natural"``: 0, 2**(1 - s), ..., 1/2, 1.
+        bucket: values that share a norm, in the order in which they are sent; None for all.
+        norm_code: ``"float32"`` or ``"cnat"``, or the quantizer of that name and no settings.
+
+    Raises ``ValueError`` for any other setting.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("dither(1, inf)"), {"w": torch.tensor([0.0, -3.0, 3.0])})
+        >>> packet.sent["w"].decoded, packet.spans["values"], packet.spans["side"]
+        (tensor([ 0., -3.,  3.]), 6, 32)
+    """
+
+    levels: int
+    norm: str | float = "2"
+    kind: str = "standard"
+    bucket: int | None = None
+    norm_code: str = "float32"
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", _norm_name(self.norm))
+        if not isinstance(self.norm_code, str):  # in a text, a bare cnat is the quantizer
+            object.__setattr__(self, "norm_code", text(self.norm_code))
+        check_one_of("dither: kind", self.kind, tuple(MOST_LEVELS))
+        check_one_of("dither: norm_code", self.norm_code, ("float32", "cnat"))
+        check_whole("dither: levels", self.levels, 1, MOST_LEVELS[self.kind])
+        if self.bucket is not None:
+            check_whole("dither: bucket", self.bucket, 1, (1 << 31) - 1)
+
+    @property
+    def alphabet(self) -> int:
+        """2 levels + 1: sign and level in one symbol."""
+        return 2 * self.levels + 1
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """Symbols of sign and level; a norm a bucket is the side information."""
+        if values.numel() == 0:
+            return Symbols(nothing(values, code_dtype(self.alphabet)), self.alphabet)
+        values = values.contiguous()
+        size = self._bucket(values.numel())
+        norms = bucket_norms(values, str(self.norm), size)
+        codes = codes_of(values, norms, size, self.levels, self.kind == "natural", seed)
+        sent = norms
+        with out.span("side"):
+            if self.norm_code == "cnat":
+                sent = _to_powers(norms, tensor_seed(seed, _NORM_NOISE))
+                out.uints(sent.view(np.uint32) >> 23, 9)
+            else:
+                out.float32s(norms)
+        return Symbols(codes, self.alphabet, sent)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
+        """The norms (buckets,) as a float32 array; None where nothing was sent."""
+        if place.k == 0:
+            return self.alphabet, None
+        count = -(-place.k // self._bucket(place.k))
+        with bits.span("side"):
+            if self.norm_code == "cnat":
+                powers = bits.uints(count, 9, np.uint32) << np.uint32(23)
+                return self.alphabet, powers.view(np.float32)
+            return self.alphabet, bits.float32s(count)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """Norm times level, one float32 product."""
+        codes, _, norms = symbols
+        return values_of(codes, norms, self._bucket(codes.numel()), self.levels,
+                         self.kind == "natural")  # fmt: skip
+
+    def _bucket(self, k: int) -> int:
+        return max(1, k) if self.bucket is None else self.bucket
+
+
+def qsgd(levels: int, bucket: int | None = None) -> Dither:
+    """QSGD (Alistarh et al. 2017, section 3.1): ``dither(levels)`` in the 2-norm.
+
+    ``bucket`` consecutive values share a norm; None for all of a tensor's. Behind a
+    sparsifier it is Q-sparse: ``topk(p) | qsgd(levels)``. Raises as ``Dither``.
+
+    Example:
+        >>> qsgd(7, 512) == Dither(7, "2", "standard", 512)
+        True
+    """
+    return Dither(levels, bucket=bucket)
+
+
+def natural_dither(levels: int, norm: str | float = "2") -> Dither:
+    """Natural dithering D_nat^{p,s} (Horváth et al. 2022, section 3.2): levels are powers of two.
+
+    Raises as ``Dither``.
+
+    Example:
+        >>> natural_dither(8) == Dither(8, "2", "natural")
+        True
+    """
+    return Dither(levels, norm, "natural")
+
+
+def _to_powers(norms: np.ndarray, seed: int) -> np.ndarray:
+    """Natural compression of norms >= 0: 23 random bits are added and the mantissa cut off."""
+    noise = words(seed, np.arange(norms.size)) >> np.uint32(9)
+    carried = (norms.view(np.uint32) + noise) & np.uint32(0xFF800000)
+    return np.minimum(carried, _TOP_POWER).view(np.float32)
+
+
+def _norm_name(norm: Any) -> str:
+    """``norm`` as one of NORMS: numbers are taken too."""
+    if isinstance(norm, int | float) and not isinstance(norm, bool):
+        norm = f"{norm:g}"
+    check_one_of("dither: norm", norm, NORMS)
+    return norm

@@ -1,0 +1,175 @@
+"""Values on an even grid, rounded by chance: between the extremes, or of a fixed step."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.kernels import rounding as kernel
+from compressors.kernels.noise import key
+from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.quantize.levels import fresh, nothing, on_cpu
+from compressors.quantize.settings import check_whole
+
+_LARGEST = float(torch.finfo(torch.float32).max)
+
+
+@dataclass(frozen=True)
+class MinMax:
+    """2**bits equally spaced levels from the least to the greatest value: unbiased.
+
+    Probabilistic quantization of Konečný et al. (Federated Learning: Strategies for Improving
+    Communication Efficiency, 2016, https://arxiv.org/abs/1610.05492, section 3): a value goes
+    to one of the two levels around it, with the chances that make its mean right. Symbol j is
+    level j from below. Side information: least and greatest as two float32 numbers (-0 is
+    sent as 0); nothing sent, none. Equal values arrive exactly; so do the extremes.
+    Levels are computed in float64, so the spread may exceed the largest float32.
+
+    Args:
+        bits: a value, 1 to 16.
+
+    Raises ``ValueError`` for any other.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("minmax(2)"), {"w": torch.tensor([0.0, 1.0, 3.0])})
+        >>> packet.sent["w"].decoded, packet.spans["values"], packet.spans["side"]
+        (tensor([0., 1., 3.]), 6, 64)
+    """
+
+    bits: int
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole("minmax: bits", self.bits, 1, 16)
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The level of each value; the extremes are the side information."""
+        alphabet = 1 << self.bits
+        if values.numel() == 0:
+            return Symbols(nothing(values, code_dtype(alphabet)), alphabet)
+        ends = np.array([float(end) for end in torch.aminmax(values)], np.float32) + 0.0
+        low, high = (float(end) for end in ends)
+        scale = (alphabet - 1) / (high - low) if high > low else 0.0
+        codes = _between(values.contiguous(), low, scale, alphabet - 1, seed)
+        with out.span("side"):
+            out.float32s(ends)
+        return Symbols(codes, alphabet, ends)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
+        """The extremes as a float32 array (2,); None where nothing was sent."""
+        if place.k == 0:
+            return 1 << self.bits, None
+        with bits.span("side"):
+            return 1 << self.bits, bits.float32s(2)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The levels, rounded to float32."""
+        codes, alphabet, ends = symbols
+        if ends is None:
+            return nothing(codes, torch.float32)
+        low, high = (float(end) for end in ends)
+        if codes.numel() < alphabet:
+            return _even(codes, alphabet - 1, low, high)
+        return _pick(_even(torch.arange(alphabet), alphabet - 1, low, high), codes)
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """A fixed grid -2**(bits - 1) step, ..., -step, 0, step, ..., (2**(bits - 1) - 1) step.
+
+    Gajjala et al. 2020, equation 1 (after Yu et al.): a value in [e, e + step] of neighbours
+    on the grid becomes e with chance (e + step - value) / step, else e + step: unbiased
+    inside. The paper says nothing of values outside: here they become the nearer end, a
+    BIAS, and the grid reaches one step further below zero than above. No side information:
+    both sides know the step. Symbol 0 is zero, then -step, step, -2 step, ... (zig-zag).
+
+    Args:
+        bits: a value, b = 1 to 16.
+        step: the distance of neighbours, delta > 0, in the values' unit.
+
+    Raises ``ValueError`` for other settings, and where a grid point is no finite float32 or
+    the step is zero as one.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> x = torch.tensor([0.0, 0.5, -1.0, 9.0])
+        >>> packet, _ = compress(parse("codebook(3, 0.5)"), {"w": x})
+        >>> packet.sent["w"].decoded, packet.spans["values"], packet.spans["side"]
+        (tensor([ 0.0000,  0.5000, -1.0000,  1.5000]), 12, 0)
+    """
+
+    bits: int
+    step: float
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole("codebook: bits", self.bits, 1, 16)
+        number = isinstance(self.step, int | float) and not isinstance(self.step, bool)
+        if not number or not 2.0**-149 <= self.step <= _LARGEST / 2 ** (self.bits - 1):
+            raise ValueError(f"codebook: step is {self.step!r}: it is a number above 0 whose grid "
+                             "of 2**bits points fits in float32")  # fmt: skip
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The grid point of each value; no side information."""
+        half = 1 << self.bits - 1
+        values = values.contiguous()
+        dtype = code_dtype(2 * half)
+        step = float(self.step)
+        if on_cpu(values):
+            codes = fresh(values.numel(), dtype)
+            kernel.signed(values.numpy(), step, half, half - 1, *key(seed), codes.numpy())
+            return Symbols(codes, 2 * half)
+        most = torch.where(values < 0, half, half - 1).to(torch.float64)
+        j = kernel.round_torch((values.abs().to(torch.float64) / step).minimum(most), seed)
+        return Symbols((2 * j - ((values < 0) & (j > 0)).long()).to(dtype), 2 * half)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
+        """Nothing to read."""
+        return 1 << self.bits, None
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The grid points, rounded to float32."""
+        return _pick(_grid(self.bits, float(self.step)), symbols.codes)
+
+
+def _between(values: Tensor, low: float, scale: float, top: int, seed: int) -> Tensor:
+    """The levels 0 to ``top`` of ``values`` (k,)."""
+    dtype = code_dtype(top + 1)
+    if on_cpu(values):
+        codes = fresh(values.numel(), dtype)
+        kernel.between(values.numpy(), low, scale, top, *key(seed), codes.numpy())
+        return codes
+    t = ((values.to(torch.float64) - low) * scale).clamp(max=top)
+    return kernel.round_torch(t, seed).to(dtype)
+
+
+def _even(levels: Tensor, top: int, low: float, high: float) -> Tensor:
+    """Of ``levels`` 0 to ``top``, where they lie between ``low`` and ``high``, as float32."""
+    where = low + (high - low) * (levels.to(torch.float64) / top)
+    return torch.where(levels == top, high, where).to(torch.float32)
+
+
+@lru_cache(maxsize=16)
+def _grid(bits: int, step: float) -> Tensor:
+    """The grid point of every symbol (2**bits,), as float32."""
+    symbols = torch.arange(1 << bits, dtype=torch.int64)
+    j = (symbols + 1) // 2
+    return (torch.where(symbols % 2 == 1, -j, j).to(torch.float64) * step).to(torch.float32)
+
+
+def _pick(table: Tensor, codes: Tensor) -> Tensor:
+    """``table[codes]`` on the device of ``codes``."""
+    if not on_cpu(codes):
+        return table.to(codes.device).index_select(0, codes.to(torch.int32))
+    values = fresh(codes.numel(), torch.float32)
+    kernel.pick(table.numpy(), codes.numpy(), values.numpy())
+    return values

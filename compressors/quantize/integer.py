@@ -1,0 +1,104 @@
+"""Whole numbers by chance: the unbiased rounding whose variance has no bound."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError
+from compressors.kernels import rounding as kernel
+from compressors.kernels.noise import key
+from compressors.quantize.base import IEEE, Place, Symbols, code_dtype
+from compressors.quantize.levels import fresh, nothing, on_cpu
+
+_WHOLE = 1 << 24  # from here on every float32 is a whole number
+
+
+@dataclass(frozen=True)
+class RandomInteger:
+    """C_int: a value becomes one of the two whole numbers around it by chance; unbiased.
+
+    Horváth et al. 2022 give it as the counterexample (section 2.3, Theorem 4): no omega bounds
+    its variance, since near zero the second moment is |x| where the square is x * x.
+
+    One bit of side information says how symbols are meant. 0: all results lie within
+    +-2**24; the least follows in 32 bits (two's complement), then an Elias gamma code of the
+    number of whole numbers from least to greatest, and symbols count from the least. 1: some
+    are larger, and are whole already as any float32 from 2**24 on: symbols are the IEEE
+    bits of the results. Zero has no sign. Nothing sent, no side information.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("cint"), {"w": torch.tensor([-1.0, 0.0, 2.0])})
+        >>> packet.sent["w"].decoded, packet.spans["values"], packet.spans["side"]
+        (tensor([-1.,  0.,  2.]), 6, 38)
+    """
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """Whole numbers from the least one, or IEEE bits; which, is the side information."""
+        if values.numel() == 0:
+            return Symbols(nothing(values, torch.uint8), 1)
+        near = _whole_numbers(values.contiguous(), seed)
+        low, high = (float(end) for end in torch.aminmax(near))
+        wide = max(-low, high) > _WHOLE
+        with out.span("side"):
+            out.uint(int(wide), 1)
+            if wide:
+                return Symbols(near.view(torch.int32), IEEE)
+            least, alphabet = int(low), int(high) - int(low) + 1
+            out.uint(least & 0xFFFFFFFF, 32)
+            out.gamma(alphabet)
+        return Symbols(_counted(near, least, code_dtype(alphabet)), alphabet, least)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, int | None]:
+        """The alphabet, and the least number or None for IEEE bits."""
+        if place.k == 0:
+            return 1, None
+        with bits.span("side"):
+            if bits.uint(1):
+                return IEEE, None
+            least = bits.uint(32)
+            alphabet = bits.gamma()
+        least -= (least >> 31) << 32
+        if least < -_WHOLE or least + alphabet - 1 > _WHOLE:
+            raise PayloadError(f"{alphabet} whole numbers from {least} on leave +-2**24")
+        return alphabet, least
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The whole numbers, exact in float32."""
+        codes, _, least = symbols
+        if codes.numel() == 0:
+            return nothing(codes, torch.float32)
+        if least is None:
+            return codes.view(torch.float32)
+        if not on_cpu(codes):
+            return (codes.to(torch.int32) + least).to(torch.float32)
+        values = fresh(codes.numel(), torch.float32)
+        kernel.add(codes.numpy(), least, values.numpy())
+        return values
+
+
+def _whole_numbers(values: Tensor, seed: int) -> Tensor:
+    """``values`` (k,) rounded to whole float32 numbers by chance."""
+    if on_cpu(values):
+        near = fresh(values.numel(), torch.float32)
+        kernel.whole(values.numpy(), *key(seed), near.numpy())
+        return near
+    size = values.abs()
+    inside = torch.where(size < _WHOLE, size, torch.zeros_like(size)).to(torch.float64)
+    near = torch.where(size < _WHOLE, kernel.round_torch(inside, seed).to(torch.float32), size)
+    return torch.where(values < 0, -near, near) + 0.0
+
+
+def _counted(near: Tensor, least: int, dtype: torch.dtype) -> Tensor:
+    """Whole numbers ``near`` (k,) within +-2**24, counted from ``least``."""
+    if not on_cpu(near):
+        return (near.to(torch.int32) - least).to(dtype)
+    codes = fresh(near.numel(), dtype)
+    kernel.add(near.numpy(), -least, codes.numpy())
+    return codes

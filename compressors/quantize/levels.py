@@ -1,0 +1,111 @@
+"""Norms of buckets, and values as signed levels times a norm: what dithering is made of.
+
+CPU tensors go through compiled loops, tensors elsewhere through torch: equal symbols.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.kernels import dither as kernel
+from compressors.kernels.noise import key
+from compressors.quantize.base import code_dtype
+
+NORMS = ("inf", "1", "2")
+"""The p of the p-norms, in the order that ``kernel.bucket_sums`` numbers them."""
+
+_LARGEST = float(torch.finfo(torch.float32).max)
+
+
+def on_cpu(x: Tensor) -> bool:
+    """Whether compiled loops can take ``x``."""
+    return x.device.type == "cpu"
+
+
+def fresh(k: int, dtype: torch.dtype) -> Tensor:
+    """A CPU tensor (k,) to be filled, in memory from numpy.
+
+    numpy asks the system for huge pages. The page faults of torch's own memory can cost more
+    than all that a compiled loop then does with it.
+    """
+    return torch.from_numpy(np.empty(k, str(dtype).removeprefix("torch.")))
+
+
+def nothing(like: Tensor, dtype: torch.dtype) -> Tensor:
+    """An empty tensor (0,) on the device of ``like``."""
+    return torch.zeros(0, dtype=dtype, device=like.device)
+
+
+def bucket_norms(values: Tensor, norm: str, size: int) -> np.ndarray:
+    """The p-norms (buckets,) of ``size`` values each, summed in float64, as float32.
+
+    Never infinite, and never below a magnitude in the bucket (rounding keeps order).
+    """
+    if on_cpu(values):
+        sums = kernel.bucket_sums(values.numpy(), size, NORMS.index(norm))
+    else:
+        sums = _bucket_sums_torch(values, norm, size).cpu().numpy()
+    exact = np.sqrt(sums) if norm == "2" else sums
+    return np.minimum(exact, _LARGEST).astype(np.float32)
+
+
+def _bucket_sums_torch(values: Tensor, norm: str, size: int) -> Tensor:
+    """``kernel.bucket_sums`` on any device; the order of a sum may differ (in float64)."""
+    buckets = -(-values.numel() // size)
+    wide = values.new_zeros(buckets * size, dtype=torch.float64)
+    wide[: values.numel()] = values.abs()
+    wide = wide.view(buckets, size)
+    if norm == "inf":
+        return wide.amax(1)
+    return wide.sum(1) if norm == "1" else wide.square().sum(1)
+
+
+def codes_of(
+    values: Tensor, norms: np.ndarray, size: int, levels: int, natural: bool, seed: int
+) -> Tensor:
+    """Symbols (k,) of ``values`` (k,) on the levels times their bucket's norm."""
+    dtype = code_dtype(2 * levels + 1)
+    if on_cpu(values):
+        codes = fresh(values.numel(), dtype)
+        kernel.quantize_buckets(
+            values.numpy(), norms, size, levels, natural, *key(seed), codes.numpy()
+        )
+        return codes
+    each = _spread(norms, size, values)
+    return kernel.symbols_torch(values, each, levels, natural, seed).to(dtype)
+
+
+def values_of(
+    codes: Tensor, norms: np.ndarray | None, size: int, levels: int, natural: bool
+) -> Tensor:
+    """The float32 values (k,) that symbols mean."""
+    if norms is None:
+        return nothing(codes, torch.float32)
+    table = level_table(levels, natural)
+    if on_cpu(codes):
+        values = fresh(codes.numel(), torch.float32)
+        kernel.look_up_buckets(table, codes.numpy(), norms, size, values.numpy())
+        return values
+    picked = torch.tensor(table, device=codes.device)[codes.to(torch.int64)]
+    return picked * _spread(norms, size, codes)
+
+
+def _spread(norms: np.ndarray, size: int, like: Tensor) -> Tensor:
+    """One norm a value, on the device of ``like``."""
+    each = torch.from_numpy(norms).to(like.device)
+    if norms.size == 1:
+        return each
+    return each.repeat_interleave(size)[: like.numel()]
+
+
+@lru_cache(maxsize=64)
+def level_table(levels: int, natural: bool) -> np.ndarray:
+    """The signed level of every symbol (2 levels + 1,): 0, -l_1, l_1, -l_2, ..., as float32."""
+    j = np.arange(1, levels + 1, dtype=np.float64)
+    above = 2.0 ** (j - levels) if natural else j / levels
+    table = np.concatenate([[0.0], np.stack([-above, above], 1).ravel()])
+    table = table.astype(np.float32)
+    table.flags.writeable = False
+    return table

@@ -1,0 +1,138 @@
+"""A sign a value and magnitudes that the values share: what is left after dropping.
+
+Aji & Heafield 2017, section 5.4, quantize what survives gradient dropping to one bit with
+the smallest surviving magnitude ("threshold"), the average of all, or that of each column,
+and to two bits, which they do not define.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.quantize import columns
+from compressors.quantize.base import Place, Symbols
+from compressors.quantize.mean import mean
+from compressors.quantize.sign import below_zero, signed
+
+Value = Literal["min", "avg", "column"]
+
+
+class _Shared(NamedTuple):
+    levels: Tensor  # (c,) one a column, or (2,) those of the lower and the upper half
+    counts: Tensor | None  # (c,) values in each column; None with two halves
+
+
+@dataclass(frozen=True)
+class SharedMagnitude:
+    """The sign of each value and a magnitude that values share (Aji & Heafield 2017, section 5.4).
+
+    ``value`` as the paper's Figure 8 has it: ``min``, the smallest magnitude among the values
+    (of ``topk``: the threshold); ``avg``, the mean magnitude; ``column``, the mean magnitude
+    of each column (one index of the first axis: see ``compressors.quantize.columns``).
+    ``bits=2`` adds one magnitude bit, which the paper leaves open: the values are split at
+    their median magnitude, which belongs to the upper half as all that equals it does; ``min``
+    is then the lower edge of each half and ``avg`` its mean. Where nothing lies below the
+    median both halves are the same.
+
+    Side information: 32 bits a magnitude. Zeros count as plus, and become plus a magnitude:
+    meant for what a sparsifier chose. Raises ``ValueError`` for another ``value`` or ``bits``,
+    and for columns in two halves.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> x = {"w": torch.tensor([4.0, -1.0, 0.5, -3.0])}
+        >>> compress(parse("topk(0.75) | magnitude(min)"), x)[0].sent["w"].decoded
+        tensor([ 1., -1.,  0., -1.])
+        >>> compress(parse("magnitude(avg, 2)"), x)[0].sent["w"].decoded
+        tensor([ 3.5000, -0.7500,  0.7500, -3.5000])
+    """
+
+    value: Value = "avg"
+    bits: int = 1
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.value not in ("min", "avg", "column"):
+            raise ValueError(
+                f"magnitude: value is {self.value!r}: it is one of min, avg, column"
+            )
+        if isinstance(self.bits, bool) or self.bits not in (1, 2):
+            raise ValueError(f"magnitude: bits is {self.bits!r}: it is 1 or 2")
+        if self.value == "column" and self.bits == 2:
+            raise ValueError("magnitude: value is 'column', which goes with bits 1, not 2")
+
+    @property
+    def _alphabet(self) -> int:
+        return 1 << self.bits
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """Signs, and with two bits the half as the lower bit; magnitudes as side information."""
+        codes = below_zero(values)
+        if place.k == 0:
+            return Symbols(codes, self._alphabet)
+        if self.bits == 2:
+            upper, levels = self._halves(values.abs())
+            codes, side = 2 * codes + upper, _Shared(levels, None)
+        else:
+            side = self._columns(values.abs(), place)
+        with out.span("side"):
+            out.float32s(side.levels.cpu().numpy())
+        return Symbols(codes, self._alphabet, side)
+
+    def _columns(self, magnitudes: Tensor, place: Place) -> _Shared:
+        """The magnitude of each column, or of all values as one."""
+        counts = columns.lengths(place, self.value == "column").to(magnitudes.device)
+        if self.value == "min":
+            return _Shared(magnitudes.min()[None], counts)
+        return _Shared(columns.two_means(magnitudes, counts)[:, 0], counts)
+
+    def _halves(self, magnitudes: Tensor) -> tuple[Tensor, Tensor]:
+        """Which values lie in the upper half, uint8 (k,), and the halves' magnitudes (2,)."""
+        median = torch.kthvalue(magnitudes, magnitudes.numel() // 2 + 1).values
+        upper = magnitudes >= median
+        high, low = magnitudes[upper], magnitudes[~upper]
+        low = low if low.numel() else high
+        if self.value == "min":
+            levels = torch.stack([low.min(), median])
+        else:
+            levels = torch.tensor([mean(low), mean(high)], dtype=torch.float32)
+        return upper.to(torch.uint8), levels
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Shared | None]:
+        """The magnitudes, if there are values."""
+        if place.k == 0:
+            return self._alphabet, None
+        counts = None if self.bits == 2 else columns.lengths(place, self.value == "column")
+        with bits.span("side"):
+            levels = bits.float32s(2 if counts is None else counts.numel())
+        return self._alphabet, _Shared(torch.from_numpy(levels), counts)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """Plus or minus the magnitudes."""
+        codes, _, side = symbols
+        if side is None:
+            return torch.empty(0, dtype=torch.float32, device=codes.device)
+        levels = side.levels.to(codes.device)
+        if side.counts is None:
+            low, high = levels
+            return signed(torch.where((codes & 1).bool(), high, low), codes >> 1)
+        return signed(columns.spread(levels, side.counts.to(codes.device)), codes)
+
+
+def ternary() -> SharedMagnitude:
+    """Sign and mean magnitude of the kept entries (sparse ternary compression).
+
+    Behind a sparsifier a tensor then holds three values: zero, and plus or minus the mean
+    magnitude of what was kept (Sattler et al. 2020, Algorithm 1). The same as ``magnitude``.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("topk(0.5) | ternary"), {"w": torch.tensor([1.0, 4, 0, -2])})
+        >>> packet.sent["w"].decoded
+        tensor([ 0.,  3.,  0., -3.])
+    """
+    return SharedMagnitude("avg", 1)

@@ -1,0 +1,158 @@
+"""Natural compression: every value becomes a power of two (Horváth et al. 2022)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.kernels import natural, noise
+from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.quantize.settings import check_one_of, check_whole
+
+_BIAS = 127  # of a float32's exponent
+_TOP_OF_8 = 63  # 127 exponents from -63: the window that is centred on 1
+
+
+@dataclass(frozen=True)
+class Natural:
+    """Signs and exponents without mantissas: 9 bits a value in place of 32 (Definition 1).
+
+    ``rounding="random"`` is the paper's: t between two powers of two becomes one of them,
+    the greater with probability (|t| - lower) / (greater - lower). The mean is t, and the
+    second moment at most 9/8 of t**2 (Theorem 3), whatever the number, with these exceptions:
+
+    * zero stays zero, and its sign travels;
+    * a denormal (|t| < 2**-126) becomes 0 or 2**-126: unbiased, but beyond 9/8;
+    * above 2**127 there is no greater power: such values always become 2**127, biased.
+
+    ``rounding="nearest"`` takes the nearer power, the greater of two at equal distance: biased,
+    no random numbers, within a third of t.
+
+    ``bits`` below 9 leave ``bits - 1`` for the exponent, which is then one of the
+    2**(bits - 1) - 1 exponents up to ``top``: the lowest power is 2**(top - 2**(bits - 1) + 2).
+    What is above 2**top becomes 2**top (biased). What is below the lowest power is rounded at
+    random to it or to zero, unbiased up to 2**-33 of that power, but beyond 9/8. Eight bits hold
+    2**-63 to 2**63 by default: the paper shows how little of the range the exponents of
+    gradients take (Figure 21; its text gives no numbers), so half of it, around 1, is ample;
+    fewer bits must be told their ``top``. float64 would need 12 bits, 64 / 12 = 5.33 times less.
+
+    Noise is the 32 bits that belong to (seed, place among the sent values): the low 23 of
+    them are added to the mantissa. The receiver needs no seed.
+
+    Raises ``ValueError`` for bits outside 2 to 9, a window beyond float32's normal exponents
+    (-126 to 127), a ``top`` with 9 bits, or none with fewer than 8.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> update = {"w": torch.tensor([1.0, -0.5, 0.0, 2.5])}
+        >>> compress(parse("cnat(rounding=nearest)"), update)[0].sent["w"].decoded
+        tensor([ 1.0000, -0.5000,  0.0000,  2.0000])
+    """
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    bits: int = 9
+    top: int | None = None
+    rounding: str = "random"
+
+    def __post_init__(self) -> None:
+        check_whole("bits of cnat", self.bits, 2, 9)
+        check_one_of("rounding of cnat", self.rounding, ("random", "nearest"))
+        if self.bits == 9 and self.top is not None:
+            raise ValueError(
+                f"top of cnat is {self.top!r}: nine bits hold every exponent; leave it out"
+            )
+        if self.bits < 8 and self.top is None:
+            raise ValueError(
+                f"top of cnat is None: bits={self.bits} holds {self._exponents} exponents; "
+                "say the highest"
+            )
+        name = f"top of cnat with bits={self.bits}"
+        check_whole(name, self.highest, self._exponents - _BIAS, _BIAS)
+
+    @property
+    def _exponents(self) -> int:
+        return min((1 << self.bits - 1) - 1, 2 * _BIAS)
+
+    @property
+    def highest(self) -> int:
+        """The exponent of the greatest power of two."""
+        if self.bits == 9:
+            return _BIAS
+        return _TOP_OF_8 if self.top is None else self.top
+
+    @property
+    def lowest(self) -> int:
+        """The exponent of the least power of two above zero."""
+        return self.highest - self._exponents + 1
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """Codes of ``bits`` bits: sign, then exponent; no side information."""
+        alphabet = 1 << self.bits
+        values = values.detach().contiguous()
+        low, high, sign = self.lowest + _BIAS, self.highest + _BIAS, self.bits - 1
+        if values.device.type == "cpu":
+            return Symbols(self._compiled(values, seed), alphabet)
+        rolled = seed if self.rounding == "random" else None
+        codes = natural.codes_torch(values, rolled, low, high, sign)
+        return Symbols(codes.to(code_dtype(alphabet)), alphabet)
+
+    def _compiled(self, values: Tensor, seed: int) -> Tensor:
+        target = np.empty(values.numel(), np.uint16 if self.bits == 9 else np.uint8)
+        floats = values.numpy()
+        bits = floats.view(np.uint32)
+        window = (self.lowest + _BIAS, self.highest + _BIAS, self.bits - 1)
+        low, high, sign = (np.uint32(number) for number in window)
+        if self.rounding == "nearest":
+            natural.codes_nearest(bits, low, high, sign, target)
+        elif self.bits == 9:
+            natural.codes_random(bits, *noise.key(seed), target)
+        else:
+            natural.codes_window(floats, bits, *noise.key(seed), low, high, sign, target)
+        return torch.from_numpy(target).view(code_dtype(1 << self.bits))
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
+        """Nothing to read."""
+        return 1 << self.bits, None
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The powers of two, with their signs."""
+        return self.decode(symbols.codes)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """The float32 numbers (k,) that ``codes`` (k,) mean, on their device."""
+        lowest, sign = self.lowest + _BIAS, self.bits - 1
+        if codes.device.type != "cpu":
+            return natural.decode_torch(codes, lowest, sign)
+        given = codes.contiguous().numpy().view(np.uint16 if self.bits == 9 else np.uint8)
+        target = np.empty(given.size, np.uint32)
+        natural.decode(given, np.uint32(lowest), np.uint32(sign), target)
+        return torch.from_numpy(target.view(np.float32))
+
+
+def to_powers(values: Tensor, seed: int, out: Tensor | None = None) -> Tensor:
+    """``values`` (any shape, float32, finite) rounded at random to powers of two (Definition 1).
+
+    What ``cnat`` decodes, without the codes between; bit for bit, on every device. The result
+    is ``out`` where it is given: contiguous, of the same shape, on the same device, maybe
+    ``values`` itself. Memory that is used again is worth as much time as the rounding.
+
+    Example:
+        >>> to_powers(torch.tensor([1.0, -0.25, 0.0]), seed=1)
+        tensor([ 1.0000, -0.2500,  0.0000])
+    """
+    flat = values.detach().contiguous().view(-1)
+    if flat.device.type != "cpu":
+        signs = torch.signbit(flat).long() << 31
+        bits = (natural.powers_torch(flat, seed) - signs).to(torch.int32)
+        found = bits.view(torch.float32).view(values.shape)
+        return found if out is None else out.copy_(found)
+    if out is None:
+        out = torch.from_numpy(np.empty(values.shape, np.float32))
+    target = out.detach().view(-1).numpy().view(np.uint32)
+    natural.values_random(flat.numpy().view(np.uint32), *noise.key(seed), target)
+    return out

@@ -1,0 +1,194 @@
+"""One bit a value: signs with a magnitude that is known, the mean one, or two column means.
+
+A code is 1 for minus and 0 for plus. What a bit cannot say is zero, and each method has its
+own way out, as its source has it or as is stated here.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.kernels import noise, sign
+from compressors.quantize import columns
+from compressors.quantize.base import Place, Symbols
+from compressors.quantize.mean import mean
+
+
+def below_zero(values: Tensor) -> Tensor:
+    """1 where a value (k,) float32 is below zero, else 0: uint8 (k,); zeros count as plus."""
+    if values.device.type != "cpu":
+        return below_zero_torch(values)
+    return torch.from_numpy(sign.below_zero(values.detach().contiguous().numpy()))
+
+
+def below_zero_torch(values: Tensor) -> Tensor:
+    """The slow, obvious twin of ``kernels.sign.below_zero``, for any device."""
+    return (values < 0).to(torch.uint8)
+
+
+def with_coins(values: Tensor, seed: int) -> Tensor:
+    """``below_zero``, but a value that is zero gets a fair coin from (seed, index)."""
+    if values.device.type != "cpu":
+        return with_coins_torch(values, seed)
+    flat = values.detach().contiguous().numpy()
+    return torch.from_numpy(sign.with_coins(flat, *noise.key(seed)))
+
+
+def with_coins_torch(values: Tensor, seed: int) -> Tensor:
+    """The slow, obvious twin of ``kernels.sign.with_coins``, for any device."""
+    coins = noise.words_torch(seed, torch.arange(values.numel(), device=values.device)) >> 31
+    return torch.where(values == 0, coins.to(torch.uint8), below_zero_torch(values))
+
+
+def signed(magnitudes: Tensor, codes: Tensor) -> Tensor:
+    """``magnitudes`` (k,) or (), float32, with the signs that ``codes`` (k,) say."""
+    return torch.where(codes.bool(), -magnitudes, magnitudes)
+
+
+@dataclass(frozen=True)
+class Sign:
+    """The sign of each value times a ``magnitude`` that both sides know: one bit a value.
+
+    signSGD (Bernstein et al. 2018, Algorithm 1), whose step size is the magnitude: the
+    receiver adds what it decodes. A value of zero gets a fair coin from the seed's noise, for
+    one bit cannot say zero and an entry that never changes (of a unit that is switched off)
+    would else be pushed the same way in every round; the coins cancel out. Neither unbiased
+    nor a contraction: the magnitude does not depend on the values.
+
+    ``magnitude`` is a float32 number above zero. Raises ``ValueError`` for another.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("sign(0.5)"), {"w": torch.tensor([3.0, -0.1])})
+        >>> packet.sent["w"].decoded, packet.spans["values"]
+        (tensor([ 0.5000, -0.5000]), 2)
+    """
+
+    magnitude: float = 1.0
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        given = self.magnitude
+        known = isinstance(given, int | float) and not isinstance(given, bool)
+        if not known or not 0 < _as_float32(given) < float("inf"):
+            raise ValueError(f"sign: magnitude is {given!r}: it is a float32 number above 0")
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The signs, and coins for zeros; no side information."""
+        return Symbols(with_coins(values, seed), 2)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
+        """Nothing to read."""
+        return 2, None
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """Plus or minus the magnitude."""
+        magnitude = torch.tensor(self.magnitude, dtype=torch.float32, device=symbols.codes.device)
+        return signed(magnitude, symbols.codes)
+
+
+def _as_float32(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+@dataclass(frozen=True)
+class ScaledSign:
+    """The sign of each value times the mean magnitude ||v||_1 / k: one bit a value, 32 a tensor.
+
+    The compressor of EF-signSGD (Karimireddy et al. 2019, section 4), made for error
+    feedback: a delta-contraction with delta = ||v||_1^2 / (k ||v||_2^2) of each vector. Zeros
+    count as plus. The sum is taken in float64 and rounded to float32 once.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("l1_sign"), {"w": torch.tensor([3.0, -1.0])})
+        >>> packet.sent["w"].decoded, packet.spans["side"]
+        (tensor([ 2., -2.]), 32)
+    """
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The signs; the mean magnitude is the side information."""
+        if place.k == 0:
+            return Symbols(below_zero(values), 2)
+        side = np.array([mean(values.abs())], np.float32)
+        with out.span("side"):
+            out.float32s(side)
+        return Symbols(below_zero(values), 2, torch.from_numpy(side)[0])
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor | None]:
+        """The mean magnitude, if there are values."""
+        if place.k == 0:
+            return 2, None
+        with bits.span("side"):
+            return 2, torch.from_numpy(bits.float32s(1))[0]
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """Plus or minus the mean magnitude."""
+        codes, _, side = symbols
+        if side is None:
+            return torch.empty(0, dtype=torch.float32, device=codes.device)
+        return signed(side.to(codes.device), codes)
+
+
+class _Means(NamedTuple):
+    levels: Tensor  # (c, 2): at or above zero, below zero
+    counts: Tensor  # (c,): values in each column
+
+
+@dataclass(frozen=True)
+class OneBit:
+    """Each value as the mean of its side of zero: 1-bit SGD (Seide et al. 2014, section 3).
+
+    One bit says whether a value is below zero; the two means of a column, of what is at or
+    above zero and of what is below, are its side information: two float32 a column that has
+    values. A column is one index of the first axis (``compressors.quantize.columns`` says
+    why); ``columns=False`` takes the whole tensor as one. Made for error feedback: means are
+    the best two values, so the error never exceeds the values in norm. Behind a sparsifier the
+    columns are those of the entries that are sent.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("onebit"), {"w": torch.tensor([[3.0, 1.0, -1.0]])})
+        >>> packet.sent["w"].decoded
+        tensor([[ 2.,  2., -1.]])
+    """
+
+    columns: bool = True
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, bool):
+            raise ValueError(f"onebit: columns is {self.columns!r}: it is true or false")
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """Which values are below zero; the means are the side information."""
+        counts = columns.lengths(place, self.columns).to(values.device)
+        levels = columns.two_means(values, counts)
+        with out.span("side"):
+            out.float32s(levels.cpu().numpy())
+        return Symbols(below_zero(values), 2, _Means(levels, counts))
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Means]:
+        """The means of the columns that have values."""
+        counts = columns.lengths(place, self.columns)
+        with bits.span("side"):
+            levels = torch.from_numpy(bits.float32s(2 * counts.numel())).view(-1, 2)
+        return 2, _Means(levels, counts)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The mean of each value's column and side."""
+        codes, side = symbols.codes, symbols.side
+        counts = side.counts.to(codes.device)
+        high, low = side.levels.to(codes.device).unbind(1)
+        spread = columns.spread
+        return torch.where(codes.bool(), spread(low, counts), spread(high, counts))

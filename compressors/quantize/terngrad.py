@@ -1,0 +1,97 @@
+"""TernGrad: sign, or zero, times the largest magnitude of a clipped tensor."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.kernels import dither as kernel
+from compressors.quantize.base import Place, Symbols
+from compressors.quantize.levels import bucket_norms, codes_of, nothing, on_cpu, values_of
+
+_ALPHABET = 3
+
+
+@dataclass(frozen=True)
+class TernGrad:
+    """Three symbols a value: 0, -s, +s, with s the largest magnitude after clipping.
+
+    A value x becomes sign(x) s with chance min(|x|, s) / s, else 0 (Wen et al., TernGrad:
+    Ternary Gradients to Reduce Communication in Distributed Deep Learning, 2017,
+    https://arxiv.org/abs/1705.07878, equations 3 to 5): standard dithering with one level in
+    the infinity norm. Values are first clipped to ``clip`` standard deviations of the
+    tensor's values either side of zero (equation 9, layer-wise): what is clipped loses the
+    excess, so the method is BIASED unless ``clip`` is None; only the clipped values arrive
+    right in the mean. A tensor of equal values has no spread and is not clipped.
+    s travels as a float32; nothing sent, no s.
+
+    Args:
+        clip: standard deviations, above zero; None or 0 for no clipping.
+
+    Raises ``ValueError`` for any other.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("terngrad(none)"), {"w": torch.tensor([4.0, 0.0, -4.0])})
+        >>> packet.sent["w"].decoded, packet.spans["values"]
+        (tensor([ 4.,  0., -4.]), 6)
+    """
+
+    clip: float | None = 2.5
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        clip = self.clip
+        if clip is None or (clip == 0 and not isinstance(clip, bool)):
+            object.__setattr__(self, "clip", None)
+        elif isinstance(clip, bool) or not isinstance(clip, int | float) or not 0 < clip < 1e9:
+            raise ValueError(f"terngrad: clip is {clip!r}: it is a number of standard deviations "
+                             "above 0 and below 1e9, or none for no clipping")  # fmt: skip
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """Symbols 0, 1 and 2 for 0, -s and +s; s is the side information."""
+        k = values.numel()
+        if k == 0:
+            return Symbols(nothing(values, torch.uint8), _ALPHABET)
+        values = values.contiguous()
+        scale = bucket_norms(values, "inf", k)
+        if self.clip is not None:
+            bound = self.clip * deviation(values)
+            if bound > 0:
+                scale = np.minimum(scale, np.array([min(bound, 1e300)])).astype(np.float32)
+        with out.span("side"):
+            out.float32s(scale)
+        return Symbols(codes_of(values, scale, k, 1, False, seed), _ALPHABET, scale)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
+        """s as a float32 array (1,); None where nothing was sent."""
+        if place.k == 0:
+            return _ALPHABET, None
+        with bits.span("side"):
+            return _ALPHABET, bits.float32s(1)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """0, -s or +s."""
+        codes, _, scale = symbols
+        return values_of(codes, scale, max(1, codes.numel()), 1, False)
+
+
+def deviation(values: Tensor) -> float:
+    """The standard deviation of ``values`` (k,) about their mean, in float64; 0 if all are equal.
+
+    Example:
+        >>> deviation(torch.tensor([3.0, 1.0]))
+        1.0
+    """
+    if on_cpu(values):
+        return math.sqrt(kernel.variance(values.contiguous().numpy()))
+    if bool((values == values[0]).all()):
+        return 0.0
+    wide = values.to(torch.float64)
+    return math.sqrt(float((wide - wide.mean()).square().mean()))

@@ -1,0 +1,78 @@
+"""Whole blocks of neighbouring entries (OmniReduce; Fei et al. 2020)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from compressors.base import check_share, nominal_count
+from compressors.kernels.energy import energies
+
+
+def energies_torch(x: Tensor, b: int) -> Tensor:
+    """The slow, obvious twin of ``kernels.energy.energies``, for any device."""
+    n = x.numel()
+    units, width = -(-n // b), 1
+    while width < b:
+        width *= 2
+    squares = pad(x, (0, units * b - n)).view(units, b).double().square()
+    squares = pad(squares, (0, width - b))
+    while width > 1:
+        width //= 2
+        squares = squares[:, :width] + squares[:, width:]
+    return squares.flatten()
+
+
+def block_norms(x: Tensor, b: int) -> Tensor:
+    """Squared L2 norms (units,) float64 of each ``b`` entries of flat ``x`` (float32)."""
+    b = max(1, min(b, x.numel()))
+    if x.device.type != "cpu":
+        return energies_torch(x, b)
+    return torch.from_numpy(energies(x.detach().numpy(), b))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of ``b`` neighbouring entries travel whole, those that hold a non-zero (OmniReduce).
+
+    Fei et al. 2020. With ``p`` at most the fraction p of the blocks, those of largest L2
+    norm: norms are summed in float64 and ties go to the lowest block. A block of zeros
+    never travels. Positions are those of blocks: one a block.
+
+    Example:
+        >>> Blocks(2).select(torch.tensor([0.0, 0, 0, 3, 1]), 0)  # of the blocks 0, 1, 2
+        (tensor([1, 2]), 1.0)
+    """
+
+    b: int
+    p: float | None = None
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.b, bool) or not isinstance(self.b, int) or self.b < 1:
+            raise ValueError(f"blocks: b is {self.b!r}: a block has a whole number of entries")
+        if self.p is not None:
+            check_share("blocks: p", self.p)
+
+    @property
+    def unit(self) -> int:
+        """``b``."""
+        return self.b
+
+    def count(self, n: int) -> int:
+        """Of ``n`` blocks max(1, round(p n)); without ``p`` nominally none."""
+        return 0 if self.p is None else nominal_count(self.p, n)
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``: numbers of blocks; needs no seed."""
+        norms = block_norms(x, self.b)
+        k = int((norms > 0).sum())
+        if self.p is not None:
+            k = min(k, self.count(norms.numel()))
+        if k == 0:
+            return torch.empty(0, dtype=torch.int64, device=x.device), 1.0
+        order = torch.sort(norms, descending=True, stable=True).indices
+        return order[:k].sort().values, 1.0

@@ -1,0 +1,55 @@
+"""The largest entries of either sign, each sign by a threshold of its own (Dryden et al. 2016)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors.base import check_share, nominal_count
+from compressors.kernels import select
+from compressors.sparsify.largest import largest_torch
+
+
+def dryden_torch(x: Tensor, p: float) -> Tensor:
+    """The slow, obvious twin of the compiled way, for any device."""
+    above = nominal_count(p, int((x > 0).sum()))
+    below = nominal_count(p, int((x < 0).sum()))
+    high = largest_torch(x, above, select.POSITIVE)
+    low = largest_torch(x, below, select.NEGATIVE)
+    return torch.cat([high, low]).sort().values
+
+
+@dataclass(frozen=True)
+class Dryden:
+    """The fraction ``p`` of the positive entries, the largest, and of the negative, the smallest.
+
+    Dryden et al. 2016 (adaptive quantization): a positive and a negative threshold, each
+    from its own side. Of n+ entries above zero max(1, round(p n+)) are
+    sent, likewise below zero; a side without entries sends none. Ties go to the lowest index.
+
+    Example:
+        >>> Dryden(0.5).select(torch.tensor([1.0, -3.0, 0.5, 2.0, 4.0]), 0)
+        (tensor([1, 3, 4]), 1.0)
+    """
+
+    p: float
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_share("dryden: p", self.p)
+
+    def count(self, n: int) -> int:
+        """k = max(1, round(p n)), the number without zeros and without rounding a side."""
+        return nominal_count(self.p, n)
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; needs no seed."""
+        if x.device.type != "cpu":
+            return dryden_torch(x, self.p), 1.0
+        entries = x.detach().numpy()
+        above, below = (nominal_count(self.p, n) for n in select.signs(entries))
+        sides = select.both_sides(entries, above, below)
+        return torch.cat([torch.from_numpy(side) for side in sides]).sort().values, 1.0

@@ -1,0 +1,135 @@
+"""Entries chosen by chance alone: a fixed number of them, or each with a fixed probability.
+
+Where the positions follow from the seed (``seeded``), the receiver draws them too and
+none are written; the message then carries the seed, once. A chosen entry may be zero and
+is sent all the same.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors.base import check_share, nominal_count
+from compressors.kernels import sample
+from compressors.kernels.noise import words_torch
+
+_WORDS = 2**32  # how many noise words there are
+
+
+def drawn_torch(n: int, k: int, seed: int, device: torch.device) -> Tensor:
+    """The slow, obvious twin of ``kernels.sample.smallest``, for any device."""
+    places = torch.arange(n, device=device)
+    keys = words_torch(seed, places) << 31 | places
+    least = torch.topk(keys, min(k, n), largest=False).values
+    return (least & (2**31 - 1)).sort().values
+
+
+def drawn(n: int, k: int, seed: int, device: torch.device) -> Tensor:
+    """Sorted int64 places (k,) of 0..n-1, without replacement, every subset as likely as any.
+
+    Those with the smallest noise words of ``seed``; n lies below 2**31.
+    """
+    if device.type != "cpu":
+        return drawn_torch(n, k, seed, device)
+    return torch.from_numpy(sample.smallest(n, k, seed))
+
+
+@dataclass(frozen=True)
+class RandK:
+    """Exactly k entries at random, without replacement (random sparsification; Stich et al. 2018).
+
+    ``scaled`` sends them times n / k, so that the message is unbiased with omega = n / k - 1
+    (Wangni et al. 2018); plain, the message is a contraction: E||x - C(x)||^2 = (1 - k / n)
+    ||x||^2. ``seeded``: no positions are written, they follow from the seed.
+
+    Example:
+        >>> indices, scale = RandK(0.5).select(torch.ones(6), seed=1)
+        >>> len(indices), scale
+        (3, 2.0)
+    """
+
+    p: float
+    scaled: bool = True
+    seeded: bool = True
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_share("randk: p", self.p)
+        check_flags("randk", scaled=self.scaled, seeded=self.seeded)
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether the receiver draws the positions."""
+        return self.seeded
+
+    def count(self, n: int) -> int:
+        """k = max(1, round(p n))."""
+        return nominal_count(self.p, n)
+
+    def places(self, n: int, seed: int, device: torch.device) -> Tensor:
+        """See ``Seeded.places``."""
+        return drawn(n, self.count(n), seed, device)
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; the values of ``x`` do not matter."""
+        n = x.numel()
+        scale = n / self.count(n) if self.scaled and n else 1.0
+        return self.places(n, seed, x.device), scale
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Each entry with probability ``q``: S_q of Horvath et al. 2022 (Table 1), q n of n expected.
+
+    An entry travels where its noise word lies below round(q 2**32): the true probability is
+    the nearest multiple of 2**-32 (and at least that). ``scaled`` divides what is sent by
+    the true probability: unbiased, omega = 1 / q - 1. ``seeded``: as for ``RandK``.
+
+    Example:
+        >>> Bernoulli(1).select(torch.ones(3), seed=1)
+        (tensor([0, 1, 2]), 1.0)
+    """
+
+    q: float
+    scaled: bool = True
+    seeded: bool = True
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_share("bernoulli: q", self.q)
+        check_flags("bernoulli", scaled=self.scaled, seeded=self.seeded)
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether the receiver draws the positions."""
+        return self.seeded
+
+    @property
+    def _below(self) -> int:
+        return max(1, round(self.q * _WORDS))
+
+    def count(self, n: int) -> int:
+        """The expected number, rounded; the true one differs."""
+        return nominal_count(self.q, n)
+
+    def places(self, n: int, seed: int, device: torch.device) -> Tensor:
+        """See ``Seeded.places``."""
+        if device.type == "cpu":
+            return torch.from_numpy(sample.up_to(n, self._below - 1, seed))
+        words = words_torch(seed, torch.arange(n, device=device))
+        return (words < self._below).nonzero().flatten()
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; the values of ``x`` do not matter."""
+        return self.places(x.numel(), seed, x.device), _WORDS / self._below if self.scaled else 1.0
+
+
+def check_flags(name: str, **flags: object) -> None:
+    """Raises ``ValueError`` for a flag that is neither true nor false."""
+    for setting, value in flags.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name}: {setting} is {value!r}: it is true or false")

@@ -1,0 +1,52 @@
+"""A random share of the largest entries (Elibol et al. 2020; Barnes et al. 2020, rTop-k)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from compressors.base import check_share, nominal_count
+from compressors.kernels import select
+from compressors.sparsify.largest import largest
+from compressors.sparsify.randk import check_flags, drawn
+
+
+@dataclass(frozen=True)
+class RTopK:
+    """k = round(p n) entries at random of the round(m n) of largest magnitude.
+
+    rTop-k of Barnes et al. 2020, without replacement; p <= m. Positions are written. Only non-zero
+    entries are drawn from: where there are t < round(m n) of them, min(k, t) of those travel.
+    ``scaled`` sends them times t / k (nominally m / p): an unbiased estimate of the ``topk(m)``
+    of the tensor, not of the tensor. p = m is ``topk(p)``, m = 1 a random k of all but zeros.
+
+    Example:
+        >>> RTopK(0.25, 0.5, scaled=True).select(torch.tensor([1.0, -3.0, 0.5, 2.0]), 1)[1]
+        2.0
+    """
+
+    p: float
+    m: float
+    scaled: bool = False
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_share("rtopk: p", self.p)
+        check_share("rtopk: m", self.m)
+        check_flags("rtopk", scaled=self.scaled)
+        if self.p > self.m:
+            raise ValueError(f"rtopk: p is {self.p!r} and m is {self.m!r}: p is at most m")
+
+    def count(self, n: int) -> int:
+        """k = max(1, round(p n))."""
+        return nominal_count(self.p, n)
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; the seed chooses among the largest."""
+        n = x.numel()
+        top = largest(x, nominal_count(self.m, n), select.MAGNITUDE)
+        chosen = top[drawn(top.numel(), self.count(n), seed, x.device)]
+        scale = top.numel() / chosen.numel() if self.scaled and chosen.numel() else 1.0
+        return chosen, scale

@@ -1,0 +1,56 @@
+"""A threshold from a random sample of a tensor (Aji & Heafield 2017, section 4; DGC)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from compressors.kernels import select
+from compressors.kernels.noise import words_torch
+from compressors.sparsify.largest import largest_torch
+
+LEAST = 25  # survivors expected in a sample: the number sent is k within 1 / sqrt(25), one sigma
+MOST = 2  # times k: more are never sent
+
+
+def sample_size(n: int, p: float, sample: float) -> int:
+    """How many of ``n`` entries are looked at for the fraction ``p``: a share, but enough.
+
+    Example:
+        >>> sample_size(25_600_000, 0.001, sample=0.001), sample_size(10**6, 0.001, sample=0.001)
+        (25600, 25000)
+    """
+    return max(round(sample * n), math.ceil(LEAST / p))
+
+
+def sampled_threshold(x: Tensor, p: float, size: int, seed: int) -> Tensor:
+    """The magnitude that the fraction ``p`` of ``size`` entries reach, drawn with replacement.
+
+    Noise word w means entry floor(w n / 2**32): no entry is likelier than another by more
+    than n / 2**32.
+    """
+    drawn = words_torch(seed, torch.arange(size, device=x.device))
+    keys = x[drawn * x.numel() >> 32].abs()
+    return torch.topk(keys, max(1, round(p * size))).values[-1]
+
+
+def above_sampled(x: Tensor, k: int, threshold: Tensor) -> Tensor:
+    """Sorted indices of the entries that reach ``threshold``; the k largest where over 2 k do.
+
+    No zero is among them.
+    """
+    if x.device.type != "cpu":
+        return above_sampled_torch(x, k, threshold)
+    found, values = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
+    if found.size > MOST * k:
+        return torch.from_numpy(select.largest_of(found, values, k, select.MAGNITUDE))
+    return torch.from_numpy(found.copy())
+
+
+def above_sampled_torch(x: Tensor, k: int, threshold: Tensor) -> Tensor:
+    """The slow, obvious twin of the compiled way, for any device."""
+    key = x.abs()
+    found = ((key >= threshold) & (key > 0)).nonzero().flatten()
+    if found.numel() > MOST * k:
+        return largest_torch(x, k, select.MAGNITUDE)
+    return found

@@ -1,0 +1,79 @@
+"""Entries above a fixed magnitude, and every entry that is not zero."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.kernels import select
+
+
+def reaching(x: Tensor, magnitude: float) -> Tensor:
+    """Sorted int64 indices of the entries of flat ``x`` (float32) with |x| >= ``magnitude``.
+
+    No zero is among them. The magnitude is compared as a float32.
+    """
+    floor = np.float32(magnitude)
+    if x.device.type != "cpu":
+        key = x.abs()
+        return ((key >= float(floor)) & (key > 0)).nonzero().flatten()
+    found, _ = select.at_least(x.detach().numpy(), floor, select.MAGNITUDE)
+    return torch.from_numpy(found.copy())
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Every entry of magnitude ``t`` or more (Strom 2015).
+
+    The number sent follows from the data and travels. ``t`` is compared as a float32;
+    ``ValueError`` where that is not above zero and finite.
+
+    Example:
+        >>> Threshold(2).select(torch.tensor([1.0, -3.0, 0.0, 2.0]), 0)
+        (tensor([1, 3]), 1.0)
+    """
+
+    t: float
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.t, int | float) and not isinstance(self.t, bool)
+        with np.errstate(over="ignore", under="ignore"):
+            if not number or not 0 < np.float32(self.t) < np.inf:
+                raise ValueError(
+                    f"threshold: t is {self.t!r}: a magnitude lies above 0, in reach of float32"
+                )
+
+    def count(self, n: int) -> int:
+        """Nominally none: the true number travels."""
+        return 0
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; needs no seed."""
+        return reaching(x, self.t), 1.0
+
+
+@dataclass(frozen=True)
+class Nonzero:
+    """Every entry that is not zero: lossless, for updates that are sparse by themselves.
+
+    Example:
+        >>> Nonzero().select(torch.tensor([0.0, -3.0, -0.0, 2.0]), 0)
+        (tensor([1, 3]), 1.0)
+    """
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def count(self, n: int) -> int:
+        """Nominally none: the true number travels."""
+        return 0
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; needs no seed."""
+        return reaching(x, 0.0), 1.0

@@ -1,0 +1,14 @@
+"""Theory as code: what is proved of the methods, and what it costs in bits on average.
+
+``bound`` says of any method whether it is unbiased or a contraction, ``expected_bits`` what its
+message takes for an ideal source. The other modules hold a paper each: ``dithering``,
+``convergence``, ``speedups`` (Horváth et al. 2022), ``positions``, ``sbc`` (Sattler et al. 2018),
+``deepreduce`` (Kostopoulou et al. 2021), ``huffman`` (Gajjala et al. 2020). ``tables`` prints them.
+Plain numbers in and out. Nothing here counts what is sent: that is the length of the message.
+"""
+
+from compressors.theory.bits import ExpectedBits, expected_bits
+from compressors.theory.bound import Bound, compose, compose_omegas
+from compressors.theory.rules import bound
+
+__all__ = ["Bound", "ExpectedBits", "bound", "compose", "compose_omegas", "expected_bits"]

@@ -1,0 +1,140 @@
+"""What is known of a method: unbiased with omega, a contraction with delta, or neither.
+
+For all x of d entries: an *unbiased* method has E C(x) = x and E||C(x) - x||^2 <= omega ||x||^2
+(Horváth et al. 2022, Definition 2); a *contraction* has E||C(x) - x||^2 <= (1 - delta) ||x||^2 with
+0 < delta <= 1 (Kostopoulou et al. 2021, equation 6). Exact arithmetic is meant: float32 rounds
+sums, denormal numbers have fewer digits, and the largest saturate.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Class = Literal["unbiased", "contraction", "neither"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The class of a method, its number, and where that comes from or why there is none.
+
+    ``omega`` is set for "unbiased" alone and ``delta`` for "contraction" alone.
+    """
+
+    kind: Class
+    omega: float | None
+    delta: float | None
+    note: str
+
+
+def unbiased(omega: float, note: str) -> Bound:
+    """Unbiased with a relative variance of at most ``omega``."""
+    check_omega("omega", omega)
+    return Bound("unbiased", omega, None, note)
+
+
+def contraction(delta: float, note: str) -> Bound:
+    """Takes at least the fraction ``delta`` of the squared norm away from the error."""
+    if not 0 < delta <= 1:
+        raise ValueError(f"delta is {delta}: it lies above 0 and at most 1")
+    return Bound("contraction", None, delta, note)
+
+
+def neither(reason: str) -> Bound:
+    """No bound holds for every vector, or none is known: says why."""
+    return Bound("neither", None, None, reason)
+
+
+def exact(note: str = "lossless") -> Bound:
+    """C(x) = x."""
+    return unbiased(0.0, note)
+
+
+def compose_omegas(first: float, second: float) -> float:
+    """omega of one unbiased method on top of another: w1 w2 + w1 + w2 (Theorem 5).
+
+    Example:
+        >>> compose_omegas(1 / 8, 1 / 8)
+        0.265625
+    """
+    return first * second + first + second
+
+
+def compose(first: Bound, then: Bound, projects: bool = True) -> Bound:
+    """The bound of ``then`` applied to what ``first`` leaves (Theorem 5 where both are unbiased).
+
+    ``projects`` says of a biased ``first`` that what it decodes is orthogonal to its error, as
+    for a sparsifier that keeps entries as they are, and for means. Both errors then add up, and a
+    contraction stays one with delta1 delta2, or with delta1 (1 - omega2) for omega2 < 1.
+    Otherwise the triangle inequality is all there is.
+
+    Example:
+        >>> top, natural = contraction(0.01, "topk"), unbiased(1 / 8, "cnat")
+        >>> compose(top, natural).delta
+        0.00875
+    """
+    for one, other in ((first, then), (then, first)):
+        if one.kind == "neither":
+            return one
+        if one.omega == 0:
+            return other
+    if first.omega is not None:
+        return _after_unbiased(first.omega, then)
+    delta = (_projected if projects else _by_triangle)(real(first.delta), then)
+    if delta <= 0:
+        return neither(f"biased, then {_number(then)}: too much for a contraction, unless scaled")
+    return contraction(delta, f"{first.note}; then {then.note}")
+
+
+def _after_unbiased(omega: float, then: Bound) -> Bound:
+    if then.omega is None:
+        return neither(f"unbiased, then biased ({then.note}): no rule is known")
+    return unbiased(compose_omegas(omega, then.omega), "Theorem 5 (Horváth et al. 2022)")
+
+
+def _projected(delta: float, then: Bound) -> float:
+    """||C1 x||^2 is ||x||^2 less the first error, and the second error adds to that."""
+    return delta * (1 - then.omega if then.omega is not None else real(then.delta))
+
+
+def _by_triangle(delta: float, then: Bound) -> float:
+    """||C1 x|| <= (1 + e) ||x|| with e^2 = 1 - delta; an unbiased second error adds its square."""
+    error = math.sqrt(1 - delta)
+    if then.omega is not None:
+        return 1 - (error**2 + then.omega * (1 + error) ** 2)
+    return 1 - (error + math.sqrt(1 - real(then.delta)) * (1 + error)) ** 2
+
+
+def _number(one: Bound) -> str:
+    return f"omega = {one.omega:.4g}" if one.omega is not None else f"delta = {one.delta:.4g}"
+
+
+def as_contraction(one: Bound) -> float | None:
+    """delta of a method read as a contraction: 1 - omega where that is above zero."""
+    if one.omega is not None:
+        return 1 - one.omega if one.omega < 1 else None
+    return one.delta
+
+
+def worst(bounds: list[Bound]) -> Bound:
+    """What holds where each of several methods handles a part of an update of its own."""
+    for one in bounds:
+        if one.kind == "neither":
+            return one
+    if all(one.omega is not None for one in bounds):
+        return max(bounds, key=lambda one: real(one.omega))
+    deltas = [as_contraction(one) for one in bounds]
+    if None in deltas:
+        return neither("some parts are unbiased with omega >= 1 and others biased")
+    return contraction(min(map(real, deltas)), "the smallest delta of its parts")
+
+
+def check_omega(name: str, value: float) -> None:
+    """Raises ``ValueError`` unless ``value`` is a finite number of at least zero."""
+    if not (value >= 0 and math.isfinite(value)):
+        raise ValueError(f"{name} is {value}: a relative variance is finite and at least 0")
+
+
+def real(value: float | None) -> float:
+    """A number that is there, as the class of its bound says."""
+    assert value is not None
+    return value

@@ -1,0 +1,169 @@
+"""The one table from a class to what theory knows of it; ``bound`` looks things up here."""
+
+from collections.abc import Callable
+from typing import Any
+
+from compressors.dgc import DGC
+from compressors.feedback import ErrorFeedback
+from compressors.lift import ByName, Flat, PerTensor
+from compressors.lowrank import LowRank
+from compressors.pipeline import Pipeline
+from compressors.positions.golomb import Golomb
+from compressors.quantize.compose import Then
+from compressors.quantize.dither import Dither
+from compressors.quantize.floats import BFloat16, Float16, Float32
+from compressors.quantize.grid import Codebook, MinMax
+from compressors.quantize.integer import RandomInteger
+from compressors.quantize.magnitudes import SharedMagnitude
+from compressors.quantize.mean import Mean
+from compressors.quantize.natural import Natural
+from compressors.quantize.sign import OneBit, ScaledSign, Sign
+from compressors.quantize.sketch import Sketch
+from compressors.quantize.terngrad import TernGrad
+from compressors.raw import Raw
+from compressors.rotate import Rotate
+from compressors.sparsify.blocks import Blocks
+from compressors.sparsify.dryden import Dryden
+from compressors.sparsify.identity import Identity
+from compressors.sparsify.randk import Bernoulli, RandK
+from compressors.sparsify.rtopk import RTopK
+from compressors.sparsify.threshold import Nonzero, Threshold
+from compressors.sparsify.topk import OneSided, TopK
+from compressors.theory import quantizers, sparsifiers
+from compressors.theory.bound import Bound, compose, contraction, exact, neither, worst
+from compressors.theory.sparsifiers import Kept
+
+
+def _pipeline(one: Pipeline, d: int) -> Bound:
+    """The sparsifier, then the quantizer on the values that are left (Theorem 5 or projections)."""
+    if one.writes_positions and type(one.positions) not in LOSSLESS:
+        return neither(f"{one.positions} may change which entries arrive")
+    pair = PAIRS.get((type(one.sparsify), type(one.quantize)))
+    better = pair(one, d) if pair else None
+    if better is not None:
+        return better
+    left = kept(one.sparsify, d)
+    return compose(left.bound, bound(one.quantize, left.most), left.projects)
+
+
+def _then(one: Then, d: int) -> Bound:
+    return compose(bound(one.first, d), bound(one.second, d), type(one.first) in PROJECTIONS)
+
+
+def _shared_mean(one: Any, d: int) -> Bound | None:
+    """min(1 / k, k / d) of the k largest with their mean magnitude, or finer means.
+
+    With the least of them at v, (sum)^2 / (k ||x||^2) is least where one is 1 and all others v, at
+    either end of 0 <= v <= 1.
+    """
+    k = one.sparsify.count(d)
+    finer = getattr(one.quantize, "value", "avg") != "min"
+    if one.sparsify.sample is not None or not finer:
+        return None
+    return contraction(min(1 / k, k / d), "ours: min(1 / k, k / d)")
+
+
+def _sbc(one: Any, d: int) -> Bound:
+    """The mean of the stronger side: the same delta as the entries themselves, and reached too."""
+    delta = sparsifiers.one_sided_delta(one.sparsify.count(d), d)
+    return contraction(delta, "ours: 1 / (1 + max(d - 1, k^2)); the paper states none")
+
+
+def _low_rank(_: Any, d: int) -> Bound:
+    return neither("a projection, so the error never exceeds the update, but one power iteration "
+                   "may miss a matrix; delta = r / min(n, m) once it has converged")  # fmt: skip
+
+
+def _dgc(one: Any, d: int) -> Bound:
+    return _with_memory(kept(TopK(one.p), d).bound)
+
+
+def _with_memory(inner: Bound) -> Bound:
+    return Bound(inner.kind, inner.omega, inner.delta, f"{inner.note}; of update plus memory")
+
+
+SPARSIFIERS: dict[type, Callable[[Any, int], Kept]] = {
+    Identity: sparsifiers.identity,
+    TopK: sparsifiers.topk,
+    OneSided: sparsifiers.one_sided,
+    Dryden: sparsifiers.dryden,
+    Threshold: sparsifiers.threshold,
+    RandK: sparsifiers.randk,
+    Bernoulli: sparsifiers.bernoulli,
+    RTopK: sparsifiers.rtopk,
+    Nonzero: sparsifiers.nonzero,
+    Blocks: sparsifiers.blocks,
+}
+"""Each says what it keeps of d entries."""
+
+RULES: dict[type, Callable[[Any, int], Bound]] = {
+    Float32: quantizers.float32,
+    Float16: quantizers.float16,
+    BFloat16: quantizers.bfloat16,
+    Mean: quantizers.mean,
+    Natural: quantizers.natural,
+    Dither: quantizers.dither,
+    TernGrad: quantizers.terngrad,
+    MinMax: quantizers.minmax,
+    Codebook: quantizers.codebook,
+    RandomInteger: quantizers.cint,
+    Sign: quantizers.sign,
+    ScaledSign: quantizers.scaled_sign,
+    OneBit: quantizers.onebit,
+    SharedMagnitude: quantizers.magnitude,
+    Sketch: quantizers.sketch,
+    Then: _then,
+    Pipeline: _pipeline,
+    Rotate: lambda one, d: bound(one.codec, d),  # orthonormal: norms stay
+    Raw: lambda one, d: exact(),
+    PerTensor: lambda one, d: bound(one.codec, d),
+    Flat: lambda one, d: bound(one.codec, d),
+    ByName: lambda one, d: worst([bound(rule, d) for _, rule in one.rules]),
+    ErrorFeedback: lambda one, d: _with_memory(bound(one.inner, d)),
+    DGC: _dgc,
+    LowRank: _low_rank,
+}
+"""Quantizers (of d values), codecs, and compressors (of an update of one tensor of d entries)."""
+
+PAIRS: dict[tuple[type, type], Callable[[Any, int], Bound | None]] = {
+    (OneSided, Mean): _sbc,
+    (TopK, SharedMagnitude): _shared_mean,
+    (TopK, ScaledSign): _shared_mean,
+}
+"""Pipelines of which more is known than of their parts (for some settings)."""
+
+PROJECTIONS: frozenset[type] = frozenset({Mean, ScaledSign, OneBit, SharedMagnitude, Sketch})
+"""Biased quantizers with a bound whose error is orthogonal to what they decode."""
+
+LOSSLESS: frozenset[type] = frozenset({Golomb})
+"""Position codes that bring every index and no other. Symbol codes always are lossless."""
+
+
+def bound(thing: Any, d: int) -> Bound:
+    """The class of a sparsifier, quantizer, codec or compressor on ``d`` entries, and its number.
+
+    Of a compressor the bound holds for one tensor of ``d`` entries; with ``PerTensor`` an
+    update of several has the worst of theirs. Raises ``ValueError`` for d < 1 and for a class that
+    no rule is known for.
+
+    Example:
+        >>> from compressors import parse
+        >>> bound(parse("cnat"), 100).omega, bound(parse("topk(0.01) | cnat"), 1000).delta
+        (0.125, 0.00875)
+        >>> bound(parse("cint"), 100).kind
+        'neither'
+    """
+    if d < 1:
+        raise ValueError(f"d is {d}: a vector has at least 1 entry")
+    if type(thing) in SPARSIFIERS:
+        return kept(thing, d).bound
+    if type(thing) not in RULES:
+        raise ValueError(f"no rule is known for {thing!r}: add one for {type(thing).__name__}")
+    return RULES[type(thing)](thing, d)
+
+
+def kept(sparsifier: Any, d: int) -> Kept:
+    """What a sparsifier leaves of ``d`` entries; ``ValueError`` for one without a rule."""
+    if type(sparsifier) not in SPARSIFIERS:
+        raise ValueError(f"no rule is known for {sparsifier!r}: add one to the table")
+    return SPARSIFIERS[type(sparsifier)](sparsifier, d)

@@ -1,0 +1,150 @@
+"""Figures 1, 16, 17 and 18 of Horváth et al. 2022: what bits buy in variance, measured.
+
+    python -m fedsim experiment cnat-variance
+
+Every point is a vector of standard normal entries that was encoded, decoded from the
+bytes, and compared with itself; bits are the payload's.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.progress import track
+
+from compressors import compress, decompress, parse
+from compressors.theory import bound
+from fedsim import UsageError
+from fedsim.files import write_text
+from fedsim.plot import save
+
+ENTRIES = {"smoke": (10_000, 10_000, 1), "short": (1_000_000, 100_000, 3)}
+ENTRIES["paper"] = (1_000_000, 100_000, 10)
+"""Entries of figure 1 and of figures 16 to 18, and draws of each method's noise."""
+
+_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+_LEVELS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+_NATURAL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "none": ("float32",),
+    "C_nat": ("cnat", "cnat(8)"),
+    "S_q": tuple(f"bernoulli({q:g}) | float32" for q in _SHARES),
+    "C_nat after S_q": tuple(f"bernoulli({q:g}) | cnat" for q in _SHARES),
+    "D_sta, p = 2": tuple(f"dither({s})" for s in _LEVELS),
+    "D_sta, p = inf": tuple(f"dither({s}, norm='inf')" for s in _LEVELS),
+    "D_nat, p = 2": tuple(f"natural_dither({s})" for s in _NATURAL),
+    "D_nat, p = inf": tuple(f"natural_dither({s}, norm='inf')" for s in _NATURAL),
+    "C_nat after D_sta, p = 2": tuple(f"then(dither({s}), cnat)" for s in (64, 512, 4096)),
+}
+RIVALS = tuple(range(1, 13))
+"""s of figures 16 to 18."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What one method did to one vector, averaged over its draws."""
+
+    bits_per_entry: float
+    variance: float  # E ||C(x) - x||^2 / ||x||^2
+    spread: float  # its standard deviation over the draws
+
+
+def measure(method: str, x: torch.Tensor, draws: int) -> Point:
+    """Encodes and decodes ``x`` with ``draws`` different seeds."""
+    compressor, update = parse(method), {"x": x}
+    norm, errors, bits = float(x.double().square().sum()), [], 0
+    for seed in range(draws):
+        packet, _ = compress(compressor, update, seed=seed)
+        got = decompress(compressor, packet.payload, update)["x"]
+        errors.append(float((got.double() - x.double()).square().sum()) / norm)
+        bits += 8 * len(packet.payload)
+    found = torch.tensor(errors, dtype=torch.float64)
+    return Point(bits / draws / x.numel(), float(found.mean()), float(found.std(correction=0)))
+
+
+def first(entries: int, draws: int) -> pd.DataFrame:
+    """Figure 1: a row a method and setting."""
+    x, rows = normal(entries, 1), []
+    todo = [(family, method) for family, methods in FAMILIES.items() for method in methods]
+    for family, method in track(todo, "figure 1", transient=True):
+        point = measure(method, x, draws)
+        worst = bound(parse(method), entries)
+        rows.append(
+            {
+                "figure": "1", "family": family, "method": method, "entries": entries,
+                "bits_per_entry": point.bits_per_entry, "omega": point.variance,
+                "omega_spread": point.spread, "omega_bound": worst.omega,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def rivals(entries: int, draws: int) -> pd.DataFrame:
+    """Figures 16 to 18: natural dithering beside standard with u = s and u = 2^(s - 1) levels."""
+    x, rows = normal(entries, 2), []
+    for s in track(RIVALS, "figures 16 to 18", transient=True):
+        for family, method in (
+            ("D_nat, s", f"natural_dither({s})"),
+            ("D_sta, u = s", f"dither({s})"),
+            ("D_sta, u = 2^(s-1)", f"dither({2 ** (s - 1)})"),
+        ):
+            point = measure(method, x, draws)
+            rows.append(
+                {
+                    "figure": "16-18", "family": family, "method": method, "entries": entries,
+                    "s": s, "bits_per_entry": point.bits_per_entry, "omega": point.variance,
+                    "omega_spread": point.spread,
+                    "omega_bound": bound(parse(method), entries).omega,
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def normal(entries: int, seed: int) -> torch.Tensor:
+    """Standard normal entries."""
+    return torch.randn(entries, generator=torch.Generator().manual_seed(seed))
+
+
+def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
+    """Writes ``variance.csv`` and ``variance.png``; ``only`` has no rows to choose from."""
+    if only:
+        raise UsageError(f"--only is {only[0]!r}: this experiment has one figure and no rows")
+    long, short, draws = ENTRIES[scale]
+    frame = pd.concat([first(long, draws), rivals(short, draws)], ignore_index=True)
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / "variance.csv", frame.to_csv(index=False, float_format="%.6g"))
+    save(figure(frame), out / "variance.png")
+    print(frame.to_string(index=False, float_format="%.4g"))
+    return 0
+
+
+def figure(frame: pd.DataFrame) -> Figure:
+    """All four figures on one page."""
+    drawn = Figure(figsize=(11, 8), layout="constrained")
+    top, under = drawn.subplots(2, 2, width_ratios=(1, 1))
+    axes = top[0]
+    for family, rows in frame[frame["figure"] == "1"].groupby("family", sort=False):
+        axes.plot(rows["omega"] + 1, rows["bits_per_entry"], "o-", label=family, markersize=4)
+    axes.set(
+        xscale="log", yscale="log", xlabel="ω + 1, measured", ylabel="bits a coordinate, measured",
+        title="Figure 1: d = 10⁶, standard normal entries",
+    )  # fmt: skip
+    axes.legend(fontsize=7)
+    mine = frame[frame["figure"] == "16-18"].pivot(index="s", columns="family", values="omega")
+    _curves(top[1], mine[["D_nat, s", "D_sta, u = s"]], "Figure 16: u = s")
+    small = mine[mine.index <= 8]
+    _curves(under[0], small[["D_nat, s", "D_sta, u = 2^(s-1)"]], "Figure 17: u = 2^(s-1)")
+    _curves(under[1], mine[["D_nat, s", "D_sta, u = 2^(s-1)"]], "Figure 18: large s")
+    under[1].axhline(1 / 8, color="grey", linestyle=":", label="1/8")
+    under[1].legend(fontsize=8)
+    return drawn
+
+
+def _curves(axes: Axes, frame: pd.DataFrame, title: str) -> None:
+    for family in frame:
+        axes.semilogy(frame.index, frame[family], "o-", label=family)
+    axes.set(xlabel="s", ylabel="variance: E‖C(x) − x‖² / ‖x‖²", title=title)
+    axes.legend(fontsize=8)

@@ -1,0 +1,75 @@
+"""Two models beside fedsim's tasks: a wide MLP and a character LSTM."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from fedsim.tasks import Data, Task, get_task
+
+_WINDOW = 50  # characters
+
+
+def mlp() -> nn.Module:
+    """784-1024-1024-10 with ReLU; 1,863,690 parameters."""
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(784, 1024), nn.ReLU(),
+        nn.Linear(1024, 1024), nn.ReLU(),
+        nn.Linear(1024, 10),
+    )  # fmt: skip
+
+
+class CharLSTM(nn.Module):
+    """Characters (B, T) -> logits (B, T, 65); embedding 64, one LSTM layer of 256 units."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(65, 64)
+        self.lstm = nn.LSTM(64, 256, batch_first=True)
+        self.out = nn.Linear(256, 65)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of the next character at every place."""
+        return self.out(self.lstm(self.embed(x))[0])
+
+
+def load_text(folder: Path | None = None, download: bool = False) -> Data:
+    """Windows of 50 of Tiny Shakespeare's 65 characters, targets one character later."""
+    base = folder or Path(os.environ["FEDSIM_DATA"])
+    raw = gzip.decompress((base / "shakespeare" / "tinyshakespeare.txt.gz").read_bytes())
+    codes = torch.from_numpy(np.unique(np.frombuffer(raw, np.uint8), return_inverse=True)[1])
+    count = (len(codes) - 1) // _WINDOW
+    x = codes[: count * _WINDOW].view(count, _WINDOW)
+    y = codes[1 : count * _WINDOW + 1].view(count, _WINDOW)
+    kept = count * 9 // 10
+    return Data(x[:kept], y[:kept], x[kept:], y[kept:], "Tiny Shakespeare")
+
+
+FASHION_MLP = Task(
+    name="fashion_mlp",
+    title="Fashion-MNIST, MLP 784-1024-1024-10 (1,863,690 parameters)",
+    source="this experiment",
+    build=mlp,
+    load=get_task("fashion_lenet5").load,
+    optimizer=lambda parameters: Adam(parameters, lr=0.001),
+    loss=get_task("fashion_lenet5").loss,
+    metric=get_task("fashion_lenet5").metric,
+    channels_last=False,
+)
+CHAR_LSTM = Task(
+    name="char_lstm",
+    title="Tiny Shakespeare by character, LSTM of 256 units (350,593 parameters)",
+    source="this experiment",
+    build=CharLSTM,
+    load=load_text,
+    optimizer=lambda parameters: Adam(parameters, lr=0.002),
+    loss=lambda outputs, targets: F.cross_entropy(outputs.flatten(0, 1), targets.flatten()),
+    metric=lambda outputs, targets: (outputs.argmax(dim=-1) == targets).float().mean(-1).sum(),
+    channels_last=False,
+)

@@ -1,0 +1,220 @@
+"""Updates in files: ``.npy`` (one tensor), ``.pt`` and ``.pth``, ``.safetensors``.
+
+Names keep the order in which the file tells them, as order is part of what a message
+means: a dict's own order in ``.pt``; sorted in ``.safetensors``, whose writers sort them.
+No file can make its reader run code.
+"""
+
+import pickle
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from compressors.base import finite
+from fedsim.errors import UsageError
+from fedsim.files import replacing
+
+SUFFIXES = (".npy", ".pt", ".pth", ".safetensors")
+ALONE = "update"
+"""What a tensor without a name of its own is called."""
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """What a file holds: names to float32 tensors, contiguous and on the CPU.
+
+    Attributes:
+        tensors: in the order of the file.
+        bare: one tensor that has no name in the file; here it is called ``update``.
+        left_out: names of the integer tensors that were not taken.
+    """
+
+    tensors: dict[str, Tensor]
+    bare: bool = False
+    left_out: tuple[str, ...] = ()
+
+
+def read(path: Path | str, as_float32: bool = False, values: bool = True) -> TensorFile:
+    """The tensors of a file, whose format its name's ending tells.
+
+    Args:
+        path: ``.npy``; ``.pt`` or ``.pth`` with a tensor or a dict of tensors (a state dict);
+            or ``.safetensors``.
+        as_float32: convert tensors of other float types, and leave integer ones out.
+        values: whether the values are wanted: NaN and infinity are then refused.
+
+    Raises:
+        UsageError: another ending; a file that is missing, damaged, or a pickle that needs code
+            to be run; something that is no tensor; a tensor (named) that is not float32, that
+            holds NaN or infinity, or that is sparse.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write(f"{folder}/x.pt", {"w": torch.ones(3), "b": torch.zeros(1)})
+        ...     list(read(f"{folder}/x.pt").tensors)
+        ['w', 'b']
+    """
+    path = Path(path)
+    reader = _READERS[suffix(path)]
+    try:
+        path.open("rb").close()  # the same words for every format
+        found = reader(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    bare = isinstance(found, Tensor)
+    named = {ALONE: found} if bare else _named(path, found)
+    left_out = _check_types(path, named, as_float32)
+    taken = {n: _plain(path, n, x) for n, x in named.items() if n not in left_out}
+    if not taken:
+        raise UsageError(f"{path} holds no tensor of floats: there is nothing to send")
+    bad = [name for name, x in taken.items() if values and not finite(x)]
+    if bad:
+        size = " as float32" if named[bad[0]].dtype != torch.float32 else ""
+        raise UsageError(f"{path}: tensor {bad[0]!r} holds NaN or infinity{size}")
+    return TensorFile(taken, bare, left_out)
+
+
+def write(path: Path | str, tensors: Mapping[str, Tensor], bare: bool = False) -> None:
+    """Makes or replaces a file of tensors, whole or not at all; its name's ending tells the format.
+
+    ``bare``: a ``.pt`` holds the one tensor itself instead of a dict. Raises ``UsageError`` as
+    ``check_output``, and ``OSError`` where the file cannot be written.
+    """
+    path = Path(path)
+    check_output(path, len(tensors))
+    # Copies: parts of one vector would each be stored with the whole of it.
+    own = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
+    first = next(iter(own.values()))
+    with replacing(path) as file:
+        if suffix(path) == ".npy":
+            np.save(file, first.numpy())
+        elif suffix(path) == ".safetensors":
+            file.write(save(own))
+        else:
+            torch.save(first if bare else own, file)
+
+
+def suffix(path: Path | str) -> str:
+    """The ending of a name, in lower case; ``UsageError`` for one that is no format of tensors."""
+    ending = Path(path).suffix.lower()
+    if ending not in SUFFIXES:
+        raise UsageError(f"{path} is not a .npy, .pt, .pth or .safetensors file: updates are "
+                         "float32 tensors in one of these")  # fmt: skip
+    return ending
+
+
+def check_output(path: Path | str, count: int, flag: str = "-o") -> None:
+    """Raises ``UsageError`` where what ``path`` ends in cannot hold ``count`` tensors."""
+    if suffix(path) == ".npy" and count != 1:
+        raise UsageError(
+            f"{flag} is {path}: a .npy file holds one tensor, and these are {count}: "
+            "end the name in .pt or .safetensors"
+        )
+
+
+def _read_npy(path: Path) -> Tensor:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # damaged headers raise all sorts
+        raise UsageError(f"{path} is not a .npy file of numbers, or is damaged") from error
+    kind = array.dtype if isinstance(array, np.ndarray) else "an archive"
+    try:
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+    except (TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is {kind}, no array of numbers: updates are float32") from error
+
+
+def _read_pt(path: Path) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about how the file was pickled, not what it holds
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # a pickle can be damaged in any way
+        needs = re.search(r"GLOBAL (\S+)", str(error))
+        if isinstance(error, pickle.UnpicklingError) and needs:
+            raise UsageError(
+                f"{path} needs code to be read ({needs[1]}), and none is run: "
+                "save a tensor or a dict of tensors, such as model.state_dict()"
+            ) from error
+        raise UsageError(f"{path} is not a file of torch.save, or is damaged") from error
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in sorted(file.keys())}
+    except SafetensorError as error:
+        raise UsageError(f"{path} is not a .safetensors file, or is damaged: {error}") from error
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    ".npy": _read_npy, ".pt": _read_pt, ".pth": _read_pt, ".safetensors": _read_safetensors,
+}  # fmt: skip
+
+
+def _named(path: Path, found: Any) -> dict[str, Tensor]:
+    """The dict of tensors that ``found`` is; anything else is refused by name."""
+    if not isinstance(found, Mapping):
+        raise UsageError(
+            f"{path} holds {_a(found)}: it must be a tensor or a dict of names to tensors"
+        )
+    for name, x in found.items():
+        if isinstance(x, Mapping) and isinstance(name, str):
+            raise UsageError(
+                f"{path}: {name!r} is a dict, and names do not nest: save that dict alone"
+            )
+        if not isinstance(name, str) or not isinstance(x, Tensor):
+            what = f"is {_a(x)}" if isinstance(name, str) else f"is {_a(name)} as a name"
+            raise UsageError(f"{path}: {name!r} {what}: it must be a dict of names to tensors")
+    return dict(found)
+
+
+def _check_types(path: Path, named: dict[str, Tensor], as_float32: bool) -> tuple[str, ...]:
+    """The names of integer tensors, to be left out; other types than float32 are refused."""
+    for name, x in named.items():
+        if x.layout != torch.strided or x.is_quantized or x.is_complex() or x.is_meta:
+            raise UsageError(f"{path}: tensor {name!r} is {_type(x)}: updates are float32")
+    integers = tuple(name for name, x in named.items() if not x.is_floating_point())
+    if as_float32:
+        return integers
+    others = [name for name, x in named.items() if x.dtype != torch.float32]
+    if others:
+        hint = "leaves integers out and converts the rest" if integers else "converts"
+        shown = [f"tensor {name!r} is {_type(named[name])}" for name in others[:3]]
+        more = f" and {len(others) - 3} more are none" if len(others) > 3 else ""
+        raise UsageError(
+            f"{path}: {', '.join(shown)}{more}: updates are float32 (--as-float32 {hint})"
+        )
+    return ()
+
+
+def _plain(path: Path, name: str, x: Tensor) -> Tensor:
+    try:
+        return x.detach().to(torch.float32).contiguous()
+    except (RuntimeError, MemoryError) as error:  # one value may stand for 10^12 entries
+        raise UsageError(f"{path}: tensor {name!r} cannot be laid out as float32") from error
+
+
+def _type(x: Tensor) -> str:
+    kind = str(x.dtype).removeprefix("torch.")
+    if x.layout != torch.strided:
+        return f"sparse ({str(x.layout).removeprefix('torch.')})"
+    return f"{kind} without values (meta)" if x.is_meta else kind
+
+
+def _a(thing: Any) -> str:
+    return "None" if thing is None else f"a {type(thing).__name__}"

@@ -1,0 +1,89 @@
+"""Majority vote over signs, with one bit an entry in both directions (Bernstein et al. 2019)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from compressors import (
+    Compressor,
+    ErrorFeedback,
+    Flat,
+    Identity,
+    PerTensor,
+    Pipeline,
+    Sign,
+    derive,
+)
+from compressors.base import tensor_seed
+from compressors.kernels import noise
+from strategies.exchange import Uplink
+
+
+@dataclass(frozen=True)
+class Majority:
+    """The sign that most clients sent of each entry, times the magnitude that all of them sent.
+
+    signSGD with majority vote (Bernstein et al. 2019, Algorithm 1), as the ``aggregate`` of
+    ``DelayedDSGD``. Every client counts once. A tie is decided by a fair coin that follows
+    from (``seed``, round, tensor, entry), so that a replay of the payloads decides it alike;
+    the sign of a zero sum, as the paper prints it, would be a third value that one bit cannot
+    carry. ``vote_code`` gives the downlink that carries the result exactly.
+
+    Raises ``ValueError`` where a client's entries are not plus or minus one magnitude a
+    tensor, the same for all clients.
+
+    Example:
+        >>> ups = [{"w": torch.tensor(v)} for v in ([0.5, -0.5], [0.5, -0.5], [-0.5, -0.5])]
+        >>> Majority().of(ups, round_number=1)
+        {'w': tensor([ 0.5000, -0.5000])}
+    """
+
+    seed: int = 0
+
+    def __call__(self, uplinks: Mapping[int, Uplink], round_number: int) -> dict[str, Tensor]:
+        """The vote of a round's uplinks, by client."""
+        return self.of([up.update for up in uplinks.values()], round_number)
+
+    def of(self, updates: list[dict[str, Tensor]], round_number: int) -> dict[str, Tensor]:
+        """The vote of decoded updates, of which there is at least one."""
+        seed = derive(self.seed, "vote", round_number)
+        return {
+            name: _vote(name, [update[name] for update in updates], tensor_seed(seed, i))
+            for i, name in enumerate(updates[0])
+        }
+
+
+def _vote(name: str, votes: list[Tensor], seed: int) -> Tensor:
+    first = votes[0]
+    if first.numel() == 0:
+        return torch.zeros_like(first)
+    magnitude = first.flatten()[0].abs()
+    ahead = torch.zeros_like(first, dtype=torch.int32)
+    for vote in votes:
+        if not bool((vote.abs() == magnitude).all()) or not magnitude > 0:
+            raise ValueError(f"a vote on {name!r} is not plus or minus one magnitude")
+        ahead += torch.where(vote > 0, 1, -1)
+    flat = ahead.flatten()
+    ties = (flat == 0).nonzero().flatten()
+    flat[ties] = 1 - 2 * (noise.words_torch(seed, ties) >> 31).int()
+    return torch.where(ahead > 0, magnitude, -magnitude)
+
+
+def vote_code(uplink: Compressor) -> Compressor | None:
+    """The downlink that carries the votes of ``uplink`` exactly; None where it sends no votes.
+
+    Votes are a dense ``sign``, with residuals or without: what is decoded is plus or minus the
+    same magnitude everywhere. The result needs no residual: nothing of it is lost.
+
+    Example:
+        >>> from compressors import parse, text
+        >>> text(vote_code(parse("ef(sign(0.5))"))), vote_code(parse("l1_sign"))
+        ('per_tensor(sign(0.5))', None)
+    """
+    plain = uplink.inner if isinstance(uplink, ErrorFeedback) else uplink
+    pipe = plain.codec if isinstance(plain, PerTensor | Flat) else None
+    if not isinstance(pipe, Pipeline) or pipe.sparsify != Identity():
+        return None
+    return plain if isinstance(pipe.quantize, Sign) else None

@@ -1,0 +1,164 @@
+"""Deep Gradient Compression: three rounds by hand, the warm-up's shares, clipping, memory."""
+
+import math
+
+import pytest
+import torch
+from generators import same_bits, whole_numbers
+from torch import Tensor
+
+from compressors import (
+    DGC,
+    BitWriter,
+    State,
+    Tensors,
+    UpdateError,
+    compress,
+    decompress,
+    parse,
+    text,
+)
+
+# p = 1/4 of four entries, momentum 1/2: (update, sent index, sent value, u after, v after)
+BY_HAND = [
+    # u = v = g; 4 is sent
+    ([4.0, 2.0, 1.0, 0.0], 0, 4.0, [0.0, 2.0, 1.0, 0.0], [0.0, 2.0, 1.0, 0.0]),
+    # u = (0, 1, 0.5, 0) + g = (1, 1, 1.5, 0); v = (1, 3, 2.5, 0); 3 is sent
+    ([1.0, 0.0, 1.0, 0.0], 1, 3.0, [1.0, 0.0, 1.5, 0.0], [1.0, 0.0, 2.5, 0.0]),
+    # u = (0.5, 0, 0.75, 0) + g = (0.5, 0, -0.25, 2); v = (1.5, 0, 2.25, 2); 2.25 is sent
+    ([0.0, 0.0, -1.0, 2.0], 2, 2.25, [0.5, 0.0, 0.0, 2.0], [1.5, 0.0, 0.0, 2.0]),
+]
+
+
+def test_three_rounds_by_hand() -> None:
+    dgc, state = DGC(0.25, warmup=0, momentum=0.5), None
+    for step, (update, index, value, u, v) in enumerate(BY_HAND):
+        packet, state = compress(dgc, {"w": torch.tensor(update)}, state)
+        assert packet.sent["w"].indices.tolist() == [index]
+        assert packet.sent["w"].values.tolist() == [value]
+        assert state["momentum/w"].tolist() == u
+        assert state["velocity/w"].tolist() == v
+        assert int(state["messages"]) == step + 1
+
+
+def test_without_momentum_it_is_top_k_with_error_feedback() -> None:
+    """The same messages but for the fingerprint: u is the update, v update and residual."""
+    mine, theirs = parse("dgc(0.1, warmup=0, momentum=0)"), parse("ef(topk(0.1) | float32)")
+    memory: State | None = None
+    other: State | None = None
+    for salt in range(4):
+        update = {"w": whole_numbers(90, salt).reshape(9, 10), "b": whole_numbers(7, salt + 9)}
+        packet, memory = compress(mine, update, memory)
+        expected, other = compress(theirs, update, other)
+        assert packet.payload[3:] == expected.payload[3:]
+
+
+def test_the_papers_warm_up() -> None:
+    """25 %, 6.25 %, 1.5625 %, 0.4 %, 0.1 % (section 3.3): rounded by at most 1.5 %."""
+    shares = [DGC(0.001).share(t) for t in range(6)]
+    for mine, theirs in zip(shares, [0.25, 0.0625, 0.015625, 0.004, 0.001, 0.001], strict=True):
+        assert math.isclose(mine, theirs, rel_tol=0.015)
+    ratios = [a / b for a, b in zip(shares[1:5], shares[:4], strict=True)]
+    assert all(math.isclose(r, 0.001**0.2) for r in ratios)  # exponential
+
+
+def test_stages_of_several_messages_and_none() -> None:
+    stages = [DGC(0.01, warmup=2, stage=3).share(t) for t in range(8)]
+    assert stages == [0.01 ** (1 / 3)] * 3 + [0.01 ** (2 / 3)] * 3 + [0.01] * 2
+    assert DGC(0.01, warmup=0).share(0) == 0.01
+    assert DGC(1).share(0) == 1
+
+
+def test_the_receiver_is_told_how_many_travel() -> None:
+    """n = 1000 at 1 %: 215, 46, 10, 10 entries, and the same receiver for all of them.
+
+    One bit says nominal; else gamma(216) takes 15 bits beside it and gamma(47) takes 11.
+    """
+    dgc, state = DGC(0.01, warmup=2), None
+    update = {"w": whole_numbers(1000, 3, bits=20)}
+    for count, header in ((215, 16), (46, 12), (10, 1), (10, 1)):
+        out = BitWriter()
+        dgc.write(update, state or dgc.init(update), out, 0)
+        assert out.spans()["header"] == header
+        packet, state = compress(dgc, update, state)
+        assert packet.sent["w"].count == count
+        got = decompress(parse("dgc(0.01, 2)"), packet.payload, update)
+        assert same_bits(got, {"w": packet.sent["w"].decoded})
+
+
+@pytest.mark.parametrize(("clip", "factor"), [(10.0, 0.5), (20.0, 1.0), (100.0, 1.0), (5, 0.25)])
+def test_the_whole_update_is_clipped(clip: float, factor: float) -> None:
+    """Norm sqrt(4 + 16 + 64 + 316) = 20, over both tensors together."""
+    update = {"a": torch.tensor([2.0, -4.0]), "b": torch.tensor([[8.0], [math.sqrt(316)]])}
+    packet, _ = compress(DGC(1, clip=clip), update)
+    for name, x in update.items():
+        assert torch.allclose(packet.sent[name].decoded, factor * x, rtol=1e-6)
+
+
+def test_what_is_kept_is_masked_and_what_is_sent_is_velocity() -> None:
+    """u and v are zero exactly where an entry travelled; v + sent is the old v plus u."""
+    dgc, state = DGC(0.1, warmup=1), None
+    for salt in range(5):
+        update = {"w": whole_numbers(400, salt).reshape(20, 20) / 64}
+        before = dgc.init(update) if state is None else state
+        packet, state = compress(dgc, update, before)
+        at = packet.sent["w"].indices
+        u = (0.9 * before["momentum/w"] + update["w"]).flatten()
+        v = before["velocity/w"].flatten() + u
+        assert not bool(state["momentum/w"].flatten()[at].any())
+        assert not bool(state["velocity/w"].flatten()[at].any())
+        assert torch.equal(packet.sent["w"].decoded.flatten() + state["velocity/w"].flatten(), v)
+        rest = torch.ones(400, dtype=torch.bool)
+        rest[at] = False
+        assert torch.equal(state["momentum/w"].flatten()[rest], u[rest])
+        assert float(v[rest].abs().max()) <= float(v[at].abs().min())
+
+
+def test_nothing_of_the_callers_is_kept() -> None:
+    """The owner of an update may reuse its memory, whatever the settings."""
+    for dgc in (DGC(0.1), DGC(0.1, momentum=0.0), DGC(0.5, clip=1e9)):
+        update: Tensors = {"w": whole_numbers(40, 1)}
+        _, state = compress(dgc, update)
+        kept = {key: x.clone() for key, x in state.items()}
+        update["w"].fill_(7.0)
+        assert same_bits(state, kept)
+
+
+def test_an_overflowing_memory_is_refused_by_name() -> None:
+    update, state = {"b": torch.ones(2), "w": torch.tensor([3e38, 2e38])}, None
+    with pytest.raises(UpdateError, match="tensor 'w' and its memory overflow float32"):
+        for _ in range(3):
+            _, state = compress(DGC(0.1, warmup=0), update, state)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("0", "dgc: p is 0"),
+        ("1.5", "dgc: p is 1.5"),
+        ("0.1, -1", "warmup is -1: it is a whole number of at least 0"),
+        ("0.1, 1.5", "warmup is 1.5"),
+        ("0.1, stage=0", "stage is 0: it is a whole number of at least 1"),
+        ("0.1, momentum=1", "momentum is 1: it lies in"),
+        ("0.1, momentum=-0.1", "momentum is -0.1"),
+        ("0.1, momentum='a'", "momentum is 'a'"),
+        ("0.1, clip=0", "clip is 0: it is a number above 0, or none"),
+        ("0.1, clip=1e999", "clip is inf"),
+    ],
+)
+def test_bad_settings(arguments: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse(f"dgc({arguments})")
+
+
+def test_its_text() -> None:
+    assert text(DGC(0.01)) == "dgc(0.01)"
+    assert text(DGC(0.01, 3, 0.8, 2.5, 7)) == "dgc(0.01, 3, 0.8, 2.5, 7)"
+    assert parse("dgc(0.01, clip=none, stage=4)") == DGC(0.01, stage=4)
+
+
+def test_the_strongest_of_each_tensor() -> None:
+    """Per tensor, as the paper has it: small tensors are not starved by large ones."""
+    update: dict[str, Tensor] = {"large": 1e6 * torch.ones(50), "small": 1e-6 * torch.ones(50)}
+    packet, _ = compress(DGC(0.1, warmup=0), update)
+    assert [one.count for one in packet.sent.values()] == [5, 5]

@@ -1,0 +1,291 @@
+"""Random dithering: levels, symbols, norms, twins, and messages written by hand."""
+
+import math
+from bisect import bisect_right
+
+import numpy as np
+import pytest
+import torch
+from generators import from_bits, to_bits
+from torch import Tensor
+
+from compressors import BitReader, BitWriter, Dither, compress, decompress, parse, qsgd, text
+from compressors.kernels import dither as kernel
+from compressors.kernels.noise import words
+from compressors.quantize import grid, integer, terngrad
+from compressors.quantize import levels as levels_module
+from compressors.quantize.base import Place, Symbols
+from compressors.quantize.levels import bucket_norms, codes_of, level_table, values_of
+
+LARGEST = torch.finfo(torch.float32).max
+
+
+def gaussian(k: int, seed: int = 1) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(k).astype(np.float32))
+
+
+def sent(method: str, x: Tensor, seed: int = 0) -> Tensor:
+    return compress(parse(method), {"w": x}, seed=seed)[0].sent["w"].decoded
+
+
+def slow_symbols(
+    x: np.ndarray, norm: float, levels: list[float], carry: bool, seed: int
+) -> list[int]:
+    """Definition 6, entry by entry, in Python's float64: two levels around the ratio, one coin.
+
+    A coin below the chance says up. With ``carry`` the coin is added to the mantissa, so above
+    the lowest level those at the other end say up.
+    """
+    noise = words(seed, np.arange(x.size)) / 2.0**32
+    found = []
+    for value, coin in zip(x.tolist(), noise.tolist(), strict=True):
+        ratio = min(1.0, abs(value) / norm)
+        low = bisect_right(levels, ratio) - 1
+        if low < len(levels) - 1:
+            chance = (ratio - levels[low]) / (levels[low + 1] - levels[low])
+            low += coin >= 1 - chance if carry and low > 0 else coin < chance
+        found.append(2 * low - (value < 0 and low > 0))
+    return found
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 5, 127, 128, 20000])
+def test_standard_levels_against_the_definition(levels: int) -> None:
+    """Equal but where float32 and float64 disagree about a coin: each with a chance of about
+    s 2**-24, for s = 20000 two or three of 2000."""
+    x = gaussian(2000)
+    norm = bucket_norms(x, "inf", 2000)
+    codes = codes_of(x, norm, 2000, levels, False, 9).numpy().astype(np.int64)
+    even = [j / levels for j in range(levels + 1)]
+    slow = slow_symbols(x.numpy(), float(norm[0]), even, False, 9)
+    assert (codes != slow).sum() <= (0 if levels < 1000 else 6)
+    assert np.abs(codes - slow).max() <= 2
+    assert codes.max() <= 2 * levels
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4, 8, 40, 127])
+def test_natural_levels_against_the_definition(levels: int) -> None:
+    x = gaussian(2000) * torch.from_numpy(2.0 ** -np.arange(2000.0) * 50).float().clamp(min=1e-3)
+    norm = bucket_norms(x, "2", 2000)
+    codes = codes_of(x, norm, 2000, levels, True, 9).numpy().astype(np.int64)
+    above = [2.0**j for j in range(1 - levels, 1)]
+    slow = slow_symbols(x.numpy(), float(norm[0]), [0.0, *above], True, 9)
+    assert (codes == slow).all()
+
+
+@pytest.mark.parametrize("natural", [False, True])
+@pytest.mark.parametrize("size", [1, 7, 64, 5000])
+@pytest.mark.parametrize("levels", [1, 3, 7, 120])
+def test_torch_gives_the_symbols_of_numba(natural: bool, size: int, levels: int) -> None:
+    x = gaussian(1001) * torch.logspace(-20, 20, 1001)
+    x[100:180] = 0.0
+    norms = bucket_norms(x, "2", size)
+    fast = codes_of(x, norms, size, levels, natural, 77)
+    each = torch.from_numpy(norms).repeat_interleave(size)[:1001]
+    slow = kernel.symbols_torch(x, each, levels, natural, 77)
+    assert torch.equal(fast.long(), slow)
+    values = values_of(fast, norms, size, levels, natural)
+    assert torch.equal(values, torch.tensor(level_table(levels, natural))[slow] * each)
+
+
+TORCH_WAY = [
+    "qsgd(7)", "qsgd(200, 33)", "natural_dither(5, inf)", "natural_dither(8)", "terngrad",
+    "dither(3, 1, natural, 10, cnat)", "terngrad(none)", "minmax(1)", "minmax(6)", "minmax(12)",
+    "codebook(4, 0.3)", "codebook(11, 1e-3)", "cint",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", TORCH_WAY)
+def test_other_devices_send_the_same_bytes(method: str, monkeypatch) -> None:
+    """The torch way, on CPU tensors: messages and what is decoded are equal bit by bit."""
+    updates = [
+        {"a": gaussian(1000), "b": gaussian(90) * 3e7, "c": torch.zeros(7), "d": torch.ones(1)},
+        {"a": gaussian(50, 2) * 1e-40, "b": gaussian(40) * (LARGEST / 8), "c": -gaussian(3) ** 9},
+    ]
+    ways = []
+    for way in ("numba", "torch"):
+        if way == "torch":
+            for module in (levels_module, grid, integer, terngrad):
+                monkeypatch.setattr(module, "on_cpu", lambda x: False)
+        for update in updates:
+            packet, _ = compress(parse(method), update, seed=4)
+            got = decompress(parse(method), packet.payload, update)
+            assert all(torch.equal(got[n], one.decoded) for n, one in packet.sent.items())
+            ways.append((packet.payload, got))
+    for (payload, got), (again, values) in zip(ways[:2], ways[2:], strict=True):
+        assert payload == again
+        assert all(torch.equal(got[n], values[n]) for n in got)
+
+
+@pytest.mark.parametrize("norm", ["1", "2", "inf"])
+@pytest.mark.parametrize("size", [1, 3, 16, 17, 100, 5000])
+def test_norms_are_summed_in_float64(norm: str, size: int) -> None:
+    x = gaussian(1000) * 1e20
+    found = bucket_norms(x, norm, size)
+    for bucket, got in zip(x.double().split(size), found, strict=True):
+        expected = np.float32(float(torch.linalg.vector_norm(bucket, float(norm))))
+        assert abs(float(got) - float(expected)) <= 1.2e-7 * float(expected)  # one unit at most
+        assert got >= bucket.abs().max()
+
+
+def test_the_noise_is_that_of_the_place() -> None:
+    """Buckets do not start the noise anew: equal buckets round differently."""
+    codes = codes_of(torch.ones(64), np.full(2, 2, np.float32), 32, 1, False, 1)
+    assert not torch.equal(codes[:32], codes[32:])
+    assert torch.equal(codes, codes_of(torch.ones(64), np.full(1, 2, np.float32), 64, 1, False, 1))
+
+
+def test_no_symbol_is_wider_than_its_bits() -> None:
+    """Public code has one level too many for its width: 2 s + 1 symbols, not 2 s + 2."""
+    for levels, bits in ((1, 2), (3, 3), (7, 4), (8, 5), (15, 5), (127, 8), (128, 9)):
+        for kind in ("standard", "natural")[: 2 if levels < 128 else 1]:
+            coder = Dither(levels, kind=kind)
+            top = coder.quantize(torch.tensor([-5.0]), Place(None, torch.Size([1])), BitWriter(), 0)
+            assert top.alphabet == 2 * levels + 1
+            assert math.ceil(math.log2(top.alphabet)) == bits
+            assert top.codes.tolist() == [2 * levels - 1]  # the top level, minus
+            packet, _ = compress(parse(text(coder)), {"w": gaussian(100)})
+            assert packet.spans["values"] == 100 * bits
+
+
+def test_what_arrives_is_made_of_levels_alone() -> None:
+    """Public code counts compressed bits and goes on with the uncompressed vector."""
+    x = gaussian(500)
+    for method, levels in (("natural_dither(4)", [1 / 8, 1 / 4, 1 / 2, 1]), ("qsgd(3)", [1, 2, 3])):
+        packet, _ = compress(parse(method), {"w": x})
+        got = decompress(parse(method), packet.payload, {"w": torch.empty(500)})["w"]
+        allowed = np.float32(levels) / np.float32(max(levels)) * bucket_norms(x, "2", 500)
+        assert np.isin(got[got != 0].abs().numpy(), allowed).all()
+        assert torch.equal(got, packet.sent["w"].decoded)
+        assert (got[got != 0].sign() == x[got != 0].sign()).all()
+
+
+@pytest.mark.parametrize("kind", ["standard", "natural"])
+@pytest.mark.parametrize("norm", ["1", "2", "inf"])
+@pytest.mark.parametrize("code", ["float32", "cnat"])
+def test_extremes_stay_finite(kind: str, norm: str, code: str) -> None:
+    method = f"dither(3, {norm}, {kind}, norm_code={code})"
+    for x in (
+        torch.tensor([LARGEST, -LARGEST] * 50),
+        torch.arange(-20, 21) * 2.0**-149,
+        torch.tensor([LARGEST, 2.0**-149, 0.0, -1.0]),
+    ):
+        got = sent(method, x)
+        assert bool(torch.isfinite(got).all())
+        assert bool((got.sign() * x.sign() >= 0).all())
+
+
+def test_a_single_value_is_its_norm() -> None:
+    for method in ("qsgd(5)", "natural_dither(5, 1)", "dither(1, inf)"):
+        for value in (3.7, -LARGEST, 2.0**-149, -1.1754942e-38):
+            x = torch.tensor([value])
+            assert torch.equal(sent(method, x), x)
+
+
+def test_zeros_have_norm_zero_and_no_sign() -> None:
+    x = torch.tensor([0.0, -0.0, 0.0, 4.0])
+    got = sent("qsgd(3, 3)", x)
+    assert got.tolist() == [0, 0, 0, 4]
+    assert not torch.signbit(got).any()
+
+
+# Exact numbers: values that are levels already, so that no chance is left.
+# float32: sign, exponent + 127 in 8 bits, 23 of fraction. Symbol 2j - 1 is minus level j.
+FIVE = "0 10000001 01000000000000000000000"
+FOUR = "0 10000001 00000000000000000000000"
+HALF = "0 01111110 00000000000000000000000"
+BY_HAND = [
+    # norm 5 = |(3, 4)|; in the inf-norm 4: levels 4/4 and 2/4 of it: symbols 2j or 2j - 1 of 2.
+    ("dither(2, inf)", [4, -2, 0, -4], f"{FOUR} 100 001 000 011"),
+    # natural, s = 3: 1/4, 1/2, 1 of 4 are levels 1, 2, 3; seven symbols, three bits.
+    ("natural_dither(3, inf)", [4, -2, 1, 0], f"{FOUR} 110 011 010 000"),
+    # buckets of two, the last shorter; norms 4, 0.5 and 5 (p = 1: one non-zero in each).
+    ("dither(1, 1, bucket=2)", [0, -4, 0.5, 0, 5], f"{FOUR} {HALF} {FIVE} 00 01 10 00 10"),
+    # A norm that is a power of two stays: 9 bits, sign and exponent + 127.
+    ("dither(1, inf, norm_code=cnat)", [4, -4], "0 10000001 10 01"),
+    ("terngrad(0)", [0.5, 0, -0.5], f"{HALF} 10 00 01"),
+]
+
+
+@pytest.mark.parametrize(("method", "entries", "bits"), BY_HAND)
+def test_messages_written_by_hand(method: str, entries: list[float], bits: str) -> None:
+    x = torch.tensor(entries, dtype=torch.float32)
+    payload = compress(parse(method), {"w": x})[0].payload
+    assert to_bits(payload[3:]) == to_bits(from_bits(bits))
+    got = decompress(parse(method), payload[:3] + from_bits(bits), {"w": x})
+    assert torch.equal(got["w"], x)
+
+
+def test_a_compressed_norm_takes_nine_bits_and_leaves_the_symbols() -> None:
+    x = gaussian(100)
+    place = Place(None, x.shape)
+    plain, nine = BitWriter(), BitWriter()
+    a = Dither(7, bucket=30).quantize(x, place, plain, 5)
+    coder = Dither(7, bucket=30, norm_code="cnat")
+    b = coder.quantize(x, place, nine, 5)
+    assert (plain.spans()["side"], nine.spans()["side"]) == (4 * 32, 4 * 9)
+    assert torch.equal(a.codes, b.codes)
+    down, exponent = np.log2(a.side), np.log2(b.side)
+    assert ((exponent == np.floor(down)) | (exponent == np.ceil(down))).all()
+    again = coder.read_side(BitReader(nine.to_bytes()), place)
+    assert np.array_equal(again[1], b.side)
+
+
+def test_nothing_sent_has_no_side_information() -> None:
+    out, place = BitWriter(), Place(torch.zeros(0, dtype=torch.int64), torch.Size([9]))
+    symbols = qsgd(3, 2).quantize(torch.zeros(0), place, out, 0)
+    assert out.position == 0
+    assert qsgd(3, 2).dequantize(symbols, place, 0).numel() == 0
+    assert qsgd(3).read_side(BitReader(b""), place) == (7, None)
+    empty = Symbols(symbols.codes, 7, None)
+    assert qsgd(3).dequantize(empty, place, 0).dtype == torch.float32
+
+
+def test_sparse_values_share_one_norm_whatever_the_sparsifier() -> None:
+    """Q-sparse: top-k, then QSGD of the k values, in the norm of those alone."""
+    x = torch.tensor([0.1, -3.0, 0.2, 4.0])
+    packet, _ = compress(parse("topk(0.5) | qsgd(15)"), {"w": x})
+    assert packet.sent["w"].indices.tolist() == [1, 3]
+    assert packet.spans["side"] == 32
+    multiples = packet.sent["w"].values * 15 / 5
+    torch.testing.assert_close(multiples, multiples.round())
+
+
+def test_norms_in_any_spelling_print_the_same() -> None:
+    for spelled in ("inf", "'inf'", '"inf"'):
+        assert parse(f"dither(3, {spelled})") == parse("dither(3, norm='inf')")
+    assert parse("dither(3, 1)") == parse("dither(3, '1')") == parse("dither(3, norm=1.0)")
+    assert Dither(3, 2) == Dither(3) == Dither(3, 2.0) == Dither(3, "2")
+    assert Dither(3, math.inf) == Dither(3, "inf")
+    assert text(Dither(3, 1)) == "dither(3, '1')"
+    assert parse("dither(3, norm_code=cnat)") == parse("dither(3, norm_code='cnat')")
+    assert parse("dither(3, norm_code=float32)") == parse("dither(3)")
+    assert text(parse("natural_dither(3, inf)")) == "per_tensor(dither(3, 'inf', 'natural'))"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"levels": 0}, "levels is 0: it is a whole number from 1 to 65535"),
+        ({"levels": 2.0}, "levels is 2.0"),
+        ({"levels": True}, "levels is True"),
+        ({"levels": 65536}, "levels is 65536"),
+        ({"levels": 128, "kind": "natural"}, "levels is 128: it is a whole number from 1 to 127"),
+        ({"levels": 1, "norm": 3}, "norm is '3': it is one of"),
+        ({"levels": 1, "norm": True}, "norm is True"),
+        ({"levels": 1, "norm": None}, "norm is None"),
+        ({"levels": 1, "kind": "even"}, "kind is 'even': it is one of standard, natural"),
+        ({"levels": 1, "bucket": 0}, "bucket is 0"),
+        ({"levels": 1, "norm_code": qsgd(3)}, "norm_code is 'dither.3.': it is one of float32"),
+        ({"levels": 1, "norm_code": "float16"}, "norm_code is 'float16': it is one of float32"),
+    ],
+)
+def test_bad_settings_are_named(settings: dict, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Dither(**settings)
+
+
+def test_many_levels_go_through_every_width_of_symbol() -> None:
+    x = gaussian(300)
+    for levels in (127, 128, 16383, 16384, 65535):
+        got = sent(f"qsgd({levels})", x)
+        assert float((got - x).abs().max()) <= float(x.norm()) / levels * 1.001

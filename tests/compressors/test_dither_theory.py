@@ -1,0 +1,209 @@
+"""Dithering against its theory: means, variances, Theorems 7 and 8 of Horváth et al. 2022."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from compressors import Dither, compress, parse
+from compressors.quantize.dither import _to_powers
+from compressors.quantize.levels import bucket_norms, codes_of, values_of
+
+
+def gaussian(k: int, seed: int) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(k).astype(np.float32))
+
+
+def levels_of(s: int, kind: str) -> np.ndarray:
+    if kind == "standard":
+        return np.arange(s + 1) / s
+    return np.concatenate([[0.0], 2.0 ** np.arange(1.0 - s, 1.0)])
+
+
+def variance(x: np.ndarray, s: int, kind: str, p: float) -> float:
+    """E ||D(x) - x||^2 / ||x||_2^2 in closed form: (b - t)(t - a) norm^2 between levels a and b."""
+    norm = float(np.linalg.norm(x, p))
+    t = np.minimum(np.abs(x) / norm, 1.0)
+    levels = levels_of(s, kind)
+    above = np.clip(np.searchsorted(levels, t, side="right"), 1, s)
+    a, b = levels[above - 1], levels[above]
+    return float(((b - t) * (t - a)).sum() * norm**2 / (x**2).sum())
+
+
+def bound(d: int, s: int, p: float) -> float:
+    """Theorem 7's omega."""
+    grown = d ** (1 / min(p, 2)) * 2.0 ** (1 - s)
+    return 1 / 8 + grown * min(1.0, grown)
+
+
+def draws(coder: Dither, x: Tensor, seeds: range) -> np.ndarray:
+    """What arrives under each seed (seeds, k), in float64; the norm is that of one bucket."""
+    norms = bucket_norms(x, str(coder.norm), x.numel())
+    natural = coder.kind == "natural"
+    rows = []
+    for seed in seeds:
+        codes = codes_of(x, norms, x.numel(), coder.levels, natural, seed)
+        rows.append(values_of(codes, norms, x.numel(), coder.levels, natural).numpy())
+    return np.array(rows, np.float64)
+
+
+CODERS = [
+    Dither(1, "inf"), Dither(3, "2"), Dither(5, "1"), Dither(100, "2"),
+    Dither(1, "2", "natural"), Dither(4, "inf", "natural"), Dither(8, "2", "natural"),
+    Dither(30, "1", "natural"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("coder", CODERS, ids=str)
+def test_the_mean_is_the_value_and_the_variance_is_the_closed_form(coder: Dither) -> None:
+    """200 seeds of 1000 values; 5 standard errors each.
+
+    The mean of z = sum((D - x) g) for a fixed g tests all entries at once; the closed form is
+    the exact expectation of ||D - x||^2, whose standard error is that of the 200 draws.
+    """
+    x = gaussian(1000, 3)
+    got = draws(coder, x, range(200))
+    error = got - x.numpy()
+    for weights in (np.sign(x.numpy()), np.ones(1000), gaussian(1000, 4).numpy()):
+        z = error @ weights
+        assert abs(z.mean()) < 5 * z.std() / math.sqrt(200)
+    squares = (error**2).sum(1) / float((x.double() ** 2).sum())
+    expected = variance(x.numpy().astype(np.float64), coder.levels, coder.kind, float(coder.norm))
+    assert abs(squares.mean() - expected) < 5 * squares.std() / math.sqrt(200)
+
+
+@pytest.mark.parametrize("kind", ["standard", "natural"])
+def test_the_mean_of_a_value_far_below_the_lowest_level(kind: str) -> None:
+    """A chance of 1e-4: 4e6 equal values, mean within 5 standard errors (0.05 relative)."""
+    k, ratio = 4_000_000, 1e-4
+    x = torch.full((k,), ratio)
+    codes = codes_of(x, np.ones(1, np.float32), k, 1, kind == "natural", 12)
+    share = float((codes == 2).float().mean())
+    assert int(codes.max()) == 2 and not bool((codes == 1).any())
+    assert abs(share - ratio) < 5 * math.sqrt(ratio / k)
+
+
+@pytest.mark.parametrize(
+    ("d", "s", "p", "exact", "printed"),
+    [(1000, 4, 2, 2.9528, 4.0778), (10**6, 8, 2, 6.8125, 7.9375), (1000, 1, 1, 999.0, None)],
+)
+def test_equal_entries_have_their_exact_variance(
+    d: int, s: int, p: int, exact: float, printed: float | None
+) -> None:
+    """Closed form, theorem's bound, and what our symbols give within 5 standard errors.
+
+    Each entry errs by one of two amounts independently, so the standard error of the mean
+    square follows from their fourth moment; here simply from the entries of one draw.
+    """
+    x = np.ones(d)
+    assert abs(variance(x, s, "natural", p) - exact) < 5e-5
+    if printed is not None:
+        assert abs(bound(d, s, p) - printed) < 5e-5
+    assert variance(x, s, "natural", p) <= bound(d, s, p)
+    got = draws(Dither(s, p, "natural"), torch.ones(d), range(max(1, 2000 * 1000 // d // 10)))
+    squares = ((got - 1) ** 2).ravel()
+    assert abs(squares.mean() - exact) < 5 * squares.std() / math.sqrt(squares.size)
+
+
+def vectors(rng: np.random.Generator) -> np.ndarray:
+    """Gaussian, heavy-tailed, sparse, equal, or a few large among many small."""
+    d = int(2 ** rng.uniform(0, 12))
+    x = rng.standard_normal(d)
+    shape = rng.integers(5)
+    if shape == 1:
+        x = np.sign(x) * np.abs(x) ** rng.uniform(1, 8)
+    elif shape == 2:
+        x *= rng.random(d) < 0.1
+    elif shape == 3:
+        x = np.sign(x)
+    elif shape == 4:
+        x = np.where(rng.random(d) < 0.02, 100.0, 2.0 ** rng.uniform(-12, 0)) * np.sign(x)
+    return x if x.any() else np.ones(d)
+
+
+def test_theorem_7_is_never_exceeded() -> None:
+    """The exact variance of 1500 random vectors in all three norms: no statistics in it."""
+    rng, worst = np.random.default_rng(20), 0.0
+    for _ in range(1500):
+        x, s, p = vectors(rng), int(rng.integers(1, 13)), float(rng.choice([1, 2, np.inf]))
+        ratio = variance(x, s, "natural", p) / bound(x.size, s, p)
+        worst = max(worst, ratio)
+    assert 0.5 < worst <= 1.0
+
+
+def test_what_is_measured_stays_below_theorem_7() -> None:
+    """40 draws a vector; the mean square error may lie 5 standard errors above its expectation."""
+    rng = np.random.default_rng(21)
+    for _ in range(25):
+        x, s, p = vectors(rng), int(rng.integers(1, 13)), float(rng.choice([1, 2, np.inf]))
+        tensor = torch.from_numpy(x.astype(np.float32))
+        got = draws(Dither(s, p, "natural"), tensor, range(40))
+        squares = ((got - tensor.double().numpy()) ** 2).sum(1) / (x**2).sum()
+        spread = 5 * squares.std() / math.sqrt(40) + 1e-6
+        assert squares.mean() <= bound(x.size, s, p) + spread
+
+
+@pytest.mark.parametrize(("s", "ratio"), [(4, 2.033), (6, 5.963), (8, 30.75), (10, 225.0)])
+def test_theorem_8_same_number_of_levels(s: int, ratio: float) -> None:
+    """Standard with u = s over natural, Gaussian d = 1e5, p = 2, to 2 % (another vector)."""
+    x = gaussian(100_000, 8).numpy().astype(np.float64)
+    standard, natural = (variance(x, s, kind, 2) for kind in ("standard", "natural"))
+    assert abs(standard / natural / ratio - 1) < 0.02
+    assert ratio > 2.0 ** (s - 1) / (2 * s)
+
+
+@pytest.mark.parametrize(("s", "ratio"), [(2, 1.0), (4, 1.0), (6, 1.0), (8, 1.0), (10, 1.69)])
+def test_theorem_8_as_fine_as_the_lowest_level(s: int, ratio: float) -> None:
+    """Natural over standard with u = 2**(s - 1): equal while all ratios lie below 2**(1 - s)
+    or nearly so (the largest of 1e5 is about 4.4 / 316 = 2**-6.2), worse beyond."""
+    x = gaussian(100_000, 8).numpy().astype(np.float64)
+    natural, fine = variance(x, s, "natural", 2), variance(x, 2 ** (s - 1), "standard", 2)
+    assert abs(natural / fine / ratio - 1) < 0.02
+
+
+def test_our_symbols_show_theorem_8() -> None:
+    """One draw of 1e5 values: each mean square error lies within 5 standard errors (its entries
+    err independently) of the closed form, whose ratios the tests above state."""
+    x = gaussian(100_000, 8)
+    exact = x.double().numpy()
+    for s, kind in ((6, "standard"), (6, "natural"), (32, "standard")):
+        squares = (draws(Dither(s, 2, kind), x, range(1))[0] - exact) ** 2
+        expected = variance(exact, s, kind, 2) * (exact**2).mean()
+        spread = squares.std() / math.sqrt(squares.size)
+        assert spread < 0.03 * expected
+        assert abs(squares.mean() - expected) < 5 * spread
+
+
+def test_a_compressed_norm_is_right_in_the_mean() -> None:
+    """E C_nat(norm) = norm over 4e5 equal norms, 5 standard errors; saturation and denormals.
+
+    1.5 goes to 1 or 2 with even chance: standard error 0.5 / sqrt(4e5) = 0.0008.
+    """
+    norms = np.full(400_000, 1.5, np.float32)
+    found = _to_powers(norms, 3)
+    assert set(found.tolist()) == {1.0, 2.0}
+    assert abs(found.mean(dtype=np.float64) - 1.5) < 5 * 0.5 / math.sqrt(norms.size)
+    top = np.float32([0.0, 3.4e38, 2.0**127, 2.0**-126, 8.0])
+    assert _to_powers(top, 3).tolist() == [0.0, 2.0**127, 2.0**127, 2.0**-126, 8.0]
+    tiny = np.full(100_000, 2.0**-128, np.float32)  # a quarter of the smallest normal number
+    found = _to_powers(tiny, 4)
+    assert set(found.tolist()) == {0.0, 2.0**-126}
+    assert abs((found > 0).mean() - 0.25) < 5 * math.sqrt(0.25 * 0.75 / tiny.size)
+
+
+def test_norm_and_symbols_draw_apart() -> None:
+    """Unbiased as a product only if independent: 3000 messages, mean within 5 standard errors.
+
+    The norm is 1.5 and the first ratio 0.75: coins at even odds. One coin for both would give
+    (0.5 + 2) / 2 = 1.25 for 1.125, nine standard errors.
+    """
+    x = {"w": torch.tensor([1.125, 63**0.5 / 8])}
+    method = parse("dither(2, 2, natural, norm_code=cnat)")
+    found = np.array([
+        compress(method, x, seed=seed)[0].sent["w"].decoded.double().numpy()
+        for seed in range(3000)
+    ])  # fmt: skip
+    gap = np.abs(found.mean(0) - x["w"].numpy())
+    assert (gap < 5 * found.std(0) / math.sqrt(3000)).all()

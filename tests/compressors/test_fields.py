@@ -1,0 +1,102 @@
+"""Arrays of narrow fields, several at a time, against one field at a time."""
+
+import numpy as np
+import pytest
+from generators import from_bits
+
+from compressors import BitReader, BitWriter
+from compressors.kernels import fields, noise, pack
+
+TYPES = (np.uint8, np.uint16, np.uint32, np.uint64, np.int64)
+
+
+def numbers(count: int, width: int, salt: int) -> np.ndarray:
+    """``count`` numbers below 2**width, all of their bits used."""
+    drawn = noise.words(salt, np.arange(2 * count)).astype(np.uint64)
+    return ((drawn[::2] << np.uint64(32)) | drawn[1::2]) >> np.uint64(64 - width)
+
+
+def stream(size: int, offset: int) -> np.ndarray:
+    """A stream whose first ``offset`` bits are written, all ones."""
+    words = np.zeros(size, np.uint64)
+    if offset:
+        words[0] = np.uint64(0xFFFFFFFFFFFFFFFF) << np.uint64(64 - offset)
+    return words
+
+
+@pytest.mark.parametrize("width", range(1, 65))
+def test_all_widths_at_all_offsets(width: int) -> None:
+    """The same bits and the same end, around the edges of groups, words and blocks."""
+    for offset in range(64):
+        for count in (0, 1, 7, 64, 131):
+            values = numbers(count, width, offset)
+            slow, fast = stream(140, offset), stream(140, offset)
+            end = pack.put_many(slow, offset, values, width)
+            assert fields.put_fields(fast, offset, values, width) == end
+            assert np.array_equal(slow, fast)
+            back = np.full(count, 0x55, np.uint64)
+            assert fields.get_fields(fast, offset, back, width) == end
+            assert np.array_equal(back, values)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [1, 2, 5, 7, 8, 9, 12, 16, 17, 27, 31, 32, 33, 63])
+def test_all_types(dtype: type, width: int) -> None:
+    """Longer than a block of bytes (4096), so that blocks follow each other."""
+    if width > np.iinfo(dtype).bits:
+        return
+    values = numbers(9001, width, width).astype(dtype)
+    for offset in (0, 1, 29, 63):
+        slow, fast = stream(9100, offset), stream(9100, offset)
+        end = pack.put_many(slow, offset, values, width)
+        assert fields.put_fields(fast, offset, values, width) == end
+        assert np.array_equal(slow, fast)
+        back = np.zeros(9001, dtype)
+        fields.get_fields(fast, offset, back, width)
+        assert np.array_equal(back, values)
+
+
+@pytest.mark.parametrize(("width", "low"), [(1, 31), (1, 8), (8, 0), (8, 8), (7, 3), (12, 9),
+                                            (20, 12), (32, 0), (40, 20)])  # fmt: skip
+def test_a_plane_of_wider_numbers(width: int, low: int) -> None:
+    """What stands above and below the plane does not travel, and it comes back to its place."""
+    dtype = np.uint32 if width + low <= 32 else np.uint64
+    values = numbers(300, np.iinfo(dtype).bits, 3).astype(dtype)
+    plane = (values >> dtype(low)) & dtype((1 << width) - 1)
+    slow, out = BitWriter(), BitWriter()
+    for writer in (slow, out):
+        writer.uint(1, 3)
+    slow.uints(plane, width)
+    out.uints(values, width, low=low)
+    assert out.to_bytes() == slow.to_bytes()
+    bits = BitReader(out.to_bytes())
+    bits.uint(3)
+    assert np.array_equal(bits.uints(300, width, dtype, low=low), plane << dtype(low))
+
+
+def test_by_hand() -> None:
+    out = BitWriter()
+    out.uints(np.array([1, 0, 1], np.uint8), 1)
+    out.uints(np.array([5, 2], np.uint16), 3)
+    out.uints(np.array([0x1FF, 0x0A0], np.uint32), 8)  # the ninth bit is not asked for
+    assert out.to_bytes() == from_bits("101 101 010 11111111 10100000")
+
+
+def test_signs_of_floats() -> None:
+    """Bit 31 of a float32: the quickest way from values to a plane of signs."""
+    values = np.array([1.0, -2.0, -0.0, 0.0] * 40, np.float32)
+    out = BitWriter()
+    out.uints(values.view(np.uint32), 1, low=31)
+    assert out.to_bytes() == from_bits("0110" * 40)
+
+
+def test_arrays_that_are_strided_or_read_only() -> None:
+    values = np.arange(200, dtype=np.uint16)
+    fixed = values[::2].copy()
+    fixed.flags.writeable = False
+    out, plain = BitWriter(), BitWriter()
+    out.uints(values[::2], 9)
+    out.uints(fixed, 9)
+    for _ in range(2):
+        plain.uints(values[::2].copy(), 9)
+    assert out.to_bytes() == plain.to_bytes()

@@ -1,0 +1,95 @@
+"""Floats of 16 bits: rounding to even, the ends of the range, and bits by hand."""
+
+import numpy as np
+import pytest
+import torch
+from generators import DEVICES, bits_of, from_bits, to_bits, whole_numbers
+from torch import Tensor
+
+from compressors import BFloat16, BitWriter, Float16, PayloadError, compress, decompress, parse
+from compressors.kernels import noise
+from compressors.quantize.base import Place
+
+LARGEST = torch.finfo(torch.float32).max
+every_device = pytest.mark.parametrize("device", DEVICES)
+
+
+def rounded(short: Float16 | BFloat16, values: Tensor) -> Tensor:
+    place = Place(None, values.shape)
+    symbols = short.quantize(values, place, BitWriter(), 0)
+    assert symbols.alphabet == 1 << 16
+    assert symbols.codes.dtype == torch.int32
+    assert not bool((symbols.codes >> 16).any())
+    return short.dequantize(symbols, place, 0)
+
+
+def finite_bits(count: int) -> np.ndarray:
+    """Bits of finite float32 numbers of all sizes."""
+    drawn = noise.words(8, np.arange(count))
+    return drawn[(drawn & 0x7F800000) != 0x7F800000]
+
+
+@every_device
+def test_bfloat16_by_integers(device: str) -> None:
+    """Half a unit less one, and one where the last kept bit is odd, is added: ties to even."""
+    bits = finite_bits(20_000)
+    ties = (bits[:5000] & np.uint32(0xFFFF0000)) | np.uint32(0x8000)
+    bits = np.concatenate([bits, ties]).astype(np.uint64)
+    kept = ((bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)) << 16
+    over = (kept & 0x7F800000) == 0x7F800000
+    kept = np.where(over, (bits & 0x80000000) | 0x7F7F0000, kept).astype(np.uint32)
+    values = torch.from_numpy(bits.astype(np.uint32).view(np.float32)).to(device)
+    assert np.array_equal(bits_of(rounded(BFloat16(), values)), kept)
+
+
+@every_device
+def test_float16_against_numpy(device: str) -> None:
+    bits = finite_bits(20_000)
+    near = ((noise.words(9, np.arange(20_000)) % np.uint32(44 << 23)) + np.uint32(100 << 23))
+    values = np.concatenate([bits, near]).astype(np.uint32).view(np.float32)
+    wanted = np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32)
+    found = rounded(Float16(), torch.from_numpy(values).to(device))
+    assert np.array_equal(bits_of(found), wanted.view(np.uint32))
+
+
+def test_rounding_to_even_by_hand() -> None:
+    """Float16 has 11 significant bits: above 2048 every second whole number."""
+    values = torch.tensor([2049.0, 2051.0, 2049.5, -2049.0, 1.5 * 2**-24, 2.0**-25, -0.0])
+    assert rounded(Float16(), values).tolist() == [2048, 2052, 2050, -2048, 2**-23, 0, 0]
+    values = torch.tensor([257.0, 259.0, 257.5, -257.0])
+    assert rounded(BFloat16(), values).tolist() == [256, 260, 258, -256]
+
+
+def test_beyond_the_largest_number() -> None:
+    """No infinity: an update with one is refused, and a rounded one must not be."""
+    values = torch.tensor([65504.0, 65519.0, 65520.0, -1e30, LARGEST, -LARGEST])
+    assert rounded(Float16(), values).tolist() == [65504.0] * 3 + [-65504.0, 65504.0, -65504.0]
+    last = (2 - 2.0**-7) * 2.0**127
+    assert rounded(BFloat16(), values[4:]).tolist() == [last, -last]
+
+
+BY_HAND = [
+    # Sign, exponent + 15 in 5 bits, 10 of fraction; the upper byte of all, then the lower.
+    ("float16", [1.0, -2.5], "0 01111 00 1 10000 01 00000000 00000000"),
+    ("float16", [1 + 2**-10, 65504.0], "00111100 01111011 00000001 11111111"),
+    # The upper half of a float32.
+    ("bfloat16", [1.0, -2.5], "0 0111111 1 1000000 10000000 00100000"),
+]
+
+
+@pytest.mark.parametrize(("method", "entries", "bits"), BY_HAND)
+def test_messages_written_by_hand(method: str, entries: list[float], bits: str) -> None:
+    update = {"w": torch.tensor(entries)}
+    payload = compress(parse(method), update)[0].payload
+    assert to_bits(payload[3:]) == to_bits(from_bits(bits))
+    assert torch.equal(decompress(parse(method), payload, update)["w"], update["w"])
+
+
+@pytest.mark.parametrize("method", ["float16", "bfloat16"])
+def test_sizes_and_hostile_infinities(method: str) -> None:
+    update = {"w": whole_numbers(50, 1) / 3}
+    packet, _ = compress(parse(method), update)
+    assert packet.spans == {"header": 24, "positions": 0, "values": 800, "side": 0}
+    hostile = packet.payload[:3] + b"\x7f" * 50 + b"\x80" * 50
+    with pytest.raises(PayloadError, match="NaN or infinity"):
+        decompress(parse(method), hostile, update)

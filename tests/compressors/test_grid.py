@@ -1,0 +1,224 @@
+"""Even grids: between the extremes (minmax), of a fixed step (codebook), whole numbers (cint)."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from generators import from_bits, to_bits
+from torch import Tensor
+
+from compressors import (
+    BitReader,
+    BitWriter,
+    Codebook,
+    MinMax,
+    PayloadError,
+    RandomInteger,
+    compress,
+    decompress,
+    parse,
+)
+from compressors.kernels import rounding as kernel
+from compressors.kernels.noise import key
+from compressors.quantize.base import IEEE, Place
+
+LARGEST = torch.finfo(torch.float32).max
+
+
+def gaussian(k: int, seed: int = 1) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(k).astype(np.float32))
+
+
+def there_and_back(coder, x: Tensor, seed: int = 0) -> Tensor:
+    place, out = Place(None, x.shape), BitWriter()
+    symbols = coder.quantize(x, place, out, seed)
+    alphabet, side = coder.read_side(BitReader(out.to_bytes()), place)
+    assert alphabet == symbols.alphabet
+    assert int(symbols.codes.max()) < alphabet
+    return coder.dequantize(symbols._replace(side=side), place, seed)
+
+
+def draws(coder, x: Tensor, count: int) -> np.ndarray:
+    return np.array([there_and_back(coder, x, seed).numpy() for seed in range(count)], np.float64)
+
+
+def is_unbiased(found: np.ndarray, x: np.ndarray) -> bool:
+    """Three weighted sums of the errors, each within 5 standard errors of zero."""
+    for weights in (np.sign(x), np.ones(x.size), gaussian(x.size, 9).numpy()):
+        z = (found - x) @ weights
+        if abs(z.mean()) > 5 * z.std() / math.sqrt(len(z)) + 1e-9:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("bits", [1, 2, 5, 8, 9, 16])
+def test_minmax_is_unbiased_with_the_variance_of_its_step(bits: int) -> None:
+    """100 draws; E (D - x)^2 = (b - x)(x - a) between neighbours a and b; 5 standard errors.
+
+    With 16 bits the rounding of levels to float32 shows: 2.4e-7 beside a step of 1e-4.
+    """
+    x = gaussian(500) + 3
+    wide, top = x.double().numpy(), 2**bits - 1
+    found = draws(MinMax(bits), x, 100)
+    assert is_unbiased(found, wide)
+    step = (wide.max() - wide.min()) / top
+    t = (wide - wide.min()) / step
+    expected = ((np.floor(t) + 1 - t) * (t - np.floor(t)) * step**2).sum()
+    squares = ((found - wide) ** 2).sum(1)
+    assert abs(squares.mean() - expected) < 5 * squares.std() / 10 + 1e-5 * expected
+    assert (np.abs(found - wide) <= step * (1 + 1e-6) + 1e-6).all()
+    assert found.min() == wide.min() and found.max() == wide.max()
+
+
+def test_minmax_is_exact_on_its_levels() -> None:
+    x = torch.tensor([-3.0, -1.0, 1.0, 3.0, 3.0])
+    assert torch.equal(there_and_back(MinMax(2), x), x)
+    for value in (0.1, -LARGEST, 2.0**-149, 0.0):
+        for k in (1, 7):
+            same = torch.full((k,), value)
+            assert torch.equal(there_and_back(MinMax(3), same), same)
+
+
+def test_minmax_spans_more_than_float32() -> None:
+    x = torch.tensor([LARGEST, -LARGEST, 0.0, 1e38])
+    found = draws(MinMax(1), x, 400)
+    assert set(np.unique(found)) == {-LARGEST, LARGEST}
+    assert (np.abs(found.mean(0) - x.double().numpy()) <= 5 * LARGEST / 20).all()
+
+
+def test_codebook_is_equation_1() -> None:
+    """The share that goes up is (value - e) / step: 200,000 of each value, 5 standard errors."""
+    coder, k = Codebook(3, 0.5), 200_000
+    for value, low in ((0.1, 0.0), (-0.1, -0.5), (1.4, 1.0), (-1.9, -2.0), (0.49, 0.0)):
+        found = there_and_back(coder, torch.full((k,), value))
+        assert set(found.tolist()) == {low, low + 0.5}
+        chance = (np.float64(np.float32(value)) - low) / 0.5
+        share = float((found == low + 0.5).double().mean())
+        assert abs(share - chance) < 5 * math.sqrt(chance * (1 - chance) / k)
+
+
+def test_codebook_ends() -> None:
+    """-4 .. 3 steps with 3 bits: what is outside becomes the nearer end; on the grid all stays."""
+    x = torch.tensor([-9.0, -2.0, -1.75, 1.5, 1.6, 7.0, LARGEST, -LARGEST, 0.0, -0.0])
+    got = there_and_back(Codebook(3, 0.5), x)
+    low = got[2].item()
+    assert low in (-2.0, -1.5)
+    assert got.tolist() == [-2, -2, low, 1.5, 1.5, 1.5, 1.5, -2, 0, 0]
+    grid = torch.arange(-32768, 32768) * 0.25
+    assert torch.equal(there_and_back(Codebook(16, 0.25), grid), grid)
+    assert there_and_back(Codebook(1, 2.0), torch.tensor([-2.0, 0.0, 5.0])).tolist() == [-2, 0, 0]
+
+
+def test_cint_is_unbiased_and_its_variance_has_no_bound() -> None:
+    """E (D - x)^2 = f (1 - f) for the fraction f: for x = 2**-10 the second moment is 1024 x^2."""
+    x = gaussian(300) * 3
+    found = draws(RandomInteger(), x, 100)
+    assert is_unbiased(found, x.double().numpy())
+    assert (found == np.round(found)).all()
+    assert (np.abs(found - x.numpy()) < 1).all()
+    k = 1_000_000
+    small = there_and_back(RandomInteger(), torch.full((k,), 2.0**-10))
+    share = float(small.double().mean())
+    assert abs(share - 2.0**-10) < 5 * math.sqrt(2.0**-10 / k)
+
+
+def test_cint_carries_whole_numbers_exactly() -> None:
+    for x in (
+        torch.tensor([-(2.0**24), 2.0**24, 0.0, 2.0**24 - 1]),
+        torch.tensor([2.0**24 + 2, 3.0, -5.0]),
+        torch.tensor([LARGEST, -LARGEST, 2.0**60, 1.0, 0.0]),
+        torch.arange(-200.0, 300.0),
+    ):
+        assert torch.equal(there_and_back(RandomInteger(), x), x)
+    got = there_and_back(RandomInteger(), torch.tensor([-0.0, -1e-30, -(2.0**40)]))
+    assert not torch.signbit(got[:2]).any()
+
+
+def test_cint_uses_as_few_bits_as_its_range_needs() -> None:
+    for x, alphabet, side in (
+        (torch.tensor([5.0, 5.0]), 1, 34), (torch.tensor([5.0, 8.0]), 4, 38),
+        (torch.tensor([-(2.0**24), 2.0**24]), 2**25 + 1, 33 + 51),
+        (torch.tensor([2.0**25]), IEEE, 1),
+    ):  # fmt: skip
+        out = BitWriter()
+        assert RandomInteger().quantize(x, Place(None, x.shape), out, 0).alphabet == alphabet
+        assert out.spans()["side"] == side
+
+
+@pytest.mark.parametrize(("least", "alphabet"), [(2**24, 2), (-(2**24) - 1, 1), (0, 2**40)])
+def test_cint_refuses_numbers_that_it_never_writes(least: int, alphabet: int) -> None:
+    out = BitWriter()
+    out.uint(0, 1)
+    out.uint(least & 0xFFFFFFFF, 32)
+    out.gamma(alphabet)
+    with pytest.raises(PayloadError, match="whole numbers from"):
+        RandomInteger().read_side(BitReader(out.to_bytes()), Place(None, torch.Size([3])))
+
+
+def test_torch_gives_the_symbols_of_numba() -> None:
+    x = torch.cat([gaussian(1000) * torch.logspace(-20, 12, 1000), torch.tensor([-0.0, -1e-40])])
+    wide = x.double()
+    fast, floats = torch.empty(1002, dtype=torch.int32), torch.empty(1002)
+    kernel.between(x.numpy(), float(x.min()), 1e-8, 255, *key(5), fast.numpy())
+    slow = kernel.round_torch(((wide - float(x.min())) * 1e-8).clamp(max=255), 5)
+    assert torch.equal(fast.long(), slow)
+    kernel.signed(x.numpy(), 0.25, 128, 127, *key(5), fast.numpy())
+    most = torch.where(x < 0, 128, 127).double()
+    j = kernel.round_torch((wide.abs() / 0.25).minimum(most), 5)
+    assert torch.equal(fast.long(), 2 * j - ((x < 0) & (j > 0)).long())
+    kernel.whole(x.numpy(), *key(5), floats.numpy())
+    inside = wide.abs() < 2**24
+    j = kernel.round_torch(torch.where(inside, wide.abs(), 0.0), 5).double()
+    slow = torch.where(x < 0, -1.0, 1.0) * torch.where(inside, j, wide.abs())
+    assert torch.equal(floats.double(), slow)
+    assert not torch.signbit(floats[floats == 0]).any()
+
+
+ZERO, ONE, MINUS_TWO = "0" * 32, "0 01111111" + "0" * 23, "1 10000000" + "0" * 23
+BY_HAND = [
+    # Levels -2, -1, 0, 1.
+    ("minmax(2)", [1, -2, -1, 0], f"{MINUS_TWO} {ONE} 11 00 01 10"),
+    # Zig-zag: 0, -1, 1, -2 steps are symbols 0, 1, 2, 3.
+    ("codebook(2, 0.5)", [0, -0.5, 0.5, -1], "00 01 10 11"),
+    # Narrow; the least is -1 (32 ones); gamma(4) = 00100; then value + 1.
+    ("cint", [-1, 0, 2], f"0 {'1' * 32} 00100 00 01 11"),
+    # Wide: 2**25 has exponent 127 + 25 = 152.
+    ("cint", [2**25, 1], f"1 0 10011000 {'0' * 23} {ONE}"),
+]
+
+
+@pytest.mark.parametrize(("method", "entries", "bits"), BY_HAND)
+def test_messages_written_by_hand(method: str, entries: list[float], bits: str) -> None:
+    x = torch.tensor(entries, dtype=torch.float32)
+    payload = compress(parse(method), {"w": x})[0].payload
+    assert to_bits(payload[3:]) == to_bits(from_bits(bits))
+    assert torch.equal(decompress(parse(method), payload, {"w": x})["w"], x)
+
+
+@pytest.mark.parametrize("coder", [MinMax(3), Codebook(3, 0.5), RandomInteger()], ids=str)
+def test_nothing_sent_has_no_side_information(coder) -> None:
+    out, place = BitWriter(), Place(torch.zeros(0, dtype=torch.int64), torch.Size([9]))
+    symbols = coder.quantize(torch.zeros(0), place, out, 0)
+    assert out.position == 0
+    assert coder.read_side(BitReader(b""), place)[0] == symbols.alphabet
+    got = coder.dequantize(symbols, place, 0)
+    assert got.numel() == 0 and got.dtype == torch.float32
+
+
+def test_bad_settings_are_named() -> None:
+    for make, why in (
+        (lambda: MinMax(0), "minmax: bits is 0: it is a whole number from 1 to 16"),
+        (lambda: MinMax(17), "minmax: bits is 17"),
+        (lambda: MinMax(2.0), "minmax: bits is 2.0"),
+        (lambda: Codebook(17, 1.0), "codebook: bits is 17"),
+        (lambda: Codebook(3, 0.0), "codebook: step is 0.0"),
+        (lambda: Codebook(3, -1), "codebook: step is -1"),
+        (lambda: Codebook(3, math.nan), "codebook: step is nan"),
+        (lambda: Codebook(3, 1e38), "codebook: step is 1e.38"),
+        (lambda: Codebook(3, 1e-46), "codebook: step is 1e-46"),
+        (lambda: Codebook(3, "1"), "codebook: step is '1'"),
+        (lambda: Codebook(3, True), "codebook: step is True"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            make()

@@ -1,0 +1,223 @@
+"""Natural compression against Definition 1, exactly where all of its noise can be run through."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from generators import DEVICES, bits_of
+from torch import Tensor
+
+from compressors import Natural, text
+from compressors.bits import BitWriter
+from compressors.kernels import natural, noise
+from compressors.quantize.base import Place, code_dtype
+from compressors.quantize.natural import to_powers
+
+EVERY_U = np.arange(1 << 23, dtype=np.uint32)
+SETTINGS = [Natural(), Natural(rounding="nearest"), Natural(8), Natural(8, 0), Natural(8, 127),
+            Natural(8, 3, "nearest"), Natural(5, 0), Natural(5, -112), Natural(5, -112, "nearest"),
+            Natural(3, 2), Natural(2, 0), Natural(2, -1, "nearest")]  # fmt: skip
+every_setting = pytest.mark.parametrize("settings", SETTINGS, ids=text)
+every_device = pytest.mark.parametrize("device", DEVICES)
+
+
+def all_kinds() -> Tensor:
+    """Finite numbers of every exponent and both signs; powers, their neighbours, denormals."""
+    drawn = noise.words(11, np.arange(20_000))
+    powers = np.arange(255, dtype=np.uint32) << np.uint32(23)
+    near = [powers, powers + np.uint32(1), powers | np.uint32(0x400000), powers[1:] - np.uint32(1)]
+    bits = np.concatenate([drawn, *near, np.array([1, 5, 0x7FFFFF, 0x7F7FFFFF], np.uint32)])
+    bits = np.concatenate([bits, bits | np.uint32(0x80000000)])
+    finite = bits[(bits & 0x7F800000) != 0x7F800000]
+    return torch.from_numpy(finite.view(np.float32))
+
+
+def codes_of(settings: Natural, values: Tensor, seed: int) -> Tensor:
+    out = BitWriter()
+    symbols = settings.quantize(values, Place(None, values.shape), out, seed)
+    assert out.position == 0
+    assert symbols.alphabet == 1 << settings.bits
+    assert symbols.codes.dtype == code_dtype(symbols.alphabet)
+    assert symbols.codes.device == values.device
+    return symbols.codes
+
+
+def rounded(settings: Natural, values: Tensor, seed: int) -> Tensor:
+    return settings.decode(codes_of(settings, values, seed))
+
+
+def power_below(size: Fraction) -> Fraction:
+    """The greatest power of two that is not above ``size`` > 0."""
+    guess = Fraction(2) ** (size.numerator.bit_length() - size.denominator.bit_length())
+    return guess if guess <= size else guess / 2
+
+
+def by_definition(settings: Natural, value: float, word: int) -> float:
+    """One value by the definition, in fractions; ``word`` is its 32 bits of noise."""
+    size, sign = abs(Fraction(value)), math.copysign(1.0, value)
+    low, high = Fraction(2) ** settings.lowest, Fraction(2) ** settings.highest
+    nearest = settings.rounding == "nearest"
+    if size == 0:
+        return sign * 0.0
+    if size < low:
+        whole = settings.lowest == -126  # float32's denormals: the carry
+        share = Fraction(word & 0x7FFFFF, 1 << 23) if whole else Fraction(2 * word + 1, 1 << 33)
+        up = size / low >= Fraction(1, 2) if nearest else (
+            size / low + share >= 1 if whole else share < size / low)  # fmt: skip
+        return sign * float(low) if up else sign * 0.0
+    lower = power_below(size)
+    part = size / lower - 1
+    share = Fraction(1, 2) if nearest else Fraction(word & 0x7FFFFF, 1 << 23)
+    return sign * float(min(high, lower * 2 if part + share >= 1 else lower))
+
+
+@every_setting
+def test_every_value_by_the_definition(settings: Natural) -> None:
+    values = all_kinds()[::7]
+    words = noise.words(5, np.arange(values.numel())).tolist()
+    wanted = [by_definition(settings, v, w)
+              for v, w in zip(values.tolist(), words, strict=True)]  # fmt: skip
+    found = rounded(settings, values, seed=5)
+    assert np.array_equal(bits_of(found), bits_of(torch.tensor(wanted)))
+
+
+@every_setting
+@every_device
+def test_compiled_and_torch_agree(settings: Natural, device: str) -> None:
+    """Same codes and same numbers, whichever way they are made."""
+    values = all_kinds()
+    codes = codes_of(settings, values, seed=9)
+    seed = 9 if settings.rounding == "random" else None
+    window = (settings.lowest + 127, settings.highest + 127, settings.bits - 1)
+    twin = natural.codes_torch(values.to(device), seed, *window)
+    unsigned = codes.long() & 0xFFFF
+    assert torch.equal(unsigned, twin.cpu())
+    back = natural.decode_torch(codes.to(device), window[0], window[2])
+    assert np.array_equal(bits_of(settings.decode(codes)), bits_of(back))
+    assert torch.equal(codes_of(settings, values.to(device), 9).cpu(), codes)
+
+
+@every_device
+def test_to_powers_is_what_nine_bits_decode(device: str) -> None:
+    values = all_kinds()[:20_000].view(-1, 4).to(device)
+    found = to_powers(values.t(), seed=4)
+    given = torch.full_like(found, 7.0)
+    assert to_powers(values.t(), seed=4, out=given) is given
+    assert np.array_equal(bits_of(given), bits_of(found))
+    wanted = rounded(Natural(), values.t().reshape(-1), seed=4)
+    assert found.shape == values.t().shape
+    assert np.array_equal(bits_of(found).reshape(-1), bits_of(wanted))
+    twin = natural.powers_torch(values.t().reshape(-1), 4) << 1  # without the sign
+    assert torch.equal(twin.cpu(), torch.from_numpy((bits_of(wanted) << 1).astype(np.int64)))
+
+
+def outcomes(value: float) -> np.ndarray:
+    """What each of the 2**23 values of U makes of ``value``: the formula of section 2.4."""
+    bits = np.array([value], np.float32).view(np.uint32)
+    return ((bits + EVERY_U) & np.uint32(0xFF800000)).view(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("value", "ratio"),
+    [(2.5, 1.12), (-2.5, 1.12), (1.0, 1.0), (4 / 3, 1.125), (4 / 3 * 2**90, 1.125),
+     (4 / 3 * 2.0**-126, 1.125), (1.5, 10 / 9), (1.9999999, 1.0), (0.0, None)],
+)  # fmt: skip
+def test_all_noise_run_through(value: float, ratio: float | None) -> None:
+    """Exact moments, not estimates: the mean is the value itself.
+
+    The ratio is (1 + 3 m) / (1 + m)**2; what differs is float32's rounding of 4/3, 2**-24.
+    """
+    t = float(np.float32(value))
+    found, counts = np.unique(outcomes(value), return_counts=True)
+    mean = sum(Fraction(float(v)) * int(c) for v, c in zip(found, counts, strict=True)) / 2**23
+    assert mean == Fraction(t)
+    assert len(found) <= 2
+    if ratio is not None:
+        second = sum(float(v) ** 2 * int(c) for v, c in zip(found, counts, strict=True)) / 2**23
+        assert second / t**2 == pytest.approx(ratio, rel=1e-6)
+
+
+def test_the_kernel_is_that_formula() -> None:
+    """U is the low 23 bits of the noise: with the test above, the kernel's mean is exact."""
+    values = all_kinds()
+    values = values[values.abs() < 2.0**127]  # beyond, the carry would end at infinity
+    u = noise.words(3, np.arange(values.numel())) & np.uint32(0x7FFFFF)
+    assert np.array_equal(bits_of(to_powers(values, 3)), (bits_of(values) + u) & 0xFF800000)
+
+
+def test_the_second_moment_stays_below_nine_eighths() -> None:
+    """Of all 2**23 mantissas. As many U carry as the mantissa has units, so the chance is m."""
+    for mantissa in (0, 1, 12345, 2796203, (1 << 23) - 1):
+        bits = np.uint32(0x3F800000 + mantissa)
+        assert int((((bits + EVERY_U) >> np.uint32(23)) > 127).sum()) == mantissa
+    m = EVERY_U / 2**23
+    ratio = (1 + 3 * m) / (1 + m) ** 2
+    assert ratio.max() <= 1.125
+    assert ratio.max() > 1.1249999
+    assert abs(m[ratio.argmax()] - 1 / 3) < 1e-6
+
+
+def test_gaussian_values_on_average() -> None:
+    """E[C(t)**2] / E[t**2] = 1.0817 for N(0, 1); the mean of C(t)**2 / t**2 is 1.0820.
+
+    2**20 values at the middles of as many equally likely intervals, with the exact ratio of
+    each. Then the kernel on them: sum C(t)**2 / t**2. A ratio is 1 / (1 + m)**2 or four
+    times that, so its variance is below 9 p (1 - p) <= 2.25, an average's deviation over
+    2**20 below 0.0015; five of them 0.0074. The mean of C(t) / t likewise: its variance is
+    at most 1/8, five deviations 0.0018.
+    """
+    shares = (torch.arange(1 << 20, dtype=torch.float64) + 0.5) / (1 << 20)
+    values = (math.sqrt(2) * torch.erfinv(2 * shares - 1)).float()
+    m = values.abs().double() / 2.0 ** values.abs().double().log2().floor() - 1
+    exact = (1 + 3 * m) / (1 + m) ** 2
+    weight = values.double().square()
+    assert float((exact * weight).sum() / weight.sum()) == pytest.approx(1.0817, abs=5e-5)
+    assert float(exact.mean()) == pytest.approx(1.0820, abs=5e-5)
+    share = to_powers(values, seed=20).double() / values.double()
+    assert float(share.square().mean()) == pytest.approx(float(exact.mean()), abs=0.0074)
+    assert float(share.mean()) == pytest.approx(1, abs=0.0018)
+
+
+@pytest.mark.parametrize("settings", [Natural(), Natural(8), Natural(5, 2)], ids=text)
+@pytest.mark.parametrize("value", [2.5, -1.3, 0.1, 2.0**-13 * 0.7, 3e-5])
+def test_unbiased_by_drawing(settings: Natural, value: float) -> None:
+    """2**18 draws of one number; five standard errors, from the two outcomes and their chance."""
+    n = 1 << 18
+    t = float(np.float32(value))
+    found = rounded(settings, torch.full((n,), t), seed=6).double()
+    low = 2.0 ** max(math.floor(math.log2(abs(t))), settings.lowest)
+    steps = (0.0, low) if abs(t) < low else (low, 2 * low)
+    chance = (abs(t) - steps[0]) / (steps[1] - steps[0])
+    error = (steps[1] - steps[0]) * math.sqrt(chance * (1 - chance) / n)
+    assert abs(float(found.mean()) - t) < 5 * error
+    assert set(found.abs().unique().tolist()) <= set(steps)
+
+
+def test_entries_do_not_share_their_noise() -> None:
+    """Of 2**16 entries 1.5 a half rises; so do a quarter of all pairs, for other seeds too.
+
+    Deviations 2**-9 and sqrt(3) 2**-10 of the shares; six of them.
+    """
+    a = to_powers(torch.full((1 << 16,), 1.5), seed=1) == 2
+    b = to_powers(torch.full((1 << 16,), 1.5), seed=2) == 2
+    assert abs(float(a.float().mean()) - 0.5) < 6 * 2**-9
+    for other in (a.roll(1), b):
+        assert abs(float((a & other).float().mean()) - 0.25) < 6 * math.sqrt(3) * 2**-10
+
+
+def test_zeros_denormals_and_the_end_of_the_range() -> None:
+    tiny, huge = 2.0**-149, torch.finfo(torch.float32).max
+    found = rounded(Natural(), torch.tensor([0.0, -0.0] + [huge, -huge] * 40), seed=1)
+    assert bits_of(found)[:2].tolist() == [0, 0x80000000]
+    assert found[2:].tolist() == [2.0**127, -(2.0**127)] * 40
+    # 3 * 2**-127 / 4 is a denormal, three quarters of a half of the least power: 3/8 of it.
+    n = 1 << 16
+    some = rounded(Natural(), torch.full((n,), 0.375 * 2.0**-126), seed=1)
+    assert set(some.tolist()) == {0.0, 2.0**-126}
+    share = float((some > 0).double().mean())
+    assert abs(share - 0.375) < 5 * math.sqrt(0.375 * 0.625 / n)
+    found = np.unique(outcomes(5 * tiny), return_counts=True)
+    assert found[0].tolist() == [0.0, 2.0**-126]
+    assert found[1].tolist() == [2**23 - 5, 5]

@@ -1,0 +1,271 @@
+"""Random sparsifiers: their draws by definition, and their statistics over fixed seeds."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from generators import DEVICES, decoded, same_bits
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from compressors import Bernoulli, RandK, RTopK, TopK, compress, parse, text
+from compressors.kernels import sample
+from compressors.kernels.noise import words
+from compressors.sparsify.randk import drawn, drawn_torch
+
+CPU = torch.device("cpu")
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def by_sorting(n: int, k: int, seed: int) -> list[int]:
+    """The k places with the smallest noise words, ties to the lowest place."""
+    places = np.arange(n)
+    return sorted(np.lexsort((places, words(seed, places)))[:k].tolist())
+
+
+@given(st.integers(1, 300), st.floats(0, 1), SEEDS)
+@example(1, 1.0, 0)
+@example(2, 0.5, 0)
+def test_draws_are_the_smallest_words(n: int, share: float, seed: int) -> None:
+    k = min(n, max(1, round(share * n)))
+    expected = by_sorting(n, k, seed)
+    assert len(set(expected)) == k
+    assert sample.smallest(n, k, seed).tolist() == expected
+    assert drawn(n, k, seed, CPU).tolist() == drawn_torch(n, k, seed, CPU).tolist() == expected
+
+
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 20_000])
+def test_draws_of_many_chunks(n: int) -> None:
+    for k, seed in itertools.product((1, 7, n // 100, n // 2, n - 1, n), (0, 2**32 - 1)):
+        expected = by_sorting(n, k, seed)
+        assert sample.smallest(n, k, seed).tolist() == expected
+        assert drawn_torch(n, k, seed, CPU).tolist() == expected
+
+
+def test_too_few_candidates_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "_MARGIN", -3.0)
+    looked = []
+    real = sample._up_to
+    monkeypatch.setattr(sample, "_up_to", lambda *given: looked.append(given[3]) or real(*given))
+    assert sample.smallest(20_000, 900, 5).tolist() == by_sorting(20_000, 900, 5)
+    assert [int(limit) == 2**32 - 1 for limit in looked] == [False, True]
+
+
+@given(st.integers(1, 9000), st.sampled_from([1e-12, 1e-4, 0.1, 0.5, 1 - 1e-12, 1.0]), SEEDS)
+def test_bernoulli_is_a_limit_on_the_word(n: int, q: float, seed: int) -> None:
+    below = max(1, round(q * 2**32))
+    expected = np.flatnonzero(words(seed, np.arange(n)).astype(np.uint64) < below).tolist()
+    indices, scale = Bernoulli(q).select(torch.zeros(n), seed)
+    assert indices.tolist() == expected
+    assert scale == 2**32 / below
+    places = Bernoulli(q).places(n, seed, CPU)
+    assert places.dtype == torch.int64
+    assert places.tolist() == expected
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_device_draws_the_same(device: str) -> None:
+    x = torch.randn(9000, generator=torch.Generator().manual_seed(0))
+    for part in (RandK(0.01), Bernoulli(0.01), RTopK(0.01, 0.1, scaled=True)):
+        here, there = part.select(x, 5), part.select(x.to(device), 5)
+        assert there[0].device.type == device
+        assert torch.equal(here[0], there[0].cpu())
+        assert here[1] == there[1]
+
+
+def test_every_subset_is_as_likely() -> None:
+    """2 of 5, 4,000 seeds: chi-square of the 10 subsets has 9 degrees of freedom.
+
+    Its 0.9999 quantile is 33.7. Pairs are told apart, so that a draw of runs, or of one
+    entry that drags its neighbour along, is seen.
+    """
+    counts: dict[tuple[int, ...], int] = {}
+    for seed in range(4000):
+        subset = tuple(sample.smallest(5, 2, seed).tolist())
+        counts[subset] = counts.get(subset, 0) + 1
+    assert len(counts) == 10
+    assert sum((c - 400) ** 2 / 400 for c in counts.values()) < 33.7
+
+
+def test_every_entry_is_as_likely() -> None:
+    """k / n = 0.1 over 4,000 seeds: a standard error of 0.00474 an entry, 4.5 of them for 200."""
+    n, seeds = 200, 4000
+    hits = np.zeros(n)
+    for seed in range(seeds):
+        hits[sample.smallest(n, 20, seed)] += 1
+    error = math.sqrt(0.1 * 0.9 / seeds)
+    assert np.abs(hits / seeds - 0.1).max() < 4.5 * error
+    assert hits.sum() == 20 * seeds  # never twice, never one fewer
+
+
+X = np.random.default_rng(4).standard_normal(60).astype(np.float32)
+X[::10] = 0
+
+
+def draws(method: str, seeds: int) -> np.ndarray:
+    """What a receiver has of ``X``, once a seed: (seeds, 60) in float64."""
+    part = parse(method).codec.sparsify
+    found = np.zeros((seeds, X.size))
+    for seed in range(seeds):
+        indices, scale = part.select(torch.tensor(X), seed)
+        found[seed, indices.numpy()] = X[indices.numpy()] * scale
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "omega"),
+    [("randk(0.2) | float32", 4), ("randk(0.2, seeded=false) | float32", 4),
+     ("bernoulli(0.2) | float32", 4), ("randk(0.001) | float32", 59)],
+)  # fmt: skip
+def test_scaled_is_unbiased_with_its_omega(method: str, omega: float) -> None:
+    """Means within 4.5 standard errors, |x| sqrt(omega / seeds) an entry; so is the second moment.
+
+    E||C(x)||^2 = (omega + 1) ||x||^2. Its standard error is taken from the draws.
+    """
+    found = draws(method, 2000)
+    error = np.abs(X) * math.sqrt(omega / 2000)
+    assert (np.abs(found.mean(0) - X) <= 4.5 * error + 1e-9).all()
+    squares = np.square(found).sum(1)
+    wanted = (omega + 1) * np.square(X, dtype=np.float64).sum()
+    assert abs(squares.mean() - wanted) < 4.5 * squares.std() / math.sqrt(2000)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 2), (60, 18), (61, 18)])
+def test_the_factor_is_of_the_true_number(n: int, k: int) -> None:
+    """n / k with the k that is sent, not 1 / p."""
+    indices, scale = RandK(0.3).select(torch.ones(n), 0)
+    assert (indices.numel(), scale) == (k, n / k)
+    assert RandK(0.3, scaled=False).select(torch.ones(n), 0)[1] == 1.0
+    assert Bernoulli(0.25).select(torch.ones(n), 0)[1] == 4.0
+    assert Bernoulli(0.25, scaled=False).select(torch.ones(n), 0)[1] == 1.0
+
+
+def test_plain_randk_contracts_by_what_it_leaves_out() -> None:
+    """E||x - C(x)||^2 = (1 - k/n) ||x||^2, within four standard errors.
+
+    The sum of k of n squares without replacement has variance k (1 - k/n) s^2, s^2 the
+    sample variance of the squares.
+    """
+    n, k, seeds = X.size, 12, 2000
+    squares = np.square(X, dtype=np.float64)
+    lost = np.square(X - draws("randk(0.2, scaled=false) | float32", seeds)).sum(1)
+    error = math.sqrt(k * (1 - k / n) * squares.var(ddof=1) / seeds)
+    assert abs(lost.mean() - (1 - k / n) * squares.sum()) < 4 * error
+
+
+def test_bernoulli_sends_a_binomial_number() -> None:
+    """n q = 300, sigma = 16.4; 400 seeds: the mean within 4 * 0.82, the deviation within 15 %.
+
+    The standard error of a deviation over 400 draws is 1 / sqrt(800) = 3.5 % of it: four.
+    """
+    counts = [Bernoulli(0.1).places(3000, seed, CPU).numel() for seed in range(400)]
+    assert abs(np.mean(counts) - 300) < 4 * math.sqrt(270 / 400)
+    assert abs(np.std(counts) / math.sqrt(270) - 1) < 0.15
+
+
+@pytest.mark.parametrize("name", ["randk", "bernoulli"])
+def test_positions_travel_or_the_seed_does(name: str) -> None:
+    """The same entries either way, for the same seed."""
+    update = {"a": torch.tensor(X), "b": torch.tensor(X[:7])}
+    seeded, written = (parse(f"{name}(0.2, seeded={s}) | float32") for s in ("true", "false"))
+    first, second = (compress(c, update, seed=3)[0] for c in (seeded, written))
+    for packet in (first, second):
+        assert packet.sent["a"].count > 0
+    assert seeded.needs_seed
+    assert not written.needs_seed
+    assert first.spans["positions"] == 0 < second.spans["positions"]
+    assert first.spans["header"] == 56 > second.spans["header"]
+    for method, packet in ((seeded, first), (written, second)):
+        got = decoded(text(method), packet.payload, update)
+        assert same_bits(got, {key: one.decoded for key, one in second.sent.items()})
+
+
+def test_positions_follow_from_the_seed_alone() -> None:
+    """Zeros are sent too: an all-zero tensor costs what any other does."""
+    method = parse("randk(0.2) | float32")
+    full = compress(method, {"w": torch.tensor(X)}, seed=9)[0]
+    empty = compress(method, {"w": torch.zeros(60)}, seed=9)[0]
+    assert torch.equal(full.sent["w"].indices, empty.sent["w"].indices)
+    assert full.sent["w"].count == 12
+    assert len(full.payload) == len(empty.payload) == 7 + 12 * 4
+    other = compress(method, {"w": torch.tensor(X)}, seed=10)[0]
+    assert not torch.equal(full.sent["w"].indices, other.sent["w"].indices)
+
+
+def test_equal_tensors_of_a_message_are_drawn_apart() -> None:
+    update = {name: torch.tensor(X) for name in "abc"}
+    sent = compress(parse("randk(0.2) | float32"), update, seed=1)[0].sent
+    assert len({tuple(one.indices.tolist()) for one in sent.values()}) == 3
+
+
+@pytest.mark.parametrize("part", [RandK(0.1), Bernoulli(0.1), RTopK(0.1, 0.5), TopK(0.01, 0.001)])
+def test_no_global_generator_is_moved(part: RandK) -> None:
+    x = torch.linspace(-1, 1, 5000)
+    torch.manual_seed(5)
+    np.random.seed(5)
+    here, there = torch.get_rng_state(), np.random.get_state()[1].copy()
+    first = part.select(x, 1)[0]
+    assert torch.equal(here, torch.get_rng_state())
+    assert np.array_equal(there, np.random.get_state()[1])
+    torch.manual_seed(6)
+    assert torch.equal(first, part.select(x, 1)[0])
+
+
+@given(st.integers(1, 400), SEEDS, st.sampled_from([(0.01, 0.1), (0.1, 0.1), (0.2, 1.0)]))
+@pytest.mark.parametrize("zeros", [0.0, 0.9, 1.0])
+def test_rtopk_by_its_definition(
+    zeros: float, n: int, seed: int, shares: tuple[float, float]
+) -> None:
+    p, m = shares
+    rng = np.random.default_rng(n)
+    x = (rng.standard_normal(n) * (rng.random(n) >= zeros)).astype(np.float32)
+    k, widest = (min(n, max(1, round(share * n))) for share in (p, m))
+    order = np.lexsort((np.arange(n), -np.abs(x)))[:widest]
+    top = np.sort(order[x[order] != 0])
+    kept = min(k, top.size)
+    expected = top[by_sorting(top.size, kept, seed)].tolist() if kept else []
+    for scaled in (False, True):
+        indices, scale = RTopK(p, m, scaled).select(torch.tensor(x), seed)
+        assert indices.tolist() == expected
+        assert scale == (top.size / kept if scaled and kept else 1.0)
+
+
+def test_rtopk_is_unbiased_about_the_top() -> None:
+    """Means within 4.5 standard errors of topk(m); what is not among the m is never sent."""
+    found = draws("rtopk(0.1, 0.4, scaled=true) | float32", 2000)
+    top = np.zeros(X.size)
+    inside = TopK(0.4).select(torch.tensor(X), 0)[0].numpy()
+    top[inside] = X[inside]
+    error = np.abs(top) * math.sqrt((4 - 1) / 2000)
+    assert (np.abs(found.mean(0) - top) <= 4.5 * error + 1e-9).all()
+
+
+def test_rtopk_with_equal_shares_is_topk() -> None:
+    x = torch.tensor(X)
+    for seed in range(5):
+        assert torch.equal(RTopK(0.2, 0.2).select(x, seed)[0], TopK(0.2).select(x, 0)[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: RandK(0), "randk: p is 0"),
+        (lambda: RandK(0.1, scaled=2), "randk: scaled is 2: it is true or false"),
+        (lambda: RandK(0.1, seeded="no"), "randk: seeded is 'no'"),
+        (lambda: Bernoulli(1.1), "bernoulli: q is 1.1"),
+        (lambda: Bernoulli(0.1, seeded=None), "bernoulli: seeded is None"),
+        (lambda: RTopK(0, 0.1), "rtopk: p is 0"),
+        (lambda: RTopK(0.1, 2), "rtopk: m is 2"),
+        (lambda: RTopK(0.1, 0.2, scaled=1), "rtopk: scaled is 1"),
+    ],
+)
+def test_bad_settings_are_named(make, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        make()
+
+
+def test_counts_are_nominal() -> None:
+    for part in (RandK(0.01), Bernoulli(0.01), RTopK(0.01, 0.5)):
+        assert [part.count(n) for n in (0, 1, 149, 151)] == [0, 1, 1, 2]

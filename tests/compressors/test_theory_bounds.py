@@ -1,0 +1,244 @@
+"""What theory says of a method holds for what it really sends."""
+
+import inspect
+import math
+import typing
+
+import numpy as np
+import pytest
+import torch
+
+from compressors import ROWS, compress, parse
+from compressors.theory import Bound, bound, compose, compose_omegas, expected_bits
+from compressors.theory.bound import contraction, neither, unbiased, worst
+from compressors.theory.rules import LOSSLESS, PROJECTIONS, RULES, SPARSIFIERS, kept
+from compressors.theory.sparsifiers import one_sided_delta
+
+Tensor = torch.Tensor
+D = 96
+SIGMAS = 5  # of the mean over draws: an honest method fails once in 3 million checks
+
+
+def made(row: typing.Any) -> type:
+    """The class that a row makes."""
+    if inspect.isclass(row.make):
+        return row.make
+    return typing.get_type_hints(row.make)["return"]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_row_has_a_bound_or_says_why_not(row: typing.Any) -> None:
+    known = bound(parse(row.example), 1000)
+    assert known.note.strip()
+    assert (known.omega is not None) == (known.kind == "unbiased")
+    assert (known.delta is not None) == (known.kind == "contraction")
+    if row.kind == "sparsifier":
+        assert made(row) in SPARSIFIERS
+    elif row.kind == "positions":
+        assert made(row) in LOSSLESS or bound(parse(row.example), 1000).kind == "neither"
+    elif row.kind in ("quantizer", "codec", "compressor"):
+        assert made(row) in RULES, f"{row.name}: add a rule to compressors/theory/rules.py"
+
+
+def test_a_class_without_a_rule_is_refused() -> None:
+    with pytest.raises(ValueError, match="no rule is known for 3"):
+        bound(3, 10)
+    with pytest.raises(ValueError, match="d is 0"):
+        bound(parse("raw"), 0)
+
+
+def vectors() -> dict[str, Tensor]:
+    """Vectors of D entries on which bounds are nearly reached, and ordinary ones."""
+    rng = np.random.default_rng(7)
+    one, stairs = np.zeros(D), np.full(D, -1e-6)
+    one[3] = 2.0
+    stairs[0], stairs[1] = 1.0, -9.9999  # one_sided: the chosen side has one entry of ten
+    signs = rng.choice([-1.0, 1.0], D)
+    found = {
+        "normal": rng.normal(size=D), "heavy": rng.standard_t(1.5, size=D), "one": one,
+        "equal": np.ones(D), "signs": signs, "stairs": stairs, "third": signs * 4 / 3,
+        "peak": np.where(np.arange(D) == 5, 1, 1 / (1 + math.sqrt(D))),  # worst for terngrad
+        "far": np.exp(rng.normal(size=D) * 4) * signs, "positive": rng.exponential(size=D),
+    }  # fmt: skip
+    return {name: torch.tensor(x, dtype=torch.float32) for name, x in found.items()}
+
+
+VECTORS = vectors()
+BOUNDED = (
+    "topk(0.1) | float32", "topk(0.05, 0.01) | float32", "one_sided(0.1) | float32",
+    "one_sided(0.1) | mean", "dryden(0.1) | float32", "nonzero | float32", "blocks(8) | float32",
+    "blocks(8, 0.3) | float32", "randk(0.2) | float32", "randk(0.2, false) | float32",
+    "bernoulli(0.3) | float32", "bernoulli(0.3, false) | float32", "rtopk(0.1, 0.3) | float32",
+    "rtopk(0.2, 0.3, true) | float32", "float32", "bfloat16",
+    "cnat", "cnat(8)", "cnat(rounding=nearest)",
+    "topk(0.1) | cnat", "randk(0.2) | cnat", "dither(4)", "dither(4, 1)", "dither(4, inf)",
+    "dither(4, 2, natural)", "dither(2, 1, natural)", "dither(5, inf, natural)",
+    "dither(7, 2, natural, bucket=16)", "dither(4, 2, natural, norm_code='cnat')",
+    "terngrad(none)", "minmax(1)", "minmax(4)", "l1_sign", "onebit", "magnitude",
+    "magnitude(avg, 2)", "magnitude(column)", "sketch(4)", "topk(0.1) | magnitude",
+    "topk(0.3) | magnitude",
+    "topk(0.1) | l1_sign", "topk(0.1) | sketch(4)", "topk(0.1) | dither(15)",
+    "topk(0.1) | minmax(8)", "then(cnat, cnat)", "then(dither(15), cnat)", "then(bfloat16, cnat)",
+    "then(l1_sign, cnat)", "rotate(topk(0.2) | cnat)", "rotate(minmax(4))",
+)  # fmt: skip
+
+
+def errors(method: str, x: Tensor, draws: int) -> tuple[np.ndarray, np.ndarray]:
+    """Relative squared errors (draws,) and decoded vectors (draws, D) of one vector."""
+    made = parse(method)
+    decoded, whole = np.empty((draws, D)), x.double().numpy()
+    for seed in range(draws):
+        decoded[seed] = compress(made, {"w": x}, seed=seed)[0].sent["w"].decoded.numpy()
+    return ((decoded - whole) ** 2).sum(1) / (whole**2).sum(), decoded
+
+
+@pytest.mark.parametrize("method", BOUNDED)
+def test_the_error_stays_within_the_bound(method: str) -> None:
+    known = bound(parse(method), D)
+    assert known.kind != "neither"
+    limit = known.omega if known.omega is not None else 1 - known.delta
+    for name, x in VECTORS.items():
+        found, _ = errors(method, x, 30)
+        slack = SIGMAS * found.std(ddof=1) / math.sqrt(found.size) + 1e-6  # float32 rounds
+        assert found.mean() <= limit + slack, name
+
+
+UNBIASED = [method for method in BOUNDED if bound(parse(method), D).kind == "unbiased"]
+
+
+@pytest.mark.parametrize("method", UNBIASED)
+def test_what_is_called_unbiased_has_the_right_mean(method: str) -> None:
+    """Of sums over all entries with random signs: single entries may have rare draws."""
+    signs = np.random.default_rng(3).choice([-1.0, 1.0], (D, 12))
+    for name in ("normal", "heavy"):
+        sums = errors(method, VECTORS[name], 200)[1] @ signs
+        error = sums.std(0, ddof=1) / math.sqrt(len(sums))
+        wanted = VECTORS[name].double().numpy() @ signs
+        assert (np.abs(sums.mean(0) - wanted) <= SIGMAS * error + 1e-4).all(), name
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "share"),
+    [
+        ("topk(0.125) | float32", "signs", 0.999), ("one_sided(0.1) | mean", "stairs", 0.999),
+        ("l1_sign", "one", 0.999), ("terngrad(none)", "peak", 0.9), ("cnat", "third", 0.9),
+        ("randk(0.2, false) | float32", "signs", 0.999), ("dither(1, 2, natural)", "equal", 0.88),
+    ],
+)  # fmt: skip
+def test_bounds_are_not_idle(method: str, name: str, share: float) -> None:
+    """Some vector comes near: a bound of twice the size would fail here."""
+    known = bound(parse(method), D)
+    limit = known.omega if known.omega is not None else 1 - known.delta
+    found, _ = errors(method, VECTORS[name], 100)
+    assert found.mean() >= share * limit - 0.02 * limit
+    if known.kind == "contraction":  # the distance from 1 is what delta is about
+        assert 1 - found.mean() <= known.delta / share + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("method", "least"),
+    [("cint", 50), ("sign(0.5)", 1000), ("codebook(4, 1)", 50), ("threshold(0.5) | float32", 1)],
+)
+def test_what_has_no_bound_breaks_any(method: str, least: float) -> None:
+    """Scaled down a hundred times the relative error grows as much, or nothing arrives."""
+    found, _ = errors(method, VECTORS["normal"] / 100, 40)
+    assert bound(parse(method), D).kind == "neither"
+    assert found.mean() >= least - 1e-6
+
+
+def test_one_sided_by_search() -> None:
+    """No vector of few values beats the bound, and one reaches it."""
+    grid = [-4.0, -2.0, -1.0, -1e-4, 1e-4, 1.0]
+    low = 1.0
+    for rest in np.array(np.meshgrid(*[grid] * 4)).reshape(4, -1).T:
+        x = np.concatenate([[1.0], rest])
+        for sign in (1, -1):
+            high = np.sort(sign * x[sign * x > 0])[::-1][:2]
+            lows = np.sort(-sign * x[sign * x < 0])[::-1][:2]
+            chosen = high if not lows.size or (high.size and high.mean() >= lows.mean()) else lows
+            low = min(low, chosen.size * chosen.mean() ** 2 / (x**2).sum())
+    assert low == pytest.approx(one_sided_delta(2, 5), rel=1e-3)
+
+
+def test_theorem_5() -> None:
+    assert compose_omegas(1 / 8, 3.0) == pytest.approx(9 / 8 * 3 + 1 / 8)
+    both = compose(unbiased(3.0, "a"), unbiased(0.125, "b"))
+    assert (both.kind, both.omega) == ("unbiased", 3.5)
+    assert bound(parse("randk(0.1) | cnat"), 1000).omega == pytest.approx(9 * 9 / 8 + 1 / 8)
+    assert bound(parse("then(dither(4), cnat)"), 64).omega == pytest.approx(
+        compose_omegas(bound(parse("dither(4)"), 64).omega, 1 / 8)
+    )
+
+
+def test_compositions_without_a_rule_say_so() -> None:
+    biased, wide = contraction(0.5, "a"), unbiased(2.0, "b")
+    assert compose(biased, wide).kind == "neither"
+    assert compose(wide, biased).kind == "neither"
+    assert compose(neither("c"), wide).note == "c"
+    assert compose(biased, contraction(0.5, "d")).delta == 0.25
+    assert compose(biased, contraction(0.5, "d"), projects=False).kind == "neither"
+    assert bound(parse("topk(0.1) | qsgd(1)"), 10**6).kind == "neither"
+
+
+def test_parts_of_an_update() -> None:
+    assert worst([unbiased(1.0, "a"), unbiased(3.0, "b")]).omega == 3.0
+    assert worst([unbiased(0.25, "a"), contraction(0.5, "b")]).delta == 0.5
+    assert worst([unbiased(0.75, "a"), contraction(0.5, "b")]).delta == 0.25
+    assert worst([unbiased(1.0, "a"), contraction(0.5, "b")]).kind == "neither"
+    assert bound(parse("by_name('*', raw)"), 5) == Bound("unbiased", 0.0, None, "lossless")
+
+
+SPARSE = 20_000
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "raw", "sbc(0.01)", "stc(0.02)", "gradient_dropping(0.01)", "topk(0.01) | cnat",
+        "topk(0.02) | float32 | golomb(0.3)", "one_sided(0.01) | mean", "dryden(0.02) | float32",
+        "blocks(8, 0.05) | float32", "randk(0.1) | cnat(8)", "bernoulli(0.1) | float16",
+        "randk(0.1, seeded=false) | float32", "rtopk(0.02, 0.1) | bfloat16", "cnat", "dither(7)",
+        "dither(8, 2, natural, bucket=512)", "dither(7, bucket=100, norm_code='cnat')",
+        "terngrad", "minmax(3)", "codebook(5, 0.1)", "sign(0.5)", "l1_sign", "onebit",
+        "topk(0.1) | magnitude(min, 2)", "topk(0.1) | ternary()", "sketch(64)",
+        "then(dither(3), cnat)", "rotate(topk(0.05) | float32)",
+    ],
+)  # fmt: skip
+def test_expected_bits_are_those_of_a_random_vector(method: str) -> None:
+    """Within five sigmas of a sum of k independent gaps, each of at most b* + 2 bits' spread."""
+    x = {"w": torch.from_numpy(np.random.default_rng(1).normal(size=SPARSE).astype("float32"))}
+    packet, _ = compress(parse(method), x, seed=3)
+    ideal = expected_bits(parse(method), SPARSE)
+    assert ideal is not None
+    random_count = "bernoulli" in method
+    share = 5 * math.sqrt(9 / (0.1 * SPARSE)) / 10 if random_count else 1e-9
+    assert packet.spans["values"] == pytest.approx(ideal.values, rel=share)
+    assert packet.spans["side"] == ideal.side
+    sent = packet.sent["w"].count
+    assert abs(packet.spans["positions"] - ideal.positions) <= SIGMAS * 2 * math.sqrt(sent)
+    assert (ideal.positions > 0) == (packet.spans["positions"] > 0)
+    assert ideal.total == ideal.positions + ideal.values + ideal.side
+
+
+@pytest.mark.parametrize("method", ["cint", "threshold(1) | float32", "nonzero | cnat",
+                                    "lowrank(2)", "by_name('*', raw)"])  # fmt: skip
+def test_no_formula_where_the_values_or_shapes_decide(method: str) -> None:
+    assert expected_bits(parse(method), 1000) is None
+
+
+def test_a_sampled_threshold_sends_at_least_half() -> None:
+    """The rule's claim: in the mean over draws at least 0.49 k, and never more than ``most``."""
+    x = torch.from_numpy(np.random.default_rng(2).normal(size=6000).astype("float32"))
+    pipe = parse("topk(0.01, 0.001) | float32")
+    counts = [compress(pipe, {"w": x}, seed=s)[0].sent["w"].count for s in range(60)]
+    left = kept(parse("topk(0.01, 0.001) | float32").codec.sparsify, 6000)
+    assert np.mean(counts) >= left.bound.delta * 6000
+    assert max(counts) <= left.most == 120
+
+
+def test_projections_are_orthogonal_to_their_error() -> None:
+    for text in ("l1_sign", "onebit", "magnitude", "sketch(4)"):
+        x = VECTORS["heavy"].double().numpy()
+        decoded = errors(text, VECTORS["heavy"], 1)[1][0]
+        assert abs(decoded @ (x - decoded)) <= 1e-5 * (x @ x)
+        assert type(parse(text).codec.quantize) in PROJECTIONS
