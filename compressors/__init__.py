@@ -17,6 +17,7 @@ from compressors.base import (
 )
 from compressors.bits import SPANS, BitReader, BitWriter
 from compressors.catalogue import CATALOGUE, ROWS, Row
+from compressors.deepreduce import deepreduce, skcompress
 from compressors.dgc import DGC
 from compressors.errors import PayloadError, UpdateError
 from compressors.feedback import ErrorFeedback
@@ -28,7 +29,14 @@ from compressors.methods import ef_sign, gradient_dropping, sbc, stc
 from compressors.methods_more import powersgd, q_sparse, sketched, structured_mask, topk_cnat
 from compressors.parser import parse
 from compressors.pipeline import Pipeline
+from compressors.positions.auto import Auto
+from compressors.positions.bitmap import Bitmap
+from compressors.positions.bloom import Bloom
+from compressors.positions.delta16 import Delta16
+from compressors.positions.delta_huffman import DeltaHuffman
 from compressors.positions.golomb import Golomb
+from compressors.positions.index_huffman import IndexHuffman
+from compressors.positions.raw32 import Raw32
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither, natural_dither, qsgd
 from compressors.quantize.floats import BFloat16, Float16, Float32
@@ -42,6 +50,7 @@ from compressors.quantize.sketch import Sketch
 from compressors.quantize.terngrad import TernGrad
 from compressors.raw import Raw
 from compressors.rotate import Rotate
+from compressors.sketchml import SketchML
 from compressors.sparsify.blocks import Blocks
 from compressors.sparsify.dryden import Dryden
 from compressors.sparsify.identity import Identity
@@ -49,30 +58,54 @@ from compressors.sparsify.randk import Bernoulli, RandK
 from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.threshold import Nonzero, Threshold
 from compressors.sparsify.topk import OneSided, TopK
+from compressors.symbols.elias import EliasDelta, EliasGamma, EliasOmega
 from compressors.symbols.fixed import Fixed
+from compressors.symbols.huffman import Huffman
+from compressors.symbols.rans import Ans
+from compressors.symbols.runlength import RunLength
+from compressors.symbols.runlength_huffman import RunLengthHuffman
+from compressors.symbols.sample_huffman import SampleHuffman, SparseHuffman
+from compressors.symbols.zipped import Deflate
 from compressors.text import from_json, text, to_json
+from compressors.threelc import ThreeLC
+from compressors.values.curvefit import FitPoly
+from compressors.values.dexp import FitDExp
 
 __all__ = [
     "ALL",
+    "Ans",
+    "Auto",
     "BFloat16",
     "Bernoulli",
     "BitReader",
     "BitWriter",
+    "Bitmap",
     "Blocks",
+    "Bloom",
     "ByName",
     "CATALOGUE",
     "Codebook",
     "Compressor",
     "DGC",
+    "Deflate",
+    "Delta16",
+    "DeltaHuffman",
     "Dither",
     "Dryden",
+    "EliasDelta",
+    "EliasGamma",
+    "EliasOmega",
     "ErrorFeedback",
+    "FitDExp",
+    "FitPoly",
     "Fixed",
     "Flat",
     "Float16",
     "Float32",
     "Golomb",
+    "Huffman",
     "Identity",
+    "IndexHuffman",
     "LowRank",
     "Mean",
     "MinMax",
@@ -89,27 +122,35 @@ __all__ = [
     "RandK",
     "RandomInteger",
     "Raw",
+    "Raw32",
     "Received",
     "Rotate",
     "Row",
+    "RunLength",
+    "RunLengthHuffman",
     "SPANS",
+    "SampleHuffman",
     "ScaledSign",
     "Sent",
     "SentTensor",
     "SharedMagnitude",
     "Sign",
     "Sketch",
+    "SketchML",
+    "SparseHuffman",
     "State",
     "Switch",
     "Tensors",
     "TernGrad",
     "Then",
+    "ThreeLC",
     "Threshold",
     "TopK",
     "UpdateError",
     "VectorCodec",
     "compress",
     "decompress",
+    "deepreduce",
     "derive",
     "ef_sign",
     "explain",
@@ -122,6 +163,7 @@ __all__ = [
     "qsgd",
     "receive",
     "sbc",
+    "skcompress",
     "sketched",
     "stc",
     "structured_mask",

@@ -7,7 +7,9 @@ these rows. To add a method: its class, its row in ``compressors/rows``, its gol
 from compressors.rows import (
     coders,
     compressors,
+    deepreduce,
     dithering,
+    entropy_symbols,
     methods,
     natural,
     quantizers,
@@ -21,7 +23,8 @@ __all__ = ["CATALOGUE", "Kind", "ROWS", "Row"]
 
 ROWS: tuple[Row, ...] = (
     methods.ROWS + whole.ROWS + compressors.ROWS + sparsifiers.ROWS + quantizers.ROWS
-    + natural.ROWS + dithering.ROWS + signs.ROWS + coders.ROWS
+    + natural.ROWS + dithering.ROWS + signs.ROWS + coders.ROWS + deepreduce.ROWS
+    + entropy_symbols.ROWS
 )
 
 CATALOGUE: dict[str, Row] = {row.name: row for row in ROWS}

@@ -8,7 +8,7 @@ from torch import Tensor
 from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError, UpdateError
-from compressors.positions.base import PositionCode
+from compressors.positions.base import Lossy, PositionCode
 from compressors.positions.golomb import Golomb
 from compressors.quantize.base import Place, Quantizer, Symbols
 from compressors.sparsify.base import Seeded, Sparsifier
@@ -31,7 +31,8 @@ class Pipeline:
     will rebuild, so a lossy position code carries true values.
 
     Raises ``ValueError`` for a quantizer of one sign behind a sparsifier that mixes signs,
-    and for a position code where no positions are written.
+    for a position code where no positions are written, and for a lossy position code with
+    a quantizer of one sign, or one that shifts values with units of several entries.
 
     Example:
         >>> from compressors import OneSided, Mean
@@ -52,6 +53,18 @@ class Pipeline:
         if not self.writes_positions and self.positions != Golomb():
             why = "sends every entry" if self._dense else "draws its positions from the seed"
             raise ValueError(f"{self.sparsify} {why}: leave {self.positions} out")
+        if isinstance(self.positions, Lossy):
+            self._check_lossy(self.positions)
+
+    def _check_lossy(self, positions: Lossy) -> None:
+        if self.quantize.one_sign:
+            raise ValueError(
+                f"{self.quantize} sends one value a tensor and {positions} adds positions of any "
+                "sign: use golomb, or a quantizer of single values such as float32"
+            )
+        if positions.shifts and self.sparsify.unit != 1:
+            raise ValueError(f"{positions} shifts values by single entries: leave out the units of "
+                             f"{self.sparsify}")  # fmt: skip
 
     @property
     def _dense(self) -> bool:
@@ -90,14 +103,17 @@ class Pipeline:
             return Place(None, shape), flat
         n, unit = flat.numel(), self.sparsify.unit
         chosen, scale = self.sparsify.select(flat, tensor_seed(seed, _SELECT))
+        written = None  # entries, where their values travel for other positions
         if self.writes_positions:
             units = -(-n // unit)
             self._write_count(chosen.numel(), units, out)
             with out.span("positions"):
                 rebuilt = self.positions.write_positions(chosen.cpu().numpy(), units, out, seed)
+            if isinstance(self.positions, Lossy) and self.positions.shifts:
+                written = chosen
             chosen = torch.from_numpy(rebuilt).to(flat.device)
         indices = _entries(chosen, unit, n)
-        values = flat[indices]
+        values = flat[indices if written is None else written]
         if scale != 1:
             values = values * scale
             if not finite(values):

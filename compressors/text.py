@@ -12,9 +12,6 @@ from compressors.pipeline import Pipeline
 from compressors.sparsify.identity import Identity
 from compressors.symbols.fixed import Fixed
 
-_SLOTS = {"sparsify": "sparsifier", "quantize": "quantizer", "positions": "positions",
-          "symbols": "symbols"}
-
 
 def text(thing: Any) -> str:
     """The text form of a compressor or of a part of one.
@@ -27,11 +24,10 @@ def text(thing: Any) -> str:
         'ef(flat(topk(0.1) | float32 | golomb))'
     """
     if isinstance(thing, Pipeline):
-        parts = [getattr(thing, slot) for slot in _SLOTS]
-        silent: tuple[Any, ...] = (Identity(), Fixed())
-        if not thing.writes_positions:
-            silent += (thing.positions,)
-        return " | ".join(text(p) for p in parts if p not in silent)
+        parts: list[Any] = [thing.sparsify, thing.quantize, thing.positions, thing.symbols]
+        silent = (Identity(), None, None if thing.writes_positions else thing.positions, Fixed())
+        spoken = [p for p, default in zip(parts, silent, strict=True) if p != default]
+        return " | ".join(text(p) for p in spoken)
     name, shown = name_of(thing), _settings(thing)
     return f"{name}({', '.join(shown)})" if shown else name
 

@@ -7,10 +7,10 @@ q = (d - 1) >> b ones, a zero, and the low b bits of d - 1: the order of the pap
 import numpy as np
 from numba import njit
 
+from compressors.kernels.elias import leading_zeros
 from compressors.kernels.pack import peek, put
 
 _1 = np.uint64(1)
-_TOP = np.uint64(1 << 63)
 _ONES = np.uint64(0xFFFFFFFF)
 
 
@@ -50,14 +50,13 @@ def decode(words, position, end, n, b, indices):
     index = np.int64(-1)
     for i in range(indices.size):
         quotient = np.int64(0)
-        window = peek(words, position)
-        while window & _TOP:
-            quotient += 1
-            window <<= _1
-            if (quotient & 63) == 0:
-                if position + quotient >= end or (quotient << b) > n:
-                    return -1
-                window = peek(words, position + quotient)
+        ones = np.int64(leading_zeros(~peek(words, position)))
+        while ones == 64:
+            quotient += 64
+            if position + quotient >= end or (quotient << b) > n:
+                return -1
+            ones = np.int64(leading_zeros(~peek(words, position + quotient)))
+        quotient += ones
         position += quotient + 1
         if position + b > end or quotient > n:
             return -1
@@ -70,3 +69,13 @@ def decode(words, position, end, n, b, indices):
             return -1
         indices[i] = index
     return position
+
+
+@njit(cache=True, nogil=True)
+def count_bits(indices, b):
+    """Bits of the codes of sorted ``indices``."""
+    bits, previous = indices.size * (1 + np.int64(b)), np.int64(-1)
+    for i in range(indices.size):
+        bits += (indices[i] - previous - 1) >> b
+        previous = indices[i]
+    return bits

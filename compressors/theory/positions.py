@@ -7,7 +7,7 @@ the length of the message.
 import math
 
 from compressors.base import check_share
-from compressors.positions.golomb import expected_bits
+from compressors.positions.golomb import expected_bits, golomb_parameter
 
 __all__ = ["best_golomb", "entropy_bits", "golomb_bits", "ideal_position_bits", "rice_bits"]
 
@@ -75,10 +75,7 @@ def best_golomb(p: float) -> int:
         >>> [best_golomb(p) for p in (0.1, 0.01, 0.001)]
         [7, 69, 693]
     """
-    check_share("p", p)
-    if p == 1:
-        return 1
-    return max(1, math.ceil(math.log(2 - p) / -math.log1p(-p)))
+    return golomb_parameter(p)
 
 
 def _short_remainders(m: int) -> int:

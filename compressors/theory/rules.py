@@ -22,6 +22,7 @@ from compressors.quantize.sketch import Sketch
 from compressors.quantize.terngrad import TernGrad
 from compressors.raw import Raw
 from compressors.rotate import Rotate
+from compressors.sketchml import SketchML
 from compressors.sparsify.blocks import Blocks
 from compressors.sparsify.dryden import Dryden
 from compressors.sparsify.identity import Identity
@@ -32,6 +33,9 @@ from compressors.sparsify.topk import OneSided, TopK
 from compressors.theory import quantizers, sparsifiers
 from compressors.theory.bound import Bound, compose, contraction, exact, neither, worst
 from compressors.theory.sparsifiers import Kept
+from compressors.threelc import ThreeLC
+from compressors.values.curvefit import FitPoly
+from compressors.values.dexp import FitDExp
 
 
 def _pipeline(one: Pipeline, d: int) -> Bound:
@@ -67,6 +71,19 @@ def _sbc(one: Any, d: int) -> Bound:
     """The mean of the stronger side: the same delta as the entries themselves, and reached too."""
     delta = sparsifiers.one_sided_delta(one.sparsify.count(d), d)
     return contraction(delta, "ours: 1 / (1 + max(d - 1, k^2)); the paper states none")
+
+
+def _fit_poly(one: FitPoly, k: int) -> Bound:
+    """At least 1 / k where every piece has one sign: no fit is worse than its piece's mean."""
+    if isinstance(one.segments, str) or one.segments < 2:
+        return neither("one piece may hold both signs, and a constant through them be zero")
+    return contraction(1 / max(k, 1), "ours: at least 1 / d, a piece's mean; far more for curves")
+
+
+def _threelc(one: ThreeLC, d: int) -> Bound:
+    """No entry's error exceeds it, and the largest is (s - 1) of itself off."""
+    delta = one.sparsity * (2 - one.sparsity) / max(d, 1)
+    return contraction(delta, "ours: s (2 - s) / d; the paper states none")
 
 
 def _low_rank(_: Any, d: int) -> Bound:
@@ -112,9 +129,13 @@ RULES: dict[type, Callable[[Any, int], Bound]] = {
     OneBit: quantizers.onebit,
     SharedMagnitude: quantizers.magnitude,
     Sketch: quantizers.sketch,
+    FitPoly: _fit_poly,
+    FitDExp: lambda one, k: neither("the search for two rates promises no fit"),
     Then: _then,
     Pipeline: _pipeline,
     Rotate: lambda one, d: bound(one.codec, d),  # orthonormal: norms stay
+    ThreeLC: _threelc,
+    SketchML: lambda one, d: neither("a collision may take most of the largest entry"),
     Raw: lambda one, d: exact(),
     PerTensor: lambda one, d: bound(one.codec, d),
     Flat: lambda one, d: bound(one.codec, d),
@@ -132,7 +153,9 @@ PAIRS: dict[tuple[type, type], Callable[[Any, int], Bound | None]] = {
 }
 """Pipelines of which more is known than of their parts (for some settings)."""
 
-PROJECTIONS: frozenset[type] = frozenset({Mean, ScaledSign, OneBit, SharedMagnitude, Sketch})
+PROJECTIONS: frozenset[type] = frozenset(
+    {Mean, ScaledSign, OneBit, SharedMagnitude, Sketch, FitPoly}
+)
 """Biased quantizers with a bound whose error is orthogonal to what they decode."""
 
 LOSSLESS: frozenset[type] = frozenset({Golomb})

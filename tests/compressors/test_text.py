@@ -136,7 +136,7 @@ def test_names_are_the_functions() -> None:
         ("topk(0.1) | float32 | golomb(2)", "golomb: p is 2: a fraction"),
         ("gradient_dropping(0.1, scope=layer)", "scope is 'layer': it is one of tensor, model"),
         ("topk(0.1)", "no quantize part: add one of float32, mean"),
-        ("float32 | golomb(0.3)", "leave Golomb(p=0.3) out"),
+        ("float32 | golomb(0.3)", "leave Golomb(p=0.3, "),
         ("golomb", "no quantize part"),
         ("topk(0.1) | one_sided(0.1)", "one_sided is a second sparsify part: one of each"),
         ("topk(0.1) | float32 | mean", "mean is a second quantize part"),

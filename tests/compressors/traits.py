@@ -16,6 +16,7 @@ from compressors import (
     parse,
     text,
 )
+from compressors.positions.base import Lossy
 
 _EXACT = (Float32, Mean)
 _LARGEST = (TopK, OneSided)
@@ -53,6 +54,7 @@ def is_plain(pipe: Pipeline) -> bool:
         isinstance(pipe.sparsify, _LARGEST)
         and isinstance(pipe.quantize, _EXACT)
         and getattr(pipe.sparsify, "sample", None) is None
+        and not isinstance(pipe.positions, Lossy)
     )
 
 

@@ -1,0 +1,72 @@
+"""Gaps between sorted positions as a class and low bits: what entropy coders code of them.
+
+A gap d >= 1 (the first counts from -1) of L bits keeps its first t + 1 bits and has
+s = max(0, L - 1 - t) low bits below them. Its class is s 2**t + (d >> s) - 1: one of 2**t parts
+of an octave; gaps below 2**(t + 1) have a class each and no low bits. t grows with the number
+of positions k, which both sides know: more classes fit better, and a table of them costs more.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError
+from compressors.kernels import gaps
+
+_FINER = (1 << 10, 1 << 13, 1 << 16)  # positions from which octaves have 2, 4 and 8 parts
+
+
+def parts(k: int) -> int:
+    """t, log2 of the parts of an octave, for ``k`` positions.
+
+    Example:
+        >>> [parts(k) for k in (1, 1023, 1024, 10**4, 10**5, 10**9)]
+        [0, 0, 1, 2, 3, 3]
+    """
+    return sum(k >= least for least in _FINER)
+
+
+def class_of(gap: int, t: int) -> int:
+    """The class of one gap.
+
+    Example:
+        >>> [class_of(gap, 1) for gap in (1, 2, 3, 4, 5, 6, 7, 8, 11, 12)]
+        [0, 1, 2, 3, 3, 4, 4, 5, 5, 6]
+    """
+    low = max(0, gap.bit_length() - 1 - t)
+    return (low << t) + (gap >> low) - 1
+
+
+def write(
+    indices: np.ndarray, n: int, out: BitWriter,
+    write_classes: Callable[[np.ndarray, int, BitWriter], None],
+) -> None:  # fmt: skip
+    """Writes the classes of all gaps by ``write_classes``, then the low bits of all gaps."""
+    k = indices.size
+    if k == 0:
+        return
+    t = parts(k)
+    classes = np.empty(k, np.uint16)
+    low = gaps.classes(indices, t, classes)
+    write_classes(classes, class_of(n, t) + 1, out)
+    out.reserve(int(low))
+    out.position = gaps.put_low(indices, t, out.words, out.position)
+
+
+def read(
+    bits: BitReader, n: int, k: int,
+    read_classes: Callable[[BitReader, int, int], np.ndarray],
+) -> np.ndarray:  # fmt: skip
+    """The ``k`` indices below ``n``; ``PayloadError`` where gaps run past n or the end."""
+    if k == 0:
+        return np.empty(0, np.int64)
+    t = parts(k)
+    classes = read_classes(bits, k, class_of(n, t) + 1)
+    low = int(gaps.low_bits(classes, t))
+    bits.need(low)
+    indices = np.empty(k, np.int64)
+    if not gaps.rebuild(classes, t, n, bits.words, bits.position, indices):
+        raise PayloadError(f"gaps between positions run past entry {n - 1}")
+    bits.position += low
+    return indices

@@ -1,0 +1,199 @@
+"""SketchML: quantile buckets in grouped MinMaxSketches, keys by group."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.base import ALL, SentTensor, check_share, scatter, tensor_seed
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError, UpdateError
+from compressors.kernels import gaps
+from compressors.positions.base import check_sorted
+from compressors.quantize.base import Place
+from compressors.quantize.settings import check_whole
+from compressors.quantize.sketch import Sketch
+from compressors.sparsify.topk import TopK
+from compressors.values import minmaxsketch as table
+
+_SELECT = 1
+_FLAG = 2  # bits that say how many bytes a key takes: 1 to 4
+_LONGEST = 1 << 32
+
+
+class _Group(NamedTuple):
+    """Buckets ``low`` to ``high`` - 1 of one sign; ``near`` is the one nearest to zero."""
+
+    low: int
+    high: int
+    near: int
+
+
+@dataclass(frozen=True)
+class SketchML:
+    """SketchML (Jiang, Fu, Yang & Cui 2018, section 3) of the largest fraction of a tensor.
+
+    Values become the numbers of quantile buckets (``Sketch``), positive and negative apart. The
+    buckets of a sign are parted into groups of neighbours, each with its keys (positions) and a
+    MinMaxSketch of its own: a table of hash rows whose cells hold the smallest number, counted
+    from the bucket of the group nearest to zero, of the keys that fall on them. A key's number is
+    read as the largest of its cells: never more than its own, so collisions shrink values and
+    never enlarge them or change their sign, within a group. Biased: use error feedback,
+    ``ef(sketchml(0.01))``.
+
+    Layout: the number of values (gamma of one more), the buckets' means (``Sketch``), and for
+    each group the number of its keys (gamma of one more; the last is what is left), the steps
+    between keys in 1 to 4 whole bytes with 2 bits each that say how many (delta-binary
+    encoding), and the table, ceil(log2 of the group's buckets) bits a cell. Hash functions are
+    the project's counter noise of the message's seed.
+
+    Args:
+        p: the fraction sent; entries of value zero are never sent, so 1 sends all others (the
+            paper's inherently sparse gradients).
+        buckets: 2 to 65536; groups: 2 to ``buckets``, for both signs together; rows: 1 to 16;
+        columns: cells of a row a key of the group, above 0 and at most 1. The defaults are the
+            paper's 256 buckets and its authors' program's 8 groups, 2 rows, 0.3.
+
+    Raises ``ValueError`` for other settings; ``UpdateError`` for a tensor of more than 2**32
+    entries.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> x = torch.tensor([0.0, 3.0, -5.0, 0.0])
+        >>> compress(parse("sketchml(0.5)"), {"w": x})[0].sent["w"].decoded
+        tensor([ 0.,  3., -5.,  0.])
+    """
+
+    p: float
+    buckets: int = 256
+    groups: int = 8
+    rows: int = 2
+    columns: float = 0.3
+    needs_seed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_share("sketchml: p", self.p)
+        check_whole("sketchml: buckets", self.buckets, 2, 1 << 16)
+        check_whole("sketchml: groups", self.groups, 2, self.buckets)
+        check_whole("sketchml: rows", self.rows, 1, 16)
+        check_share("sketchml: columns", self.columns)
+
+    def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+        """See ``VectorCodec.write``."""
+        flat = x.detach().reshape(-1)
+        if flat.numel() == 0:
+            return SentTensor(torch.zeros_like(x), ALL, x.shape)
+        if flat.numel() > _LONGEST:
+            raise UpdateError(f"sketchml: {flat.numel()} entries: keys have at most 4 bytes")
+        chosen, _ = TopK(self.p).select(flat, tensor_seed(seed, _SELECT))
+        k = chosen.numel()
+        out.gamma(k + 1)
+        values, place = flat[chosen].cpu(), Place(None, torch.Size([k]))
+        symbols = Sketch(self.buckets).quantize(values, place, out, 0)
+        if k == 0:
+            return SentTensor(values.to(x.device), chosen, x.shape)
+        keys, codes = chosen.cpu().numpy(), symbols.codes.numpy().astype(np.int64)
+        means = symbols.side.numpy()
+        found = np.empty(k, np.int64)
+        groups = self._groups(means)
+        for group in groups:
+            inside = (codes >= group.low) & (codes < group.high)
+            last = group is groups[-1]
+            found[inside] = self._write_group(keys[inside], codes[inside], group, last, out, seed)
+        return SentTensor(torch.from_numpy(means[found]).to(x.device), chosen, x.shape)
+
+    def _groups(self, means: np.ndarray) -> list[_Group]:
+        """The groups of buckets with these means: each sign has its share, at least one."""
+        count, below = means.size, int(np.count_nonzero(means < 0))
+        share = round(self.groups * below / count)
+        share = min(max(share, int(below > 0)), self.groups - int(below < count))
+        groups = []
+        for first, last, parts in ((0, below, share), (below, count, self.groups - share)):
+            edges = np.unique(first + np.arange(parts + 1) * (last - first) // max(1, parts))
+            for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+                groups.append(_Group(low, high, high - 1 if low < below else low))
+        return groups
+
+    def _write_group(
+        self, keys: np.ndarray, codes: np.ndarray, group: _Group, last: bool, out: BitWriter,
+        seed: int,
+    ) -> np.ndarray:  # fmt: skip
+        """Writes a group; returns the buckets that its keys will be read as."""
+        with out.span("positions"):
+            if not last:
+                out.gamma(keys.size + 1)
+            _write_keys(keys, out)
+        size = group.high - group.low
+        columns = table.columns_of(keys.size, self.columns)
+        cells = table.make(keys, np.abs(codes - group.near), size, self.rows, columns, seed)
+        with out.span("values"):
+            table.write(cells, size, out)
+        return _buckets(cells, keys, group, seed)
+
+    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+        """See ``VectorCodec.read``."""
+        n = like.numel()
+        if n == 0:
+            return torch.zeros_like(like)
+        k = bits.gamma() - 1
+        if k > n:
+            raise PayloadError(f"{k} values announced for a tensor of {n}")
+        _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))
+        if side is None:
+            return torch.zeros_like(like)
+        means, keys, found, left = side.numpy(), [], [], k
+        groups = self._groups(means)
+        for group in groups:
+            one, buckets = self._read_group(bits, group, left, group is groups[-1], n, seed)
+            left -= one.size
+            keys.append(one)
+            found.append(means[buckets])
+        together = np.concatenate(keys)
+        order = np.argsort(together, kind="stable")
+        indices = torch.from_numpy(check_sorted(together[order], n)).to(like.device)
+        values = torch.from_numpy(np.concatenate(found)[order]).to(like.device)
+        return scatter(values, indices, like.shape)
+
+    def _read_group(
+        self, bits: BitReader, group: _Group, left: int, last: bool, n: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A group's keys and their buckets, of ``left`` keys that are still to come."""
+        with bits.span("positions"):
+            count = left if last else bits.gamma() - 1
+            if count > left:
+                raise PayloadError(f"{count} keys announced for a group where {left} are left")
+            keys = _read_keys(bits, count, n)
+        columns = table.columns_of(count, self.columns)
+        with bits.span("values"):
+            cells = table.read(bits, self.rows, columns, group.high - group.low)
+        return keys, _buckets(cells, keys, group, seed)
+
+
+def _buckets(cells: np.ndarray, keys: np.ndarray, group: _Group, seed: int) -> np.ndarray:
+    """The buckets that a table gives for its keys."""
+    if not keys.size:
+        return np.empty(0, np.int64)
+    away = table.ask(cells, keys, seed)
+    return group.near - away if group.near == group.high - 1 else group.near + away
+
+
+def _write_keys(keys: np.ndarray, out: BitWriter) -> None:
+    """The first key and the steps between keys, by whole bytes."""
+    steps = np.diff(keys, prepend=0)
+    counts = np.ones(keys.size, np.uint8)
+    for more in (1, 2, 3):
+        counts += steps >= 1 << 8 * more
+    out.uints(counts - np.uint8(1), _FLAG)
+    out.reserve(8 * int(counts.sum(dtype=np.int64)))
+    out.position = int(gaps.put_bytes(steps, counts, out.words, out.position))
+
+
+def _read_keys(bits: BitReader, count: int, n: int) -> np.ndarray:
+    """``count`` keys; ``PayloadError`` unless they rise below ``n``."""
+    counts = bits.uints(count, _FLAG, np.uint8) + np.uint8(1)
+    bits.need(8 * int(counts.sum(dtype=np.int64)))
+    steps = np.empty(count, np.int64)
+    bits.position = int(gaps.get_bytes(counts, bits.words, bits.position, steps))
+    return check_sorted(np.cumsum(steps), n)

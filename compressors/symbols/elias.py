@@ -1,0 +1,215 @@
+"""Elias codes of gaps and of symbols: gamma, delta and omega (Elias 1975)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError
+from compressors.kernels import elias
+from compressors.quantize.base import code_dtype
+from compressors.symbols.fixed import UNSIGNED, unsigned
+
+_WINDOW = 12  # bits that tell the length of any number below 2**63 in delta and omega
+
+
+def _binary(v: int) -> str:
+    return format(v, "b")
+
+
+def gamma_word(v: int) -> str:
+    """The Elias gamma code of ``v`` >= 1, as text.
+
+    Example:
+        >>> [gamma_word(v) for v in (1, 2, 5)]
+        ['1', '010', '00101']
+    """
+    return "0" * (v.bit_length() - 1) + _binary(v)
+
+
+def delta_word(v: int) -> str:
+    """The Elias delta code of ``v`` >= 1, as text.
+
+    Example:
+        >>> [delta_word(v) for v in (1, 2, 100)]
+        ['1', '0100', '00111100100']
+    """
+    return gamma_word(v.bit_length()) + _binary(v)[1:]
+
+
+def omega_word(v: int) -> str:
+    """The Elias omega code of ``v`` >= 1, as text.
+
+    Example:
+        >>> [omega_word(v) for v in (1, 2, 4, 16)]
+        ['0', '100', '101000', '10100100000']
+    """
+    word = "0"
+    while v > 1:
+        word, v = _binary(v) + word, v.bit_length() - 1
+    return word
+
+
+class _Tables(NamedTuple):
+    """What the compiled loops know of a code (see ``kernels.elias``)."""
+
+    heads: np.ndarray  # uint64 (64,), by the bits of the number
+    widths: np.ndarray  # int64 (2, 64): of the heads and of the tails
+    lengths: np.ndarray  # uint8 (4096,), by the next 12 bits, or empty
+    shift: np.uint64  # zeros behind the number
+
+    def bits(self, counts: np.ndarray) -> int:
+        """Bits that ``counts`` (64,) of numbers take, by their own number of bits."""
+        return int(counts @ self.widths.sum(0))
+
+
+def _lengths(words: dict[str, int]) -> np.ndarray:
+    """Bits of the number that starts with a window, from the shortest telling beginnings."""
+    table = np.zeros(1 << _WINDOW, np.uint8)
+    for word, length in words.items():
+        free = _WINDOW - len(word)
+        start = int(word, 2) << free
+        table[start : start + (1 << free)] = length
+    return table
+
+
+def _tables(word: Callable[[int], str], tails: int, shift: int, told: dict[str, int]) -> _Tables:
+    """The tables of a code whose tail is ``tails`` bits longer than the number."""
+    widths = np.zeros((2, 64), np.int64)
+    heads = np.zeros(64, np.uint64)
+    for length in range(1, 64):
+        whole = word(1 << (length - 1))
+        tail = 1 if whole == "0" else length + tails  # omega(1) is nothing but the last zero
+        widths[:, length] = len(whole) - tail, tail
+        heads[length] = int("0" + whole[: len(whole) - tail], 2)
+    lengths = _lengths(told) if told else np.zeros(0, np.uint8)
+    return _Tables(heads, widths, lengths, np.uint64(shift))
+
+
+_SMALL = {omega_word(v): v.bit_length() for v in range(1, 64)}  # whole words of at most 12 bits
+_LARGE = {omega_word(length - 1)[:-1] + "1": length for length in range(7, 64)}
+_GAMMA = _tables(gamma_word, 0, 0, {})
+_DELTA = _tables(delta_word, -1, 0, {gamma_word(length): length for length in range(1, 64)})
+_OMEGA = _tables(omega_word, 1, 1, _SMALL | _LARGE)
+
+
+class _Elias:
+    """Gaps between positions (the first counts from -1), or symbols + 1, in an Elias code."""
+
+    needs_seed: ClassVar[bool] = False
+    _tables: ClassVar[_Tables]
+
+    def position_bits(self, indices: np.ndarray, n: int) -> int:
+        """See ``Measured``."""
+        return self._tables.bits(elias.count_gaps(indices))
+
+    def write_positions(
+        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
+    ) -> np.ndarray:
+        """Writes every index exactly."""
+        out.reserve(self.position_bits(indices, n))
+        heads, widths, _, shift = self._tables
+        out.position = elias.encode_gaps(indices, out.words, out.position, heads, widths, shift)
+        return indices
+
+    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
+        """The ``k`` indices; ``PayloadError`` where the code runs past the end or past n."""
+        bits.need(k)  # the shortest code takes one bit
+        indices = np.empty(k, np.int64)
+        if k:
+            _, widths, lengths, shift = self._tables
+            position = elias.decode_gaps(
+                bits.words, bits.position, bits.end, n, indices, lengths, widths, shift
+            )
+            bits.position = _checked(position, f"past entry {n - 1}")
+        return indices
+
+    def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
+        """Writes every symbol + 1; nothing for an alphabet of one."""
+        if alphabet == 1:
+            return
+        numbers = unsigned(codes)
+        out.reserve(self._tables.bits(elias.count_symbols(numbers)))
+        heads, widths, _, shift = self._tables
+        out.position = elias.encode_symbols(
+            numbers, out.words, out.position, heads, widths, shift
+        )
+
+    def read_symbols(
+        self, bits: BitReader, k: int, alphabet: int, device: torch.device
+    ) -> Tensor:
+        """``PayloadError`` where a symbol is outside the alphabet."""
+        dtype = code_dtype(alphabet)
+        if alphabet == 1:
+            return torch.zeros(k, dtype=dtype, device=device)
+        bits.need(k)
+        numbers = np.empty(k, UNSIGNED[dtype])
+        if k:
+            _, widths, lengths, shift = self._tables
+            position = elias.decode_symbols(
+                bits.words, bits.position, bits.end, alphabet, numbers, lengths, widths, shift
+            )
+            bits.position = _checked(position, f"outside an alphabet of {alphabet}")
+        return torch.from_numpy(numbers).view(dtype).to(device)
+
+
+def _checked(position: int, why: str) -> int:
+    if position < 0:
+        raise PayloadError(f"Elias codes run past the payload's end or {why}")
+    return position
+
+
+@dataclass(frozen=True)
+class EliasGamma(_Elias):
+    """Elias gamma: 2 floor(log2 v) + 1 bits for a gap v, or for a symbol v - 1.
+
+    Source: Elias 1975 (Universal codeword sets and representations of the integers).
+
+    Example:
+        >>> out = BitWriter()
+        >>> EliasGamma().write_symbols(torch.tensor([0, 4], dtype=torch.uint8), 5, out)
+        >>> f"{out.to_bytes()[0]:08b}"[: out.position]
+        '100101'
+    """
+
+    _tables: ClassVar[_Tables] = _GAMMA
+
+
+@dataclass(frozen=True)
+class EliasDelta(_Elias):
+    """Elias delta: the number of bits in gamma, then v without its first bit.
+
+    Source: Elias 1975 (Universal codeword sets and representations of the integers).
+
+    Example:
+        >>> out = BitWriter()
+        >>> EliasDelta().write_symbols(torch.tensor([99], dtype=torch.uint8), 256, out)
+        >>> f"{int.from_bytes(out.to_bytes()):016b}"[: out.position]
+        '00111100100'
+    """
+
+    _tables: ClassVar[_Tables] = _DELTA
+
+
+@dataclass(frozen=True)
+class EliasOmega(_Elias):
+    """Elias omega: v, before it v's number of bits less one, and so on down; then a zero.
+
+    The Elias code that Gajjala et al. 2020 print is not uniquely decodable; this one, of
+    symbol + 1, is. A quantizer that puts zero at symbol 0 and signs by zig-zag (``dither``)
+    sends small values in few bits.
+
+    Source: Elias 1975 (Universal codeword sets and representations of the integers).
+
+    Example:
+        >>> out = BitWriter()
+        >>> EliasOmega().write_symbols(torch.tensor([0, 3], dtype=torch.uint8), 4, out)
+        >>> f"{out.to_bytes()[0]:08b}"[: out.position]
+        '0101000'
+    """
+
+    _tables: ClassVar[_Tables] = _OMEGA

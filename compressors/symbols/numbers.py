@@ -1,0 +1,95 @@
+"""What entropy coders share: numbers, how often they occur, and lists in tables."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError
+from compressors.kernels import exp_golomb, huffman
+from compressors.quantize.base import code_dtype
+from compressors.symbols.fixed import UNSIGNED
+
+_DIRECT = 1 << 20  # numbers that are worth a table of their own
+
+
+def empty_numbers(k: int, alphabet: int) -> np.ndarray:
+    """Room for ``k`` numbers below ``alphabet``, as ``codes_of`` takes them."""
+    return np.empty(k, UNSIGNED[code_dtype(alphabet)])
+
+
+def codes_of(numbers: np.ndarray, alphabet: int, device: torch.device) -> Tensor:
+    """The numbers as codes on ``device``; ``PayloadError`` where one is outside the alphabet."""
+    if numbers.size and int(numbers.max()) >= alphabet:
+        raise PayloadError(f"symbol {int(numbers.max())} is outside an alphabet of {alphabet}")
+    return torch.from_numpy(numbers).view(code_dtype(alphabet)).to(device)
+
+
+def is_direct(k: int, universe: int) -> bool:
+    """Whether a table of all numbers below ``universe`` is worth it for ``k`` of them."""
+    return universe <= min(_DIRECT, 256 + 4 * k)
+
+
+def tally(numbers: np.ndarray, universe: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which numbers below ``universe`` occur, rising, and how often; both int64 (m,)."""
+    if is_direct(numbers.size, universe):
+        counts = huffman.count(numbers, universe)
+        occur = np.flatnonzero(counts)
+        return occur, counts[occur]
+    occur, counts = np.unique(numbers, return_counts=True)
+    return occur.astype(np.int64), counts.astype(np.int64)
+
+
+def ranks(numbers: np.ndarray, symbols: np.ndarray, universe: int) -> np.ndarray:
+    """At which place of ``symbols`` (rising) each of ``numbers`` stands; all of them do."""
+    if is_direct(numbers.size, universe):
+        places = np.zeros(universe, np.int64)
+        places[symbols] = np.arange(symbols.size)
+        return places[numbers]
+    return np.searchsorted(symbols, numbers)
+
+
+def write_list(values: np.ndarray, out: BitWriter) -> None:
+    """Whole numbers >= 1 (int64): the order as a gamma code of it plus one, then the codes."""
+    if values.size == 0:
+        return
+    order, bits = exp_golomb.best(values)
+    out.gamma(int(order) + 1)
+    out.reserve(int(bits))
+    out.position = exp_golomb.encode(out.words, out.position, values, order)
+
+
+def read_list(bits: BitReader, count: int, most: int) -> np.ndarray:
+    """``count`` numbers; ``PayloadError`` where their sum is above ``most`` (below 2**62)."""
+    if count == 0:
+        return np.empty(0, np.int64)
+    order = bits.gamma() - 1
+    if order > exp_golomb.MOST:
+        raise PayloadError(f"a code table's numbers have order {order}: none is that large")
+    bits.need(count * (1 + order))
+    values = np.empty(count, np.int64)
+    position = exp_golomb.decode(bits.words, bits.position, bits.end, order, most, values)
+    if position == -1:
+        raise PayloadError("a code table runs past the payload's end")
+    if position < 0:
+        raise PayloadError(f"the numbers of a code table sum to more than {most}")
+    bits.position = position
+    return values
+
+
+def write_set(symbols: np.ndarray, universe: int, out: BitWriter) -> None:
+    """Which numbers below ``universe`` occur: how many (gamma), and unless all do, their gaps."""
+    out.gamma(symbols.size)
+    if symbols.size < universe:
+        write_list(np.diff(symbols, prepend=-1), out)
+
+
+def read_set(bits: BitReader, universe: int, most: int) -> np.ndarray:
+    """The numbers (int64, rising), 1 to ``most`` of them."""
+    m = bits.gamma()
+    if m > min(most, universe):
+        raise PayloadError(f"a code table of {m} symbols: at most {min(most, universe)} can occur")
+    if m == universe:
+        bits.need(m - 2)  # their lengths: no memory is taken for what cannot be there
+        return np.arange(m, dtype=np.int64)
+    return np.cumsum(read_list(bits, m, universe)) - 1

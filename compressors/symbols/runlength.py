@@ -1,0 +1,107 @@
+"""Run-length coding of positions (a bitmap's runs) and of symbols."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError
+from compressors.kernels import runlength
+from compressors.quantize.base import code_dtype
+from compressors.symbols.fixed import UNSIGNED, unsigned
+
+
+@dataclass(frozen=True)
+class RunLength:
+    """Runs in Elias gamma codes: for positions of the bitmap's bits, for symbols of equal ones.
+
+    Positions: a bit that says whether entry 0 is sent, then the lengths of the runs of
+    sent and other entries by turns; the run behind the last sent entry is left out.
+    Symbols: (run, symbol) pairs, the symbol in ceil(log2 alphabet) bits, until k symbols
+    are complete.
+
+    Source: Gajjala et al. 2020 (section II, widths are not given there); DeepReduce
+    (Kostopoulou et al. 2021), appendix on run-length coding of the bitmap.
+
+    Example:
+        >>> out = BitWriter()
+        >>> _ = RunLength().write_positions(np.array([2, 3, 4]), 9, out, 0)
+        >>> f"{out.to_bytes()[0]:08b}"[: out.position]  # zeros first, 2 of them, 3 ones
+        '0010011'
+    """
+
+    needs_seed: ClassVar[bool] = False
+
+    def position_bits(self, indices: np.ndarray, n: int) -> int:
+        """See ``Measured``."""
+        return 1 + int(runlength.run_bits(runlength.bitmap_runs(indices))) if indices.size else 0
+
+    def write_positions(
+        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
+    ) -> np.ndarray:
+        """Writes every index exactly."""
+        if indices.size:
+            runs = runlength.bitmap_runs(indices)
+            out.uint(int(runs[0] == 0), 1)
+            out.reserve(int(runlength.run_bits(runs)))
+            out.position = runlength.encode_runs(runs, out.words, out.position)
+        return indices
+
+    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
+        """The ``k`` indices; ``PayloadError`` where runs pass the payload's end, n or k."""
+        if k == 0:
+            return np.empty(0, np.int64)
+        one = bool(bits.uint(1))
+
+        def decode(indices: np.ndarray) -> int:
+            position = runlength.decode_runs(
+                bits.words, bits.position, bits.end, n, k, one, indices
+            )
+            return _checked(position, f"{k} sent entries of {n}")
+
+        if k > bits.end - bits.position:  # few bits may rightly mean many entries
+            decode(np.empty(0, np.int64))
+        indices = np.empty(k, np.int64)
+        bits.position = decode(indices)
+        return indices
+
+    def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
+        """Writes the pairs; nothing for an alphabet of one."""
+        if alphabet == 1:
+            return
+        numbers, width = unsigned(codes), _width(alphabet)
+        out.reserve(int(runlength.symbol_bits(numbers, width)))
+        out.position = runlength.encode_symbols(numbers, width, out.words, out.position)
+
+    def read_symbols(
+        self, bits: BitReader, k: int, alphabet: int, device: torch.device
+    ) -> Tensor:
+        """``PayloadError`` where runs pass the payload's end or k, or for no symbol."""
+        dtype = code_dtype(alphabet)
+        if alphabet == 1 or k == 0:
+            return torch.zeros(k, dtype=dtype, device=device)
+
+        def decode(numbers: np.ndarray) -> int:
+            position = runlength.decode_symbols(
+                bits.words, bits.position, bits.end, k, alphabet, _width(alphabet), numbers
+            )
+            return _checked(position, f"{k} symbols of an alphabet of {alphabet}")
+
+        if k > bits.end - bits.position:
+            decode(np.empty(0, UNSIGNED[dtype]))
+        numbers = np.empty(k, UNSIGNED[dtype])
+        bits.position = decode(numbers)
+        return torch.from_numpy(numbers).view(dtype).to(device)
+
+
+def _width(alphabet: int) -> int:
+    return (alphabet - 1).bit_length()
+
+
+def _checked(position: int, what: str) -> int:
+    if position < 0:
+        raise PayloadError(f"runs run past the payload's end or past {what}")
+    return position

@@ -1,0 +1,128 @@
+"""Sorted values as piecewise polynomials (DeepReduce)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError
+from compressors.kernels import curve as kernel
+from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.quantize.levels import nothing
+from compressors.quantize.settings import check_whole
+
+_MOST = 1024  # pieces
+
+
+@dataclass(frozen=True)
+class FitPoly:
+    """Sorted values as piecewise polynomials (Fit-Poly; Kostopoulou et al. 2021, section 5).
+
+    Values are sorted in descending order. The curve is cut where it leaves the positive side, then
+    again and again at the value farthest from the chord of its piece, each piece keeping
+    degree + 1 values or more; a straight piece is not cut. Each piece becomes its least-squares
+    polynomial in the rank, scaled to [-1, 1]; one with fewer values than degree + 1 a polynomial
+    through all of them. What is decoded is the curve at a value's rank: biased, so use error
+    feedback.
+
+    A symbol is the value's rank: the paper's map from the original to the sorted order, in
+    ceil(log2 k) bits for k values. Side information: the number of pieces (a gamma code), their
+    starts in ceil(log2 k) bits each, and degree + 1 float32 coefficients a piece, of
+    polynomials that are orthonormal on its ranks.
+
+    Args:
+        degree: of the polynomials, 0 to 15.
+        segments: pieces at most, 1 to 1024 (8 in the paper's figure 5), or ``heuristic``: the
+            paper's ceil(2 sqrt(M)), M the difference of the curve's first and last steps. That
+            depends on the values' scale: for gradients it is 1.
+
+    Raises ``ValueError`` for other settings.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> x = torch.arange(-50.0, 50.0) ** 3
+        >>> packet, _ = compress(parse("fit_poly(3, 2)"), {"w": x})
+        >>> bool((packet.sent["w"].decoded - x).abs().max() < 0.1), packet.spans["values"]
+        (True, 700)
+    """
+
+    degree: int = 5
+    segments: int | str = 8
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole("fit_poly: degree", self.degree, 0, 15)
+        if self.segments == "heuristic":
+            return
+        if isinstance(self.segments, str):
+            raise ValueError(f"fit_poly: segments is {self.segments!r}: it is a whole number "
+                             f"from 1 to {_MOST}, or heuristic")  # fmt: skip
+        check_whole("fit_poly: segments", self.segments, 1, _MOST)
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The rank of each value; the pieces are the side information."""
+        k = place.k
+        if k == 0:
+            return Symbols(nothing(values, torch.uint8), 1)
+        codes, curve = ranks(values.detach().cpu().numpy())
+        most = min(self._pieces(curve), k)
+        starts = kernel.split(curve, np.count_nonzero(curve > 0), most, self.degree + 1)
+        coefs = kernel.fit(curve, starts, self.degree + 1)
+        with out.span("side"):
+            out.gamma(starts.size)
+            out.uints(starts[1:].astype(np.uint64), (k - 1).bit_length())
+            out.float32s(coefs)
+        return Symbols(_as_codes(codes, k).to(values.device), k, (starts, coefs))
+
+    def _pieces(self, curve: np.ndarray) -> int:
+        """How many pieces there may be."""
+        if not isinstance(self.segments, str):
+            return self.segments
+        if curve.size < 2:
+            return 1
+        spread = abs((curve[0] - curve[1]) - (curve[-2] - curve[-1]))
+        return min(_MOST, max(1, math.ceil(2 * math.sqrt(spread))))
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
+        """The starts (pieces,) and the coefficients of the pieces; the alphabet is k."""
+        k = place.k
+        if k == 0:
+            return 1, None
+        with bits.span("side"):
+            pieces = bits.gamma()
+            most = _MOST if isinstance(self.segments, str) else self.segments
+            if pieces > min(most, k):
+                raise PayloadError(f"{pieces} pieces announced for {k} values: at most {most}")
+            starts = np.zeros(pieces, np.int64)
+            starts[1:] = bits.uints(pieces - 1, (k - 1).bit_length())
+            sizes = np.diff(starts, append=k)
+            if sizes.min() < 1:
+                raise PayloadError("the starts of a curve's pieces do not rise to its end")
+            coefs = bits.float32s(int(np.minimum(sizes, self.degree + 1).sum()))
+        return k, (starts, coefs)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The fitted curve at the ranks."""
+        codes, k, side = symbols
+        if side is None:
+            return nothing(codes, torch.float32)
+        curve = torch.from_numpy(kernel.evaluate(side[1], side[0], k, self.degree + 1))
+        return curve.to(codes.device)[codes.long()]
+
+
+def ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each value's rank in descending order (k,), ties by place, and the sorted values, float64."""
+    order = np.argsort(-values, kind="stable")
+    codes = np.empty(values.size, np.int64)
+    codes[order] = np.arange(values.size)
+    return codes, values[order].astype(np.float64)
+
+
+def _as_codes(codes: np.ndarray, alphabet: int) -> Tensor:
+    return torch.from_numpy(codes).to(code_dtype(alphabet))

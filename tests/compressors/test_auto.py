@@ -1,0 +1,120 @@
+"""The automatic choice of a position code: the shortest, one byte more, any code may join."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compressors import (
+    Auto,
+    BitReader,
+    BitWriter,
+    Delta16,
+    EliasDelta,
+    Fixed,
+    Golomb,
+    PayloadError,
+    RunLength,
+)
+from compressors.positions import auto
+from compressors.positions.auto import CANDIDATES, written_bits
+from compressors.positions.base import Measured
+
+
+def length(code, indices: np.ndarray, n: int) -> int:
+    """The bits that are really written."""
+    out = BitWriter()
+    code.write_positions(indices, n, out, 0)
+    return out.position
+
+
+@given(st.sets(st.integers(0, 2000), min_size=1, max_size=300), st.integers(1, 10**6))
+def test_it_is_the_shortest_and_a_byte(chosen: set[int], room: int) -> None:
+    indices = np.array(sorted(chosen), np.int64)
+    n = int(indices[-1]) + room
+    lengths = [length(code, indices, n) for code in CANDIDATES]
+    assert lengths == [written_bits(code, indices, n) for code in CANDIDATES]
+    assert length(Auto(), indices, n) == 8 + min(lengths)
+    assert length(Auto(), indices, n) <= 8 + length(Golomb(), indices, n)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.1, 0.01, 0.001])
+def test_never_more_than_a_byte_above_golomb(p: float) -> None:
+    indices = np.flatnonzero(np.random.default_rng(2).random(50_000) < p)
+    assert length(Auto(), indices, 50_000) <= 8 + length(Golomb(), indices, 50_000)
+
+
+CUBES = [i**3 for i in range(60)]
+POWERS = [2**i for i in range(20)]
+GROUPS = [start + i for start in range(0, 10_000, 997) for i in range(4)]
+WIDE = np.cumsum(np.random.default_rng(1).integers(40_000, 65_535, 300)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("indices", "n", "name"),
+    [
+        (list(range(500)), 1000, RunLength()),
+        ([2**20 - 1], 2**20, Fixed()),
+        ([3], 8, Golomb()),
+        (CUBES, 60**3, Golomb("exact")),
+        (list(range(9, 1000, 10)), 10**5, Golomb("fit")),  # all within a hundredth
+        (GROUPS, 10_000, EliasDelta()),
+        (POWERS, 2**20, EliasDelta()),
+        (WIDE, 2 * 10**7, Delta16()),  # gaps just below 2**16
+    ],
+)
+def test_what_wins_where(indices: list[int], n: int, name) -> None:
+    out, array = BitWriter(), np.array(indices, np.int64)
+    Auto().write_positions(array, n, out, 0)
+    number = out.to_bytes()[0]
+    assert CANDIDATES[number] == name
+    reader = BitReader(out.to_bytes())
+    assert Auto().read_positions(reader, n, array.size, 0).tolist() == indices
+
+
+def test_nothing_takes_nothing() -> None:
+    none = np.empty(0, np.int64)
+    assert length(Auto(), none, 9) == Auto().position_bits(none, 9) == 0
+    assert Auto().read_positions(BitReader(b""), 9, 0, 0).size == 0
+
+
+def test_numbers_are_a_format() -> None:
+    """Messages in store name their code by its number: new ones go to the end."""
+    names = [type(code).__name__ for code in CANDIDATES]
+    assert names[:10] == [
+        "Golomb", "Golomb", "Golomb", "EliasGamma", "EliasDelta", "EliasOmega", "RunLength",
+        "Bitmap", "Fixed", "Delta16",
+    ]  # fmt: skip
+    assert [code.kind for code in CANDIDATES[:3]] == ["rice", "exact", "fit"]
+    assert len(CANDIDATES) <= 256
+    assert not any(code.needs_seed for code in CANDIDATES)
+
+
+@pytest.mark.parametrize("number", [len(CANDIDATES), 255])
+def test_an_unknown_number(number: int) -> None:
+    with pytest.raises(PayloadError, match=f"position code {number} of"):
+        Auto().read_positions(BitReader(bytes([number, 0, 0])), 9, 1, 0)
+
+
+class Unmeasured:
+    """A code that does not know its length: two bits a tensor, for even indices alone."""
+
+    needs_seed = False
+
+    def write_positions(self, indices, n, out, seed):
+        out.uint(2, 2)
+        return indices
+
+    def read_positions(self, bits, n, k, seed):
+        bits.uint(2)
+        return np.arange(k, dtype=np.int64) * 2
+
+
+def test_a_code_without_a_length_is_written_to_measure_it(monkeypatch) -> None:
+    assert not isinstance(Unmeasured(), Measured)
+    monkeypatch.setattr(auto, "CANDIDATES", (*CANDIDATES, Unmeasured()))
+    indices, out = np.arange(20) * 2, BitWriter()
+    Auto().write_positions(indices, 50, out, 0)
+    assert out.position == Auto().position_bits(indices, 50) == 10
+    assert out.to_bytes()[0] == len(CANDIDATES)
+    assert np.array_equal(Auto().read_positions(BitReader(out.to_bytes()), 50, 20, 0), indices)

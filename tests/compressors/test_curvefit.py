@@ -1,0 +1,208 @@
+"""Curves through sorted values: least squares as numpy's, pieces, ranks, and made-up side bits."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from generators import whole_numbers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compressors import BitReader, BitWriter, FitDExp, FitPoly, PayloadError, compress, parse
+from compressors.kernels import curve as kernel
+from compressors.kernels import exponentials
+from compressors.quantize.base import Place
+
+
+def falling(k: int, seed: int) -> np.ndarray:
+    """A sorted curve of both signs with heavy tails, as of gradients."""
+    return np.sort(np.random.default_rng(seed).standard_normal(k) ** 3)[::-1].copy()
+
+
+def shuffled(k: int, seed: int) -> torch.Tensor:
+    """The same values in no order."""
+    mixed = np.random.default_rng(seed).permutation(falling(k, seed))
+    return torch.from_numpy(mixed.astype(np.float32))
+
+
+def relative_error(method: str, x: torch.Tensor) -> float:
+    sent = compress(parse(method), {"w": x})[0].sent["w"]
+    true = x[sent.indices]
+    return float((sent.values - true).norm() / true.norm())
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 5, 9])
+def test_pieces_are_least_squares(degree: int) -> None:
+    """Against numpy's polynomial fit (float64, QR); ours keeps coefficients in float32."""
+    y = falling(500, 1)
+    starts = np.array([0, 7, 20, 250, 490])
+    coefs = kernel.fit(y, starts, degree + 1)
+    got = kernel.evaluate(coefs, starts, y.size, degree + 1)
+    for start, stop in zip(starts, [*starts[1:], y.size], strict=True):
+        t = np.linspace(-1, 1, stop - start)
+        used = min(degree, stop - start - 1)
+        expected = np.polynomial.Polynomial.fit(t, y[start:stop], used)(t)
+        scale = np.abs(y[start:stop]).max()
+        assert np.abs(got[start:stop] - expected).max() < 2e-6 * scale
+
+
+def test_a_piece_of_few_values_goes_through_them() -> None:
+    """k values or fewer than degree + 1: as many coefficients, and the values themselves."""
+    for k in range(1, 7):
+        x = whole_numbers(k, k) / 64
+        packet, _ = compress(parse("fit_poly(5, 1)"), {"w": x})
+        assert torch.allclose(packet.sent["w"].decoded, x, rtol=1e-6, atol=1e-5)
+        assert packet.spans["side"] == 1 + 32 * k
+
+
+def plain_split(y: np.ndarray, cut: int, pieces: int, least: int) -> list[int]:
+    """The rule, by a list of pieces."""
+    bounds = [0, cut, y.size] if 0 < cut < y.size and pieces > 1 else [0, y.size]
+    while len(bounds) - 1 < pieces:
+        best = (0.0, -1)
+        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+            chord = np.linspace(y[start], y[stop - 1], stop - start)
+            for i in range(start + least, stop - least + 1):
+                off = float((chord[i - start] - y[i]) ** 2)
+                if off > best[0] * (1 + 1e-12):
+                    best = (off, i)
+        if best[1] < 0:
+            break
+        bounds = sorted([*bounds, best[1]])
+    return bounds[:-1]
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 8, 30])
+@pytest.mark.parametrize("least", [1, 4])
+def test_pieces_start_farthest_from_the_chord(pieces: int, least: int) -> None:
+    y = falling(120, pieces)
+    cut = int(np.count_nonzero(y > 0))
+    starts = kernel.split(y, cut, pieces, least)
+    assert starts.tolist() == plain_split(y, cut, pieces, least)
+    assert pieces == 1 or cut in starts
+
+
+def test_a_straight_line_is_one_piece() -> None:
+    assert kernel.split(np.linspace(3.0, 1.0, 65), 65, 8, 2).tolist() == [0]
+    assert kernel.split(np.full(50, 2.0), 50, 8, 6).tolist() == [0]
+
+
+def test_bits_of_fit_poly() -> None:
+    """Ranks in ceil(log2 k) bits; gamma(8), seven starts of that width, 6 coefficients a piece."""
+    x = torch.from_numpy(falling(3000, 5).astype(np.float32))
+    packet, _ = compress(parse("fit_poly"), {"w": x})
+    assert packet.spans["values"] == 3000 * 12
+    assert packet.spans["side"] == 7 + 7 * 12 + 8 * 6 * 32
+
+
+def test_more_pieces_and_degrees_fit_better() -> None:
+    x = shuffled(4000, 3)
+    fits = ("fit_poly(1, 2)", "fit_poly(1, 8)", "fit_poly(3, 8)", "fit_poly(5, 16)")
+    errors = [relative_error(f"topk(0.1) | {fit}", x) for fit in fits]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.01
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
+def test_the_heuristic_depends_on_the_scale(scale: float) -> None:
+    """ceil(2 sqrt(M)) pieces at most; for values as small as gradients' that is one."""
+    y = (falling(900, 2) * scale).astype(np.float32)
+    m = abs(float(y[0]) - float(y[1]) - (float(y[-2]) - float(y[-1])))
+    out = BitWriter()
+    place = Place(None, torch.Size([900]))
+    FitPoly(2, "heuristic").quantize(torch.from_numpy(y), place, out, 0)
+    pieces = BitReader(out.to_bytes()).gamma()
+    assert 1 <= pieces <= max(1, math.ceil(2 * math.sqrt(m)))
+    assert (pieces > 1) == (scale >= 1)
+
+
+def test_ranks_order_the_values_and_ties_by_place() -> None:
+    x = torch.tensor([1.0, 5.0, -2.0, 5.0, 0.0])
+    place = Place(None, torch.Size([5]))
+    symbols = FitPoly().quantize(x, place, BitWriter(), 0)
+    assert symbols.codes.tolist() == [2, 0, 4, 1, 3]
+    assert symbols.alphabet == 5
+    signed = FitDExp().quantize(x, place, BitWriter(), 0)
+    assert signed.codes.tolist() == [6, 0, 5, 2, 8]  # 2 rank of the magnitude + (below zero)
+    assert signed.alphabet == 10
+
+
+@pytest.mark.parametrize(("a", "b", "c", "d"), [(4, -30, 1, -1), (1, -2, 0, 0), (3, -400, 2, -3)])
+@pytest.mark.parametrize("k", [40, 1000, 5000])
+def test_a_double_exponential_is_found(a: float, b: float, c: float, d: float, k: int) -> None:
+    """Of exact curves less than 1 % is left: the search ends at steps of 1 % of a rate."""
+    x = np.linspace(0, 1, k)
+    y = a * np.exp(b * x) + c * np.exp(d * x)
+    got = exponentials.evaluate(exponentials.fit(y), k)
+    assert np.linalg.norm(got - y) < 0.01 * np.linalg.norm(y)
+
+
+def test_the_exponential_of_sums_and_products() -> None:
+    """The kernel's e^-z against numpy's, and a term's powers against both."""
+    for z in (0.0, 1e-9, 0.3, 0.5, 7.0, 100.0, 700.0):
+        assert exponentials._decay(z) == pytest.approx(float(np.exp(-z)), rel=1e-12)
+    assert exponentials._decay(1e30) == 0.0
+    assert math.isnan(exponentials._decay(math.nan))
+    x = np.linspace(0, 1, 700)
+    got = exponentials.evaluate(np.array([2.0, -5.0, 3.0, 11.0]), 700)
+    assert np.allclose(got, 2 * np.exp(-5 * x) + 3 * np.exp(11 * (x - 1)), rtol=1e-10)
+
+
+def test_few_values_of_fit_dexp_are_exact() -> None:
+    for k in range(1, 5):
+        x = whole_numbers(k, k) / 64
+        packet, _ = compress(parse("fit_dexp"), {"w": x})
+        assert torch.equal(packet.sent["w"].decoded, x)
+        assert packet.spans["side"] == 32 * k
+    assert compress(parse("fit_dexp"), {"w": whole_numbers(5, 1)})[0].spans["side"] == 128
+
+
+def test_fit_dexp_fits_heavy_tails() -> None:
+    """A band of what it can do on cubes of normal numbers (0.054 here), with 4 parameters."""
+    assert 0.005 < relative_error("topk(0.01) | fit_dexp", shuffled(50_000, 3)) < 0.08
+
+
+@given(
+    st.lists(st.floats(-(2.0**120), 2.0**120, width=32), min_size=1, max_size=60),
+    st.sampled_from(["fit_poly", "fit_poly(0, 1)", "fit_poly(9, 3)", "fit_dexp",
+                     "fit_poly(1, heuristic)"]),
+)  # fmt: skip
+def test_what_is_decoded_is_finite_and_falls_with_no_surprise(
+    values: list[float], method: str
+) -> None:
+    x = torch.tensor(values)
+    sent = compress(parse(method), {"w": x})[0].sent["w"]
+    assert bool(torch.isfinite(sent.decoded).all())
+
+
+@pytest.mark.parametrize("method", ["fit_poly", "fit_dexp", "fit_poly(2, 3)"])
+def test_the_largest_floats_do_not_overflow(method: str) -> None:
+    top = torch.finfo(torch.float32).max
+    x = torch.tensor([top, -top, top, 0.0, 1.0, -top, top / 2] * 7)
+    assert bool(torch.isfinite(compress(parse(method), {"w": x})[0].sent["w"].decoded).all())
+
+
+@pytest.mark.parametrize(
+    ("bits", "why"),
+    [
+        ([(1, 1)], "ends early"),  # one piece, no coefficients
+        ([(0, 3), (9, 4)], "9 pieces announced for 100 values: at most 8"),
+        ([(0, 1), (2, 2), (0, 7)], "do not rise"),
+        ([(0, 1), (2, 2), (100, 7)], "do not rise"),
+        ([(0, 1), (3, 2), (50, 7), (50, 7)], "do not rise"),
+    ],
+)
+def test_side_information_that_cannot_be(bits: list[tuple[int, int]], why: str) -> None:
+    out = BitWriter()
+    for value, width in bits:
+        out.uint(value, width)
+    with pytest.raises(PayloadError, match=why):
+        FitPoly().read_side(BitReader(out.to_bytes()), Place(None, torch.Size([100])))
+
+
+@pytest.mark.parametrize("setting", ["degree=16", "degree=-1", "segments=0", "segments=1025",
+                                     "segments=best", "degree=2.5"])  # fmt: skip
+def test_settings_that_cannot_be(setting: str) -> None:
+    with pytest.raises(ValueError, match="fit_poly: .* whole number from"):
+        parse(f"topk(0.1) | fit_poly({setting})")

@@ -1,0 +1,161 @@
+"""SketchML: bytes by hand, tables that only shrink values, keys by group, bytes that do not fit."""
+
+import numpy as np
+import pytest
+import torch
+from generators import to_bits, whole_numbers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compressors import BitReader, BitWriter, PayloadError, SketchML, compress, parse, sketchml
+from compressors.values import minmaxsketch
+
+
+def heavy(n: int, seed: int) -> torch.Tensor:
+    """Heavy tails and both signs, as of gradients."""
+    return torch.from_numpy((np.random.default_rng(seed).standard_normal(n) ** 3).astype("f4"))
+
+
+def test_a_small_message_by_hand() -> None:
+    """Three values, two signs, two groups of one bucket each: a table of no bits."""
+    out = BitWriter()
+    SketchML(1.0, buckets=2, groups=2).write(torch.tensor([0.0, 2.0, -3.0, 0, 0, 4.0]), out, 1)
+    floats = "".join(f"{word:032b}" for word in np.array([-3.0, 3.0], "f4").view("u4").tolist())
+    expected = (
+        "00100"  # gamma(3 + 1): three values
+        "1" + floats  # two buckets, less one, in a bit; their means -3 and (2 + 4) / 2
+        + "010" "00" "00000010"  # gamma(1 + 1) keys below zero; a step of one byte: 2
+        + "00" "00" "00000001" "00000100"  # the others: keys 1 and 5 as 1 and 4
+    )  # fmt: skip
+    assert to_bits(out.to_bytes())[: out.position] == expected
+
+
+@given(st.integers(1, 300), st.integers(2, 40), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_a_table_never_returns_more_than_was_put_in(
+    count: int, size: int, rows: int, seed: int
+) -> None:
+    """The smallest of those that share a cell, the largest of a key's cells: never above."""
+    draws = np.random.default_rng(seed)
+    keys = np.sort(draws.choice(10_000, count, replace=False))
+    numbers = draws.integers(0, size, count)
+    columns = minmaxsketch.columns_of(count, 0.3)
+    table = minmaxsketch.make(keys, numbers, size, rows, columns, seed)
+    assert table.shape == (rows, columns)
+    found = minmaxsketch.ask(table, keys, seed)
+    assert bool((found <= numbers).all())
+    more = minmaxsketch.make(keys, numbers, size, rows + 1, columns, seed)
+    assert bool((minmaxsketch.ask(more, keys, seed) >= found).all())  # rows only help
+    out = BitWriter()
+    minmaxsketch.write(table, size, out)
+    assert out.position == rows * columns * (size - 1).bit_length()
+    again = minmaxsketch.read(BitReader(out.to_bytes()), rows, columns, size)
+    assert np.array_equal(again, table)
+
+
+def test_rows_collide_at_different_keys() -> None:
+    """Four rows of 0.3 n cells know far more of the numbers than one: their hashes differ."""
+    keys = np.arange(1000)
+    numbers = keys * 7 % 32
+    known = []
+    for rows in (1, 4):
+        table = minmaxsketch.make(keys, numbers, 32, rows, 300, 5)
+        known.append(np.count_nonzero(minmaxsketch.ask(table, keys, 5) == numbers))
+    assert known[1] > 1.5 * known[0]
+
+
+def test_a_table_without_collisions_is_exact() -> None:
+    keys = np.arange(20)
+    numbers = (keys * 7) % 16
+    table = minmaxsketch.make(keys, numbers, 16, 3, 4000, 1)
+    assert np.array_equal(minmaxsketch.ask(table, keys, 1), numbers)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 8, 64])
+def test_values_shrink_within_their_group_and_keep_their_sign(groups: int) -> None:
+    """Compared with the buckets alone: never larger, never of the other sign."""
+    x = {"w": heavy(5000, 2)}
+    plain = compress(parse("topk(0.2) | sketch(64)"), x)[0].sent["w"]
+    sent = compress(parse(f"sketchml(0.2, 64, {groups})"), x)[0].sent["w"]
+    assert torch.equal(sent.indices, plain.indices)
+    assert bool((sent.values.abs() <= plain.values.abs()).all())
+    assert torch.equal(sent.values.sign(), plain.values.sign())
+    exact = bool(torch.equal(sent.values, plain.values))
+    assert exact == (groups == 64)  # groups of one bucket know it
+
+
+def test_more_groups_and_more_cells_lose_less() -> None:
+    x = {"w": heavy(20_000, 5)}
+
+    def lost(method: str) -> float:
+        sent = compress(parse(method), x)[0].sent["w"]
+        return float((sent.values - x["w"][sent.indices]).norm())
+
+    by_groups = [lost(f"sketchml(0.1, 256, {g})") for g in (2, 8, 32)]
+    by_cells = [lost(f"sketchml(0.1, columns={share})") for share in (0.1, 0.3, 1.0)]
+    assert by_groups == sorted(by_groups, reverse=True)
+    assert by_cells == sorted(by_cells, reverse=True)
+    assert by_groups[-1] < 0.6 * by_groups[0]
+
+
+def test_bits_of_a_table() -> None:
+    """2 rows of ceil(0.3 keys) cells, ceil(log2 32) bits each: 8 groups of 32 buckets."""
+    half = heavy(2000, 1)  # as many values of either sign: buckets and groups part evenly
+    packet, _ = compress(parse("sketchml(0.5)"), {"w": torch.cat([half, -half])})
+    nominal = 2 * 0.3 * 2000 * 5
+    assert nominal <= packet.spans["values"] <= nominal + 8 * 2 * 5
+    assert packet.spans["side"] == 8 + 256 * 32
+
+
+@pytest.mark.parametrize("step", [1, 255, 256, 65_535, 65_536, (1 << 24) - 1, 1 << 24, 1 << 31])
+def test_keys_of_every_length(step: int) -> None:
+    keys, out = np.array([0, step]), BitWriter()
+    sketchml._write_keys(keys, out)
+    assert out.position == 2 * 2 + 8 + 8 * ((step.bit_length() + 7) // 8)
+    bits = BitReader(out.to_bytes())
+    assert np.array_equal(sketchml._read_keys(bits, 2, step + 1), keys)
+    assert bits.position == out.position
+    with pytest.raises(PayloadError, match="do not rise"):
+        sketchml._read_keys(BitReader(out.to_bytes()), 2, step)
+
+
+def test_counts_and_keys_that_cannot_be() -> None:
+    codec, like = SketchML(1.0, 2, 2), torch.empty(6)
+
+    def payload(*fields: tuple[int, int]) -> BitReader:
+        out = BitWriter()
+        for value, width in fields:
+            out.uint(value, width)
+        return BitReader(out.to_bytes())
+
+    means = [(1, 1), (0xBF800000, 32), (0x3F800000, 32)]  # two buckets: -1 and 1
+    with pytest.raises(PayloadError, match="7 values announced for a tensor of 6"):
+        codec.read(payload((8, 7)), like, 1)
+    with pytest.raises(PayloadError, match="3 keys announced for a group where 2 are left"):
+        codec.read(payload((3, 3), *means, (4, 5)), like, 1)
+    one, key = (2, 3), lambda at: [(0, 2), (at, 8)]
+    with pytest.raises(PayloadError, match="positions that do not rise"):
+        codec.read(payload((3, 3), *means, one, *key(6), *key(1)), like, 1)
+    with pytest.raises(PayloadError, match="positions that do not rise"):
+        codec.read(payload((3, 3), *means, one, *key(2), *key(2)), like, 1)  # in both groups
+    good = codec.read(payload((3, 3), *means, one, *key(2), *key(3)), like, 1)
+    assert good.tolist() == [0, 0, -1, 1, 0, 0]
+
+
+def test_feedback_sends_the_rest_later() -> None:
+    """What collisions took is kept and sent: over rounds the sum comes close."""
+    x, state, total = {"w": whole_numbers(400, 3) / 64}, None, torch.zeros(400)
+    first = 0.0
+    for turn in range(1, 13):
+        packet, state = compress(parse("ef(sketchml(0.5, 16, 4))"), x, state, seed=turn)
+        total += packet.sent["w"].decoded
+        error = float((total / turn - x["w"]).norm() / x["w"].norm())
+        first = first or error
+    assert error < 0.25 * first
+
+
+@pytest.mark.parametrize("setting", ["p=0", "buckets=1", "groups=1", "groups=257", "rows=0",
+                                     "rows=17", "columns=0", "columns=1.5"])  # fmt: skip
+def test_settings_that_cannot_be(setting: str) -> None:
+    text = f"sketchml({setting})" if setting[0] == "p" else f"sketchml(0.1, {setting})"
+    with pytest.raises(ValueError, match=f"sketchml: {setting.split('=')[0]} is"):
+        parse(text)

@@ -1,0 +1,134 @@
+"""3LC: golden bytes by hand, thresholds, runs, and bytes that do not fit."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from generators import decoded, whole_numbers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compressors import BitReader, BitWriter, PayloadError, ThreeLC, compress, parse
+
+
+def body(x: torch.Tensor, sparsity: float = 1.0) -> list[int]:
+    """The bytes behind the magnitude."""
+    out = BitWriter()
+    ThreeLC(sparsity).write(x, out, 0)
+    return list(out.to_bytes()[4:])
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([1, 1, 1, 1, 1], [242]),
+        ([-1, -1, -1, -1, -1], [0]),
+        ([1, 0, 0, 0, 0], [2 * 81 + 27 + 9 + 3 + 1]),
+        ([0, 0, 0, 0, -1], [120]),
+        ([1], [2 * 81 + 27 + 9 + 3 + 1]),  # zeros fill the last parts
+        ([1, -1, 0, 0, 0, 1, 0, 0, 0, 1],  # parts 1 -1, 0 0, 0 1, 0 0, 0 1
+         [2 * 81 + 27 + 9 + 3 + 1, 0 * 81 + 27 + 2 * 9 + 3 + 2]),
+    ],
+)  # fmt: skip
+def test_quartic_bytes(entries: list[int], expected: list[int]) -> None:
+    """A byte holds one entry of each of five parts, the first part highest."""
+    assert body(torch.tensor(entries, dtype=torch.float32)) == expected
+
+
+@pytest.mark.parametrize(
+    ("zeros", "expected"),
+    [(1, [121]), (2, [243]), (3, [244]), (14, [255]), (15, [255, 121]), (16, [255, 243]),
+     (28, [255, 255]), (30, [255, 255, 243])],
+)  # fmt: skip
+def test_runs_of_five_zeros(zeros: int, expected: list[int]) -> None:
+    assert body(torch.zeros(5 * zeros)) == expected
+    ends = torch.zeros(5 * (zeros + 2))
+    ends[0] = ends[zeros + 1] = 1.0  # both in the first part: the first and the last byte
+    assert body(ends) == [202, *expected, 202]
+
+
+@pytest.mark.parametrize("sparsity", [1.0, 1.5, 1.99])
+def test_entries_are_rounded_to_multiples_of_m(sparsity: float) -> None:
+    """M times the nearest of -1, 0, 1, halves to the even one, which is zero."""
+    x = whole_numbers(999, 1) / 64
+    sent = compress(parse(f"threelc({sparsity})"), {"w": x})[0].sent["w"]
+    m = np.float32(float(x.abs().max()) * sparsity)
+    expected = m * np.round(x.numpy().astype(np.float64) / np.float64(m))
+    assert np.array_equal(sent.decoded.numpy(), expected.astype(np.float32))
+    assert sent.decoded.abs().max() == m
+
+
+def test_half_the_magnitude_is_zero() -> None:
+    x = torch.tensor([2.0, 1.0, -1.0, math.nextafter(1.0, 2.0), 1.0001, -1.0001])
+    sent = compress(parse("threelc"), {"w": x})[0].sent["w"]
+    assert sent.decoded.tolist() == [2.0, 0.0, 0.0, 0.0, 2.0, -2.0]
+
+
+def test_a_higher_sparsity_sends_fewer_bits() -> None:
+    x = {"w": whole_numbers(20_000, 4) ** 3}
+    bits = [
+        compress(parse(f"threelc({s})"), x)[0].spans["values"] for s in (1.0, 1.25, 1.5, 1.75)
+    ]
+    assert bits == sorted(bits, reverse=True)
+    assert bits[0] <= 1.6 * 20_000
+
+
+@given(st.integers(1, 200), st.integers(0, 2**32 - 1), st.sampled_from([0.02, 0.3, 0.9]))
+def test_round_trip_between_other_bits(n: int, seed: int, density: float) -> None:
+    draws = np.random.default_rng(seed)
+    signs = (draws.random(n) < density) * draws.choice([-1.0, 1.0], n)
+    x = torch.from_numpy(signs.astype(np.float32))
+    out = BitWriter()
+    out.uint(5, 3)
+    sent = ThreeLC().write(x, out, 0)
+    out.uint(9, 4)
+    assert torch.equal(sent.decoded, x)
+    bits = BitReader(out.to_bytes())
+    assert bits.uint(3) == 5
+    assert torch.equal(ThreeLC().read(bits, torch.empty(n), 0), x)
+    assert bits.uint(4) == 9
+
+
+def test_the_largest_floats_saturate() -> None:
+    top = torch.finfo(torch.float32).max
+    sent = compress(parse("threelc(1.5)"), {"w": torch.tensor([top, -top, 0.0])})[0].sent["w"]
+    assert sent.decoded.tolist() == [top, -top, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("payload", "n", "why"),
+    [
+        (bytes(4), 5, "ends early"),
+        (bytes(4) + b"\xff", 10, "do not end"),  # a run of 14 bytes where 2 are left
+        (bytes(4) + b"\x79", 10, "do not end"),  # one byte of two
+        (bytes(4) + b"\x00", 3, "not zero"),  # -1 in the two entries past the end
+        (b"", 5, "ends early"),
+    ],
+)
+def test_bytes_that_do_not_fit(payload: bytes, n: int, why: str) -> None:
+    with pytest.raises(PayloadError, match=why):
+        ThreeLC().read(BitReader(payload), torch.empty(n), 0)
+
+
+def test_no_memory_is_taken_for_bytes_that_are_not_there() -> None:
+    class Huge:  # a tensor of 2**50 entries: an allocation of it would fail loudly
+        def numel(self) -> int:
+            return 1 << 50
+
+    with pytest.raises(PayloadError, match="ends early"):
+        ThreeLC().read(BitReader(bytes(1000)), Huge(), 0)  # type: ignore[arg-type]
+
+
+def test_an_infinite_magnitude_is_refused() -> None:
+    x = {"w": torch.tensor([1.0, 0.0])}
+    payload = compress(parse("threelc"), x)[0].payload
+    bad = payload[:3] + b"\x7f\x80\0\0" + payload[7:]
+    with pytest.raises(PayloadError, match="NaN or infinity"):
+        decoded("threelc", bad, x)
+
+
+@pytest.mark.parametrize("sparsity", [0.99, 2, 0, True, math.nan, "high"])
+def test_multipliers_that_cannot_be(sparsity: object) -> None:
+    with pytest.raises(ValueError, match="threelc: sparsity is .*: 1 <= sparsity < 2"):
+        ThreeLC(sparsity)  # type: ignore[arg-type]

@@ -1,0 +1,104 @@
+"""Symbols through zlib: exact, and never more bytes than symbols need."""
+
+import tracemalloc
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from test_huffman import codes, round_trip
+
+from compressors import BitReader, BitWriter, Deflate, PayloadError, parse
+from compressors.quantize.base import IEEE
+
+
+def packed(plain: bytes) -> bytes:
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return packer.compress(plain) + packer.flush()
+
+
+def stream(data: bytes, size: int | None = None) -> BitReader:
+    """A payload of a length and bytes as ``Deflate`` writes them."""
+    out = BitWriter()
+    out.gamma(len(data) if size is None else size)
+    out.uints(np.frombuffer(data, np.uint8), 8)
+    return BitReader(out.to_bytes())
+
+
+def read(bits: BitReader, k: int, alphabet: int = 256) -> list[int]:
+    return Deflate().read_symbols(bits, k, alphabet, torch.device("cpu")).tolist()
+
+
+@given(st.data())
+def test_any_symbols_at_any_bit(data: st.DataObject) -> None:
+    alphabet = data.draw(st.sampled_from([2, 256, 257, 1 << 16, (1 << 16) + 1, 1 << 24, IEEE]))
+    numbers = data.draw(st.lists(st.integers(0, alphabet - 1), max_size=60))
+    level = data.draw(st.integers(1, 9))
+    round_trip(Deflate(level), numbers, alphabet, data.draw(st.text("01", max_size=64)))
+
+
+def test_nothing_and_an_alphabet_of_one() -> None:
+    assert round_trip(Deflate(), [], 5) == 0
+    assert round_trip(Deflate(), [0] * 9, 1) == 0
+
+
+def test_the_bytes_are_the_narrowest_little_end_first() -> None:
+    for alphabet, width in ((256, 1), (257, 2), (1 << 16, 2), (1 << 24, 3), (IEEE, 4)):
+        out = BitWriter()
+        Deflate().write_symbols(codes([1, alphabet - 2], alphabet), alphabet, out)
+        bits = BitReader(out.to_bytes())
+        data = bits.uints(bits.gamma(), 8, np.uint8).tobytes()
+        plain = (1).to_bytes(width, "little") + (alphabet - 2).to_bytes(width, "little")
+        assert zlib.decompress(data, -15) == plain
+
+
+def test_levels_differ_and_all_are_read() -> None:
+    numbers = np.minimum(np.random.default_rng(0).geometric(0.3, 5000) - 1, 99)
+    assert round_trip(Deflate(9), numbers, 100) < round_trip(Deflate(1), numbers, 100)
+
+
+@pytest.mark.parametrize(
+    ("bits", "why"),
+    [
+        (stream(packed(bytes(9))), "does not hold the 10 bytes"),
+        (stream(packed(bytes(11))), "does not hold the 10 bytes"),
+        (stream(packed(bytes(10)) + b"\0"), "does not hold the 10 bytes"),
+        (stream(packed(bytes(10))[:-1]), "does not hold the 10 bytes"),
+        (stream(b"\xff" * 9), "cannot be read"),
+        (stream(b"", size=5), "ends early"),
+        (stream(b"", size=1 << 40), "ends early"),
+        (stream(packed(bytes([200] * 10))), "outside an alphabet of 150"),
+    ],
+)
+def test_what_no_writer_wrote(bits: BitReader, why: str) -> None:
+    with pytest.raises(PayloadError, match=why):
+        read(bits, 10, 150)
+
+
+def test_a_bomb_makes_no_more_than_was_asked_for() -> None:
+    """20 MB of zeros in 20 kB, for ten symbols."""
+    bomb = stream(packed(bytes(2 * 10**7)))
+    tracemalloc.start()
+    with pytest.raises(PayloadError, match="does not hold"):
+        read(bomb, 10)
+    assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    tracemalloc.stop()
+
+
+@given(st.binary(max_size=60), st.sampled_from([3, 300, IEEE]), st.integers(0, 99))
+def test_random_bits(payload: bytes, alphabet: int, k: int) -> None:
+    bits = BitReader(payload)
+    try:
+        got = Deflate().read_symbols(bits, k, alphabet, torch.device("cpu"))
+    except PayloadError:
+        return
+    assert got.shape == (k,)
+
+
+@pytest.mark.parametrize("level", [0, 10, 1.5, True])
+def test_levels_that_cannot_be(level: float) -> None:
+    with pytest.raises(ValueError, match=r"deflate: level is .*: it is a whole number from 1 to 9"):
+        Deflate(level)
+    assert parse("float32 | deflate(9)")
