@@ -28,6 +28,7 @@ from compressors.methods import ef_sign, gradient_dropping, sbc, stc
 from compressors.methods_more import powersgd, q_sparse, sketched, structured_mask, topk_cnat
 from compressors.parser import parse
 from compressors.pipeline import Pipeline
+from compressors.positions.context import Context
 from compressors.positions.golomb import Golomb
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither, natural_dither, qsgd
@@ -63,6 +64,7 @@ __all__ = [
     "CATALOGUE",
     "Codebook",
     "Compressor",
+    "Context",
     "DGC",
     "Dither",
     "Dryden",

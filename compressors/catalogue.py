@@ -8,6 +8,7 @@ from compressors.rows import (
     coders,
     compressors,
     dithering,
+    entropy,
     methods,
     natural,
     quantizers,
@@ -22,6 +23,7 @@ __all__ = ["CATALOGUE", "Kind", "ROWS", "Row"]
 ROWS: tuple[Row, ...] = (
     methods.ROWS + whole.ROWS + compressors.ROWS + sparsifiers.ROWS + quantizers.ROWS
     + natural.ROWS + dithering.ROWS + signs.ROWS + coders.ROWS
+    + entropy.ROWS
 )
 
 CATALOGUE: dict[str, Row] = {row.name: row for row in ROWS}

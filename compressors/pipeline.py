@@ -1,6 +1,7 @@
 """Select, code positions, gather, quantize, code symbols: one tensor, four named slots."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,12 +47,12 @@ class Pipeline:
     def __post_init__(self) -> None:
         if self.quantize.one_sign and not self.sparsify.one_sign:
             raise ValueError(
-                f"{self.quantize} sends one value a tensor and {self.sparsify} mixes signs: "
-                "put a sparsifier of one sign before it, such as one_sided(p)"
+                f"{_name(self.quantize)} sends one value a tensor and {_name(self.sparsify)} mixes "
+                "signs: put a sparsifier of one sign before it, such as one_sided(p)"
             )
         if not self.writes_positions and self.positions != Golomb():
             why = "sends every entry" if self._dense else "draws its positions from the seed"
-            raise ValueError(f"{self.sparsify} {why}: leave {self.positions} out")
+            raise ValueError(f"{_name(self.sparsify)} {why}: leave {_name(self.positions)} out")
 
     @property
     def _dense(self) -> bool:
@@ -143,6 +144,16 @@ class Pipeline:
         if k > n:
             raise PayloadError(f"{k} units announced for a tensor of {n}")
         return k
+
+
+def _name(part: Any) -> str:
+    """A part as people type it; one that is not in the catalogue as Python prints it."""
+    from compressors.text import text  # which prints pipelines, and so knows of this module
+
+    try:
+        return text(part)
+    except ValueError:
+        return repr(part)
 
 
 def _entries(units: Tensor, unit: int, n: int) -> Tensor:

@@ -72,12 +72,15 @@ class SweepConfig:
             for n in self.temporal
             for p in self.gradient or (None,)
         ]
-        for cell in (self._dense() if self.baseline else []) + grid:
-            if found.setdefault(cell.name, cell).config.plan.method != cell.config.plan.method:
-                found[f"dense-s{cell.config.seed}"] = replace(
-                    found[cell.name], name=f"dense-s{cell.config.seed}"
-                )
-                found[cell.name] = cell  # sends every entry too, in another way
+        taken = {cell.name: cell.config.plan.method for cell in grid}
+        for cell in self._dense() if self.baseline else []:
+            if cell.name not in taken:
+                found[cell.name] = cell
+            elif taken[cell.name] != cell.config.plan.method:  # all entries too, but another way
+                name = f"dense-s{cell.config.seed}"
+                found[name] = replace(cell, name=name)
+        for cell in grid:
+            found.setdefault(cell.name, cell)
         return list(found.values())
 
     def _dense(self) -> list[Cell]:

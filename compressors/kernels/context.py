@@ -33,15 +33,14 @@ _1 = np.uint64(1)
 BINS = 24
 _CELLS = 1 << 14  # without weights: cells that a row is cut into
 _WIDE = 1 << 32
-_RATES = np.array([65536 // (i + 3) for i in range(100)], np.int64)  # weights stop growing at this sum
+_RATES = np.array([65536 // (i + 3) for i in range(100)], np.int64)
 
 
 @njit(cache=True, nogil=True)
 def _write_mass(state, words, start, size, total, m):
     """Writes that the first of ``m`` draws fell on masses [start, start + size) of ``total``."""
     if m == 1:
-        state = write_share(state, words, np.uint64(start), np.uint64(size), np.uint64(total))
-        return state
+        return write_share(state, words, np.uint64(start), np.uint64(size), np.uint64(total))
     c, zoom = race.class_of(m)
     row, scale = TABLE[c], race.scale_of(total)
     below = race.before(np.uint64(start), scale, row, zoom)

@@ -45,7 +45,7 @@ def refresh(held, sums, slots, facts):
             slots[slot] = i
             slot += 1
     facts[0] = shift
-    facts[2] = facts[1] + max(width >> 5, facts[1] >> 3, 4)
+    facts[2] = facts[1] + max(width >> 6, facts[1] >> 4, 4)
     if total >= _FULL:
         facts[2] = 1 << 62
 
