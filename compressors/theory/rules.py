@@ -8,6 +8,7 @@ from compressors.feedback import ErrorFeedback
 from compressors.lift import ByName, Flat, PerTensor
 from compressors.lowrank import LowRank
 from compressors.pipeline import Pipeline
+from compressors.positions.context import Context
 from compressors.positions.golomb import Golomb
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither
@@ -135,7 +136,7 @@ PAIRS: dict[tuple[type, type], Callable[[Any, int], Bound | None]] = {
 PROJECTIONS: frozenset[type] = frozenset({Mean, ScaledSign, OneBit, SharedMagnitude, Sketch})
 """Biased quantizers with a bound whose error is orthogonal to what they decode."""
 
-LOSSLESS: frozenset[type] = frozenset({Golomb})
+LOSSLESS: frozenset[type] = frozenset({Context, Golomb})
 """Position codes that bring every index and no other. Symbol codes always are lossless."""
 
 

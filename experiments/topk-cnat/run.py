@@ -19,7 +19,7 @@ from fedsim.sweeps import Cell, run_cells
 
 TASK = "fashion_lenet5"
 SMOKE = ["topk-0.39", "topk-cnat-0.39", "sign", "powersgd-2"]
-SCALES = {"smoke": (3, 8, 1), "short": (1000, 32, 3), "paper": (2000, 128, 3)}
+SCALES = {"smoke": (3, 8, 1), "short": (600, 32, 3), "paper": (2000, 128, 3)}
 """Local iterations, batch size, seeds; the paper's own task is ResNet-18 on CIFAR-10."""
 
 
