@@ -38,6 +38,7 @@ from compressors.quantize.integer import RandomInteger
 from compressors.quantize.magnitudes import SharedMagnitude, ternary
 from compressors.quantize.mean import Mean
 from compressors.quantize.natural import Natural
+from compressors.quantize.shrink import Shrink
 from compressors.quantize.sign import OneBit, ScaledSign, Sign
 from compressors.quantize.sketch import Sketch
 from compressors.quantize.terngrad import TernGrad
@@ -99,6 +100,7 @@ __all__ = [
     "Sent",
     "SentTensor",
     "SharedMagnitude",
+    "Shrink",
     "Sign",
     "Sketch",
     "State",

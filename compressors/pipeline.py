@@ -45,6 +45,11 @@ class Pipeline:
     symbols: SymbolCode = field(default_factory=Fixed)
 
     def __post_init__(self) -> None:
+        if not hasattr(self.sparsify, "select") or not hasattr(self.quantize, "dequantize"):
+            raise ValueError(
+                f"a pipeline takes a sparsifier, then a quantizer, not {_name(self.sparsify)} and "
+                f"{_name(self.quantize)}"
+            )
         if self.quantize.one_sign and not self.sparsify.one_sign:
             raise ValueError(
                 f"{_name(self.quantize)} sends one value a tensor and {_name(self.sparsify)} mixes "

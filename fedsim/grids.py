@@ -10,6 +10,7 @@ import tomli_w
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
 from fedsim.methods import resolve, takes_fraction
+from fedsim.plan import CODED
 
 GRID = ("temporal", "gradient", "seeds")
 
@@ -84,8 +85,8 @@ class SweepConfig:
         return list(found.values())
 
     def _dense(self) -> list[Cell]:
-        """The reference of every seed; what is sent raw is no vote: a majority's is the mean."""
-        mean = "dsgd" if self.base.strategy == "majority" else self.base.strategy
+        """The reference of every seed; raw is no code: that of votes and switches is the mean."""
+        mean = "dsgd" if self.base.strategy in CODED else self.base.strategy
         reference = replace(self.base, method="raw", temporal=1, gradient=None, strategy=mean)
         return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
 

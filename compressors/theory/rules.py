@@ -18,6 +18,7 @@ from compressors.quantize.integer import RandomInteger
 from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
 from compressors.quantize.natural import Natural
+from compressors.quantize.shrink import Shrink
 from compressors.quantize.sign import OneBit, ScaledSign, Sign
 from compressors.quantize.sketch import Sketch
 from compressors.quantize.terngrad import TernGrad
@@ -49,6 +50,12 @@ def _pipeline(one: Pipeline, d: int) -> Bound:
 
 def _then(one: Then, d: int) -> Bound:
     return compose(bound(one.first, d), bound(one.second, d), type(one.first) in PROJECTIONS)
+
+
+def _shrink(one: Shrink, k: int) -> Bound:
+    """1 / (1 + omega): the least error of a multiple of an unbiased value."""
+    omega = bound(one.inner, k).omega or 0.0
+    return contraction(1 / (1 + omega), "1 / (1 + omega) (Basu et al. 2019)")
 
 
 def _shared_mean(one: Any, d: int) -> Bound | None:
@@ -114,6 +121,7 @@ RULES: dict[type, Callable[[Any, int], Bound]] = {
     SharedMagnitude: quantizers.magnitude,
     Sketch: quantizers.sketch,
     Then: _then,
+    Shrink: _shrink,
     Pipeline: _pipeline,
     Rotate: lambda one, d: bound(one.codec, d),  # orthonormal: norms stay
     Raw: lambda one, d: exact(),

@@ -70,7 +70,7 @@ BOUNDED = (
     "blocks(8, 0.3) | float32", "randk(0.2) | float32", "randk(0.2, false) | float32",
     "bernoulli(0.3) | float32", "bernoulli(0.3, false) | float32", "rtopk(0.1, 0.3) | float32",
     "rtopk(0.2, 0.3, true) | float32", "float32", "bfloat16",
-    "cnat", "cnat(8)", "cnat(rounding=nearest)",
+    "cnat", "shrink(qsgd(2))", "cnat(rounding=nearest)",
     "topk(0.1) | cnat", "randk(0.2) | cnat", "dither(4)", "dither(4, 1)", "dither(4, inf)",
     "dither(4, 2, natural)", "dither(2, 1, natural)", "dither(5, inf, natural)",
     "dither(7, 2, natural, bucket=16)", "dither(4, 2, natural, norm_code='cnat')",
