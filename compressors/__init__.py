@@ -32,6 +32,7 @@ from compressors.pipeline import Pipeline
 from compressors.positions.auto import Auto
 from compressors.positions.bitmap import Bitmap
 from compressors.positions.bloom import Bloom
+from compressors.positions.context import Context
 from compressors.positions.delta16 import Delta16
 from compressors.positions.delta_huffman import DeltaHuffman
 from compressors.positions.golomb import Golomb
@@ -45,6 +46,7 @@ from compressors.quantize.integer import RandomInteger
 from compressors.quantize.magnitudes import SharedMagnitude, ternary
 from compressors.quantize.mean import Mean
 from compressors.quantize.natural import Natural
+from compressors.quantize.shrink import Shrink
 from compressors.quantize.sign import OneBit, ScaledSign, Sign
 from compressors.quantize.sketch import Sketch
 from compressors.quantize.terngrad import TernGrad
@@ -86,6 +88,7 @@ __all__ = [
     "CATALOGUE",
     "Codebook",
     "Compressor",
+    "Context",
     "DGC",
     "Deflate",
     "Delta16",
@@ -134,6 +137,7 @@ __all__ = [
     "Sent",
     "SentTensor",
     "SharedMagnitude",
+    "Shrink",
     "Sign",
     "Sketch",
     "SketchML",

@@ -9,6 +9,7 @@ from compressors.rows import (
     compressors,
     deepreduce,
     dithering,
+    entropy,
     entropy_symbols,
     methods,
     natural,
@@ -23,8 +24,8 @@ __all__ = ["CATALOGUE", "Kind", "ROWS", "Row"]
 
 ROWS: tuple[Row, ...] = (
     methods.ROWS + whole.ROWS + compressors.ROWS + sparsifiers.ROWS + quantizers.ROWS
-    + natural.ROWS + dithering.ROWS + signs.ROWS + coders.ROWS + deepreduce.ROWS
-    + entropy_symbols.ROWS
+    + natural.ROWS + dithering.ROWS + signs.ROWS + coders.ROWS + entropy.ROWS
+    + entropy_symbols.ROWS + deepreduce.ROWS
 )
 
 CATALOGUE: dict[str, Row] = {row.name: row for row in ROWS}

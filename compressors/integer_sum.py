@@ -42,7 +42,7 @@ class Switch:
     width: int = 32
 
     def __post_init__(self) -> None:
-        if self.width not in _DTYPES:
+        if not isinstance(self.width, int) or self.width not in _DTYPES:
             raise ValueError(f"width of switch is {self.width!r}: accumulators have 32 or 64 bits")
         check_whole("top of switch", self.top, -126, 127)
         least = max(-126, self.top - self.width + 2)

@@ -20,6 +20,7 @@ from compressors.base import (
     tensor_seed,
 )
 from compressors.bits import BitReader, BitWriter
+from compressors.errors import UpdateError
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,12 @@ class PerTensor:
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; tensor i uses the seed derived with its ordinal."""
-        sent = {
-            name: self.codec.write(x, out, tensor_seed(seed, i))
-            for i, (name, x) in enumerate(update.items())
-        }
+        sent: Sent = {}
+        for i, (name, x) in enumerate(update.items()):
+            try:
+                sent[name] = self.codec.write(x, out, tensor_seed(seed, i))
+            except UpdateError as error:
+                raise UpdateError(f"tensor {name!r}: {error}") from error
         return sent, state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:

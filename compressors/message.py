@@ -30,7 +30,8 @@ class Packet:
 
     ``payload`` is all that travels; its size in bits is ``8 * len(payload)``. ``sent``
     is what the receiver will see, tensor by tensor, so that the sender need not decode
-    its own message. ``spans`` says where the bits went; the sum is the payload's bits.
+    its own message; where a tensor travels as it is, that may be the caller's own memory.
+    ``spans`` says where the bits went; the sum is the payload's bits.
     """
 
     payload: bytes
@@ -52,7 +53,8 @@ def compress(
         compressor: the method.
         update: names to float32 tensors of any shape, all finite.
         state: the memory after the message before; None for the first.
-        seed: for methods with random choices; reduced to 32 bits.
+        seed: for methods with random choices; reduced to 32 bits. Each message needs its
+            own, or all of them make the same choices.
 
     Raises:
         UpdateError: a tensor is not float32, or holds NaN or infinity (named), or does

@@ -9,6 +9,7 @@ from compressors.quantize.dither import Dither
 from compressors.quantize.floats import Float32
 from compressors.quantize.grid import MinMax
 from compressors.quantize.natural import Natural
+from compressors.quantize.shrink import Shrink
 from compressors.raw import Raw
 from compressors.rotate import Rotate
 from compressors.sparsify.base import Sparsifier
@@ -18,7 +19,9 @@ from compressors.sparsify.topk import TopK
 
 
 def powersgd(rank: int) -> Compressor:
-    """PowerSGD (Vogels, Karimireddy & Jaggi 2019, Algorithms 1 and 2): ``ef(lowrank(rank))``.
+    """PowerSGD (Vogels, Karimireddy & Jaggi 2019, Algorithm 1): ``ef(lowrank(rank))``.
+
+    With the error feedback of Algorithm 2; its momentum is the client's or the server's.
 
     Raises ``ValueError`` unless ``rank`` is a whole number of at least 1.
 
@@ -69,17 +72,19 @@ def sketched(p: float, bits: int = 2) -> Compressor:
 def q_sparse(p: float, levels: int = 7) -> Compressor:
     """Qsparse-local-SGD (Basu, Data, Karakus & Diggavi 2019, section 3): top-k, then QSGD.
 
-    ``ef(per_tensor(topk(p) | dither(levels) | golomb))``. The default of 7 levels packs sign
-    and level into 4 bits without waste. At p = 1 QSGD with error feedback is left:
-    ``ef(per_tensor(dither(levels)))``.
+    ``ef(per_tensor(topk(p) | shrink(dither(levels)) | golomb))``: scaled by 1 / (1 + omega) as
+    the paper has it where QSGD's noise exceeds its signal (unscaled, the residual would grow
+    without end from k = levels**2 entries on). The default of 7 levels packs sign and level
+    into 4 bits without waste. At p = 1 the same with all entries:
+    ``ef(per_tensor(shrink(dither(levels))))``.
     Raises ``ValueError`` unless 0 < p <= 1 and levels is 1 to 65535.
 
     Example:
         >>> from compressors import text
         >>> text(q_sparse(0.01))
-        'ef(per_tensor(topk(0.01) | dither(7) | golomb))'
+        'ef(per_tensor(topk(0.01) | shrink(dither(7)) | golomb))'
     """
-    return ErrorFeedback(PerTensor(Pipeline(_all_or(TopK(p)), Dither(levels))))
+    return ErrorFeedback(PerTensor(Pipeline(_all_or(TopK(p)), Shrink(Dither(levels)))))
 
 
 def topk_cnat(p: float) -> Compressor:

@@ -1,6 +1,7 @@
 """Select, code positions, gather, quantize, code symbols: one tensor, four named slots."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,26 +46,33 @@ class Pipeline:
     symbols: SymbolCode = field(default_factory=Fixed)
 
     def __post_init__(self) -> None:
+        if not hasattr(self.sparsify, "select") or not hasattr(self.quantize, "dequantize"):
+            raise ValueError(
+                f"a pipeline takes a sparsifier, then a quantizer, not {_name(self.sparsify)} and "
+                f"{_name(self.quantize)}"
+            )
         if self.quantize.one_sign and not self.sparsify.one_sign:
             raise ValueError(
-                f"{self.quantize} sends one value a tensor and {self.sparsify} mixes signs: "
-                "put a sparsifier of one sign before it, such as one_sided(p)"
+                f"{_name(self.quantize)} sends one value a tensor and {_name(self.sparsify)} mixes "
+                "signs: put a sparsifier of one sign before it, such as one_sided(p)"
             )
         if not self.writes_positions and self.positions != Golomb():
             why = "sends every entry" if self._dense else "draws its positions from the seed"
-            raise ValueError(f"{self.sparsify} {why}: leave {self.positions} out")
+            raise ValueError(f"{_name(self.sparsify)} {why}: leave {_name(self.positions)} out")
         if isinstance(self.positions, Lossy):
             self._check_lossy(self.positions)
 
     def _check_lossy(self, positions: Lossy) -> None:
         if self.quantize.one_sign:
             raise ValueError(
-                f"{self.quantize} sends one value a tensor and {positions} adds positions of any "
-                "sign: use golomb, or a quantizer of single values such as float32"
+                f"{_name(self.quantize)} sends one value a tensor and {_name(positions)} adds "
+                "positions of any sign: use golomb, or a quantizer of single values such as float32"
             )
         if positions.shifts and self.sparsify.unit != 1:
-            raise ValueError(f"{positions} shifts values by single entries: leave out the units of "
-                             f"{self.sparsify}")  # fmt: skip
+            raise ValueError(
+                f"{_name(positions)} shifts values by single entries: leave out the units of "
+                f"{_name(self.sparsify)}"
+            )
 
     @property
     def _dense(self) -> bool:
@@ -159,6 +167,16 @@ class Pipeline:
         if k > n:
             raise PayloadError(f"{k} units announced for a tensor of {n}")
         return k
+
+
+def _name(part: Any) -> str:
+    """A part as people type it; one that is not in the catalogue as Python prints it."""
+    from compressors.text import text  # which prints pipelines, and so knows of this module
+
+    try:
+        return text(part)
+    except ValueError:
+        return repr(part)
 
 
 def _entries(units: Tensor, unit: int, n: int) -> Tensor:

@@ -54,7 +54,7 @@ def _value(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     if isinstance(value, int | float):
-        return repr(value)
+        return repr(int(value) if isinstance(value, int) else float(value))  # not as numpy does
     return text(value)
 
 
@@ -80,8 +80,10 @@ def to_json(thing: Any) -> Any:
     """Plain JSON values from which ``from_json`` rebuilds an equal object."""
     if isinstance(thing, tuple):
         return [to_json(v) for v in thing]
-    if thing is None or isinstance(thing, str | int | float | bool):
+    if thing is None or isinstance(thing, str | int | bool):
         return thing
+    if isinstance(thing, float):
+        return float(thing)  # numpy's are floats too
     name = "pipeline" if isinstance(thing, Pipeline) else name_of(thing)
     return {"name": name} | {f.name: to_json(getattr(thing, f.name)) for f in fields(thing)}
 
@@ -95,8 +97,10 @@ def from_json(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     settings = {key: from_json(v) for key, v in value.items() if key != "name"}
-    if value.get("name") == "pipeline":
-        return Pipeline(**settings)
-    if value.get("name") not in CATALOGUE:
-        raise ValueError(f"unknown method {value.get('name')!r}: known are {', '.join(CATALOGUE)}")
-    return CATALOGUE[value["name"]].make(**settings)
+    name = value.get("name")
+    if name != "pipeline" and (not isinstance(name, str) or name not in CATALOGUE):
+        raise ValueError(f"unknown method {name!r}: known are {', '.join(CATALOGUE)}")
+    try:
+        return Pipeline(**settings) if name == "pipeline" else CATALOGUE[name].make(**settings)
+    except TypeError as error:
+        raise ValueError(f"{name}: {error}") from error

@@ -7,7 +7,8 @@ from typing import Any
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
 
 from fedsim.config import RunConfig
-from strategies import Compressed, DelayedDSGD, Majority
+from fedsim.plan import CODED, WIDTH
+from strategies import Aggregate, Compressed, DelayedDSGD, InNetwork, Majority, natural_code
 from strategies.memory import Remembering
 
 SERVER_OPTIMIZERS: dict[str, tuple[Callable[..., FedAvg], str]] = {
@@ -24,7 +25,7 @@ Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu 
 
 
 def make_strategy(config: RunConfig) -> Remembering:
-    """The strategy of a run: our own for ``dsgd`` and ``majority``, or ``Compressed``."""
+    """The strategy of a run: our own for ``dsgd``, votes and switches, or ``Compressed``."""
     plan = config.plan
     common: dict[str, Any] = {
         "clients": plan.clients,
@@ -34,9 +35,9 @@ def make_strategy(config: RunConfig) -> Remembering:
         "timeout": config.timeout,
     }
     up, down = plan.method.compressor, plan.downlink
-    if config.strategy in ("dsgd", "majority"):
-        vote = Majority(config.seed) if config.strategy == "majority" else None
-        return DelayedDSGD(up, down, weighting=config.weighting, aggregate=vote, **common)
+    if config.strategy in ("dsgd", *CODED):
+        aggregate = _aggregate(config)
+        return DelayedDSGD(up, down, weighting=config.weighting, aggregate=aggregate, **common)
     make, rate = SERVER_OPTIMIZERS[config.strategy]
     settings: dict[str, Any] = {
         "fraction_evaluate": 0.0,
@@ -46,3 +47,13 @@ def make_strategy(config: RunConfig) -> Remembering:
     if config.server_lr is not None:
         settings[rate] = config.server_lr
     return Compressed(make(**settings), up, down, **common)
+
+
+def _aggregate(config: RunConfig) -> Aggregate | None:
+    """What a run's uplinks become in place of their mean; None for the mean."""
+    if config.strategy == "majority":
+        return Majority(config.seed)
+    natural = natural_code(config.plan.method.compressor)
+    if config.strategy != "innetwork" or natural is None:  # the plan refuses a switch without
+        return None
+    return InNetwork(natural, WIDTH)

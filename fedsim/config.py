@@ -14,7 +14,9 @@ from fedsim.errors import UsageError
 from fedsim.plan import Plan, plan_of
 from fedsim.tasks import partition as partitions
 
-STRATEGIES = ("dsgd", "majority", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi")
+STRATEGIES = (
+    "dsgd", "majority", "innetwork", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
+)  # fmt: skip
 ENGINES = ("local", "flower")
 WEIGHTINGS = ("uniform", "samples")
 MASKING = ("auto", "on", "off")

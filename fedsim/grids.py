@@ -10,6 +10,7 @@ import tomli_w
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
 from fedsim.methods import resolve, takes_fraction
+from fedsim.plan import CODED
 
 GRID = ("temporal", "gradient", "seeds")
 
@@ -72,17 +73,20 @@ class SweepConfig:
             for n in self.temporal
             for p in self.gradient or (None,)
         ]
-        for cell in (self._dense() if self.baseline else []) + grid:
-            if found.setdefault(cell.name, cell).config.plan.method != cell.config.plan.method:
-                found[f"dense-s{cell.config.seed}"] = replace(
-                    found[cell.name], name=f"dense-s{cell.config.seed}"
-                )
-                found[cell.name] = cell  # sends every entry too, in another way
+        taken = {cell.name: cell.config.plan.method for cell in grid}
+        for cell in self._dense() if self.baseline else []:
+            if cell.name not in taken:
+                found[cell.name] = cell
+            elif taken[cell.name] != cell.config.plan.method:  # all entries too, but another way
+                name = f"dense-s{cell.config.seed}"
+                found[name] = replace(cell, name=name)
+        for cell in grid:
+            found.setdefault(cell.name, cell)
         return list(found.values())
 
     def _dense(self) -> list[Cell]:
-        """The reference of every seed; what is sent raw is no vote: a majority's is the mean."""
-        mean = "dsgd" if self.base.strategy == "majority" else self.base.strategy
+        """The reference of every seed; raw is no code: that of votes and switches is the mean."""
+        mean = "dsgd" if self.base.strategy in CODED else self.base.strategy
         reference = replace(self.base, method="raw", temporal=1, gradient=None, strategy=mean)
         return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
 

@@ -8,14 +8,20 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD
 
-from compressors import Compressor, Raw
+from compressors import Compressor, Natural, Raw, Switch
 from fedsim.errors import UsageError
 from fedsim.methods import Method, corrects_momentum, resolve, takes_fraction
 from fedsim.tasks import Task, get_task
-from strategies import vote_code
+from strategies import natural_code, vote_code
 
 if TYPE_CHECKING:
     from fedsim.config import RunConfig
+
+CODED = ("majority", "innetwork")
+"""Strategies that aggregate codes, and take the methods that send them: never ``raw``."""
+
+WIDTH = 32
+"""Bits of the accumulators of ``innetwork``: what switches have (SwitchML, Sapio et al. 2021)."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +115,43 @@ def _check(config: "RunConfig", plan: Plan) -> None:
         raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
-    if config.server_lr is not None and config.strategy in ("dsgd", "majority", "fedavg"):
+    if config.server_lr is not None and config.strategy in ("dsgd", *CODED, "fedavg"):
         raise UsageError(f"--server-lr is {config.server_lr}: strategy {config.strategy} has none")
     if config.weighting != "uniform" and config.strategy != "dsgd":
         raise UsageError(
             f"--weighting is {config.weighting!r}: it belongs to strategy dsgd; a majority counts "
-            "every client once, and Flower's strategies weight by samples"
+            "every client once, as a switch does, and Flower's strategies weight by samples"
         )
+    if config.strategy == "innetwork":
+        _check_switch(config, plan)
     _check_momentum(config, plan)
+
+
+def _check_switch(config: "RunConfig", plan: Plan) -> None:
+    """A cohort whose integers can never leave the accumulators, whatever its clients send."""
+    natural = natural_code(plan.method.compressor)
+    room = 0 if natural is None else _capacity(natural)
+    if natural is not None and room >= plan.cohort:
+        return
+    if natural is None:
+        why = "which is no such method"
+    elif not room:
+        why = f"whose powers, 2**{natural.lowest} to 2**{natural.highest}, they cannot hold"
+    else:
+        why = f"whose sums they hold for {room} at most, and the cohort has {plan.cohort}"
+    raise UsageError(
+        f"--method is {config.method!r}, {why}: strategy innetwork adds integers of {WIDTH} bits "
+        "and takes a dense cnat(bits, top) whose sums fit them for every client of the cohort, "
+        "such as 'cnat(5, 0)'"
+    )
+
+
+def _capacity(natural: Natural) -> int:
+    """How many clients can be added up; 0 where one client's powers do not fit already."""
+    try:
+        return Switch.of(natural, WIDTH).capacity
+    except ValueError:
+        return 0
 
 
 def _check_momentum(config: "RunConfig", plan: Plan) -> None:

@@ -20,7 +20,7 @@ from fedsim.config import RunConfig
 from fedsim.errors import RunFailed
 from fedsim.evaluation import evaluate
 from fedsim.trainer import Trainer
-from strategies import DelayedDSGD, TooFewReplies, Trip
+from strategies import AccumulatorOverflow, DelayedDSGD, TooFewReplies, Trip
 from strategies.memory import Remembering
 from strategies.payload import to_arrays
 
@@ -48,7 +48,8 @@ class Recorder(Protocol):
 class Server:
     """One run's server. ``main`` is the body of the ServerApp.
 
-    Raises ``RunFailed`` from ``main`` where too few clients reply or a weight is not finite.
+    Raises ``RunFailed`` from ``main`` where too few clients reply, a switch's sum overflows or a
+    weight is not finite.
     """
 
     def __init__(self, config: RunConfig, trainer: Trainer, recorder: Recorder) -> None:
@@ -69,7 +70,7 @@ class Server:
                 messages = self.strategy.configure_train(number, arrays, settings, grid)
                 replies = grid.send_and_receive(messages, timeout=self.config.timeout)
                 arrays = self._aggregate(number, replies, arrays)
-            except (TooFewReplies, TimeoutError) as error:
+            except (TooFewReplies, TimeoutError, AccumulatorOverflow) as error:
                 raise RunFailed(str(error)) from error
             except UpdateError as error:  # of the server's own: clients' are failed replies
                 raise RunFailed(f"round {number}, global update: {error}") from error

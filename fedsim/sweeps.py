@@ -16,6 +16,7 @@ from fedsim.federation import Federation
 from fedsim.files import write_text
 from fedsim.grids import Cell, SweepConfig, from_toml, to_toml
 from fedsim.parallel import run_here, run_on_ray
+from fedsim.plan import CODED
 from fedsim.results import COLUMNS, load, read_summary, write_summary
 from fedsim.run import prepare, same_settings
 
@@ -123,7 +124,7 @@ def claim(out: Path, config: SweepConfig) -> None:
 
 def _off_grid(base: RunConfig) -> RunConfig:
     """The settings that all cells share; the method is compared by itself."""
-    method = base.method if base.strategy == "majority" else "raw"  # which is no vote
+    method = base.method if base.strategy in CODED else "raw"  # which is no code of theirs
     return replace(base, method=method, temporal=1, gradient=None, seed=0)
 
 

@@ -1,8 +1,8 @@
 """Flower strategies for compressed communication: Message-API apps, bytes in every message.
 
-``DelayedDSGD`` is Algorithm 1 of the SBC paper, with the mean or a ``Majority`` of what
-clients sent; ``Compressed`` gives compressed uplink and downlink to any Flower strategy,
-with ``client_mod`` as its client half.
+``DelayedDSGD`` is Algorithm 1 of the SBC paper, with the mean, a ``Majority`` or an
+``InNetwork`` sum of what clients sent; ``Compressed`` gives compressed uplink and downlink to
+any Flower strategy, with ``client_mod`` as its client half.
 """
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
@@ -10,16 +10,19 @@ from strategies import quiet  # noqa: F401, I001 - before flwr is imported
 from strategies.compressed import Compressed
 from strategies.delayed import Aggregate, DelayedDSGD
 from strategies.exchange import Downlink, Exchange, TooFewReplies, Trip, Uplink, average
+from strategies.innetwork import AccumulatorOverflow, InNetwork, natural_code
 from strategies.majority import Majority, vote_code
 from strategies.mod import client_mod
 from strategies.nodes import answer_partition
 
 __all__ = [
+    "AccumulatorOverflow",
     "Aggregate",
     "Compressed",
     "DelayedDSGD",
     "Downlink",
     "Exchange",
+    "InNetwork",
     "Majority",
     "TooFewReplies",
     "Trip",
@@ -27,5 +30,6 @@ __all__ = [
     "answer_partition",
     "average",
     "client_mod",
+    "natural_code",
     "vote_code",
 ]

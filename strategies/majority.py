@@ -6,18 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from compressors import (
-    Compressor,
-    ErrorFeedback,
-    Flat,
-    Identity,
-    PerTensor,
-    Pipeline,
-    Sign,
-    derive,
-)
+from compressors import Compressor, Sign, derive
 from compressors.base import tensor_seed
 from compressors.kernels import noise
+from strategies.dense import dense_quantizer, without_residuals
 from strategies.exchange import Uplink
 
 
@@ -60,7 +52,7 @@ def _vote(name: str, votes: list[Tensor], seed: int) -> Tensor:
     if first.numel() == 0:
         return torch.zeros_like(first)
     magnitude = first.flatten()[0].abs()
-    ahead = torch.zeros_like(first, dtype=torch.int32)
+    ahead = torch.zeros(first.shape, dtype=torch.int32, device=first.device)  # contiguous
     for vote in votes:
         if not bool((vote.abs() == magnitude).all()) or not magnitude > 0:
             raise ValueError(f"a vote on {name!r} is not plus or minus one magnitude")
@@ -82,8 +74,4 @@ def vote_code(uplink: Compressor) -> Compressor | None:
         >>> text(vote_code(parse("ef(sign(0.5))"))), vote_code(parse("l1_sign"))
         ('per_tensor(sign(0.5))', None)
     """
-    plain = uplink.inner if isinstance(uplink, ErrorFeedback) else uplink
-    pipe = plain.codec if isinstance(plain, PerTensor | Flat) else None
-    if not isinstance(pipe, Pipeline) or pipe.sparsify != Identity():
-        return None
-    return plain if isinstance(pipe.quantize, Sign) else None
+    return without_residuals(uplink) if isinstance(dense_quantizer(uplink), Sign) else None

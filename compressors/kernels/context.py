@@ -4,9 +4,9 @@ Positions are seen as a grid of rows of ``width`` entries. A row's number of sen
 is coded in unary-like bins whose chances are learnt. Its ``m`` columns follow in
 ascending order: with weights w_c, the first of m independent draws from w lies below
 column c with chance 1 - (1 - W_c / W)**m, W_c being the weight before c; that is the
-share it gets, in integers. Weights grow where entries were sent in rows before (the
-Polya urn of a Dirichlet prior) and are held in a Fenwick tree. Without weights
-(``gain`` 0) all columns count alike and nothing is held.
+share it gets, in integers (``kernels.race``). Weights grow where entries were sent in
+rows before (the Polya urn of a Dirichlet prior; ``kernels.weights``). Without weights
+(``gain`` 0) all columns count alike.
 
 Chances come from integer arithmetic alone: floating point only guesses in the reader,
 and every guess is checked.
@@ -15,33 +15,28 @@ and every guess is checked.
 import numpy as np
 from numba import njit
 
-from compressors.kernels import race, weights
+from compressors.kernels import counts, race, weights
 from compressors.kernels.race import HINTS, TABLE
 from compressors.kernels.rangecoder import (
     finish_read,
     finish_write,
     peek_share,
-    read_bit,
     read_share,
     start_read,
     start_write,
-    write_bit,
     write_share,
 )
 
 _1 = np.uint64(1)
-BINS = 24
 _CELLS = 1 << 14  # without weights: cells that a row is cut into
 _WIDE = 1 << 32
-_RATES = np.array([65536 // (i + 3) for i in range(100)], np.int64)  # weights stop growing at this sum
 
 
 @njit(cache=True, nogil=True)
 def _write_mass(state, words, start, size, total, m):
     """Writes that the first of ``m`` draws fell on masses [start, start + size) of ``total``."""
     if m == 1:
-        state = write_share(state, words, np.uint64(start), np.uint64(size), np.uint64(total))
-        return state
+        return write_share(state, words, np.uint64(start), np.uint64(size), np.uint64(total))
     c, zoom = race.class_of(m)
     row, scale = TABLE[c], race.scale_of(total)
     below = race.before(np.uint64(start), scale, row, zoom)
@@ -59,69 +54,6 @@ def _within(share, start, size, total, scale, row, zoom):
     if start + size < total:
         above = race.before(np.uint64(start + size), scale, row, zoom)
     return below, above, below <= share and share < above
-
-
-# --- the number of sent entries in a row -----------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _bins(mean):
-    """Chances that a count goes on, as for a geometric distribution; and how often seen."""
-    chance = min(max(mean / (1 + mean), 0.002), 0.998)
-    chances = np.full(BINS, np.int64(chance * 65536))
-    return chances, np.zeros(BINS, np.int64)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _learn(chances, seen, bin, bit):
-    """The mean of what was seen, behind a start worth two, later over the last 100 or so."""
-    target = np.int64(65535 - 24) if bit else np.int64(24)
-    chances[bin] += ((target - chances[bin]) * _RATES[seen[bin]]) >> 16
-    seen[bin] = min(seen[bin] + 1, _RATES.size - 1)
-
-
-@njit(cache=True, nogil=True)
-def _write_count(state, words, count, most, shift, chances, seen):
-    """Writes ``count`` <= ``most``: count >> shift bit by bit, the low bits as they are."""
-    high = count >> shift
-    for j in range(most >> shift):
-        bin = min(j, BINS - 1)
-        state = write_bit(state, words, j < high, chances[bin])
-        _learn(chances, seen, bin, j < high)
-        if j == high:
-            break
-    if shift:
-        low = np.uint64(count & ((1 << shift) - 1))
-        state = write_share(state, words, low, _1, np.uint64(1 << shift))
-    return state
-
-
-@njit(cache=True, nogil=True)
-def _read_count(state, words, end, most, shift, chances, seen):
-    high = 0
-    for j in range(most >> shift):
-        bin = min(j, BINS - 1)
-        more, state = read_bit(state, words, end, chances[bin])
-        _learn(chances, seen, bin, more)
-        if not more:
-            break
-        high += 1
-    if shift == 0:
-        return high, state
-    total = np.uint64(1 << shift)
-    low = peek_share(state, total)
-    state = read_share(state, words, end, low, _1, total)
-    return (high << shift) + np.int64(low), state
-
-
-@njit(cache=True, nogil=True)
-def _shift(mean):
-    """Low bits of a row's count that are not modelled, so that few bins are passed."""
-    shift = 0
-    while mean > 12:
-        mean /= 2
-        shift += 1
-    return shift
 
 
 # --- columns of a row ------------------------------------------------------------------------
@@ -215,8 +147,8 @@ def encode(indices, n, width, first, gain, words, position):
     state = start_write(position)
     k, rows = indices.size, (n - 1) // width + 1
     mean = k / n * width
-    shift = _shift(mean)
-    chances, seen = _bins(mean / (1 << shift))
+    shift = counts.shift_of(mean)
+    chances, seen = counts.bins(mean / (1 << shift))
     held, sums, slots, facts = weights.make(width if gain else 1, first)
     done = 0
     for row in range(rows):
@@ -228,7 +160,7 @@ def encode(indices, n, width, first, gain, words, position):
         while done + m < k and indices[done + m] < base + here:
             m += 1
         if row < rows - 1:
-            state = _write_count(state, words, m, min(here, k - done), shift, chances, seen)
+            state = counts.write_count(state, words, m, min(here, k - done), shift, chances, seen)
         if facts[1] >= facts[2]:
             weights.refresh(held, sums, slots, facts)
         total, past, column = sums[-1], np.int64(0), np.int64(0)
@@ -254,8 +186,8 @@ def decode(words, position, end, n, width, first, gain, indices):
     state = start_read(words, position, end)
     k, rows = indices.size, (n - 1) // width + 1
     mean = k / n * width
-    shift = _shift(mean)
-    chances, seen = _bins(mean / (1 << shift))
+    shift = counts.shift_of(mean)
+    chances, seen = counts.bins(mean / (1 << shift))
     urn = weights.make(width if gain else 1, first)
     held, sums, slots, facts = urn
     done = 0
@@ -268,7 +200,7 @@ def decode(words, position, end, n, width, first, gain, indices):
         here = min(width, n - base)
         m = k - done
         if row < rows - 1:
-            m, state = _read_count(state, words, end, min(here, m), shift, chances, seen)
+            m, state = counts.read_count(state, words, end, min(here, m), shift, chances, seen)
         if m > here or m > k - done:
             return -1
         if facts[1] >= facts[2]:

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 _LOG2E = 1 / math.log(2)
+_STEPS = 1 << 16  # so that no n, however large, takes long
 MOST = 64  # cells with more entries than that are counted as having so many
 
 
@@ -20,7 +21,8 @@ def divisors(n, most):
     found = np.zeros(most, np.int64)
     count = 0
     d = np.int64(math.sqrt(n))
-    while d >= 4 and count < most:
+    least = max(4, d - _STEPS)
+    while d >= least and count < most:
         if n % d == 0:
             found[count] = n // d
             count += 1
@@ -61,32 +63,41 @@ def _steps(indices, width, counts):
 
 
 @njit(cache=True, nogil=True)
+def _score(indices, n, width, counts):
+    """Bits that both sides of a grid save, one prior for both."""
+    down, across = _steps(indices, width, counts)
+    k = indices.size
+    return _saving(down, n // width, k, 1.0) + _saving(across, width, k, 1.0)
+
+
+@njit(cache=True, nogil=True)
 def best(indices, n, widths, priors, sample):
     """Which of ``widths`` and of ``priors`` (-1: columns alike) is best, and bits it saves.
 
-    The width is chosen by the first ``sample`` indices and one prior.
+    The first ``sample`` indices choose three widths, all indices one of these.
     """
-    largest = np.int64(1)
-    for width in widths:
-        largest = max(largest, width)
-    counts = np.zeros(largest, np.int32)
-    few = indices[:sample]
-    at, most = 0, -1e30
+    counts = np.zeros(widths.max(), np.int32)
+    scores = np.empty(widths.size)
     for i in range(widths.size):
-        down, across = _steps(few, widths[i], counts)
-        saved = _saving(down, n // widths[i], few.size, 1.0)
-        saved += _saving(across, widths[i], few.size, 1.0)
-        if saved > most:
-            at, most = i, saved
+        scores[i] = _score(indices[:sample], n, widths[i], counts)
+    at = np.argmax(scores)
+    if sample < indices.size:
+        most = -1e30
+        for _ in range(min(3, widths.size)):
+            i = np.argmax(scores)
+            scores[i] = -1e30
+            score = _score(indices, n, widths[i], counts)
+            if score > most:
+                at, most = i, score
     width = widths[at]
     down, across = _steps(indices, width, counts)
     rows, k = n // width, indices.size
     if rows > width:
         down, across, rows, width = across, down, width, rows
-    most = max(_saving(down, rows, k, 1.0), _saving(down, rows, k, 4.0))
-    column, chosen = 0.0, -1
+    of_rows = max(_saving(down, rows, k, 1.0), _saving(down, rows, k, 4.0))
+    of_columns, chosen = 0.0, -1
     for j in range(priors.size):
         saved = _saving(across, width, k, priors[j])
-        if saved > column:
-            column, chosen = saved, j
-    return at, chosen, most + column
+        if saved > of_columns:
+            of_columns, chosen = saved, j
+    return at, chosen, of_rows + of_columns

@@ -3,8 +3,9 @@
 A model gives every symbol a share of 2**bits. A state x, between 2**(bits + 8) and
 2**(bits + 8 + word), holds what is written: a symbol of share f that starts at c makes it
 (x // f << bits) + x % f + c. Before that a word goes out where it would grow too large: of 16
-bits, or of 32 where bits is above 16, so that one is always enough. The writer goes from the last symbol to the first, so that the reader goes forward. Symbol i uses
-state i % ways: four states let four symbols be worked on at the same time.
+bits, or of 32 where bits is above 16, so that one is always enough. The writer goes from the
+last symbol to the first, so that the reader goes forward. Symbol i uses state i % ways: four
+states let four symbols be worked on at the same time.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Weights of columns: running sums with quick look-ups, made again now and then.
 
-Entries are counted at once and enter the sums when these are made again: after an eighth
-more entries than were counted the time before, and not before a share of the columns
-would be worth the pass over all of them. A tree of sums (Fenwick 1994) is never late, but
-its ten dependent steps for a thousand columns cost more than all else in the reader.
+Entries are counted at once and enter the sums when these are made again: after a sixteenth
+more entries than were counted the time before, and at least one for every 64 columns, so
+that the pass over all columns costs little an entry. A tree of sums (Fenwick 1994) is never
+late, but its ten dependent steps for a thousand columns cost more than all else in the reader.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def refresh(held, sums, slots, facts):
             slots[slot] = i
             slot += 1
     facts[0] = shift
-    facts[2] = facts[1] + max(width >> 5, facts[1] >> 3, 4)
+    facts[2] = facts[1] + max(width >> 6, facts[1] >> 4, 4)
     if total >= _FULL:
         facts[2] = 1 << 62
 
@@ -57,4 +57,3 @@ def find(sums, slots, shift, mass):
     while sums[column + 1] <= mass:
         column += 1
     return column
-

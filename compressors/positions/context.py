@@ -14,12 +14,13 @@ _WEIGHTS = ((1, 0), (4, 1), (2, 1), (1, 1), (1, 2), (1, 4), (1, 8), (1, 16))
 """(Weight of a column at first, what an entry adds); the first: columns stay alike."""
 
 _PRIORS = np.array([first / added for first, added in _WEIGHTS[1:]])
-_WIDTHS = 16  # widths that are tried
+_WIDTHS = 12  # widths that are tried
 _WIDEST = 1 << 18  # columns or rows of a grid
-_SAMPLE = 1024  # entries, beside a quarter of all, by which the width is chosen
+_SAMPLE = 512  # entries, beside an eighth of all, by which three widths are chosen
 _LEAST = 8  # entries below which nothing can be learnt
 _WORTH = 16  # bits that a grid must be expected to save, and a share of one for every entry:
 _A_SHARE = 0.02  # the header, and what it takes to learn how many entries rows have
+_MOST = 1 << 46  # entries of a tensor: shares of the coder have 32 bits
 _ONE_ROW = 4096  # entries up to which a tensor that is not a grid is one row
 _A_ROW = 8  # entries of a row where it is more than one
 
@@ -39,7 +40,8 @@ def _widths(n: int, k: int) -> np.ndarray:
 
 def _turn(indices: np.ndarray, rows: int, width: int) -> np.ndarray:
     """Sorted indices of the grid (rows, width), read column by column."""
-    return np.sort(indices % width * rows + indices // width)
+    row = indices // width
+    return np.sort((indices - row * width) * rows + row)
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class Context:
         k = indices.size
         if k == 0:
             return indices
+        if n > _MOST:
+            raise ValueError(f"context: n is {n}: a tensor has at most 2**46 entries")
         layout = _choose(indices, n, out)
         scan, (first, gain) = layout.scan(indices), layout.weights
         out.reserve(_room(layout, k))
@@ -117,6 +121,8 @@ class Context:
         """The ``k`` indices; ``PayloadError`` where the code does not fit the tensor or the end."""
         if k == 0:
             return np.empty(0, np.int64)
+        if n > _MOST:
+            raise PayloadError(f"context positions: a tensor of {n} entries is above 2**46")
         layout = _read_layout(bits, n, k)
         scan, (first, gain) = np.empty(k, np.int64), layout.weights
         position = context.decode(
@@ -134,7 +140,8 @@ def _choose(indices: np.ndarray, n: int, out: BitWriter) -> _Layout:
     widths = _widths(n, k)
     if not widths.size:
         return _Layout.plain(n, k)
-    at, prior, saved = grid.best(indices, n, widths, _PRIORS, _SAMPLE + k // 4)
+    sample = _SAMPLE + k // 8
+    at, prior, saved = grid.best(indices, n, widths, _PRIORS, sample)
     worth = saved > _WORTH + _A_SHARE * k
     out.uint(int(worth), 1)
     if not worth:

@@ -6,6 +6,7 @@ dithering (Horváth et al., Natural Compression for Distributed Deep Learning, 2
 https://arxiv.org/abs/1905.10988, Definition 6).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -71,7 +72,7 @@ class Dither:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", _norm_name(self.norm))
-        if not isinstance(self.norm_code, str):  # in a text, a bare cnat is the quantizer
+        if hasattr(self.norm_code, "quantize"):  # in a text, a bare cnat is the quantizer
             object.__setattr__(self, "norm_code", text(self.norm_code))
         check_one_of("dither: kind", self.kind, tuple(MOST_LEVELS))
         check_one_of("dither: norm_code", self.norm_code, ("float32", "cnat"))
@@ -157,6 +158,6 @@ def _to_powers(norms: np.ndarray, seed: int) -> np.ndarray:
 def _norm_name(norm: Any) -> str:
     """``norm`` as one of NORMS: numbers are taken too."""
     if isinstance(norm, int | float) and not isinstance(norm, bool):
-        norm = f"{norm:g}"
+        norm = {1: "1", 2: "2", math.inf: "inf"}.get(norm, norm)
     check_one_of("dither: norm", norm, NORMS)
     return norm

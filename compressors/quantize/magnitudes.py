@@ -15,6 +15,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.quantize import columns
 from compressors.quantize.base import Place, Symbols
 from compressors.quantize.mean import mean
+from compressors.quantize.settings import check_whole
 from compressors.quantize.sign import below_zero, signed
 
 Value = Literal["min", "avg", "column"]
@@ -60,8 +61,7 @@ class SharedMagnitude:
             raise ValueError(
                 f"magnitude: value is {self.value!r}: it is one of min, avg, column"
             )
-        if isinstance(self.bits, bool) or self.bits not in (1, 2):
-            raise ValueError(f"magnitude: bits is {self.bits!r}: it is 1 or 2")
+        check_whole("magnitude: bits", self.bits, 1, 2)
         if self.value == "column" and self.bits == 2:
             raise ValueError("magnitude: value is 'column', which goes with bits 1, not 2")
 

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.kernels import noise, sign
+from compressors.kernels import noise, rounding, sign
 from compressors.quantize import columns
 from compressors.quantize.base import Place, Symbols
+from compressors.quantize.levels import fresh, on_cpu
 from compressors.quantize.mean import mean
 
 
@@ -46,6 +47,11 @@ def with_coins_torch(values: Tensor, seed: int) -> Tensor:
 
 def signed(magnitudes: Tensor, codes: Tensor) -> Tensor:
     """``magnitudes`` (k,) or (), float32, with the signs that ``codes`` (k,) say."""
+    if magnitudes.numel() == 1 and on_cpu(codes):  # one number for all: a table of two
+        one = magnitudes.reshape(())
+        values = fresh(codes.numel(), torch.float32)
+        rounding.pick(torch.stack([one, -one]).numpy(), codes.numpy(), values.numpy())
+        return values
     return torch.where(codes.bool(), -magnitudes, magnitudes)
 
 
@@ -75,6 +81,7 @@ class Sign:
     def __post_init__(self) -> None:
         given = self.magnitude
         known = isinstance(given, int | float) and not isinstance(given, bool)
+        known = known and abs(given) < 3.5e38  # beyond float32, and maybe beyond float64
         if not known or not 0 < _as_float32(given) < float("inf"):
             raise ValueError(f"sign: magnitude is {given!r}: it is a float32 number above 0")
 

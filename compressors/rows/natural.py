@@ -3,6 +3,7 @@
 from compressors.quantize.compose import Then
 from compressors.quantize.floats import BFloat16, Float16
 from compressors.quantize.natural import Natural
+from compressors.quantize.shrink import Shrink
 from compressors.rows.base import CNAT, Row
 
 ROWS = (
@@ -14,4 +15,6 @@ ROWS = (
         "reference", "topk(0.1) | bfloat16 | golomb"),
     Row("then", "quantizer", Then, "One quantizer on top of another", f"{CNAT}, Theorem 5",
         "topk(0.1) | then(bfloat16, cnat(8)) | golomb"),
+    Row("shrink", "quantizer", Shrink, "An unbiased quantizer over 1 + omega: a contraction",
+        "Basu et al. 2019", "ef(topk(0.1) | shrink(qsgd(7)) | golomb)"),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 
 from compressors.base import check_share, nominal_count
 from compressors.kernels.energy import energies
+from compressors.quantize.settings import check_whole
 
 
 def energies_torch(x: Tensor, b: int) -> Tensor:
@@ -52,8 +53,7 @@ class Blocks:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.b, bool) or not isinstance(self.b, int) or self.b < 1:
-            raise ValueError(f"blocks: b is {self.b!r}: a block has a whole number of entries")
+        check_whole("blocks: b", self.b, 1, 1 << 53)
         if self.p is not None:
             check_share("blocks: p", self.p)
 

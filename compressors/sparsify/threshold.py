@@ -42,6 +42,7 @@ class Threshold:
 
     def __post_init__(self) -> None:
         number = isinstance(self.t, int | float) and not isinstance(self.t, bool)
+        number = number and self.t < 3.5e38  # beyond float32, and maybe beyond float64
         with np.errstate(over="ignore", under="ignore"):
             if not number or not 0 < np.float32(self.t) < np.inf:
                 raise ValueError(

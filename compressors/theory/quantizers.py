@@ -41,7 +41,7 @@ def mean(_: Any, k: int) -> Bound:
 def natural(one: Any, k: int) -> Bound:
     """1/8 (Theorem 3), 8/9 for the nearer power; none for a narrow window of exponents."""
     window = f"2^{one.lowest} to 2^{one.highest}"
-    if one.bits < 8 or (one.bits == 8 and one.top is not None):
+    if one.bits < 9:
         return neither(f"entries are cut above {window.split()[2]}; omega = 1/8 in {window}")
     if one.rounding == "nearest":
         return contraction(8 / 9, f"within a third of each entry in {window}")

@@ -8,7 +8,7 @@ from compressors.feedback import ErrorFeedback
 from compressors.lift import ByName, Flat, PerTensor
 from compressors.lowrank import LowRank
 from compressors.pipeline import Pipeline
-from compressors.positions.golomb import Golomb
+from compressors.positions.base import Lossy
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither
 from compressors.quantize.floats import BFloat16, Float16, Float32
@@ -17,6 +17,7 @@ from compressors.quantize.integer import RandomInteger
 from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
 from compressors.quantize.natural import Natural
+from compressors.quantize.shrink import Shrink
 from compressors.quantize.sign import OneBit, ScaledSign, Sign
 from compressors.quantize.sketch import Sketch
 from compressors.quantize.terngrad import TernGrad
@@ -40,7 +41,7 @@ from compressors.values.dexp import FitDExp
 
 def _pipeline(one: Pipeline, d: int) -> Bound:
     """The sparsifier, then the quantizer on the values that are left (Theorem 5 or projections)."""
-    if one.writes_positions and type(one.positions) not in LOSSLESS:
+    if one.writes_positions and isinstance(one.positions, Lossy):
         return neither(f"{one.positions} may change which entries arrive")
     pair = PAIRS.get((type(one.sparsify), type(one.quantize)))
     better = pair(one, d) if pair else None
@@ -52,6 +53,12 @@ def _pipeline(one: Pipeline, d: int) -> Bound:
 
 def _then(one: Then, d: int) -> Bound:
     return compose(bound(one.first, d), bound(one.second, d), type(one.first) in PROJECTIONS)
+
+
+def _shrink(one: Shrink, k: int) -> Bound:
+    """1 / (1 + omega): the least error of a multiple of an unbiased value."""
+    omega = bound(one.inner, k).omega or 0.0
+    return contraction(1 / (1 + omega), "1 / (1 + omega) (Basu et al. 2019)")
 
 
 def _shared_mean(one: Any, d: int) -> Bound | None:
@@ -132,6 +139,7 @@ RULES: dict[type, Callable[[Any, int], Bound]] = {
     FitPoly: _fit_poly,
     FitDExp: lambda one, k: neither("the search for two rates promises no fit"),
     Then: _then,
+    Shrink: _shrink,
     Pipeline: _pipeline,
     Rotate: lambda one, d: bound(one.codec, d),  # orthonormal: norms stay
     ThreeLC: _threelc,
@@ -157,9 +165,6 @@ PROJECTIONS: frozenset[type] = frozenset(
     {Mean, ScaledSign, OneBit, SharedMagnitude, Sketch, FitPoly}
 )
 """Biased quantizers with a bound whose error is orthogonal to what they decode."""
-
-LOSSLESS: frozenset[type] = frozenset({Golomb})
-"""Position codes that bring every index and no other. Symbol codes always are lossless."""
 
 
 def bound(thing: Any, d: int) -> Bound:

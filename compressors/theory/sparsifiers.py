@@ -75,7 +75,8 @@ def randk(one: Any, d: int) -> Kept:
 def bernoulli(one: Any, d: int) -> Kept:
     """omega = 1 / q - 1 scaled (S_q of Horváth et al. 2022), delta = q plain."""
     if one.scaled:
-        return Kept(unbiased(1 / one.q - 1, "1 / q - 1"), d, one.q * d)
+        share = max(1, round(one.q * 2**32)) / 2**32  # in the steps of the noise
+        return Kept(unbiased(1 / share - 1, "1 / q - 1"), d, one.q * d)
     return Kept(contraction(one.q, "q, in the mean"), d, one.q * d)
 
 

@@ -79,7 +79,7 @@ class Client:
         self.task, self.model = task, model
         self.batches = Batches(shard, size, 0, number)
         self.optimizer = task.optimizer(model.parameters())
-        self.names = {name: p for name, p in model.named_parameters()}
+        self.names = dict(model.named_parameters())
         self.memory, self.done, self.number = None, 0, number
 
     def step(self, weights: dict[str, Tensor], steps: int, method: Compressor, data):

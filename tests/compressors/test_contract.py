@@ -138,6 +138,22 @@ def test_nothing_at_all_is_lost_of_whole_numbers(method: str) -> None:
     assert torch.equal(total, residual(state, "w", total))
 
 
+@pytest.mark.parametrize("method", LASTING)
+def test_a_memory_does_not_feed_on_itself(method: str) -> None:
+    """Were nothing ever sent, 40 updates of unit variance would pile up to sqrt(40).
+
+    A method whose error can exceed what it was given (no contraction) makes its residual grow
+    by a factor a message instead: 1e3 and more by then.
+    """
+    drawn = torch.Generator().manual_seed(7)
+    state, compressor = None, parse(method)
+    for seed in range(40):
+        update = {"w": torch.randn(100, 100, generator=drawn)}
+        _, state = compress(compressor, update, state, seed=seed)
+    left = residual(state, "w", update["w"])
+    assert float(left.square().mean().sqrt()) < 1.2 * math.sqrt(40)
+
+
 @every_method
 @every_device
 @given(updates())

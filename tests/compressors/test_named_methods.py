@@ -14,13 +14,13 @@ EXPANSIONS = {
     "structured_mask(0.1)": "per_tensor(randk(0.1, false) | float32)",
     "sketched(0.1)": "per_tensor(rotate(randk(0.1) | minmax(2)))",
     "sketched(0.1, 4)": "per_tensor(rotate(randk(0.1) | minmax(4)))",
-    "q_sparse(0.1)": "ef(per_tensor(topk(0.1) | dither(7) | golomb))",
-    "q_sparse(0.1, 3)": "ef(per_tensor(topk(0.1) | dither(3) | golomb))",
+    "q_sparse(0.1)": "ef(per_tensor(topk(0.1) | shrink(dither(7)) | golomb))",
+    "q_sparse(0.1, 3)": "ef(per_tensor(topk(0.1) | shrink(dither(3)) | golomb))",
     "topk_cnat(0.1)": "ef(per_tensor(topk(0.1) | cnat | golomb))",
     # every entry: no positions and no subsampling, what rounds stays
     "structured_mask(1)": "raw",
     "sketched(1, 4)": "per_tensor(rotate(minmax(4)))",
-    "q_sparse(1)": "ef(per_tensor(dither(7)))",
+    "q_sparse(1)": "ef(per_tensor(shrink(dither(7))))",
     "topk_cnat(1)": "ef(per_tensor(cnat))",
 }
 

@@ -34,7 +34,7 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--method raw --gradient 0.1": ("--gradient", ["0.1", "'raw'", "{p}"]),
     "--engine nope": ("--engine", ["'nope'", "local, flower"]),
     "--device tpu": ("--device", ["'tpu'", "cpu, cuda, mps"]),
-    "--strategy nope": ("--strategy", ["'nope'", "dsgd, fedavg"]),
+    "--strategy nope": ("--strategy", ["'nope'", "dsgd, majority"]),
     "--weighting nope": ("--weighting", ["'nope'", "uniform, samples"]),
     "--partition nope": ("partition", ["'nope'", "iid, dirichlet(ALPHA)"]),
     "--partition dirichlet(-1)": ("partition", ["dirichlet(-1)", "above 0"]),

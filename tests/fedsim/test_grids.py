@@ -122,7 +122,7 @@ def test_a_method_that_sends_every_entry_stands_beside_the_dense_reference() -> 
     cells = SweepConfig.of(method="float32", temporal=[1, 10], seeds=2).cells()
     texts = {cell.name: cell.config.plan.method.text for cell in cells}
     assert texts == {
-        "n1-p1-s0": "per_tensor(float32)", "dense-s0": "raw",
-        "n1-p1-s1": "per_tensor(float32)", "dense-s1": "raw",
+        "dense-s0": "raw", "dense-s1": "raw",
+        "n1-p1-s0": "per_tensor(float32)", "n1-p1-s1": "per_tensor(float32)",
         "n10-p1-s0": "per_tensor(float32)", "n10-p1-s1": "per_tensor(float32)",
     }  # fmt: skip

@@ -1,0 +1,74 @@
+"""An unbiased quantizer made fit for error feedback."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.quantize.base import Place, Quantizer, Symbols
+
+
+@dataclass(frozen=True)
+class Shrink:
+    """What an unbiased quantizer decodes, divided by 1 + omega: a contraction.
+
+    Error feedback needs E||C(x) - x||^2 < ||x||^2, or its residual feeds on the noise and
+    grows without end; an unbiased quantizer with omega >= 1 has it not. Divided by 1 + omega it
+    has, with delta = 1 / (1 + omega) (Basu et al. 2019 scale QSGD so). omega follows from the
+    settings and the number of values (``compressors.theory.bound``), which both sides know:
+    it costs no bits.
+
+    Raises ``ValueError`` unless ``inner`` is a quantizer that is unbiased for every vector.
+
+    Example:
+        >>> from compressors import parse, text
+        >>> text(parse("topk(0.1) | shrink(qsgd(7))"))
+        'per_tensor(topk(0.1) | shrink(dither(7)) | golomb)'
+    """
+
+    inner: Quantizer
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.inner, "dequantize") or self._omega(2) is None:
+            raise ValueError(
+                f"shrink takes a quantizer that is unbiased (qsgd(levels), cnat), not {self.inner}"
+            )
+
+    @property
+    def needs_seed(self) -> bool:
+        """As the inner quantizer."""
+        return self.inner.needs_seed
+
+    @property
+    def one_sign(self) -> bool:
+        """As the inner quantizer."""
+        return self.inner.one_sign
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The inner quantizer's symbols and side information."""
+        return self.inner.quantize(values, place, out, seed)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, object]:
+        """As the inner quantizer."""
+        return self.inner.read_side(bits, place)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The inner quantizer's values over 1 + omega."""
+        values = self.inner.dequantize(symbols, place, seed)
+        omega = self._omega(place.k) or 0.0
+        return values * torch.tensor(1 / (1 + omega), dtype=torch.float32, device=values.device)
+
+    def _omega(self, k: int) -> float | None:
+        inner: Any = self.inner  # hashable: all that is configured is frozen
+        return _known(inner, k)
+
+
+@lru_cache(maxsize=1024)
+def _known(inner: Any, k: int) -> float | None:
+    from compressors.theory import bound  # which knows every class, this one too
+
+    known = bound(inner, max(1, k))
+    return known.omega if known.kind == "unbiased" else None
