@@ -75,6 +75,7 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
             RunConfig(
                 task=TASK, method=ROWS[name].method, temporal=1, seed=seed, data=data,
                 iterations=iterations, batch_size=batch_size, evaluate_every=-(-iterations // 10),
+                momentum_masking="off",  # SBC's habit, not this paper's
             ),
         )
         for name in names
