@@ -11,7 +11,7 @@ test: install-dev        ## the quick suite, under 5 minutes on two cores
 	$(BIN)/python -m pytest
 
 test-slow: install-dev   ## Ray, kills, the commands of the docs
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n 0 -m slow
 
 lint: install-dev        ## style and types
 	$(BIN)/ruff check .

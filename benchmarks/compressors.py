@@ -69,7 +69,9 @@ def works(x: Tensor) -> list[Work]:
             "cnat, packed in 9 bits", _packed("cnat", x),
             "torch, randint on the bits", lambda: _cnat_randint(x), 1.6,
         ),
-        Work("sign, packed", _packed("sign", x), "numpy.packbits", lambda: _packbits(x), 0.3),
+        Work("sign bits, packed", lambda: _sign_bits(bits), "numpy.packbits",
+             lambda: _packbits(x), 0.3),
+        Work("sign (zeros by coin), packed", _packed("sign", x)),
         Work("QSGD, 127 levels, packed", _packed("qsgd(127)", x), "torch", lambda: _qsgd(x), 2.5),
     ]  # fmt: skip
     return found
@@ -78,7 +80,7 @@ def works(x: Tensor) -> list[Work]:
 def _packed(method: str, x: Tensor) -> Callable[[], int]:
     """Quantizes ``x`` and writes its symbols into a stream: all of a message but its frame."""
     compressor = parse(method)
-    pipe: Pipeline = compressor.codec  # type: ignore[attr-defined]
+    pipe: Pipeline = compressor.codec
 
     def work() -> int:
         out = BitWriter()
@@ -87,6 +89,12 @@ def _packed(method: str, x: Tensor) -> Callable[[], int]:
         return out.position
 
     return work
+
+
+def _sign_bits(bits: np.ndarray) -> int:
+    out = BitWriter()
+    out.uints(bits, 1, low=31)
+    return out.position
 
 
 def _cnat_frexp(x: Tensor) -> Tensor:

@@ -108,6 +108,10 @@ def measure(
             rows.append(_measured(method, compressor, named, repeat, seed))
     if progress:
         progress(len(chosen), len(chosen), "")
+    return _table(rows)
+
+
+def _table(rows: "list[Measured]") -> pd.DataFrame:
     columns = [f.name for f in fields(Measured)]
     frame = pd.DataFrame([asdict(row) for row in rows], columns=columns)
     return frame.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)

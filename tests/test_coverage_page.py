@@ -91,7 +91,7 @@ def test_an_item_says_how_it_stands(item: Item) -> None:
     if item.state == "done":
         assert paths(item.where) or "as " in item.where or "`fedsim`" in item.where
     if item.state == "planned":
-        assert item.where.startswith(("coders", "tasks and experiments"))
+        assert item.where.startswith(("experiments on coders", "tasks and experiments"))
 
 
 def paths(text: str) -> list[str]:

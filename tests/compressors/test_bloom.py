@@ -251,7 +251,7 @@ def test_a_flipped_bit_of_a_message_is_seen_or_harmless() -> None:
 @pytest.mark.parametrize("eps", [0, 1, -0.1, 1e-11, True, "small", math.nan])
 def test_rates_that_cannot_be(eps: object) -> None:
     with pytest.raises(ValueError, match=r"bloom: eps is .*from 2\*\*-32 to below 1"):
-        Bloom(eps)  # type: ignore[arg-type]
+        Bloom(eps)
 
 
 def test_bad_combinations() -> None:

@@ -117,7 +117,7 @@ def test_no_memory_is_taken_for_bytes_that_are_not_there() -> None:
             return 1 << 50
 
     with pytest.raises(PayloadError, match="ends early"):
-        ThreeLC().read(BitReader(bytes(1000)), Huge(), 0)  # type: ignore[arg-type]
+        ThreeLC().read(BitReader(bytes(1000)), Huge(), 0)
 
 
 def test_an_infinite_magnitude_is_refused() -> None:
@@ -131,4 +131,4 @@ def test_an_infinite_magnitude_is_refused() -> None:
 @pytest.mark.parametrize("sparsity", [0.99, 2, 0, True, math.nan, "high"])
 def test_multipliers_that_cannot_be(sparsity: object) -> None:
     with pytest.raises(ValueError, match="threelc: sparsity is .*: 1 <= sparsity < 2"):
-        ThreeLC(sparsity)  # type: ignore[arg-type]
+        ThreeLC(sparsity)

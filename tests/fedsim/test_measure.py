@@ -93,7 +93,7 @@ def test_what_was_sent_is_not_believed(
     true = fedsim.measure(real, "sbc(0.1)", repeat=1)["relative_error"][0]
 
     def boasting(compressor: object, update: dict[str, Tensor], *rest: object) -> object:
-        packet, state = compress(compressor, update, *rest)  # type: ignore[arg-type]
+        packet, state = compress(compressor, update, *rest)
         return type(packet)(packet.payload, {}, packet.spans), state
 
     monkeypatch.setattr(measuring, "compress", boasting)
@@ -108,7 +108,7 @@ def test_runs_that_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def counted(*arguments: object) -> object:
         calls.append(arguments)
-        return compress(*arguments)  # type: ignore[arg-type]
+        return compress(*arguments)
 
     monkeypatch.setattr(measuring, "compress", counted)
     row = fedsim.measure({"w": torch.ones(1000)}, "sbc(0.1)", repeat=3).iloc[0]
