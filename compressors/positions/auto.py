@@ -9,6 +9,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.positions.base import Measured, PositionCode
 from compressors.positions.bitmap import Bitmap
+from compressors.positions.context import Context
 from compressors.positions.delta16 import Delta16
 from compressors.positions.golomb import Golomb
 from compressors.symbols.elias import EliasDelta, EliasGamma, EliasOmega
@@ -26,6 +27,7 @@ CANDIDATES: tuple[PositionCode, ...] = (
     Bitmap(),
     Fixed(),
     Delta16(),
+    Context(),
 )
 """What ``Auto`` chooses from; the byte in the message is the number in this list.
 

@@ -9,6 +9,7 @@ from compressors import (
     Auto,
     BitReader,
     BitWriter,
+    Context,
     Delta16,
     EliasDelta,
     Fixed,
@@ -56,8 +57,8 @@ WIDE = np.cumsum(np.random.default_rng(1).integers(40_000, 65_535, 300)).tolist(
         (list(range(500)), 1000, RunLength()),
         ([2**20 - 1], 2**20, Fixed()),
         ([3], 8, Golomb()),
-        (CUBES, 60**3, Golomb("exact")),
-        (list(range(9, 1000, 10)), 10**5, Golomb("fit")),  # all within a hundredth
+        (CUBES, 60**3, Context()),
+        (list(range(9, 1000, 10)), 10**5, Context()),  # all within a hundredth
         (GROUPS, 10_000, EliasDelta()),
         (POWERS, 2**20, EliasDelta()),
         (WIDE, 2 * 10**7, Delta16()),  # gaps just below 2**16

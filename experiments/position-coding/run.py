@@ -1,0 +1,171 @@
+"""Bits a position of every position coder, on positions that real messages sent and on random ones.
+
+    python -m fedsim experiment position-coding --data DIR
+
+Records the positions first (``record.py``), a model at a time; patterns that are in the results
+folder are not recorded again.
+"""
+
+import sys
+import time
+from math import lgamma, log, log2
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.progress import track
+
+sys.path.insert(0, str(Path(__file__).parent))  # record and models stand beside this file
+import record
+
+from compressors import BitReader, BitWriter, parse
+from compressors.pipeline import Pipeline
+from compressors.positions.base import PositionCode
+from fedsim import UsageError
+from fedsim.files import write_text
+from fedsim.plot import save
+
+CODERS = (
+    "golomb", "golomb(exact)", "golomb(fit)", "context", "auto", "huffman", "ans", "elias_gamma",
+    "elias_delta", "elias_omega", "rle", "delta_huffman", "index_huffman", "delta16", "fixed",
+    "raw32", "bitmap",
+)  # fmt: skip
+DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+RANDOM_ENTRIES = {"smoke": 20_000, "short": 1_000_000, "paper": 10_000_000}
+
+
+def coder(text: str) -> PositionCode:
+    """The position coder that ``text`` names."""
+    codec = parse(f"topk(0.5) | float32 | {text}").codec
+    assert isinstance(codec, Pipeline)
+    return codec.positions
+
+
+def measure(code: PositionCode, patterns: list[tuple[np.ndarray, int]]) -> tuple[int, float, float]:
+    """Bits of all patterns (sorted positions, n), and seconds to encode and to decode them.
+
+    Raises ``RuntimeError`` where a position does not come back.
+    """
+    bits, encode, decode = 0, 0.0, 0.0
+    for positions, n in patterns:
+        for timed in (False, True):  # the first compiles and warms
+            out = BitWriter()
+            start = time.perf_counter()
+            code.write_positions(positions, n, out, 0)
+            middle = time.perf_counter()
+            got = code.read_positions(BitReader(out.to_bytes()), n, positions.size, 0)
+            end = time.perf_counter()
+            if timed:
+                encode, decode = encode + middle - start, decode + end - middle
+        if not np.array_equal(got, positions):
+            raise RuntimeError(f"{code} does not bring back {positions.size} positions of {n}")
+        bits += out.position
+    return bits, encode, decode
+
+
+def entropy(n: int, k: int) -> float:
+    """log2 of the number of ways to choose k of n: what random positions cost at least."""
+    return (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2)
+
+
+def rows(model: str, setting: str, patterns: list[tuple[np.ndarray, int]]) -> list[dict]:
+    """A row a coder for one group of patterns."""
+    count = sum(positions.size for positions, _ in patterns)
+    bound = sum(entropy(n, positions.size) for positions, n in patterns) / count
+    made = {name: coder(name) for name in CODERS}
+    found = []
+    for name, code in made.items():
+        bits, encode, decode = measure(code, patterns)
+        found.append(
+            {
+                "model": model, "setting": setting, "coder": name, "positions": count,
+                "bits_per_position": bits / count, "random_bits_per_position": bound,
+                "encode_ns": 1e9 * encode / count, "decode_ns": 1e9 * decode / count,
+            }
+        )  # fmt: skip
+    golomb = found[0]["bits_per_position"]
+    for row in found:
+        row["saving_percent"] = 100 * (1 - row["bits_per_position"] / golomb)
+    return found
+
+
+def real(model: str, scale: str, out: Path, data: str | None) -> list[dict]:
+    """The rows of one model; its patterns are recorded first where they are not there yet."""
+    path = out / "patterns" / f"{model}.npz"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        record.main(scale, [model], path, Path(data) if data else None)
+    stored, found = record.load(path), []
+    for setting in dict.fromkeys(pattern.setting for pattern in stored):
+        mine = [(p.positions, p.n) for p in stored if p.setting == setting and p.positions.size]
+        found += rows(model, setting, mine)
+    return found
+
+
+def drawn(n: int) -> list[dict]:
+    """The rows of random positions, a density at a time."""
+    generator, found = np.random.default_rng(0), []
+    for p in track(DENSITIES, "random positions", transient=True):
+        positions = np.sort(generator.choice(n, round(p * n), replace=False)).astype(np.int64)
+        found += rows("random", f"{p:g}", [(positions, n)])
+    return found
+
+
+def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
+    """Measures the models in ``only`` (default: all; smoke: digits) and random positions."""
+    models = only or (["digits"] if scale == "smoke" else list(record.TASKS))
+    for model in models:
+        if model not in record.TASKS:
+            raise UsageError(f"--only is {model!r}: models are {', '.join(record.TASKS)}")
+    found = [row for model in models for row in real(model, scale, out, data)]
+    frame = pd.DataFrame(found + drawn(RANDOM_ENTRIES[scale]))
+    write_text(out / "positions.csv", frame.to_csv(index=False, float_format="%.5g"))
+    text = markdown(frame)
+    write_text(out / "positions.md", text)
+    save(figure(frame), out / "positions.png")
+    print(text)
+    return 0
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """Bits a position of real messages: Golomb, the best of the others, and the saving."""
+    lines = [
+        "| model | setting | golomb | random bound | context | saving | ans | huffman | auto "
+        "| encode ns | decode ns |", "| --- " * 11 + "|",
+    ]  # fmt: skip
+    mine = frame[frame["model"] != "random"]
+    for (model, setting), group in mine.groupby(["model", "setting"], sort=False):
+        by = group.set_index("coder")
+        bits = by["bits_per_position"]
+        lines.append(
+            f"| {model} | {setting} | {bits['golomb']:.3f} | "
+            f"{by['random_bits_per_position'].iloc[0]:.3f} | {bits['context']:.3f} | "
+            f"{by['saving_percent']['context']:.1f} % | {bits['ans']:.3f} | "
+            f"{bits['huffman']:.3f} | {bits['auto']:.3f} | {by['encode_ns']['context']:.0f} | "
+            f"{by['decode_ns']['context']:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def figure(frame: pd.DataFrame) -> Figure:
+    """Random positions: bits over the entropy; real ones: what context saves against Golomb."""
+    drawn_ = Figure(figsize=(11, 4.4), layout="constrained")
+    left, right = drawn_.subplots(1, 2)
+    random = frame[frame["model"] == "random"]
+    for name, group in random.groupby("coder", sort=False):
+        p = group["setting"].astype(float)
+        left.loglog(p, group["bits_per_position"], ".-", label=name, linewidth=1)
+    p = np.array(DENSITIES)
+    bound = [-(q * log2(q) + (1 - q) * log2(1 - q)) / q for q in p]
+    left.loglog(p, bound, "k--", label="entropy H(p)/p", linewidth=2)
+    left.set(xlabel="density p", ylabel="bits a position", title="random positions")
+    left.legend(fontsize=6, ncols=2)
+    real_ = frame[(frame["model"] != "random") & (frame["coder"] == "context")]
+    names = real_["model"] + " " + real_["setting"]
+    right.barh(names, real_["saving_percent"])
+    right.axvline(0, color="black", linewidth=0.8)
+    right.set(xlabel="context: bits saved against golomb (%)", title="positions of real messages")
+    right.tick_params(axis="y", labelsize=6)
+    right.invert_yaxis()
+    return drawn_
