@@ -26,8 +26,8 @@ ENTRIES["paper"] = (1_000_000, 100_000, 10)
 """Entries of figure 1 and of figures 16 to 18, and draws of each method's noise."""
 
 _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-_LEVELS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-_NATURAL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
+_LEVELS = tuple(2**k - 1 for k in range(1, 13))  # 2 s + 1 symbols fill their bits
+_NATURAL = (1, 3, 7, 15, 31)
 FAMILIES: dict[str, tuple[str, ...]] = {
     "none": ("float32",),
     "C_nat": ("cnat", "cnat(8)"),
@@ -37,7 +37,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "D_sta, p = inf": tuple(f"dither({s}, norm='inf')" for s in _LEVELS),
     "D_nat, p = 2": tuple(f"natural_dither({s})" for s in _NATURAL),
     "D_nat, p = inf": tuple(f"natural_dither({s}, norm='inf')" for s in _NATURAL),
-    "C_nat after D_sta, p = 2": tuple(f"then(dither({s}), cnat)" for s in (64, 512, 4096)),
+    "C_nat after D_sta, p = 2": tuple(f"then(dither({s}), cnat)" for s in (63, 511, 4095)),
 }
 RIVALS = tuple(range(1, 13))
 """s of figures 16 to 18."""

@@ -153,9 +153,9 @@ def figure(frame: pd.DataFrame) -> Figure:
     drawn_ = Figure(figsize=(11, 4.4), layout="constrained")
     left, right = drawn_.subplots(1, 2)
     random = frame[frame["model"] == "random"]
-    for name, group in random.groupby("coder", sort=False):
-        p = group["setting"].astype(float)
-        left.loglog(p, group["bits_per_position"], ".-", label=name, linewidth=1)
+    for i, (name, group) in enumerate(random.groupby("coder", sort=False)):
+        p, line = group["setting"].astype(float), ".-" if i < 10 else "x:"  # ten colours
+        left.loglog(p, group["bits_per_position"], line, label=name, linewidth=1)
     p = np.array(DENSITIES)
     bound = [-(q * log2(q) + (1 - q) * log2(1 - q)) / q for q in p]
     left.loglog(p, bound, "k--", label="entropy H(p)/p", linewidth=2)
