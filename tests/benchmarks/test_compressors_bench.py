@@ -1,4 +1,4 @@
-"""The benchmark of the lossy parts: that it runs, compares and refuses, not how fast anything is."""
+"""The benchmark of the lossy parts: what it runs and refuses, not how fast anything is."""
 
 import json
 import sys
