@@ -65,8 +65,8 @@ class Auto:
     Example:
         >>> out = BitWriter()
         >>> _ = Auto().write_positions(np.arange(100), 100, out, 0)
-        >>> out.position  # one byte; a bit "entry 0 is sent", gamma(100): run lengths
-        22
+        >>> out.position  # one byte, and two bits of ``context``: all are sent
+        10
     """
 
     needs_seed: ClassVar[bool] = False

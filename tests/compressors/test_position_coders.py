@@ -124,8 +124,7 @@ BY_HAND = [
     (Golomb(order="split"), [1, 5, 14], 15, "0 0 110 01 11 00"),
     # b = 1 costs 3 * 2 + 0 + 1 + 4 = 11, b = 2 costs 3 * 3 + 2 = 11: the lower of equals.
     (Golomb("fit"), [1, 5, 14], 15, "000001 0 1 10 1 11110 0"),
-    (Auto(), [0, 1, 2, 3, 4, 5, 6, 7], 8, "00000000 00000000"),
-    (Auto(), list(range(16)), 16, "00000110 1 000010000"),  # run lengths: number 6
+    (Auto(), list(range(16)), 16, "00001010 00"),  # context: number 10
 ]
 
 
@@ -179,7 +178,7 @@ def test_a_lone_coder_of_both_kinds_codes_positions() -> None:
         (Golomb("fit"), "000101 00000000 0", 9, 1),  # 5 where an index has 4
         (Golomb(0.2, "exact"), "1110 0", 9, 1),  # 9 of 9
         (Golomb(0.2, "exact", "split"), "1110 0", 9, 1),
-        (Auto(), "00001010 1111", 9, 1),
+        (Auto(), "00001011 1111", 9, 1),
     ],
 )
 def test_refused(code, bits: str, n: int, k: int) -> None:

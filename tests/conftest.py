@@ -1,0 +1,21 @@
+"""Compiles what is compiled on first use before any test starts, once and in one thread.
+
+Several test processes would compile the same kernels several times over, and under
+Hypothesis (whose callback runs inside the garbage collector) two threads that read source code
+at once can trip over each other in Python 3.11.
+"""
+
+import pytest
+import torch
+
+from compressors import ROWS, compress, decompress, parse
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):  # the process that hands out tests has done it
+        return
+    update = {"w": torch.linspace(-1, 1, 6000).reshape(60, 100), "b": torch.ones(3)}
+    for row in ROWS:
+        compressor = parse(row.example)
+        packet, _ = compress(compressor, update)
+        decompress(compressor, packet.payload, update)
