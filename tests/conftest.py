@@ -1,9 +1,4 @@
-"""Compiles what is compiled on first use before any test starts, once and in one thread.
-
-Several test processes would compile the same kernels several times over, and under
-Hypothesis (whose callback runs inside the garbage collector) two threads that read source code
-at once can trip over each other in Python 3.11.
-"""
+"""Compiles what is compiled on first use before any test starts: once, not once a process."""
 
 import pytest
 import torch

@@ -59,7 +59,9 @@ def test_three_rounds_by_hand() -> None:
 
 def test_flowers_own_loop_runs_it() -> None:
     targets = [(8.0, 4.0), (0.0, -16.0), (4.0, 0.0)]
-    grid = grid_of(modded_app(Pull(targets), HALF), 3, workers=2)
+    # One worker: Flower reads arrays by ast.literal_eval, which two threads of Python 3.11 cannot
+    # do at once where something runs inside the garbage collector, as Hypothesis does.
+    grid = grid_of(modded_app(Pull(targets), HALF), 3)
     strategy = DelayedDSGD(HALF, clients=3)
     result = strategy.start(grid, record([0.0, 0.0]), num_rounds=60)
     grid.close()
