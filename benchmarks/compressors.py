@@ -55,7 +55,7 @@ def works(x: Tensor) -> list[Work]:
             Work(
                 f"exact top-k, p = {p:g}",
                 lambda k=k: largest(x, k, select.MAGNITUDE),
-                "torch.topk of |x|", lambda k=k: torch.topk(x.abs(), k), target, 10,
+                "torch.topk of abs(x)", lambda k=k: torch.topk(x.abs(), k), target, 10,
             )
         )  # fmt: skip
     bits, words = x.numpy().view(np.uint32), into.numpy().view(np.uint32)
