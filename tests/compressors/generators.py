@@ -7,7 +7,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from compressors import ROWS, State, Tensors, decompress, parse
+from compressors import ROWS, BitReader, PayloadError, State, Tensors, decompress, parse
+from compressors.positions.base import PositionCode
 
 EXTRA = (
     "sbc(0.001)",
@@ -122,3 +123,17 @@ def residual(state: State, name: str, like: Tensor) -> Tensor:
 def decoded(method: str, payload: bytes, like: Tensors) -> dict[str, Tensor]:
     """What a receiver that knows the method's text makes of a payload."""
     return decompress(parse(method), payload, like)
+
+
+def rising_or_refused(code: PositionCode, payload: bytes, n: int, k: int) -> bool:
+    """Whether a payload was read; then its k positions rise within n, and no bit is beyond it."""
+    reader = BitReader(payload)
+    try:
+        indices = code.read_positions(reader, n, k, 0)
+    except PayloadError:
+        return False
+    assert indices.shape == (k,)
+    assert np.all(np.diff(indices) > 0)
+    assert k == 0 or 0 <= indices[0] <= indices[-1] < n
+    assert reader.position <= reader.end
+    return True

@@ -1,4 +1,4 @@
-"""A real update for tests of methods: what a client of the digits task has learned."""
+"""What the tests of ``measure`` share: a real update, some methods, the columns of the table."""
 
 import pytest
 from torch import Tensor
@@ -6,6 +6,13 @@ from torch import Tensor
 from fedsim import RunConfig
 from fedsim.federation import Federation
 from fedsim.trainer import Trainer
+
+SOME = "raw; sbc(0.05); topk(0.1) | float32 | golomb; one_sided(0.1) | mean | golomb"
+COLUMNS = [
+    "method", "expansion", "entries", "wire_bits", "bits_per_entry", "ratio", "relative_error",
+    "cosine", "compress_ms", "compress_ns_per_entry", "decompress_ms", "decompress_ns_per_entry",
+    "error",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

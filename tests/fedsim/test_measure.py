@@ -1,4 +1,4 @@
-"""``measure``: the numbers against arithmetic of its own, on a real update, and its command."""
+"""``measure``: the numbers against arithmetic of its own, on a real update."""
 
 import doctest
 import importlib
@@ -13,19 +13,10 @@ import fedsim
 from compressors import ROWS, compress, decompress, parse, text
 from compressors.rows.base import Row
 from fedsim import UsageError
-from tests.fedsim.commands import typed
-from tests.fedsim.realupdate import real
+from tests.fedsim.realupdate import COLUMNS, SOME, real
 
-__all__ = ["real", "typed"]  # fixtures
+__all__ = ["real"]  # the fixture
 measuring = importlib.import_module("fedsim.measure")  # the name means the function
-SOME = "raw; sbc(0.05); topk(0.1) | float32 | golomb; one_sided(0.1) | mean | golomb"
-COLUMNS = [
-    "method", "expansion", "entries", "wire_bits", "bits_per_entry", "ratio", "relative_error",
-    "cosine", "compress_ms", "compress_ns_per_entry", "decompress_ms", "decompress_ns_per_entry",
-    "error",
-]  # fmt: skip
-
-
 
 
 def flat(tensors: dict[str, Tensor]) -> np.ndarray:

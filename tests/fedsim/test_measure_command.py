@@ -12,19 +12,10 @@ from torch import Tensor
 
 import fedsim
 from tests.fedsim.commands import Typed, files, typed
-from tests.fedsim.realupdate import real
+from tests.fedsim.realupdate import COLUMNS, SOME, real
 
 __all__ = ["real", "typed"]  # fixtures
 measuring = importlib.import_module("fedsim.measure")  # the name means the function
-SOME = "raw; sbc(0.05); topk(0.1) | float32 | golomb; one_sided(0.1) | mean | golomb"
-COLUMNS = [
-    "method", "expansion", "entries", "wire_bits", "bits_per_entry", "ratio", "relative_error",
-    "cosine", "compress_ms", "compress_ns_per_entry", "decompress_ms", "decompress_ns_per_entry",
-    "error",
-]  # fmt: skip
-
-
-
 
 
 @pytest.fixture
