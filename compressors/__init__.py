@@ -2,7 +2,7 @@
 
 ``compress`` and ``decompress`` turn an update (names to float32 tensors) into a
 message and back; ``parse`` makes a compressor from its text; ``CATALOGUE`` is the
-table of all names. Runs on numpy, torch and numba alone.
+table of all names. Runs on numpy, torch and numba alone (``zstd`` needs ``zstandard``).
 """
 
 from compressors.base import (
@@ -67,7 +67,7 @@ from compressors.symbols.rans import Ans
 from compressors.symbols.runlength import RunLength
 from compressors.symbols.runlength_huffman import RunLengthHuffman
 from compressors.symbols.sample_huffman import SampleHuffman, SparseHuffman
-from compressors.symbols.zipped import Deflate
+from compressors.symbols.zipped import Deflate, Zstd
 from compressors.text import from_json, text, to_json
 from compressors.threelc import ThreeLC
 from compressors.values.curvefit import FitPoly
@@ -152,6 +152,7 @@ __all__ = [
     "TopK",
     "UpdateError",
     "VectorCodec",
+    "Zstd",
     "compress",
     "decompress",
     "deepreduce",

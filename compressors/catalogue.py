@@ -4,6 +4,8 @@ The contract suite, the catalogue page, the command line and the benchmarks run 
 these rows. To add a method: its class, its row in ``compressors/rows``, its golden bytes.
 """
 
+from importlib.util import find_spec
+
 from compressors.rows import (
     coders,
     compressors,
@@ -22,10 +24,22 @@ from compressors.rows.base import Kind, Row
 
 __all__ = ["CATALOGUE", "Kind", "ROWS", "Row"]
 
-ROWS: tuple[Row, ...] = (
+_EVERY: tuple[Row, ...] = (
     methods.ROWS + whole.ROWS + compressors.ROWS + sparsifiers.ROWS + quantizers.ROWS
     + natural.ROWS + dithering.ROWS + signs.ROWS + coders.ROWS + entropy.ROWS
     + entropy_symbols.ROWS + deepreduce.ROWS
 )
 
-CATALOGUE: dict[str, Row] = {row.name: row for row in ROWS}
+CATALOGUE: dict[str, Row] = {row.name: row for row in _EVERY}
+
+
+def _usable(row: Row) -> bool:
+    """Whether the package that a row needs, if any, is on this machine."""
+    try:
+        return not row.needs or find_spec(row.needs) is not None
+    except ImportError:
+        return False
+
+
+ROWS: tuple[Row, ...] = tuple(row for row in _EVERY if _usable(row))
+"""The rows of what can be made on this machine."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from compressors import ROWS, parse, text
+from compressors import CATALOGUE, parse, text
 
 PAGE = Path(__file__).with_name("catalogue.md")
 KINDS = (
@@ -20,10 +20,10 @@ suite. `per_tensor(...)` is what a bare pipeline means.
 def page() -> str:
     """The page as markdown."""
     lines = [HEAD]
-    for kind in (k for k in KINDS if any(row.kind == k for row in ROWS)):
+    for kind in (k for k in KINDS if any(row.kind == k for row in CATALOGUE.values())):
         lines += [f"## {kind}", "", "| name | what | source | example | stands for |"]
         lines.append("| --- " * 5 + "|")
-        for row in (r for r in ROWS if r.kind == kind):
+        for row in (r for r in CATALOGUE.values() if r.kind == kind):
             cells = (f"`{row.name}`", row.title, row.source, f"`{row.example}`",
                      f"`{text(parse(row.example))}`")  # fmt: skip
             lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")

@@ -16,7 +16,8 @@ class Row:
     ``make`` is a class, or for a published method or a setting of a class with a name of
     its own the function that builds it. An ``example`` is a whole compressor in which the
     row takes part. ``portable``: whether its bytes are the same on every machine; not so where
-    sums of a linear algebra library are in them.
+    sums of a linear algebra library are in them. ``needs``: the package beyond numpy, torch and
+    numba without which it cannot be made.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Row:
     source: str
     example: str
     portable: bool = True
+    needs: str = ""
 
 
 SBC = "Sattler et al. 2018"

@@ -7,7 +7,7 @@ from compressors.symbols.huffman import Huffman
 from compressors.symbols.rans import Ans
 from compressors.symbols.runlength_huffman import RunLengthHuffman
 from compressors.symbols.sample_huffman import SampleHuffman, SparseHuffman
-from compressors.symbols.zipped import Deflate
+from compressors.symbols.zipped import Deflate, Zstd
 
 ROWS = (
     Row("huffman", "coder", Huffman, "Canonical Huffman codes of symbols, or of classes of gaps",
@@ -26,4 +26,6 @@ ROWS = (
         "Duda 2009", "topk(0.1) | float32 | ans | ans"),
     Row("deflate", "symbols", Deflate, "Symbols through zlib", DEEPREDUCE,
         "topk(0.1) | float32 | deflate", portable=False),
+    Row("zstd", "symbols", Zstd, "Symbols through zstd", "RFC 8878",
+        "topk(0.1) | float32 | zstd", portable=False, needs="zstandard"),
 )  # fmt: skip

@@ -49,7 +49,7 @@ def test_golden_bytes_still_decode(name: str) -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == {f"{row.name}.hex" for row in ROWS}
+    assert {path.name for path in FOLDER.iterdir()} == {f"{name}.hex" for name in CATALOGUE}
 
 
 def test_a_missing_file_fails_with_the_command(monkeypatch, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""Symbols through zlib: exact, and never more bytes than symbols need."""
+"""Symbols through zlib and zstd: exact, and never more bytes than symbols need."""
 
 import tracemalloc
 import zlib
@@ -6,17 +6,26 @@ import zlib
 import numpy as np
 import pytest
 import torch
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from test_huffman import codes, round_trip
 
-from compressors import BitReader, BitWriter, Deflate, PayloadError, parse
+from compressors import BitReader, BitWriter, Deflate, PayloadError, Zstd, parse
 from compressors.quantize.base import IEEE
 
 
 def packed(plain: bytes) -> bytes:
     packer = zlib.compressobj(6, zlib.DEFLATED, -15)
     return packer.compress(plain) + packer.flush()
+
+
+def framed(plain: bytes) -> bytes:
+    """A frame as ``Zstd`` writes it: no magic number, no checksum."""
+    settings = zstandard.ZstdCompressionParameters.from_level(
+        3, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_checksum=False
+    )
+    return zstandard.ZstdCompressor(compression_params=settings).compress(plain)
 
 
 def stream(data: bytes, size: int | None = None) -> BitReader:
@@ -27,21 +36,25 @@ def stream(data: bytes, size: int | None = None) -> BitReader:
     return BitReader(out.to_bytes())
 
 
-def read(bits: BitReader, k: int, alphabet: int = 256) -> list[int]:
-    return Deflate().read_symbols(bits, k, alphabet, torch.device("cpu")).tolist()
+def read(bits: BitReader, k: int, alphabet: int = 256, code=None) -> list[int]:
+    code = code or Deflate()
+    return code.read_symbols(bits, k, alphabet, torch.device("cpu")).tolist()
 
 
 @given(st.data())
 def test_any_symbols_at_any_bit(data: st.DataObject) -> None:
     alphabet = data.draw(st.sampled_from([2, 256, 257, 1 << 16, (1 << 16) + 1, 1 << 24, IEEE]))
     numbers = data.draw(st.lists(st.integers(0, alphabet - 1), max_size=60))
-    level = data.draw(st.integers(1, 9))
-    round_trip(Deflate(level), numbers, alphabet, data.draw(st.text("01", max_size=64)))
+    code = data.draw(
+        st.builds(Deflate, st.integers(1, 9)) | st.builds(Zstd, st.integers(1, 22))
+    )
+    round_trip(code, numbers, alphabet, data.draw(st.text("01", max_size=64)))
 
 
-def test_nothing_and_an_alphabet_of_one() -> None:
-    assert round_trip(Deflate(), [], 5) == 0
-    assert round_trip(Deflate(), [0] * 9, 1) == 0
+@pytest.mark.parametrize("code", [Deflate(), Zstd()])
+def test_nothing_and_an_alphabet_of_one(code) -> None:
+    assert round_trip(code, [], 5) == 0
+    assert round_trip(code, [0] * 9, 1) == 0
 
 
 def test_the_bytes_are_the_narrowest_little_end_first() -> None:
@@ -77,6 +90,36 @@ def test_what_no_writer_wrote(bits: BitReader, why: str) -> None:
         read(bits, 10, 150)
 
 
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (framed(bytes(9)), "does not hold the 10 bytes"),
+        (framed(bytes(11)), "does not hold the 10 bytes"),
+        (framed(bytes(2 * 10**7)), "does not hold the 10 bytes"),
+        (framed(bytes(10)) + b"\0", "cannot be read"),
+        (framed(bytes(10))[:-1], "cannot be read"),
+        (b"\xff" * 9, "cannot be read"),
+        (framed(bytes([200] * 10)), "outside an alphabet of 150"),
+    ],
+)
+def test_frames_no_writer_wrote(data: bytes, why: str) -> None:
+    with pytest.raises(PayloadError, match=why):
+        read(stream(data), 10, 150, Zstd())
+
+
+def test_a_frame_that_states_less_than_it_holds() -> None:
+    """20 MB of zeros in a frame whose size says ten: the library makes no more than ten."""
+    honest = framed(bytes(2 * 10**7))
+    head = zstandard.get_frame_parameters(honest, format=zstandard.FORMAT_ZSTD1_MAGICLESS)
+    assert head.content_size == 2 * 10**7
+    forged = bytes([0x20, 10]) + honest[5:]  # single segment, one byte of content size
+    tracemalloc.start()
+    with pytest.raises(PayloadError, match="cannot be read|does not hold"):
+        read(stream(forged), 10, 256, Zstd())
+    assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    tracemalloc.stop()
+
+
 def test_a_bomb_makes_no_more_than_was_asked_for() -> None:
     """20 MB of zeros in 20 kB, for ten symbols."""
     bomb = stream(packed(bytes(2 * 10**7)))
@@ -87,11 +130,12 @@ def test_a_bomb_makes_no_more_than_was_asked_for() -> None:
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize("code", [Deflate(), Zstd()])
 @given(st.binary(max_size=60), st.sampled_from([3, 300, IEEE]), st.integers(0, 99))
-def test_random_bits(payload: bytes, alphabet: int, k: int) -> None:
+def test_random_bits(code, payload: bytes, alphabet: int, k: int) -> None:
     bits = BitReader(payload)
     try:
-        got = Deflate().read_symbols(bits, k, alphabet, torch.device("cpu"))
+        got = code.read_symbols(bits, k, alphabet, torch.device("cpu"))
     except PayloadError:
         return
     assert got.shape == (k,)
@@ -102,3 +146,10 @@ def test_levels_that_cannot_be(level: float) -> None:
     with pytest.raises(ValueError, match=r"deflate: level is .*: it is a whole number from 1 to 9"):
         Deflate(level)
     assert parse("float32 | deflate(9)")
+
+
+@pytest.mark.parametrize("level", [0, 23, 1.5, True])
+def test_zstd_levels_that_cannot_be(level: float) -> None:
+    with pytest.raises(ValueError, match=r"zstd: level is .*: it is a whole number from 1 to 22"):
+        Zstd(level)
+    assert parse("float32 | zstd(22)")
