@@ -1,0 +1,135 @@
+"""Ours beside the paper's, as tables in Markdown, and the bars of its Figures 2 and 3."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import gajjala
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+OTHERS = ("fixed", "SHS, fitted", "ANS", "Elias, gaps", "Golomb", "auto")
+BARS = {
+    "Huffman": "#1f77b4", "Elias": "#7f7f7f", "RLE": "#bcbd22", "SH": "#17becf",
+    "SHS": "#9467bd", "RLH": "#d62728", "ANS": "#ff7f0e", "Elias, gaps": "#7f7f7f",
+    "Golomb": "#8c564b", "auto": "#2ca02c",
+}  # fmt: skip
+"""The encoders that are drawn; those that the paper's figures have not are hatched."""
+
+def table(heading: Sequence[str], *parts: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown of the lines of all ``parts``."""
+    whole = [heading, ["---"] * len(heading), *(line for part in parts for line in part)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in whole)
+
+
+def markdown(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
+    """Tables 2, 3 and 4, and 1, ours above theirs."""
+    flat, apart = frame[frame["lift"] == "flat"], frame[frame["lift"] == "per_tensor"]
+    everything = (*gajjala.COLUMNS, *OTHERS)
+    parts = {
+        "Runs (Table 2)": _runs(frame, facts),
+        "Compression ratio, the update as one vector (Tables 3, 4)": table(
+            *_ratios(flat, gajjala.COLUMNS), printed()
+        ),
+        "Compression ratio, other encoders of the same messages": table(*_ratios(flat, OTHERS)),
+        "Compression ratio, each tensor with a norm and a table of its own": table(
+            *_ratios(apart, everything)
+        ),
+        "Encoding one gradient that RD has quantized (Table 1)": _times(flat),
+    }
+    return "\n".join(f"{title}\n\n{text}" for title, text in parts.items())
+
+
+def _score(value: float, metric: str) -> str:
+    return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.5g}"
+
+
+def _runs(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
+    lines = []
+    for task, fact in facts.items():
+        mine = frame[frame["task"] == task].iloc[0]
+        lines.append(
+            (
+                task, f"{mine['entries']:,}", str(fact["iterations"]), str(fact["batch_size"]),
+                f"{fact['lr']:g}", f"{fact['lr_tq']:g}", _score(mine["trivial"], mine["metric"]),
+                _score(mine["baseline"], mine["metric"]), fact["data"],
+            )
+        )  # fmt: skip
+    heading = ("task", "parameters", "iterations", "batch", "rate", "rate of TQ")
+    return table((*heading, "most frequent target", "baseline", "data"), lines)
+
+
+def _ratios(frame: pd.DataFrame, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The heading, and a line a task and quantizer, with the ratios of the encoders ``names``."""
+    heading = ["model", "baseline", "quantizer", "quantized", *names, "zeros", "entropy"]
+    lines = []
+    for (task, quantizer), group in frame.groupby(["task", "quantizer"], sort=False):
+        first, ratio = group.iloc[0], group.set_index("encoder")["ratio"]
+        baseline, score = (_score(first[name], first["metric"]) for name in ("baseline", "score"))
+        found = [f"{ratio[name]:.4g}" for name in names]
+        rest = [f"{first['zeros_percent']:.1f} %", f"{first['entropy_ratio']:.4g}"]
+        lines.append([str(task), baseline, str(quantizer), score, *found, *rest])
+    return heading, lines
+
+
+def printed() -> list[list[str]]:
+    """Tables 3 and 4 as the paper has them, in the columns of the first table."""
+    return [
+        [
+            f"{row.model}, paper", f"{row.baseline:g}", row.quantizer, f"{row.score:g}",
+            *map(str, row.ratios), "–", "–",
+        ]
+        for row in gajjala.RATIOS
+    ]  # fmt: skip
+
+
+def _times(frame: pd.DataFrame) -> str:
+    lines = []
+    for task, group in frame[frame["quantizer"] == "RD"].groupby("task", sort=False):
+        by = group.set_index("encoder")
+        entries, taken = by["entries"].iloc[0], by["encode_seconds"]
+        lines += _time_lines(str(task), entries, [taken[n] for n in (*gajjala.COLUMNS, *OTHERS)])
+    for model, seconds in gajjala.SECONDS.items():
+        lines += _time_lines(f"{model}, paper", gajjala.PARAMETERS[model], seconds)
+    return table(("model", "unit", *gajjala.COLUMNS, *OTHERS), lines)
+
+
+def _time_lines(model: str, entries: int, seconds: Sequence[float]) -> list[list[str]]:
+    """Seconds, and nanoseconds an entry; dashes for encoders that are not there."""
+    blank = ["–"] * (len(gajjala.COLUMNS) + len(OTHERS) - len(seconds))
+    return [
+        [model, "s", *(f"{s:.3g}" for s in seconds), *blank],
+        [model, "ns an entry", *(f"{1e9 * s / entries:.3g}" for s in seconds), *blank],
+    ]
+
+
+def figure(frame: pd.DataFrame) -> Figure:
+    """What a message takes, a panel a task, a group of bars a quantizer."""
+    mine = frame[(frame["lift"] == "flat") & frame["encoder"].isin(list(BARS))]
+    tasks = list(dict.fromkeys(mine["task"]))
+    drawn = Figure(figsize=(max(6.5, 4.2 * len(tasks)), 4.6), layout="constrained")
+    panels = drawn.subplots(1, len(tasks), squeeze=False)[0]
+    for axes, task in zip(panels, tasks, strict=True):
+        _bars(axes, mine[mine["task"] == task])
+        axes.set_title(task, fontsize=10)
+    panels[0].set_ylabel("data volume of a message (kB)")
+    shown = panels[0].get_legend_handles_labels()
+    drawn.legend(*shown, loc="outside lower center", ncols=6, fontsize=8)
+    return drawn
+
+
+def _bars(axes: Axes, frame: pd.DataFrame) -> None:
+    quantizers = list(dict.fromkeys(frame["quantizer"]))
+    width = 0.9 / len(BARS)
+    for i, (encoder, colour) in enumerate(BARS.items()):
+        mine = frame[frame["encoder"] == encoder].set_index("quantizer")
+        kilobytes = 4 * mine["entries"] / mine["ratio"] / 1000
+        axes.bar(
+            [place + (i - (len(BARS) - 1) / 2) * width for place in range(len(quantizers))],
+            kilobytes[quantizers], width, color=colour, label=encoder, edgecolor="white",
+            linewidth=0.3, hatch="///" if encoder in OTHERS else None,
+        )  # fmt: skip
+    dense = 4 * frame["entries"].iloc[0] / 1000
+    axes.axhline(dense, color="black", linestyle=":", linewidth=1, label="float32")
+    axes.set(yscale="log", xticks=range(len(quantizers)), xticklabels=quantizers)
+    axes.grid(axis="y", alpha=0.3)

@@ -1,0 +1,174 @@
+"""Real training runs with quantized gradients.
+
+A run is Algorithm 1 of Gajjala et al. 2020: clients send quantized gradients at the same
+weights, the server averages what it decodes and takes a step of plain SGD. At 10, 50 and 90 %
+of a run the symbols of client 0's message are kept.
+"""
+
+import math
+import sys
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from quantized_messages import LIFTS, QUANTIZERS, Recorded, Recording, progress, tapped
+from torch import Tensor
+
+from compressors import Compressor, State, compress, derive, parse
+from fedsim.batches import Batches
+from fedsim.errors import DataError
+from fedsim.tasks import Data, Task, get_task
+from fedsim.trainer import build_model
+
+CLIENTS = 4
+MOMENTS = (0.1, 0.5, 0.9)
+TRAINED = "flat"  # what clients send; each tensor by itself is recorded beside it
+BASELINE = "baseline"
+_SCORED = 500  # held-out samples at a time
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A task as it is trained here: by SGD with a constant learning rate.
+
+    ``lr_tq`` is that of ternary quantization, which the paper tunes by itself; ``epochs`` and
+    ``batch_size`` (samples a client) are those of the scale ``paper``.
+    """
+
+    task: Task
+    lr: float
+    lr_tq: float
+    epochs: int = 70
+    batch_size: int = 160
+
+    def plan(self, scale: str, samples: int) -> tuple[int, int]:
+        """Iterations, and samples a client and iteration."""
+        if scale != "paper":
+            return SCALES[scale]
+        return math.ceil(self.epochs * samples / (CLIENTS * self.batch_size)), self.batch_size
+
+
+SCALES = {"smoke": (20, 8), "short": (300, 32)}
+"""Iterations, and samples a client and iteration, of the scales that are not the paper's."""
+
+
+def _neighbour(name: str) -> Task:
+    """A task of the experiment position-coding."""
+    path = Path(__file__).parents[1] / "position-coding" / "models.py"
+    spec = spec_from_file_location("position_coding_models", path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+BENCHMARKS = {
+    "digits": Benchmark(get_task("digits"), 0.2, 0.02),
+    "mnist_lenet5": Benchmark(get_task("mnist_lenet5"), 0.1, 0.02),
+    "fashion_lenet5": Benchmark(get_task("fashion_lenet5"), 0.1, 0.02),
+    "char_lstm": Benchmark(_neighbour("CHAR_LSTM"), 8, 1.0, epochs=30, batch_size=20),
+}
+"""A row a model; another task is one row more."""
+
+
+class Run:
+    """One run: ``quantizer`` is a name of ``QUANTIZERS`` or ``baseline``."""
+
+    def __init__(self, benchmark: Benchmark, quantizer: str, scale: str, data: Data) -> None:
+        self.task, self.data, self.quantizer = benchmark.task, data, quantizer
+        self.lr = benchmark.lr_tq if quantizer == "TQ" else benchmark.lr
+        self.iterations, size = benchmark.plan(scale, len(data.train_x))
+        self.layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
+        self.model = build_model(self.task, 0).to(memory_format=self.layout)
+        self.weights = dict(self.model.named_parameters())
+        order = np.random.default_rng(0).permutation(len(data.train_x))
+        self.batches = [
+            Batches(shard, size, 0, number)
+            for number, shard in enumerate(np.array_split(order, CLIENTS))
+        ]
+        self.states: list[State | None] = [None] * CLIENTS
+
+    def train(self) -> tuple[float, list[Recording]]:
+        """Trains; the score on held-out samples (the task's metric), and what was recorded."""
+        plain = self.quantizer == BASELINE
+        method = parse("raw" if plain else QUANTIZERS[self.quantizer].method(TRAINED, "fixed"))
+        moments = {max(1, round(share * self.iterations)) - 1: share for share in MOMENTS}
+        title = f"{self.task.name}, {self.quantizer}"
+        found: list[Recording] = []
+        for number in progress(range(self.iterations), title):
+            gradients = [self._gradient(batches.at(number)) for batches in self.batches]
+            if not plain and number in moments:
+                found += self._record(gradients[0], moments[number], number)
+            self._step(method, gradients, number)
+        score = self._score()
+        print(f"{title}: {self.task.metric_name} {score:.4f}", file=sys.stderr)
+        return score, found
+
+    def _gradient(self, index: Tensor) -> dict[str, Tensor]:
+        outputs = self.model(self._laid_out(self.data.train_x[index]))
+        loss = self.task.loss(outputs, self.data.train_y[index])
+        found = torch.autograd.grad(loss, list(self.weights.values()))
+        return {n: g.contiguous() for n, g in zip(self.weights, found, strict=True)}
+
+    def _record(self, gradient: dict[str, Tensor], moment: float, number: int) -> list[Recording]:
+        seed = derive(0, "uplink", 0, number)
+        return [
+            tapped(self.quantizer, lift, moment, gradient, self.states[0], seed) for lift in LIFTS
+        ]
+
+    @torch.no_grad()
+    def _step(
+        self, method: Compressor, gradients: list[dict[str, Tensor]], number: int
+    ) -> None:
+        for client, gradient in enumerate(gradients):
+            seed = derive(0, "uplink", client, number)
+            packet, self.states[client] = compress(method, gradient, self.states[client], seed)
+            for name, sent in packet.sent.items():
+                self.weights[name].sub_(sent.decoded, alpha=self.lr / CLIENTS)
+
+    @torch.no_grad()
+    def _score(self) -> float:
+        total, data = 0.0, self.data
+        pairs = zip(data.test_x.split(_SCORED), data.test_y.split(_SCORED), strict=True)
+        for x, y in pairs:
+            total += float(self.task.metric(self.model(self._laid_out(x)), y))
+        return total / len(data.test_x)
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x
+
+
+def load(name: str, data: Path | None) -> Data:
+    """The samples of the benchmark ``name``; raises ``DataError`` where they are not there."""
+    try:
+        return BENCHMARKS[name].task.load(data, False)
+    except (KeyError, FileNotFoundError) as error:
+        raise DataError(f"task {name}: no data ({error}): name its folder with --data") from error
+
+
+def trivial(data: Data) -> float:
+    """How often the most frequent target of the training samples is the held-out one."""
+    most = torch.bincount(data.train_y.flatten()).argmax()
+    return float((data.test_y == most).float().mean())
+
+
+def record(name: str, scale: str, data: Path | None) -> Recorded:
+    """The baseline and a run with each quantizer of the benchmark ``name``."""
+    torch.set_num_threads(1)
+    benchmark = BENCHMARKS[name]
+    samples = load(name, data)
+    scores: dict[str, float] = {}
+    recordings: list[Recording] = []
+    for quantizer in (BASELINE, *QUANTIZERS):
+        scores[quantizer], some = Run(benchmark, quantizer, scale, samples).train()
+        recordings += some
+    iterations, size = benchmark.plan(scale, len(samples.train_x))
+    facts: dict[str, Any] = {
+        "title": benchmark.task.title, "metric": benchmark.task.metric_name,
+        "trivial": trivial(samples), "iterations": iterations, "batch_size": size,
+        "lr": benchmark.lr, "lr_tq": benchmark.lr_tq, "data": samples.source,
+    }  # fmt: skip
+    return Recorded(scores, facts, recordings)

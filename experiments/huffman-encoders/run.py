@@ -1,0 +1,81 @@
+"""Tables 1, 3, 4 and Figures 2, 3 of Gajjala et al. 2020: encoders of quantized gradients.
+
+    python -m fedsim experiment huffman-encoders --data DIR
+
+Trains first (``quantized_runs.py``), a model at a time; recordings that are in the results
+folder are read and not made again, so that only sizes and times are new.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
+from encoder_tables import figure, markdown
+from quantized_messages import LIFTS, QUANTIZERS, Recorded, progress
+from quantized_runs import BASELINE, BENCHMARKS, load, record
+from symbol_encoders import ENCODERS, entropy_bits, measure, zero_share
+
+from fedsim import UsageError
+from fedsim.files import write_text
+from fedsim.plot import save
+
+REPEATS = {"smoke": 1, "short": 3, "paper": 5}
+"""Encodings of a message, of which the quickest counts, after one that does not."""
+
+
+def stored(out: Path, name: str) -> Path:
+    """Where the recordings of a task are, or will be."""
+    return out / "recordings" / f"{name}.npz"
+
+
+def row(name: str, runs: Recorded, quantizer: str, lift: str, encoder: str, repeats: int) -> dict:
+    """Bits, ratio and times of one encoder over the recorded messages of one quantizer."""
+    mine = [r for r in runs.recordings if (r.quantizer, r.lift) == (quantizer, lift)]
+    costs = [measure(ENCODERS[encoder], recording, repeats) for recording in mine]
+    entries, bits = sum(r.entries for r in mine), sum(cost.bits for cost in costs)
+    least = sum(entropy_bits(r) + r.side_bits for r in mine)
+    encode, decode = (sum(c.encode_seconds for c in costs), sum(c.decode_seconds for c in costs))
+    return {
+        "task": name, "entries": mine[0].entries, "metric": runs.facts["metric"],
+        "trivial": runs.facts["trivial"], "baseline": runs.scores[BASELINE],
+        "quantizer": quantizer, "score": runs.scores[quantizer], "lift": lift,
+        "encoder": encoder, "zeros_percent": 100 * sum(map(zero_share, mine)) / len(mine),
+        **{f"bits_at_{100 * r.moment:.0f}": c.bits for r, c in zip(mine, costs, strict=True)},
+        "ratio": 32 * entries / bits, "entropy_ratio": 32 * entries / least,
+        "encode_seconds": encode / len(mine), "encode_ns": 1e9 * encode / entries,
+        "decode_ns": 1e9 * decode / entries,
+    }  # fmt: skip
+
+
+def rows(name: str, runs: Recorded, repeats: int) -> list[dict]:
+    """A row an encoder, for both lifts and all quantizers of one task."""
+    todo = [(q, lift, encoder) for lift in LIFTS for q in QUANTIZERS for encoder in ENCODERS]
+    return [row(name, runs, *one, repeats) for one in progress(todo, f"{name}, encoders")]
+
+
+def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
+    """Trains and measures the tasks in ``only`` (default: all but digits; smoke: digits)."""
+    names = only or (["digits"] if scale == "smoke" else [n for n in BENCHMARKS if n != "digits"])
+    for name in names:
+        if name not in BENCHMARKS:
+            raise UsageError(f"--only is {name!r}: tasks are {', '.join(BENCHMARKS)}")
+    folder = Path(data) if data else None
+    missing = [name for name in names if not stored(out, name).exists()]
+    for name in missing:
+        load(name, folder)  # fails before any work if it does
+    found, facts = [], {}
+    for name in names:
+        if name in missing:
+            record(name, scale, folder).save(stored(out, name))
+        runs = Recorded.load(stored(out, name))
+        facts[name] = runs.facts
+        found += rows(name, runs, REPEATS[scale])
+    frame = pd.DataFrame(found)
+    write_text(out / "tables.csv", frame.to_csv(index=False, float_format="%.6g"))
+    text = markdown(frame, facts)
+    write_text(out / "tables.md", text)
+    save(figure(frame), out / "volumes.png")
+    print(text)
+    return 0
