@@ -19,7 +19,7 @@ from compressors import (
     parse,
     text,
 )
-from tests.experiments.test_natural_experiments import experiment
+from tests.experiments.loading import experiment
 from tests.fedsim.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture

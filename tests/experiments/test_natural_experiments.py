@@ -1,31 +1,17 @@
 """Natural compression's two experiments: their rows, and all of them at smoke scale."""
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from compressors import parse
 from fedsim.tasks.lenet import load_fashion
+from tests.experiments.loading import experiment
 from tests.fedsim.commands import Typed, typed
-from tests.markdown import ROOT
 
 __all__ = ["typed"]  # the fixture
 FASHION = Path("/usr/share/datasets/fashion-mnist")
-
-
-def experiment(name: str) -> Any:
-    """The experiment's module, as the command line loads it."""
-    spec = spec_from_file_location(
-        name.replace("-", "_"), ROOT / "experiments" / name / "run.py"
-    )
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_method_of_the_tables_can_be_read() -> None:

@@ -1,7 +1,5 @@
 """Table II again, at the scale of a smoke test: the cells, the table, the figure."""
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsim.commands.experiment import experiments
+from tests.experiments.loading import experiment
 from tests.fedsim.commands import Typed, files, typed
 from tests.markdown import ROOT
 
@@ -22,11 +21,7 @@ NAMES = ["baseline", "dropping", "fedavg", "sbc1", "sbc2", "sbc3"]
 @pytest.fixture(scope="module")
 def table2() -> Any:
     """The experiment's module, as the command line loads it."""
-    spec = spec_from_file_location("table2", ROOT / "experiments" / "sbc-table2" / "run.py")
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["table2"] = module_from_spec(spec)  # its dataclasses look it up there
-    spec.loader.exec_module(module)
-    return module
+    return experiment("sbc-table2")
 
 
 def test_it_is_listed() -> None:
