@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint install install-dev bench clean
+.PHONY: demo test test-slow fuzz lint install install-dev bench clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
@@ -13,12 +13,17 @@ test: install-dev        ## the quick suite, under 5 minutes on two cores
 test-slow: install-dev   ## Ray, kills, the commands of the docs
 	$(BIN)/python -m pytest -n 0 -m slow
 
+fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an hour
+	FEDSIM_FUZZ=100000 $(BIN)/python -m pytest -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py
+
 lint: install-dev        ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: install-dev       ## a round of fedsim against a bare loop
+bench: install-dev       ## a round against a bare loop, the lossy parts, the coders
 	$(BIN)/python benchmarks/round.py
+	$(BIN)/python benchmarks/lossy.py
+	$(BIN)/python benchmarks/coders.py
 
 install: .venv/installed
 install-dev: .venv/installed-dev

@@ -10,6 +10,7 @@ from fedsim import plot
 from fedsim.config import RunConfig
 from fedsim.errors import DataError, RunFailed, UsageError
 from fedsim.measure import measure
+from fedsim.measure_coders import measure_coders
 from fedsim.results import load
 from fedsim.run import run
 from fedsim.sweeps import SweepConfig, sweep
@@ -27,6 +28,7 @@ __all__ = [
     "UsageError",
     "load",
     "measure",
+    "measure_coders",
     "plot",
     "run",
     "sweep",

@@ -96,12 +96,11 @@ def measure(
         >>> list(table["relative_error"].round(3))
         [0.985, 0.354, 0.0]
     """
-    named = _updates(updates)
-    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-        raise UsageError(f"repeat is {repeat!r}: a whole number above 0")
+    named = checked_updates(updates)
+    check_repeat(repeat)
     chosen = choose(methods, density)
     rows = []
-    with _one_thread():
+    with one_thread():
         for i, (method, compressor) in enumerate(chosen.items()):
             if progress:
                 progress(i, len(chosen), method)
@@ -121,11 +120,10 @@ def choose(
     methods: str | Sequence[str] = "all", density: float | None = None
 ) -> dict[str, Compressor]:
     """The compressors that ``measure`` takes, by their texts; arguments and errors as there."""
-    if density is not None and not 0 < density <= 1:
-        raise UsageError(f"density is {density:g}: a fraction of entries in (0, 1]")
+    check_density(density)
     if isinstance(methods, str) and methods.strip() == "all":
         return _all(density)
-    texts = _split(methods) if isinstance(methods, str) else list(methods)
+    texts = split_texts(methods) if isinstance(methods, str) else list(methods)
     if not texts:
         raise UsageError(f"methods is {methods!r}: it takes 'all' or texts such as 'sbc(0.01)'")
     if density is not None:
@@ -167,13 +165,25 @@ def _at(row: Row, density: float) -> str:
     return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", rf"\g<1>{density!r}", row.example, count=1)
 
 
-def _split(methods: str) -> list[str]:
+def check_density(density: float | None) -> None:
+    """Raises ``UsageError`` unless it is a fraction, or not given."""
+    if density is not None and not 0 < density <= 1:
+        raise UsageError(f"density is {density:g}: a fraction of entries in (0, 1]")
+
+
+def check_repeat(repeat: int) -> None:
+    """Raises ``UsageError`` unless it is a number of runs."""
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+        raise UsageError(f"repeat is {repeat!r}: a whole number above 0")
+
+
+def split_texts(methods: str) -> list[str]:
     """The texts between semicolons; one inside quotes is part of a pattern."""
     parts = re.findall(r"(?:'[^']*'|\"[^\"]*\"|[^;])+", methods)
     return [part.strip() for part in parts if part.strip()]
 
 
-def _updates(updates: Tensors | Sequence[Tensors]) -> list[Tensors]:
+def checked_updates(updates: Tensors | Sequence[Tensors]) -> list[Tensors]:
     """Every update, checked; one alone is a list of one."""
     found = [updates] if isinstance(updates, Mapping) else list(updates)
     for update in found:
@@ -227,19 +237,21 @@ def _run(compressor: Compressor, update: Tensors, repeat: int, seed: int) -> _Ru
     memory = compressor.init(update)  # made once a sender, not once a message
     packet, _ = compress(compressor, update, memory, seed)
     decoded = decompress(compressor, packet.payload, update)
-    there = [_timed(lambda: compress(compressor, update, memory, seed)) for _ in range(repeat)]
-    back = [_timed(lambda: decompress(compressor, packet.payload, update)) for _ in range(repeat)]
+    there = [timed(lambda: compress(compressor, update, memory, seed)) for _ in range(repeat)]
+    back = [timed(lambda: decompress(compressor, packet.payload, update)) for _ in range(repeat)]
     return _Run(8 * len(packet.payload), decoded, median(there), median(back))
 
 
-def _timed(work: Callable[[], object]) -> float:
+def timed(work: Callable[[], object]) -> float:
+    """Wall time of one call in seconds."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """While it lasts torch uses one thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

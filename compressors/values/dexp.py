@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError
 from compressors.kernels import exponentials as kernel
 from compressors.kernels.curve import LARGEST
 from compressors.quantize.base import Place, Symbols, code_dtype
@@ -59,12 +60,15 @@ class FitDExp:
         return Symbols(symbols, 2 * k, side)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
-        """Four parameters, or at most four magnitudes; the alphabet is 2 k."""
+        """Four finite parameters, or at most four magnitudes; the alphabet is 2 k."""
         k = place.k
         if k == 0:
             return 1, None
         with bits.span("side"):
-            return 2 * k, bits.float32s(min(k, _FEW))
+            side = bits.float32s(min(k, _FEW))
+        if not np.isfinite(side).all():
+            raise PayloadError("fit_dexp: a curve with a parameter that is NaN or infinite")
+        return 2 * k, side
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The curve at the ranks, with the signs; never beyond float32."""

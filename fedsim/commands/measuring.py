@@ -1,24 +1,30 @@
-"""``fedsim measure``: every method on one's own gradients, in one table."""
+"""``fedsim measure``: every method, or every coder, on one's own gradients, in one table."""
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from compressors import Tensors
 from fedsim import units
+from fedsim.commands import coding
 from fedsim.commands.codec import add_shared, check_place, read, unwritten
+from fedsim.commands.coding import three
 from fedsim.commands.document import print_document
+from fedsim.errors import UsageError
 from fedsim.files import write_text
 from fedsim.measure import Progress, choose, measure
+from fedsim.measure_coders import measure_coders
+from fedsim.measure_plan import POSITIONS_OF, SYMBOLS_OF, choose_coders
 
 CAPTION = (
     "Wire: whole messages, 1 kbit = 1000 bit. Ratio: 32 bits an entry over wire bits. Error: "
@@ -40,13 +46,25 @@ def add(commands: Any) -> None:
         "file", nargs="+", metavar="FILE", help=".npy, .pt, .pth or .safetensors of float32"
     )
     parser.add_argument(
-        "--methods", default="all", metavar="TEXT;...",
+        "--methods", metavar="TEXT;...",
         help="methods, such as 'sbc(0.01); topk(0.1) | float32', or all: the examples of "
         "`fedsim list methods` (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--density", type=float, metavar="P", help="the fraction that published methods send, and "
-        "what {p} stands for (default: as in their examples)",
+        "what {p} stands for (default: as in their examples; 0.01 with --coders)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--coders", metavar="TEXT;...", help="measure coders of positions and symbols instead, "
+        "such as 'golomb; ans', or all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--positions-of", metavar="TEXT",
+        help=f"the method whose positions --coders code (default: '{POSITIONS_OF}')",
+    )  # fmt: skip
+    parser.add_argument(
+        "--symbols-of", metavar="TEXT",
+        help=f"the method whose symbols --coders code (default: '{SYMBOLS_OF}')",
     )  # fmt: skip
     parser.add_argument("--repeat", type=int, default=3, help="timed runs (default: 3)")
     parser.add_argument("--seed", type=int, default=0, help="for random methods (default: 0)")
@@ -55,44 +73,77 @@ def add(commands: Any) -> None:
     parser.set_defaults(command=command)
 
 
+class _Job(NamedTuple):
+    """What is measured, once the flags have been checked."""
+
+    measure: Callable[[Sequence[Tensors], Progress], pd.DataFrame]
+    settings: dict[str, Any]  # for ``--json``
+    rows: str  # what the rows are there
+    table: Callable[[pd.DataFrame, int], RenderableType]
+
+
 def command(flags: argparse.Namespace) -> int:
-    """Measures and prints the table; 1 if a method could not carry the updates."""
-    choose(flags.methods, flags.density)  # a bad text is refused before files are read
+    """Measures and prints the table; 1 if a method or coder could not carry the updates."""
+    job = _methods(flags) if flags.coders is None else _coders(flags)
     check_place(flags.csv, "--csv")
     updates = [read(file, flags).tensors for file in flags.file]
     with _bar(quiet=flags.json) as progress:
-        frame = measure(
-            updates, flags.methods, flags.density, flags.repeat, flags.seed, progress
-        )
+        frame = job.measure(updates, progress)
     if flags.csv:
         try:
             write_text(flags.csv, frame.to_csv(index=False))
         except OSError as error:
             raise unwritten("--csv", flags.csv, error) from error
     if flags.json:
-        rows = frame.to_dict("records")
+        entries = sum(x.numel() for update in updates for x in update.values())
         print_document({
-            "files": flags.file, "entries": rows[0]["entries"], "repeat": flags.repeat,
-            "seed": flags.seed, "density": flags.density,
-            "methods": [row | {"error": row["error"] or None} for row in rows],
+            "files": flags.file, "entries": entries, "repeat": flags.repeat,
+            "seed": flags.seed, "density": flags.density, **job.settings,
+            job.rows: [row | {"error": row["error"] or None} for row in frame.to_dict("records")],
         })  # fmt: skip
     else:
         console = Console()
-        console.print(table(frame, console.width))
+        console.print(job.table(frame, console.width))
     return int(bool((frame["error"] != "").any()))
+
+
+def _methods(flags: argparse.Namespace) -> _Job:
+    """Whole methods; a bad text is refused before files are read."""
+    for name in ("positions_of", "symbols_of"):
+        if getattr(flags, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} is {getattr(flags, name)!r}: it goes with --coders")
+    methods = flags.methods or "all"
+    choose(methods, flags.density)
+    return _Job(
+        lambda updates, progress: measure(
+            updates, methods, flags.density, flags.repeat, flags.seed, progress
+        ),
+        {}, "methods", table,
+    )  # fmt: skip
+
+
+def _coders(flags: argparse.Namespace) -> _Job:
+    """Coders; bad texts are refused before files are read."""
+    if flags.methods is not None:
+        raise UsageError(f"--methods is {flags.methods!r} and --coders {flags.coders!r}: give one")
+    settings = {"positions_of": flags.positions_of or POSITIONS_OF,
+                "symbols_of": flags.symbols_of or SYMBOLS_OF}  # fmt: skip
+    plan = choose_coders(flags.coders, density=flags.density, **settings)
+    return _Job(
+        lambda updates, progress: measure_coders(
+            updates, flags.coders, density=flags.density, repeat=flags.repeat, seed=flags.seed,
+            progress=progress, **settings,
+        ),
+        {"positions_of": plan.positions_of, "symbols_of": plan.symbols_of}, "coders",
+        lambda frame, width: coding.table(frame, plan),
+    )  # fmt: skip
 
 
 def table(frame: pd.DataFrame, width: int) -> Table:
     """The frame of ``measure`` for the terminal; narrow, a time takes two lines."""
     wide = _table(frame, stacked=False)
     return wide if Console(width=1000).measure(wide).maximum <= width else _table(frame, True)
-
-
-def _three(value: float) -> str:
-    """Three significant digits: `0.440`, `12.3`, `4120`."""
-    if math.isnan(value):
-        return ""
-    return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
 def _score(value: float) -> str:
@@ -111,12 +162,12 @@ def _table(frame: pd.DataFrame, stacked: bool) -> Table:
         shown.add_column(f"{heading}\nms{between}ns/entry", justify="right", no_wrap=True)
     for _, row in frame.iterrows():
         times = [
-            between.join((_three(row[f"{way}_ms"]), _three(row[f"{way}_ns_per_entry"])))
+            between.join((three(row[f"{way}_ms"]), three(row[f"{way}_ns_per_entry"])))
             for way in ("compress", "decompress")
         ]
         name = f"{row['method']}\n{row['error']}" if row["error"] else row["method"]
         cells = (
-            name, units.bits(row["wire_bits"]), _three(row["bits_per_entry"]),
+            name, units.bits(row["wire_bits"]), three(row["bits_per_entry"]),
             units.ratio(row["ratio"]), _score(row["relative_error"]), _score(row["cosine"]), *times,
         )  # fmt: skip
         # Text, not str: a method's brackets are no markup.

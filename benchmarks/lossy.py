@@ -1,6 +1,6 @@
 """What the lossy parts cost an entry, beside a memory copy and beside public code's way.
 
-    python benchmarks/compressors.py [--entries 25600000] [--repeats 5] [--json FILE]
+    python benchmarks/lossy.py [--entries 25600000] [--repeats 5] [--json FILE]
 
 One torch thread, standard normal float32 entries. Ours and the peer's way take turns, so that
 what else the machine does hits both; a ratio is the median of the repeats' ratios. Selections
@@ -10,7 +10,6 @@ are compared before they are timed: the benchmark refuses to run where magnitude
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,9 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-
-# This file has the name of the package that it measures: look beyond its own folder.
-sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).parent]
 
 from compressors import BitWriter, parse
 from compressors.kernels import natural, noise, select

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "compressors.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "lossy.py"
 
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    """The script as a module; its name is also a package's, so it is loaded by its path."""
-    spec = spec_from_file_location("benchmark_of_compressors", SCRIPT)
+    """The script as a module."""
+    spec = spec_from_file_location("benchmark_of_lossy_parts", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = module_from_spec(spec)
     spec.loader.exec_module(module)

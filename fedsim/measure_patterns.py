@@ -1,0 +1,118 @@
+"""Which positions and which symbols a method sends of an update: what lossless coders code."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors import BitReader, BitWriter, Compressor, Pipeline, Tensors, UpdateError
+from compressors.symbols.fixed import unsigned
+from compressors.theory.positions import entropy_bits
+from fedsim.errors import UsageError
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """The sorted int64 ``indices`` (k,) that one tensor of ``n`` entries sends, k > 0."""
+
+    indices: np.ndarray
+    n: int
+
+    @property
+    def count(self) -> int:
+        """k."""
+        return int(self.indices.size)
+
+    @property
+    def entropy(self) -> float:
+        """Bits of k positions at random: n H(k / n), which no code of random ones is below."""
+        return self.count * entropy_bits(self.count / self.n)
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolsSent:
+    """The integers ``codes`` (k,) below ``alphabet`` that stand for one tensor's values, k > 0."""
+
+    codes: Tensor
+    alphabet: int
+
+    @property
+    def count(self) -> int:
+        """k."""
+        return self.codes.numel()
+
+    @property
+    def entropy(self) -> float:
+        """Bits of k independent symbols with the frequencies that these have."""
+        counts = np.unique(unsigned(self.codes), return_counts=True)[1]
+        return float(counts @ np.log2(self.count / counts))
+
+
+@dataclass(frozen=True, eq=False)
+class _KeptPositions:
+    """A position code that writes nothing and keeps what it is given."""
+
+    kept: list[Positions] = field(default_factory=list)
+    needs_seed: ClassVar[bool] = False
+
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
+        """Keeps ``indices``."""
+        if indices.size:
+            self.kept.append(Positions(indices.copy(), n))
+        return indices
+
+    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
+        """Nothing was written."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class _KeptSymbols:
+    """A symbol code that writes nothing and keeps what it is given."""
+
+    kept: list[SymbolsSent] = field(default_factory=list)
+
+    def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
+        """Keeps ``codes``."""
+        if codes.numel():
+            self.kept.append(SymbolsSent(codes.cpu().clone(), alphabet))
+
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+        """Nothing was written."""
+        raise NotImplementedError
+
+
+def patterns(
+    compressor: Compressor, updates: Sequence[Tensors], seed: int
+) -> tuple[list[Positions], list[SymbolsSent]]:
+    """What the pipelines inside ``compressor`` hand to their coders, each update a first message.
+
+    Raises ``UsageError`` for an update that the method cannot carry.
+    """
+    positions, symbols = _KeptPositions(), _KeptSymbols()
+    tapped = _with(compressor, positions, symbols)
+    for update in updates:
+        try:
+            tapped.write(update, tapped.init(update), BitWriter(), seed)
+        except UpdateError as error:
+            raise UsageError(str(error)) from error
+    return positions.kept, symbols.kept
+
+
+def _with(thing: Any, positions: _KeptPositions, symbols: _KeptSymbols) -> Any:
+    """The same compressor, with these for the coders of all its pipelines."""
+    if isinstance(thing, Pipeline):
+        if thing.writes_positions:
+            return replace(thing, positions=positions, symbols=symbols)
+        return replace(thing, symbols=symbols)
+    if isinstance(thing, tuple):
+        return tuple(_with(one, positions, symbols) for one in thing)
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return thing
+    inside = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
+    changed = {name: _with(value, positions, symbols) for name, value in inside.items()}
+    new = {name: value for name, value in changed.items() if value is not inside[name]}
+    return replace(thing, **new) if new else thing

@@ -1,0 +1,96 @@
+"""Which coders ``measure_coders`` runs, and on whose positions and symbols."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from compressors import CATALOGUE, ROWS, PerTensor, Row, parse, text
+from fedsim.errors import UsageError
+from fedsim.measure import check_density, split_texts
+from fedsim.methods import compressor_of, takes_fraction, with_fraction
+
+Of = Literal["positions", "symbols"]
+KINDS = ("positions", "symbols", "coder")
+"""What "all" stands for: these kinds of the catalogue."""
+
+DENSITY = 0.01
+POSITIONS_OF, SYMBOLS_OF = "topk({p}) | float32", "qsgd(256)"
+"""The methods whose positions and whose symbols are coded, unless others are named."""
+
+_BESIDE = ("golomb(exact)", "golomb(fit)")  # in "all", beside a coder a row
+_BEFORE: dict[Of, str] = {"positions": "topk(0.5) | float32 | ", "symbols": "float32 | "}
+OFS = tuple(_BEFORE)
+
+
+class Coder(NamedTuple):
+    """A text, what it codes, and the object that does."""
+
+    name: str
+    of: Of
+    code: Any
+
+
+class Plan(NamedTuple):
+    """The coders, and the texts of the methods whose positions and symbols they are given."""
+
+    coders: list[Coder]
+    positions_of: str
+    symbols_of: str
+
+
+def choose_coders(
+    coders: str | Sequence[str] = "all",
+    positions_of: str = POSITIONS_OF,
+    symbols_of: str = SYMBOLS_OF,
+    density: float | None = None,
+) -> Plan:
+    """What ``measure_coders`` runs; arguments and errors as there."""
+    check_density(density)
+    if density is not None and not any(map(takes_fraction, (positions_of, symbols_of))):
+        raise UsageError(
+            f"density is {density:g}, and neither {positions_of!r} nor {symbols_of!r} has a place "
+            "for it: write {p} where it belongs, or leave it out"
+        )
+    methods = [with_fraction(m, density or DENSITY) for m in (positions_of, symbols_of)]
+    for method in methods:
+        compressor_of(method)
+    if isinstance(coders, str) and coders.strip() == "all":
+        return Plan(_all(), *methods)
+    texts = split_texts(coders) if isinstance(coders, str) else list(coders)
+    if not texts:
+        raise UsageError(f"coders is {coders!r}: it takes 'all' or texts such as 'golomb; ans'")
+    return Plan([coder for one in texts for coder in _coders(one)], *methods)
+
+
+def _all() -> list[Coder]:
+    """A coder a row, without settings if it can be, and some that have no row of their own."""
+    rows = [row for row in ROWS if row.kind in KINDS]
+    return [coder for one in [*map(_shortest, rows), *_BESIDE] for coder in _coders(one)]
+
+
+def _shortest(row: Row) -> str:
+    """The row's name; its part of the example where it needs settings."""
+    try:
+        return text(row.make())
+    except TypeError:
+        found = re.search(rf"\b{row.name}\([^()]*\)", row.example)
+        return found[0] if found else row.name
+
+
+def _coders(source: str) -> list[Coder]:
+    """The position coder, the symbol coder, or both, of a text."""
+    name = source.split("(")[0].strip()
+    kind = CATALOGUE[name].kind if name in CATALOGUE and "|" not in source else None
+    if kind not in KINDS:
+        known = ", ".join(row.name for row in ROWS if row.kind in KINDS)
+        raise UsageError(f"coder {source!r}: it must be one of {known}")
+    found = []
+    for of, before in _BEFORE.items():
+        if kind in (of, "coder"):
+            try:
+                compressor = parse(before + source)
+            except ValueError as error:
+                raise UsageError(str(error).replace(before, "")) from error
+            pipe = compressor.codec if isinstance(compressor, PerTensor) else None
+            found.append(Coder(source.strip(), of, getattr(pipe, of)))
+    return found
