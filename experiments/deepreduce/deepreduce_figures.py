@@ -1,0 +1,124 @@
+"""The figures: drawn from the table of methods and the learning curves, whatever rows are there."""
+
+import pandas as pd
+from deepreduce_rows import POLICIES, SPARSIFIERS
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+VOLUME = "volume (% of dense float32)"
+_PARTS = {"index": "tab:blue", "value": "tab:orange", "side": "tab:green", "header": "grey"}
+_COLOURS = {"Top-r": "tab:blue", "Random-r": "tab:orange"}
+
+
+def _figure(width: float, height: float) -> Figure:
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _ticks(axis: Axis) -> None:
+    """Plain numbers at 1, 2 and 5 on a logarithmic axis."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _of(frame: pd.DataFrame, number: int) -> pd.DataFrame:
+    """The rows that figure ``number`` of the paper shows."""
+    return frame[[str(number) in shown.split() for shown in frame["figures"]]]
+
+
+def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Figure 6: accuracy and volume against the rate of false positives, a column a policy."""
+    drawn = _figure(10, 5.6)
+    axes = drawn.subplots(2, len(POLICIES), sharex=True, sharey="row")
+    for column, policy in enumerate(POLICIES):
+        upper, lower = axes[:, column]
+        upper.set_title(f"BF-{policy.upper()}", fontsize=10)
+        for name, (title, _) in SPARSIFIERS.items():
+            mine = frame[(frame["policy"] == policy) & (frame["sparsifier"] == title)]
+            mine = mine.sort_values("eps")
+            look = {"color": _COLOURS[title], "marker": "o", "label": title}
+            upper.plot(mine["eps"], mine["accuracy_percent"], **look)
+            lower.plot(mine["eps"], mine["wire_percent"], **look)
+            lower.plot(mine["eps"], mine["predicted_percent"], "kx", markersize=7)
+            _plain((upper, lower), frame[frame["name"] == name], f"{title} alone", _COLOURS[title])
+        lower.plot([], [], "kx", label="formulas")
+        _plain((upper,), frame[frame["name"] == "dense"], "dense", "black")
+        lower.set(xscale="log", yscale="log", xlabel="rate of false positives")
+        _ticks(lower.yaxis)
+        for one in (upper, lower):
+            one.grid(alpha=0.25)
+    axes[0, 0].set_ylabel("accuracy (%)")
+    axes[1, 0].set_ylabel(VOLUME)
+    axes[0, 2].legend(fontsize=8)
+    axes[1, 2].legend(fontsize=8)
+    return drawn
+
+
+def _plain(axes: tuple[Axes, ...], row: pd.DataFrame, label: str, colour: str) -> None:
+    """Dashed lines at a method without a rate, if it is there."""
+    for one, value in zip(axes, ("accuracy_percent", "wire_percent"), strict=False):
+        for level in row[value]:
+            one.axhline(level, color=colour, linestyle="--", linewidth=1, label=label)
+
+
+def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Figures 7 and 8: accuracy over iterations, as there, and over bits."""
+    drawn = _figure(10, 7)
+    for (left, right), number in zip(drawn.subplots(2, 2, sharey="row"), (7, 8), strict=True):
+        for i, row in enumerate(_of(frame, number).to_dict("records")):
+            mine = curves[curves["name"] == row["name"]]
+            look = {"label": row["title"], "linewidth": 1.4, "marker": "osD^vP"[i % 6]}
+            look |= {"markersize": 3.5, "color": "black" if row["name"] == "dense" else f"C{i}"}
+            left.plot(mine["iteration"], 100 * mine["accuracy"], **look)
+            right.plot(mine["up_bits"], 100 * mine["accuracy"], **look)
+        left.set(xlabel="local iterations", ylabel="accuracy (%)", title=f"Figure {number}")
+        right.set(xlabel="bits that a client has sent", xscale="log")
+        left.legend(fontsize=8)
+        for axes in (left, right):
+            axes.grid(alpha=0.25)
+    return drawn
+
+
+def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Figures 15 and 9: accuracy over volume, of the policies and of stand-alone compressors."""
+    drawn = _figure(10, 4.2)
+    for axes, number in zip(drawn.subplots(1, 2), (15, 9), strict=True):
+        for i, row in enumerate(_of(frame, number).to_dict("records")):
+            axes.plot(
+                row["wire_percent"], row["accuracy_percent"], "osD^vP"[i % 6], markersize=8,
+                color="black" if row["name"] == "dense" else f"C{i}", label=row["title"],
+            )  # fmt: skip
+        axes.set(xscale="log", xlabel=VOLUME, ylabel="accuracy (%)", title=f"Figure {number}")
+        _ticks(axes.xaxis)
+        axes.grid(alpha=0.25)
+        axes.legend(fontsize=8)
+    return drawn
+
+
+def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Figure 10: index and value volume of each combination, and the time of a message."""
+    mine = _of(frame, 10)
+    drawn = _figure(11, 4.8)
+    left, right = drawn.subplots(1, 2, sharey=True)
+    start = 0 * mine["wire_percent"]
+    for part, colour in _PARTS.items():
+        size = mine[f"{part}_percent"]
+        left.barh(mine["title"], size, left=start, label=part, color=colour)
+        start = start + size
+    left.invert_yaxis()
+    left.set(xlabel=VOLUME, title="Figure 10a: volume")
+    for part, marker in (("encode", "o"), ("decode", "s")):
+        right.plot(mine[f"{part}_ms"], mine["title"], marker, label=part)
+    right.set(xscale="log", xlabel="milliseconds an update", title="Figure 10b: time")
+    _ticks(right.xaxis)
+    for axes in (left, right):
+        axes.grid(alpha=0.25)
+        axes.legend(fontsize=8)
+    return drawn
+
+
+FIGURES = {
+    "fig6": rates, "fig7-8": convergence, "fig9-15": against_volume, "fig10": parts,
+}  # fmt: skip
