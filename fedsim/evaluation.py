@@ -7,12 +7,9 @@ import torch
 from compressors import Tensors
 from fedsim.trainer import Trainer
 
-BATCH = 500
-
-
 @dataclass(frozen=True)
 class Score:
-    """The task's metric and mean loss on the held-out samples."""
+    """The task's metric, as it is reported, and mean loss on the held-out samples."""
 
     metric: float
     loss: float
@@ -26,12 +23,13 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
         p.copy_(weights[name])
     trainer.model.eval()
     score = loss = 0.0
-    for start in range(0, len(data.test_x), BATCH):
-        x, y = data.test_x[start : start + BATCH], data.test_y[start : start + BATCH]
+    batches = zip(*(part.split(task.evaluation_batch) for part in (data.test_x, data.test_y)),
+                  strict=True)  # fmt: skip
+    for x, y in batches:
         x, y = x.to(trainer.device), y.to(trainer.device)
         if x.dim() == 4:
             x = x.contiguous(memory_format=trainer.layout)
         outputs = trainer.model(x)
         score += float(task.metric(outputs, y))
         loss += float(task.loss(outputs, y)) * len(x)
-    return Score(score / len(data.test_x), loss / len(data.test_x))
+    return Score(task.reported(score / len(data.test_x)), loss / len(data.test_x))
