@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from compressors import Tensors
 from fedsim.trainer import Trainer
+
 
 @dataclass(frozen=True)
 class Score:
@@ -23,13 +25,25 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
         p.copy_(weights[name])
     trainer.model.eval()
     score = loss = 0.0
-    batches = zip(*(part.split(task.evaluation_batch) for part in (data.test_x, data.test_y)),
-                  strict=True)  # fmt: skip
-    for x, y in batches:
-        x, y = x.to(trainer.device), y.to(trainer.device)
+    chosen = spread(len(data.test_x), trainer.config.test_samples)
+    for index in chosen.split(task.evaluation_batch):
+        x, y = data.test_x[index].to(trainer.device), data.test_y[index].to(trainer.device)
         if x.dim() == 4:
             x = x.contiguous(memory_format=trainer.layout)
         outputs = trainer.model(x)
         score += float(task.metric(outputs, y))
         loss += float(task.loss(outputs, y)) * len(x)
-    return Score(task.reported(score / len(data.test_x)), loss / len(data.test_x))
+    return Score(task.reported(score / len(chosen)), loss / len(chosen))
+
+
+def spread(total: int, count: int | None) -> Tensor:
+    """``count`` of the numbers below ``total``, evenly spread (None: all of them), int64.
+
+    Held-out samples may be in the order of their classes; the first ones would not do.
+
+    Example:
+        >>> spread(10, 4).tolist(), spread(3, None).tolist()
+        ([0, 2, 5, 7], [0, 1, 2])
+    """
+    count = min(count or total, total)
+    return torch.arange(count) * total // count

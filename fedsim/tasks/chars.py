@@ -5,11 +5,10 @@ The paper gives neither the rate of dropout nor the width of the embedding ("we 
 implementation of WordLSTM ... by decreasing the size of the embedding"): both are those of the
 tutorial's configuration that has 200 hidden units, "small": no dropout, an embedding as wide as
 the layers. With the 0.5 of "medium" 200 units do not come near the paper's perplexity.
-"""  # noqa: D205
+"""
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -20,8 +19,8 @@ from torch import Tensor, nn
 
 from fedsim.errors import DataError
 from fedsim.tasks import textfiles
-from fedsim.tasks.base import Data, Task
-from fedsim.tasks.text import STEPS, LanguageModel, sgd, summed_loss, token_loss, windows
+from fedsim.tasks.base import Data
+from fedsim.tasks.text import STEPS, LanguageModel, decays, language_task, windows
 
 HELD_OUT = 105_675  # characters, as many as the paper tests on
 ROW = 1409  # 75 rows of it are the held-out text, to the character
@@ -35,7 +34,7 @@ def build(data: Data) -> nn.Module:
 
     For the 98 characters of the paper's text it would have 680,898.
     """
-    symbols = 1 + max(int(part.max()) for part in (data.train_x, data.train_y, data.test_y))
+    symbols = 1 + max(int(part.max()) for part in (data.train_y, data.test_y))
     return LanguageModel(symbols, HIDDEN, DROP, SCALE)
 
 
@@ -90,24 +89,13 @@ def encode(text: str) -> tuple[Tensor, int]:
     return torch.from_numpy(numbers.astype(np.int64)), len(alphabet)
 
 
-CHAR_LSTM = Task(
+CHAR_LSTM = language_task(
     name="char_lstm",
     title="Shakespeare by characters, LSTM 2 x 200 (675,284 parameters)",
-    source="Sattler et al. 2018 (Sparse Binary Compression), Table III and supplement C",
     build=build,
     from_data=True,
     load=load,
-    optimizer=sgd,
-    loss=token_loss,
-    metric=summed_loss,
-    metric_name="perplexity",
-    reported=math.exp,
-    higher_is_better=False,
-    batch_size=5,
     iterations=16_000,
-    # "0.8 @ 5000, 8000, 10000, 12000, 14000": a factor of 0.8 at each.
-    lr_steps=tuple((at, 0.8**n) for n, at in enumerate((5000, 8000, 10_000, 12_000, 14_000), 1)),
-    partition="contiguous",
+    lr_steps=decays((5000, 8000, 10_000, 12_000, 14_000)),
     evaluation_batch=25,
-    channels_last=False,
 )

@@ -13,6 +13,7 @@ start of a row, where there is no context, weighs little.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD
 
+from fedsim.tasks.base import Task
 from fedsim.tasks.dropout import Dropout
 
 STEPS = 35
@@ -92,14 +94,25 @@ def token_loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Sum over the samples of each one's mean loss a symbol; the exponential of its mean over all
-    samples is the perplexity.
+    """Sum over the samples of each one's mean loss a symbol, from which `perplexity` follows.
 
     Example:
         >>> summed_loss(torch.zeros(3, 5, 2), torch.zeros(3, 5, dtype=torch.int64)).item() / 3
         0.6931471824645996
-    """  # noqa: D205, D209
+    """
     return len(targets) * token_loss(outputs, targets)
+
+
+def perplexity(loss: float) -> float:
+    """The exponential of a mean loss in nats a symbol; of 100 where a loss is above that.
+
+    So that a run that diverged ends with a number; a uniform guess has the size of the alphabet.
+
+    Example:
+        >>> round(perplexity(4.5), 2)
+        90.02
+    """
+    return math.exp(min(loss, 100.0))
 
 
 class ClippedSGD(SGD):
@@ -124,14 +137,11 @@ class ClippedSGD(SGD):
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """One step; see `torch.optim.SGD`."""
-        found = [p.grad for group in self.param_groups for p in group["params"]]
-        gradients = [g for g in found if g is not None]
-        torch._foreach_mul_(gradients, float(self.steps))
-        nn.utils.clip_grads_with_norm_(
-            [p for group in self.param_groups for p in group["params"]],
-            self.clip,
-            nn.utils.get_total_norm(gradients),
-        )
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        for gradient in gradients:
+            gradient.mul_(self.steps)
+        nn.utils.clip_grad_norm_(parameters, self.clip)
         return super().step(closure)
 
 
@@ -159,3 +169,30 @@ def windows(symbols: Tensor, length: int) -> tuple[Tensor, Tensor]:
     count = (len(symbols) - 1) // length
     x, y = symbols[: count * length], symbols[1 : count * length + 1]
     return x.view(count, length), y.view(count, length)
+
+
+def decays(at: Iterable[int]) -> tuple[tuple[int, float], ...]:
+    """Learning-rate steps: a factor of 0.8 (Table III) at each of the local iterations `at`.
+
+    Example:
+        >>> decays((5000, 8000))
+        ((5000, 0.8), (8000, 0.64))
+    """
+    return tuple((iteration, round(0.8**n, 12)) for n, iteration in enumerate(at, 1))
+
+
+def language_task(**own: Any) -> Task:
+    """A `Task` with what both language models of Table III share; `own`: its other fields."""
+    return Task(
+        source="Sattler et al. 2018 (Sparse Binary Compression), Table III and supplement C",
+        optimizer=sgd,
+        loss=token_loss,
+        metric=summed_loss,
+        metric_name="perplexity",
+        reported=perplexity,
+        higher_is_better=False,
+        batch_size=5,
+        partition="contiguous",
+        channels_last=False,
+        **own,
+    )

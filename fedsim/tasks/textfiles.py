@@ -48,15 +48,29 @@ def first_present(task: str, folder: Path, names: list[tuple[str, ...]]) -> list
     )
 
 
-def read(task: str, path: Path) -> tuple[str, str]:
-    """The text of a file (UTF-8) and the first eight hex digits of its SHA-256.
+def content(task: str, path: Path) -> tuple[bytes, str]:
+    """The unpacked bytes of a file and the first eight hex digits of their SHA-256.
 
-    The digest is of the unpacked bytes. Raises DataError where the file is damaged.
+    Raises:
+        DataError: the file is damaged.
     """
     try:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.suffix == ".gz" else content
-        return content.decode(), hashlib.sha256(content).hexdigest()[:8]
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"task {task}: {path} cannot be read ({reason}).\nGet it again.") from error
+        found = path.read_bytes()
+        found = gzip.decompress(found) if path.suffix == ".gz" else found
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged(task, path, error) from error
+    return found, hashlib.sha256(found).hexdigest()[:8]
+
+
+def read(task: str, path: Path) -> tuple[str, str]:
+    """As `content`, the bytes as text (UTF-8)."""
+    found, digest = content(task, path)
+    try:
+        return found.decode(), digest
+    except UnicodeDecodeError as error:
+        raise _damaged(task, path, error) from error
+
+
+def _damaged(task: str, path: Path, error: Exception) -> DataError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return DataError(f"task {task}: {path} cannot be read ({reason}).\nGet it again.")
