@@ -52,13 +52,14 @@ class NeuMF(nn.Module):
         self.user_inputs = nn.Embedding(users, half)
         self.item_inputs = nn.Embedding(items, half)
         pairs = zip(LAYERS, LAYERS[1:], strict=False)
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
+        layers = [nn.Linear(a, b) for a, b in pairs]
+        self.layers = nn.ModuleList(layers)
         self.dropouts = nn.ModuleList(Dropout(DROP) for _ in self.layers)
         self.join = nn.Linear(FACTORS + LAYERS[-1], 1)
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.01)
-        for layer in self.layers:
+        for layer in layers:
             nn.init.xavier_uniform_(layer.weight)
         nn.init.kaiming_uniform_(self.join.weight, nonlinearity="linear")  # LeCun's
 

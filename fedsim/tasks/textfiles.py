@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedsim.errors import DataError
@@ -32,7 +33,7 @@ def present(path: Path) -> Path | None:
     return path if path.is_file() else packed if packed.is_file() else None
 
 
-def first_present(task: str, folder: Path, names: list[tuple[str, ...]]) -> list[Path]:
+def first_present(task: str, folder: Path, names: Sequence[tuple[str, ...]]) -> list[Path]:
     """The files of the first set of names below `folder` that is whole.
 
     Raises:

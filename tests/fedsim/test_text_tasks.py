@@ -208,7 +208,7 @@ def test_shakespeare_as_the_paper_splits_it() -> None:
 
 
 def test_characters_are_learnt() -> None:
-    """150 iterations of one client: far below what the frequencies of characters tell (3.3)."""
+    """150 iterations of one client: far below what the frequencies of characters tell (3.33)."""
     folder = folder_with("shakespeare")
     config = RunConfig(task="char_lstm", clients=1, data=str(folder), test_samples=5)
     federation = Federation.of(config)
