@@ -97,8 +97,9 @@ def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
     """Sum over the samples of each one's mean loss a symbol, from which `perplexity` follows.
 
     Example:
-        >>> summed_loss(torch.zeros(3, 5, 2), torch.zeros(3, 5, dtype=torch.int64)).item() / 3
-        0.6931471824645996
+        >>> total = summed_loss(torch.zeros(3, 5, 2), torch.zeros(3, 5, dtype=torch.int64))
+        >>> round(perplexity(total.item() / 3), 4)
+        2.0
     """
     return len(targets) * token_loss(outputs, targets)
 
