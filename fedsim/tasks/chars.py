@@ -4,7 +4,7 @@ al. 2018 (Sparse Binary Compression).
 The paper gives neither the rate of dropout nor the width of the embedding ("we adapt the
 implementation of WordLSTM ... by decreasing the size of the embedding"): both are those of the
 tutorial's configuration that has 200 hidden units, "small": no dropout, an embedding as wide as
-the layers. With the 0.5 of "medium" 200 units do not come near the paper's perplexity.
+the layers.
 """
 
 from __future__ import annotations
