@@ -101,7 +101,11 @@ class FolderRecorder:
         folder.mkdir(parents=True, exist_ok=True)
         for client, up in trip.uplinks.items():
             write_bytes(folder / f"client-{client:03d}-up.bin", up.payload)
+            if up.buffers:
+                write_bytes(folder / f"client-{client:03d}-up.buffers", up.buffers)
         for client, down in trip.downlinks.items():
             charged = "" if down.charged else "-free"
             name = f"client-{client:03d}-down-{down.kind}{charged}.bin"
             write_bytes(folder / name, down.payload)
+            if down.buffers:
+                write_bytes(folder / f"client-{client:03d}-down{charged}.buffers", down.buffers)

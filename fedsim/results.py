@@ -18,8 +18,8 @@ INTEGERS = ("temporal", "seed", "clients", "iterations", "rounds", "parameters")
 FLOATS = (
     "gradient", "metric", "loss",
     "up_wire_bits", "up_content_bits",
-    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits",
-    "down_wire_bits", "down_content_bits",
+    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
+    "down_wire_bits", "down_content_bits", "down_buffer_bits",
     "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
 )  # fmt: skip
 
@@ -28,8 +28,8 @@ COLUMNS = (
     "clients", "iterations", "rounds", "parameters",
     "metric_name", "higher_is_better", "metric", "loss",
     "up_wire_bits", "up_content_bits",
-    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits",
-    "down_wire_bits", "down_content_bits",
+    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
+    "down_wire_bits", "down_content_bits", "down_buffer_bits",
     "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
     "data_source", "engine", "status", "error",
 )  # fmt: skip

@@ -22,7 +22,7 @@ Kind = Literal["model", "update"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the one you have."""
 
 
-def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool) -> None:
+def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:
     """Adds ``payload`` and ``settings`` to ``record``."""
     record[KEY] = ConfigRecord({"payload": payload, **settings})
 

@@ -146,6 +146,11 @@ def test_run_json(typed: Typed, no_page: None) -> None:
     assert changed <= {"summary.csv", "summary.parquet"}
 
 
+def test_a_budget_below_a_round_makes_one_short_round(typed: Typed, no_page: None) -> None:
+    found = document(typed("run", "--iterations", "4", "--json").out)
+    assert (found["temporal"], found["iterations"], found["rounds"]) == (4, 4, 1)
+
+
 def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:
     said = typed("run", "--iterations", "20", "--evaluate-every", "2")
     assert said.code == 0

@@ -31,7 +31,7 @@ COLUMNS = {
     **{
         f"{way}_{name}_bits": "int64"
         for way in ("up", "down")
-        for name in ("wire", "content", "header", "position", "value", "side")
+        for name in ("wire", "content", "header", "position", "value", "side", "buffer")
     },
     "up_sent": "int64",
     **{
@@ -41,8 +41,8 @@ COLUMNS = {
 }  # fmt: skip
 CLIENT_COLUMNS = {
     "round": "int64", "client": "int64", "samples": "int64", "up_wire_bits": "int64",
-    "up_content_bits": "int64", "down_wire_bits": "int64", "up_sent": "int64",
-    "train_loss": "float64",
+    "up_content_bits": "int64", "up_buffer_bits": "int64", "down_wire_bits": "int64",
+    "up_sent": "int64", "train_loss": "float64",
 }  # fmt: skip
 
 
