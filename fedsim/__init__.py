@@ -13,8 +13,8 @@ from fedsim.measure import measure
 from fedsim.results import load
 from fedsim.run import run
 from fedsim.sweeps import SweepConfig, sweep
-from fedsim.tables import table
 from fedsim.tasks import TASKS, Data, Task
+from fedsim.texts import table
 
 __all__ = [
     "TASKS",

@@ -78,7 +78,7 @@ def summarize(out: Path) -> tuple[list[dict[str, Any]], Path]:
 
     The folder may hold cells of earlier sweeps too. Raises ``UsageError`` where it holds none.
     """
-    runs = load(out).runs
+    runs = load(out).runs.drop(columns="label")
     cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
     write_summary(out, cells)
     return cells, report.write(out)

@@ -6,7 +6,7 @@ from fedsim.files import write_text
 from fedsim.plot import matrix, save
 from fedsim.report.page import page
 from fedsim.results import load
-from fedsim.tables import table
+from fedsim.texts import table
 
 
 def write(directory: Path | str) -> Path:

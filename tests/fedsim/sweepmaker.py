@@ -12,6 +12,8 @@ PARAMETERS = 5_000
 ITERATIONS = 200
 CLIENTS = 4
 
+SBC = "ef(per_tensor(one_sided({p}) | mean | golomb))"
+
 Cell = tuple[int, float]
 
 
@@ -50,13 +52,14 @@ def rounds_frame(temporal: int, gradient: float, seed: int, perplexity: bool) ->
 
 
 def summary(
-    rounds: pd.DataFrame, temporal: int, gradient: float, seed: int, perplexity: bool
-) -> dict[str, Any]:
-    """The cell of a run that is done."""
+    rounds: pd.DataFrame, temporal: int, gradient: float, seed: int, perplexity: bool,
+    form: str = SBC,
+) -> dict[str, Any]:  # fmt: skip
+    """The cell of a run that is done; `form`: the method, `{p}` for its fraction."""
     names = [name for name in rounds.columns if name.endswith("_bits")]
     per_client = {name: float((rounds[name] / rounds["clients"]).sum()) for name in names}
     dense_bits = 32 * PARAMETERS * ITERATIONS
-    method = f"ef(per_tensor(one_sided({gradient:g}) | mean | golomb))" if gradient < 1 else "raw"
+    method = form.replace("{p}", f"{gradient:g}") if gradient < 1 else "raw"
     return {
         "task": "digits", "method": method, "temporal": temporal, "gradient": gradient,
         "seed": seed, "clients": CLIENTS, "iterations": ITERATIONS, "rounds": len(rounds),
@@ -82,12 +85,13 @@ def make_run(
     seed: int = 0,
     failed: bool = False,
     perplexity: bool = False,
+    form: str = SBC,
     **changes: Any,
 ) -> dict[str, Any]:
     """Writes a run's folder and returns its cell; `changes` replace fields of the cell."""
     folder.mkdir(parents=True)
     rounds = rounds_frame(temporal, gradient, seed, perplexity)
-    cell = summary(rounds, temporal, gradient, seed, perplexity)
+    cell = summary(rounds, temporal, gradient, seed, perplexity, form)
     if failed:
         keep = ("task", "method", "temporal", "gradient", "seed", "metric_name")
         cell = {name: cell[name] if name in keep else None for name in cell}

@@ -55,7 +55,7 @@ def test_a_sweep_is_loaded(tmp_path: Path) -> None:
     assert list(results.runs.index) == names  # n upwards, not by name
     assert results.unfinished == ("n10-p1-s0",)
     assert results.path == tmp_path
-    assert tuple(results.runs.columns) == COLUMNS
+    assert tuple(results.runs.columns) == (*COLUMNS, "label")
     for cell in cells:
         row = results.runs.loc[f"n{cell['temporal']}-p{cell['gradient']:g}-s0"]
         assert all(row[key] == value for key, value in cell.items() if value is not None)
