@@ -15,7 +15,7 @@ from fedsim.config import RunConfig
 from fedsim.states import ClientStates, number
 from fedsim.trainer import mask_momentum, trainer_of
 from strategies.nodes import answer_partition
-from strategies.payload import METRICS, SAMPLES, get, put
+from strategies.payload import METRICS, SAMPLES, SENT, get, put
 
 ConfigOf = Callable[[Context], RunConfig]
 
@@ -65,19 +65,23 @@ def _round(
     if not isinstance(config.plan.downlink, Raw):
         after |= nest("base", weights)
     samples = len(trainer.federation.shards[client])
-    return _content(packet, samples, trained.loss, clock), after
+    return _content(packet, list(like), samples, trained.loss, clock), after
 
 
-def _content(packet: Packet, samples: int, loss: float, clock: list[float]) -> RecordDict:
+def _content(
+    packet: Packet, names: list[str], samples: int, loss: float, clock: list[float]
+) -> RecordDict:
     """The payload, and beside it what the server would like to know."""
     content = RecordDict()
     put(content, packet.payload)
+    counts = [packet.sent[name].count for name in names]
     decode, train, encode = (after - before for before, after in pairwise(clock))
     content[METRICS] = MetricRecord(
         {
             SAMPLES: samples,
             "train-loss": loss,
-            "sent": sum(tensor.count for tensor in packet.sent.values()),
+            "sent": sum(counts),
+            SENT: counts,
             "decode-seconds": decode,
             "train-seconds": train,
             "encode-seconds": encode,

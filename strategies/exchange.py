@@ -17,7 +17,7 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, compress, derive, receive
 from compressors.bits import Span
-from strategies.payload import METRICS, SAMPLES, Kind, get, put
+from strategies.payload import METRICS, SAMPLES, SENT, Kind, get, put
 
 
 class TooFewReplies(RuntimeError):
@@ -36,12 +36,16 @@ class Downlink:
 
 @dataclass(frozen=True)
 class Uplink:
-    """What one client sent back, decoded, with the metrics beside it."""
+    """What one client sent back, decoded, with the metrics beside it.
+
+    ``sent``: by tensor, how many entries travelled; empty where the client does not say.
+    """
 
     payload: bytes
     spans: dict[Span, int]
     update: dict[str, Tensor]
     metrics: dict[str, float]
+    sent: dict[str, int] = field(default_factory=dict)
 
     @property
     def samples(self) -> float:
@@ -124,7 +128,10 @@ class Exchange:
         message = receive(self.uplink, payload, self.weights)
         metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
         numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
-        return Uplink(payload, message.spans, message.update, numbers)
+        counts = metrics.get(SENT)
+        told = isinstance(counts, list) and len(counts) == len(self.weights)
+        sent = dict(zip(self.weights, map(int, counts), strict=True)) if told else {}
+        return Uplink(payload, message.spans, message.update, numbers, sent)
 
     def finish(self, required: int) -> dict[int, Uplink]:
         """The uplinks in client order.

@@ -27,7 +27,7 @@ def pareto(runs: pd.DataFrame) -> Figure:
 
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
     are averaged; bars show their range. Failed runs are left out. Of several methods, colour and
-    marker tell the method, and beside each point stand its n and p.
+    marker tell the method, and beside the front's points stand n and p.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -45,11 +45,15 @@ def pareto(runs: pd.DataFrame) -> Figure:
     axes.step(bits, heights, where="post", color=GREY, lw=1, label="front", zorder=1)
     named: set[str] = set()
     for point in points:
-        _point(axes, point, styles[point.cell], point.cell.method in named)
+        _point(axes, point, styles[point.cell], known=point.cell.method in named)
         named |= {point.cell.method} - {""}
+        if point.cell.method and point in best:  # the others' notes would cover each other
+            at = (float(point.x[0]), float(point.y[0]))
+            note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"
+            axes.annotate(note, at, (6, -11), textcoords="offset points", fontsize=8)
     axes.set_xscale("log")
     finish(axes, LABELS["up_content_bits"], label(metric_name(runs)))
-    title(figure, runs, ["beside the points: n, p"] if named else [])
+    title(figure, runs, ["on the front: n, p"] if named else [])
     return figure
 
 
@@ -101,10 +105,6 @@ def _point(axes: Axes, point: Series, look: Look, known: bool) -> None:
         label="_" if known else plain(text), color=look.colour, marker=marker(look),
         markersize=8, markeredgecolor="black", markeredgewidth=0.6, linestyle="", zorder=2,
     )  # fmt: skip
-    if cell.method:
-        at = (float(point.x[0]), float(point.y[0]))
-        note = f"{cell.temporal}, {units.plain(cell.gradient)}"
-        axes.annotate(note, at, (5, 4), textcoords="offset points", fontsize=7, color="#444444")
 
 
 def _strip(axes: Axes, found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> None:

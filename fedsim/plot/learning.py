@@ -37,12 +37,12 @@ def curves(
         curves(results.rounds, "up_bits").savefig("curves.pdf")
     """
     lines = curve_lines(rounds, x, y)
-    figure = drawing(7.2, 4.4)
+    figure = drawing(7.2 if len(lines) <= 8 else 8.6, 4.4)
     axes = figure.add_subplot()
     styles = looks([line.cell for line in lines])
     for line in lines:
         look = styles[line.cell]
-        few = len(line.x) <= 25
+        few = len(line.x) <= 40
         axes.plot(
             line.x, line.y, label=plain(cell_label(*line.cell)), color=look.colour, linewidth=1.6,
             linestyle=LINES[look.place % len(LINES)], marker=marker(look) if few else "",

@@ -51,6 +51,16 @@ def rounds_frame(temporal: int, gradient: float, seed: int, perplexity: bool) ->
     return table
 
 
+def layers_frame(rounds: pd.DataFrame, gradient: float) -> pd.DataFrame:
+    """A `layers.parquet`: two tensors, in the rounds that were evaluated."""
+    rows = [
+        {"round": number, "tensor": name, "entries": entries, "sent": gradient * entries}
+        for number in rounds.loc[rounds["metric"].notna(), "round"]
+        for name, entries in (("fc.weight", 4900), ("fc.bias", 100))
+    ]
+    return pd.DataFrame(rows)
+
+
 def summary(
     rounds: pd.DataFrame, temporal: int, gradient: float, seed: int, perplexity: bool,
     form: str = SBC,
@@ -99,6 +109,7 @@ def make_run(
         (folder / "error.txt").write_text(f"Traceback (most recent call last):\n{cell['error']}\n")
     else:
         rounds.to_parquet(folder / "rounds.parquet", index=False)
+        layers_frame(rounds, gradient).to_parquet(folder / "layers.parquet", index=False)
     cell |= changes
     (folder / "summary.json").write_text(json.dumps(cell))
     settings = {name: cell[name] for name in ("task", "method", "temporal", "gradient", "seed")}

@@ -85,7 +85,7 @@ def test_curves_and_points_are_told_by_method(both: Results) -> None:
     axes = plot.pareto(both.runs).axes[0]
     assert axes.get_legend_handles_labels()[1] == ["front", "dense", "gradient_dropping", "sbc"]
     notes = [text.get_text() for text in axes.texts]
-    assert "10, 0.01" in notes and len(notes) == 9
+    assert "10, 0.01" in notes and len(notes) < 9  # those on the front
 
 
 def test_methods_have_colours_that_the_colour_blind_tell_apart() -> None:
