@@ -7,7 +7,7 @@ from functools import lru_cache
 import pandas as pd
 
 from compressors import CATALOGUE, parse, text
-from fedsim.methods import with_fraction
+from fedsim.methods import takes_fraction, with_fraction
 
 DENSE = "dense"
 """The label of `raw`: every entry as float32, in every method's plane the line p = 1."""
@@ -32,9 +32,10 @@ def labels(frame: pd.DataFrame) -> pd.Series:
     """
     if "label" in frame.columns:
         return frame["label"]
-    pairs = list(zip(frame["method"], frame["gradient"], strict=True))
-    known = {template(method, p) for method, p in set(pairs) if p != 1}
-    found = {pair: _label(*pair, known) for pair in set(pairs)}
+    pairs = list(zip(frame["method"], frame["gradient"].astype(float), strict=True))
+    found = {pair: _label(*pair) for pair in set(pairs) if pair[1] != 1}
+    sparse = sorted(set(found.values()))
+    found |= {pair: _label_of_all(pair[0], sparse) for pair in set(pairs) if pair[1] == 1}
     return pd.Series([found[pair] for pair in pairs], index=frame.index, dtype=object)
 
 
@@ -75,28 +76,38 @@ def template(method: str, gradient: float) -> str:
     return _NUMBER.sub(lambda m: "{p}" if float(m.group()) == gradient else m.group(), method)
 
 
-def _label(method: str, gradient: float, known: Collection[str]) -> str:
+def _label(method: str, gradient: float) -> str:
+    return _published(method, gradient) or template(method, gradient)
+
+
+def _label_of_all(method: str, sparse: Collection[str]) -> str:
+    """The label of a method that sends every entry.
+
+    It is one of the ``sparse`` methods at p = 1 only where that is among the rows: `topk_cnat`
+    comes to `ef(per_tensor(cnat))`, and a 1 in a text may be anything.
+    """
     if method == "raw":
         return DENSE
-    named = _published(method, float(gradient))
-    if named is not None:
-        return named
-    if gradient == 1:  # a 1 in the text may be anything, unless the same sweep has other p
-        for form in sorted(known):
-            if re.fullmatch(re.escape(form).replace(re.escape("{p}"), _ONE), method):
-                return form
-    return template(method, gradient)
+    for label in sparse:
+        whole = _at(label, 1.0) if label in CATALOGUE else None
+        form = re.escape(label).replace(re.escape("{p}"), _ONE)
+        if method == whole or re.fullmatch(form, method):
+            return label
+    return _published(method, None) or method
 
 
 @lru_cache(maxsize=4096)
-def _published(method: str, gradient: float) -> str | None:
-    """The name of the published method whose text this is."""
+def _published(method: str, gradient: float | None) -> str | None:
+    """The name of the published method whose text this is; None: of those without a fraction."""
     for row in CATALOGUE.values():
-        if row.kind == "method":
-            try:
-                own = text(parse(with_fraction(row.name, gradient)))
-            except ValueError:  # it takes more than a fraction
-                continue
-            if own == method:
-                return str(row.name)
+        fits = row.kind == "method" and takes_fraction(row.name) == (gradient is not None)
+        if fits and _at(row.name, gradient or 1.0) == method:
+            return str(row.name)
     return None
+
+
+def _at(name: str, gradient: float) -> str | None:
+    try:
+        return text(parse(with_fraction(name, gradient)))
+    except ValueError:  # it takes more than a fraction
+        return None

@@ -63,9 +63,10 @@ def figures(results: Results) -> list[Section]:
     if many:
         budget = {"": charts.budget(rounds, name)}
         found.append(_section("budget", "Best within a budget of bits", _BUDGET, budget))
+    bars = {name: charts.split(own) for name, own in _apart(runs).items()}
     found += [
         _section("front", "Metric against bits", _POINTS, {"": charts.pareto(runs)}),
-        _section("split", "What the bits are", _PARTS, {"": charts.split(runs)}),
+        _section("split", "What the bits are", _PARTS, bars),
     ]
     layers = results.layers
     shown = charts.layers(layers) if len(layers) else None
@@ -76,12 +77,18 @@ def figures(results: Results) -> list[Section]:
 
 def _planes(runs: pd.DataFrame, value: str) -> dict[str, go.Figure]:
     """A plane a method, on one scale of colours."""
-    names = methods_of(runs)
-    if len(names) < 2:
+    if not several(runs):
         return {"": charts.heatmap(runs, value)}
     done = runs.loc[runs["status"] == "done", value]
     limits = (float(done.min()), float(done.max()))
-    return {name: charts.heatmap(of_method(runs, name), value, limits) for name in names}
+    return {name: charts.heatmap(of, value, limits) for name, of in _apart(runs).items()}
+
+
+def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The runs of each method by its label; of one method all, without a name."""
+    if not several(runs):
+        return {"": runs}
+    return {name: of_method(runs, name) for name in methods_of(runs)}
 
 
 def _section(key: str, title: str, caption: str, draw: Mapping[str, go.Figure]) -> Section:

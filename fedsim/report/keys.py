@@ -6,7 +6,7 @@ document.querySelectorAll('figure .plotly-graph-div').forEach(chart => {
   const figure = chart.closest('figure'), said = document.getElementById('said');
   let at = null;
   const points = k => chart.data[k].hoverinfo === 'skip' || chart.data[k].visible === 'legendonly'
-    ? 0 : chart.data[k].x.length;
+    ? 0 : chart.data[k].text.length;
   const onto = (key, n, now, sign) => {  // the next of n that is one, round and round
     for (let i = 0, k = now; i < n; i++) {
       k = (k + sign + n) % n;
@@ -21,7 +21,7 @@ document.querySelectorAll('figure .plotly-graph-div').forEach(chart => {
   const cell = (dx, dy) => {
     const {x, y, hovertext} = chart.data[0];
     at = at ? [(at[0] + dy + y.length) % y.length, (at[1] + dx + x.length) % x.length] : [0, 0];
-    Plotly.Fx.hover(chart, [{curveNumber: 0, pointNumber: at}]);
+    Plotly.Fx.hover(chart, [{curveNumber: 0, xval: at[1], yval: at[0]}], 'xy');
     say(hovertext[at[0]][at[1]]);
   };
   const point = (dx, dy) => {
@@ -48,12 +48,15 @@ document.querySelectorAll('figure .plotly-graph-div').forEach(chart => {
   });
   figure.addEventListener('focusout', () => { Plotly.Fx.unhover(chart); at = null; });
   const tall = chart.layout.height;
-  const fit = () => {  // a narrow legend has an entry a line
+  let more = 0;
+  chart.on('plotly_afterplot', () => {  // a narrow legend has an entry a line
     const keys = chart.querySelectorAll('.legend .traces').length;
-    const more = chart.clientWidth < 560 && keys > 4 ? 19 * keys : 0;
-    if (chart.layout.height !== tall + more) Plotly.relayout(chart, {height: tall + more});
-  };
-  fit();
-  addEventListener('resize', fit);
+    const now = chart.clientWidth < 560 && keys > 4 ? 19 * keys : 0;
+    if (now === more) return;
+    more = now;
+    chart.parentElement.style.height = `${tall + more}px`;
+    Plotly.relayout(chart, {height: tall + more});
+  });
+  Plotly.redraw(chart);
 });
 """

@@ -27,6 +27,9 @@ def test_other_methods_are_their_text_with_p_for_the_fraction() -> None:
     # At p = 1 it is the same method only where its other cells say which 1 is p.
     assert told(("topk(0.1) | q(1)", 0.1), ("topk(1) | q(1)", 1))[1] == "topk({p}) | q(1)"
     assert told(("topk(1.0) | q(1)", 1)) == ["topk(1.0) | q(1)"]
+    assert told(("ef(per_tensor(cnat))", 1)) == ["ef(per_tensor(cnat))"]
+    sparse = ("ef(per_tensor(topk(0.1) | cnat | golomb))", 0.1)
+    assert told(sparse, ("ef(per_tensor(cnat))", 1)) == ["topk_cnat", "topk_cnat"]
 
 
 def test_a_label_of_the_users_own_goes_first() -> None:

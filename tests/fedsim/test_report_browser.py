@@ -70,7 +70,9 @@ def test_it_loads_without_errors_requests_and_sideways_scrolling(
     page = opened.page
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     for chart in page.query_selector_all(".plotly-graph-div"):
-        box = chart.bounding_box()
+        box, drawn = chart.bounding_box(), chart.query_selector(".main-svg").bounding_box()
+        frame = chart.evaluate("chart => chart.closest('figure').getBoundingClientRect().height")
+        assert drawn["height"] <= frame + 1  # else it lies over what follows
         assert box["x"] >= 0 and box["x"] + box["width"] <= size[0]
         plot = chart.query_selector(".xy, .cartesianlayer .bg, .plot").bounding_box()
         assert plot is not None and plot["height"] > 90, chart.get_attribute("id")
@@ -80,7 +82,9 @@ def test_it_loads_without_errors_requests_and_sideways_scrolling(
 def test_the_pointer_on_a_cell_shows_its_numbers(browser: Any, pages: dict[str, str]) -> None:
     opened = Opened(browser, pages["two"], DESKTOP)
     page = opened.page
-    box = page.query_selector("#chart-metric .heatmaplayer image").bounding_box()
+    image = page.query_selector("#chart-metric .heatmaplayer image")
+    image.scroll_into_view_if_needed()
+    box = image.bounding_box()
     # Row n = 10 of 3, column p = 0.01 of 4: cells (10, 0.01) of gradient dropping.
     page.mouse.move(box["x"] + box["width"] * 5 / 8, box["y"] + box["height"] / 2)
     page.wait_for_selector("#chart-metric .hoverlayer .hovertext")
@@ -113,7 +117,7 @@ def test_the_keyboard_reaches_sections_charts_and_cells(
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
     assert "n = 10, p = 0.1," in page.text_content("#said")
-    assert "n = 10, p = 0.1" in page.text_content("#chart-metric .hoverlayer .hovertext")
+    page.wait_for_selector("#chart-metric .hoverlayer .hovertext:has-text('n = 10, p = 0.1')")
     page.focus("figure:has(#chart-budget)")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")

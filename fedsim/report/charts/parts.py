@@ -34,7 +34,7 @@ def split(runs: pd.DataFrame) -> go.Figure:
         ))  # fmt: skip
     figure = chart(traces, 150 + (32 if len(cells) < 12 else 24) * len(cells))
     figure.update_layout(barmode="stack", legend_traceorder="normal")
-    figure.update_xaxes(title="share of the upstream bits (%)", range=[0, 100])
+    figure.update_xaxes(title="share of upstream bits (%)", range=[0, 100])
     figure.update_yaxes(autorange="reversed", automargin=True)
     return figure
 
