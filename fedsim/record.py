@@ -12,6 +12,7 @@ from fedsim import checkpoint, ledger
 from fedsim.checkpoint import Checkpoint
 from fedsim.config import RunConfig
 from fedsim.files import write_bytes, write_parquet
+from fedsim.scalars import Scalars
 from fedsim.states import InProcess
 from strategies import Trip, memory
 from strategies.memory import Remembering
@@ -42,6 +43,7 @@ class FolderRecorder:
         self.layer_rows: list[dict[str, Any]] = []
         loaded = checkpoint.load(folder)  # clears what a kill left behind, on any engine
         self._loaded = loaded if states is not None else None
+        self._scalars: Scalars | None = None
         self._saved_at = time.monotonic()
         if self._loaded is not None and states is not None:
             self.rows, self.client_rows = self._loaded.rounds, self._loaded.client_rows
@@ -64,6 +66,8 @@ class FolderRecorder:
         strategy: Remembering,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
+        if self.config.tensorboard:
+            self._tell(row, strategy)
         self.rows.append(row)
         self._up_bits += row["up_wire_bits"] / row["clients"]
         self.client_rows.extend(clients)
@@ -82,11 +86,21 @@ class FolderRecorder:
 
     def write_frames(self) -> None:
         """Writes ``rounds.parquet``, ``clients.parquet`` and ``layers.parquet``."""
+        if self._scalars is not None:
+            self._scalars.close()
         rounds, clients = self.frames()
         write_parquet(self.folder / "rounds.parquet", rounds)
         write_parquet(self.folder / "clients.parquet", clients)
         if self.layer_rows:
             write_parquet(self.folder / "layers.parquet", pd.DataFrame(self.layer_rows))
+
+    def _tell(self, row: dict[str, Any], strategy: Remembering) -> None:
+        if self._scalars is None:
+            assert strategy.exchange is not None
+            count = sum(x.numel() for x in strategy.exchange.weights.values())
+            metric = self.config.plan.task.metric_name
+            self._scalars = Scalars(self.folder, count, metric, self.rows)
+        self._scalars(row)
 
     def _due(self, number: int) -> bool:
         if number == self.config.plan.rounds:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim import devices, report
+from fedsim import devices, report, scalars
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.federation import Federation
@@ -70,6 +70,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
             )
         if here:
             devices.check(cell.config.device)
+            scalars.check(cell.config.tensorboard)
         Federation.of(cell.config)
 
 
