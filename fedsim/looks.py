@@ -97,7 +97,8 @@ def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKe
         pale = 0.55 * mine.index(key.gradient) / max(1, len(mine) - 1)
         number = methods.index(key.method) + 1 if key.method != DENSE else 0
         base = METHODS[(number - 1) % len(METHODS)] if number else "#000000"
-        colour = to_hex([c + pale * (1 - c) for c in to_rgb(base)])
+        red, green, blue = (c + pale * (1 - c) for c in to_rgb(base))
+        colour = to_hex((red, green, blue))
         found[key] = Look(colour, temporals.index(key.temporal), number)
     return found
 

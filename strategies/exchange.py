@@ -129,8 +129,8 @@ class Exchange:
         metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
         numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
         counts = metrics.get(SENT)
-        told = isinstance(counts, list) and len(counts) == len(self.weights)
-        sent = dict(zip(self.weights, map(int, counts), strict=True)) if told else {}
+        listed = counts if isinstance(counts, list) and len(counts) == len(self.weights) else []
+        sent = {name: int(count) for name, count in zip(self.weights, listed, strict=False)}
         return Uplink(payload, message.spans, message.update, numbers, sent)
 
     def finish(self, required: int) -> dict[int, Uplink]:

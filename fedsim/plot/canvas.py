@@ -24,7 +24,9 @@ GREY = "#777777"
 
 # TrueType fonts inside PDF and PostScript, as journals ask for (matplotlib's own default is
 # Type 3); letters as outlines in SVG. The salt gives equal figures equal files.
-_FILES = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "fedsim"}
+_FILES: Any = {
+    "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "fedsim",
+}  # fmt: skip
 _SETTINGS = threading.Lock()  # matplotlib's are global
 
 

@@ -22,9 +22,7 @@ from fedsim.report.charts.frame import chart
 _POWERS = np.arange(0, 13)
 
 
-def heatmap(
-    runs: pd.DataFrame, value: str, limits: tuple[float, float] | None = None
-) -> go.Figure:
+def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None = None) -> go.Figure:
     """The sparsity plane; the pointer on a cell shows the cell's numbers.
 
     Args:
@@ -57,9 +55,7 @@ def heatmap(
     return figure
 
 
-def _scale(
-    image: go.Heatmap, logarithmic: bool, limits: tuple[float, float] | None
-) -> None:
+def _scale(image: go.Heatmap, logarithmic: bool, limits: tuple[float, float] | None) -> None:
     numbers = np.unique(image.z[np.isfinite(image.z)])
     if limits is not None and limits[0] < limits[1]:
         numbers = np.log10(limits) if logarithmic else np.array(limits)
