@@ -16,7 +16,7 @@ from fedsim.states import ClientStates, number
 from fedsim.trainer import Trainer, mask_momentum, trainer_of
 from strategies.buffers import ASKED, PAYLOAD, to_payload
 from strategies.nodes import answer_partition
-from strategies.payload import METRICS, SAMPLES, get, put
+from strategies.payload import METRICS, SAMPLES, SENT, get, put
 
 ConfigOf = Callable[[Context], RunConfig]
 
@@ -70,7 +70,7 @@ def _round(
         after |= nest("base", weights)
     samples = len(trainer.federation.shards[client])
     beside = {n: trained.buffers[n] for n in trainer.buffers.names} if ASKED in settings else {}
-    return _content(packet, beside, samples, trained.loss, clock), after
+    return _content(packet, list(like), beside, samples, trained.loss, clock), after
 
 
 def _buffers(settings: ConfigRecord, trainer: Trainer) -> State:
@@ -82,17 +82,19 @@ def _buffers(settings: ConfigRecord, trainer: Trainer) -> State:
 
 
 def _content(
-    packet: Packet, buffers: State, samples: int, loss: float, clock: list[float]
+    packet: Packet, names: list[str], buffers: State, samples: int, loss: float, clock: list[float]
 ) -> RecordDict:
     """The payloads, and beside them what the server would like to know."""
     content = RecordDict()
     put(content, packet.payload, **({PAYLOAD: to_payload(buffers)} if buffers else {}))
+    counts = [packet.sent[name].count for name in names]
     decode, train, encode = (after - before for before, after in pairwise(clock))
     content[METRICS] = MetricRecord(
         {
             SAMPLES: samples,
             "train-loss": loss,
-            "sent": sum(tensor.count for tensor in packet.sent.values()),
+            "sent": sum(counts),
+            SENT: counts,
             "decode-seconds": decode,
             "train-seconds": train,
             "encode-seconds": encode,

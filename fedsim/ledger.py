@@ -70,6 +70,23 @@ def client_rows(trip: Trip) -> list[dict[str, Any]]:
     return rows
 
 
+def layer_rows(trip: Trip) -> list[dict[str, Any]]:
+    """One row a tensor of the model: its entries, and how many travelled, the cohort's mean.
+
+    Empty where no client of the round has told it.
+    """
+    told = [up for up in trip.uplinks.values() if up.sent]
+    return [
+        {
+            "round": trip.round,
+            "tensor": name,
+            "entries": told[0].update[name].numel(),
+            "sent": sum(up.sent[name] for up in told) / len(told),
+        }
+        for name in (told[0].sent if told else ())
+    ]
+
+
 def per_client(rounds: pd.DataFrame) -> dict[str, float]:
     """Bits of a client that takes part in every round: round by round, the mean over its cohort."""
     up_columns = [c for c in rounds.columns if c.startswith("up_")]

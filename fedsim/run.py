@@ -10,7 +10,7 @@ import torch
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
-from fedsim import checkpoint, devices, environment, ledger
+from fedsim import checkpoint, devices, environment, ledger, scalars
 from fedsim.client import make_client_app
 from fedsim.config import RunConfig, default_of, from_toml
 from fedsim.engines import flower, heap, local
@@ -84,6 +84,7 @@ def carry_out(
 
 def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     """Checks the folder and the settings; returns the summary if the run is done already."""
+    scalars.check(config.tensorboard)
     Federation.of(config)  # missing data and bad splits are refused before anything is written
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -98,6 +99,8 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     summary = read_summary(out) if (out / "summary.json").exists() else None
     if summary is not None and summary["status"] == "done":
         _tidy(out)  # a kill may have come between the summary and this
+        if config.tensorboard:
+            scalars.export(out, summary)
         return summary
     write_text(written, config.to_toml())
     write_json(out / "environment.json", environment.describe())

@@ -18,7 +18,7 @@ from torch import Tensor
 from compressors import Compressor, PayloadError, Raw, State, compress, derive, receive
 from compressors.bits import Span
 from strategies.buffers import ASKED, PAYLOAD, Buffers
-from strategies.payload import METRICS, SAMPLES, Kind, get, put
+from strategies.payload import METRICS, SAMPLES, SENT, Kind, get, put
 
 
 class TooFewReplies(RuntimeError):
@@ -38,12 +38,16 @@ class Downlink:
 
 @dataclass(frozen=True)
 class Uplink:
-    """What one client sent back, decoded, with the metrics beside it."""
+    """What one client sent back, decoded, with the metrics beside it.
+
+    ``sent``: by tensor, how many entries travelled; empty where the client does not say.
+    """
 
     payload: bytes
     spans: dict[Span, int]
     update: dict[str, Tensor]
     metrics: dict[str, float]
+    sent: dict[str, int] = field(default_factory=dict)
     buffers: bytes = b""
     statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
 
@@ -141,7 +145,10 @@ class Exchange:
         buffers = self.buffers.read(beside) if self.buffers and self.trip.asks_buffers else ()
         metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
         numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
-        return Uplink(payload, message.spans, message.update, numbers, *buffers)
+        counts = metrics.get(SENT)
+        listed = counts if isinstance(counts, list) and len(counts) == len(self.weights) else []
+        sent = {name: int(count) for name, count in zip(self.weights, listed, strict=False)}
+        return Uplink(payload, message.spans, message.update, numbers, sent, *buffers)
 
     def finish(self, required: int) -> dict[int, Uplink]:
         """The uplinks in client order.

@@ -17,6 +17,8 @@ from torch import Tensor
 KEY = "fedsim"
 METRICS = "metrics"
 SAMPLES = "num-examples"
+SENT = "sent-by-tensor"
+"""Beside a client's other metrics: how many entries of each tensor travelled, in model order."""
 
 Kind = Literal["model", "update"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the one you have."""

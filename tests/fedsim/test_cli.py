@@ -75,8 +75,8 @@ def test_the_default_sweep_writes_all_that_is_promised(demo: Path) -> None:
     assert sorted(f.name for f in (demo / "cells").iterdir()) == ["n1-p1-s0", "n10-p0.01-s0"]
     for cell in (demo / "cells").iterdir():
         assert sorted(f.name for f in cell.iterdir()) == [
-            "clients.parquet", "config.toml", "environment.json", "model.safetensors",
-            "rounds.parquet", "summary.json",
+            "clients.parquet", "config.toml", "environment.json", "layers.parquet",
+            "model.safetensors", "rounds.parquet", "summary.json",
         ]  # fmt: skip
     table = pd.read_csv(demo / "summary.csv")
     assert set(table) >= CELL and len(table) == 2

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from fedsim import ledger, run
 from strategies.exchange import Downlink, Trip, Uplink
-from tests.fedsim.runs import clients, rounds, small
+from tests.fedsim.runs import clients, layers, rounds, small
 
 SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")
 
@@ -63,6 +64,17 @@ def test_clients_by_hand() -> None:
     assert second["train_loss"] != second["train_loss"]  # it did not say
 
 
+def test_layers_by_hand() -> None:
+    update = {"w": torch.zeros(3, 4), "b": torch.zeros(3)}
+    ups = [{"w": 5, "b": 3}, {"w": 2, "b": 1}, {}]  # the third does not say
+    told = Trip(7, uplinks={k: Uplink(b"", {}, update, {}, sent) for k, sent in enumerate(ups)})
+    assert ledger.layer_rows(told) == [
+        {"round": 7, "tensor": "w", "entries": 12, "sent": 3.5},
+        {"round": 7, "tensor": "b", "entries": 3, "sent": 2.0},
+    ]
+    assert ledger.layer_rows(trip()) == []
+
+
 def test_a_client_by_hand() -> None:
     """4 replied, then 2 of 3: up 100 / 4 + 60 / 2, down 0 / 4 + 90 / 3."""
     frame = pd.DataFrame(
@@ -102,6 +114,11 @@ def test_the_books_of_a_run_balance(settings: dict, tmp_path: Path) -> None:
     assert (frame["down_wire_bits"].iloc[1:] > 0).all()
     for name in ("up_wire_bits", "up_content_bits", "down_wire_bits", "up_sent"):
         assert summary[name] == pytest.approx((frame[name] / config.plan.cohort).sum(), rel=1e-12)
+    by_layer = layers(tmp_path)
+    assert by_layer.groupby("round")["entries"].sum().unique() == [summary["parameters"]]
+    scored = frame[frame["metric"].notna()].set_index("round")
+    sent = by_layer.groupby("round")["sent"].sum() * config.plan.cohort
+    assert sent.round(6).to_dict() == scored["up_sent"].to_dict()
     dense = 32 * summary["parameters"] * summary["iterations"]
     assert summary["ratio_wire"] == pytest.approx(dense / summary["up_wire_bits"])
     assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])

@@ -51,13 +51,16 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "run"
     summary = run(config, out)
     assert sorted(f.name for f in out.iterdir()) == [
-        "clients.parquet", "config.toml", "environment.json", "model.safetensors",
-        "rounds.parquet", "summary.json",
+        "clients.parquet", "config.toml", "environment.json", "layers.parquet",
+        "model.safetensors", "rounds.parquet", "summary.json",
     ]  # fmt: skip
     frame = pd.read_parquet(out / "rounds.parquet")
     assert {c: str(t) for c, t in frame.dtypes.items()} == COLUMNS
     by_client = pd.read_parquet(out / "clients.parquet")
     assert {c: str(t) for c, t in by_client.dtypes.items()} == CLIENT_COLUMNS
+    by_layer = pd.read_parquet(out / "layers.parquet")
+    assert list(by_layer.columns) == ["round", "tensor", "entries", "sent"]
+    assert by_layer["entries"].dtype == "int64" and by_layer["sent"].dtype == "float64"
     assert frame["round"].tolist() == [1, 2, 3, 4]
     assert frame["iteration"].tolist() == [5, 10, 15, 18]
     assert frame["local_iterations"].tolist() == [5, 5, 5, 3]
