@@ -68,9 +68,9 @@ def _quoted(value: str) -> str:
 
 def name_of(thing: Any) -> str:
     """The catalogue's name of an object's class; ``ValueError`` if it has none."""
-    from compressors.catalogue import ROWS  # the catalogue knows every class; no class knows it
+    from compressors.catalogue import CATALOGUE  # it knows every class; no class knows it
 
-    for row in ROWS:
+    for row in CATALOGUE.values():
         if row.make is type(thing):
             return row.name
     raise ValueError(f"{thing!r} is not in the catalogue: add a row for {type(thing).__name__}")

@@ -14,8 +14,8 @@ from fedsim.measure_coders import measure_coders
 from fedsim.results import load
 from fedsim.run import run
 from fedsim.sweeps import SweepConfig, sweep
-from fedsim.tables import table
 from fedsim.tasks import TASKS, Data, Task
+from fedsim.texts import table
 
 __all__ = [
     "TASKS",

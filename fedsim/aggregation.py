@@ -8,7 +8,15 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from fedsim.config import RunConfig
 from fedsim.plan import CODED, WIDTH
-from strategies import Aggregate, Compressed, DelayedDSGD, InNetwork, Majority, natural_code
+from strategies import (
+    Aggregate,
+    Buffers,
+    Compressed,
+    DelayedDSGD,
+    InNetwork,
+    Majority,
+    natural_code,
+)
 from strategies.memory import Remembering
 
 SERVER_OPTIMIZERS: dict[str, tuple[Callable[..., FedAvg], str]] = {
@@ -24,8 +32,11 @@ Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu 
 """
 
 
-def make_strategy(config: RunConfig) -> Remembering:
-    """The strategy of a run: our own for ``dsgd``, votes and switches, or ``Compressed``."""
+def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> Remembering:
+    """The strategy of a run: our own for ``dsgd``, votes and switches, or ``Compressed``.
+
+    ``buffers``: what the model has beside its parameters, if anything.
+    """
     plan = config.plan
     common: dict[str, Any] = {
         "clients": plan.clients,
@@ -33,6 +44,7 @@ def make_strategy(config: RunConfig) -> Remembering:
         "required": plan.min_replies,
         "seed": config.seed,
         "timeout": config.timeout,
+        "buffers": buffers,
     }
     up, down = plan.method.compressor, plan.downlink
     if config.strategy in ("dsgd", *CODED):

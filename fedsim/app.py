@@ -43,5 +43,6 @@ def main(grid: Grid, context: Context) -> None:
     torch.set_num_threads(1)
     config = config_of(context)
     out = str(context.run_config.get("out", ""))
-    folder = Path(out) if out else Path("fedsim-results") / f"{config.task}-run-{config.digest}"
+    name = f"{config.plan.task.name}-run-{config.digest}"
+    folder = Path(out) if out else Path("fedsim-results") / name
     carry_out(config, folder, None, lambda body: body(grid))

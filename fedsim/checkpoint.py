@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Checkpoint:
     clients: dict[int, State]
     rounds: list[dict[str, Any]]
     client_rows: list[dict[str, Any]]
+    layer_rows: list[dict[str, Any]] = field(default_factory=list)
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
@@ -47,6 +48,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     sync(part / "memory.safetensors")
     write_parquet(part / "rounds.parquet", pd.DataFrame(checkpoint.rounds))
     write_parquet(part / "clients.parquet", pd.DataFrame(checkpoint.client_rows))
+    if checkpoint.layer_rows:
+        write_parquet(part / "layers.parquet", pd.DataFrame(checkpoint.layer_rows))
     # safetensors sorts names, and a model's order is part of what its messages mean
     values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
     write_json(part / "values.json", values)
@@ -69,6 +72,7 @@ def load(folder: Path) -> Checkpoint | None:
     values = json.loads((last / "values.json").read_text(encoding="utf-8"))
     stored = load_file(last / "memory.safetensors")
     tensors = {name: stored[name] for name in values["names"]}
+    layers = last / "layers.parquet"
     clients = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
     return Checkpoint(
         values["round"],
@@ -77,6 +81,7 @@ def load(folder: Path) -> Checkpoint | None:
         {client: inside(f"client/{client}", tensors) for client in sorted(clients)},
         pd.read_parquet(last / "rounds.parquet").to_dict("records"),
         pd.read_parquet(last / "clients.parquet").to_dict("records"),
+        pd.read_parquet(layers).to_dict("records") if layers.exists() else [],
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import torch
-from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
@@ -13,9 +13,10 @@ from compressors import Packet, Raw, State, compress, decompress, derive
 from compressors.lift import inside, nest
 from fedsim.config import RunConfig
 from fedsim.states import ClientStates, number
-from fedsim.trainer import mask_momentum, trainer_of
+from fedsim.trainer import Trainer, mask_momentum, trainer_of
+from strategies.buffers import ASKED, PAYLOAD, to_payload
 from strategies.nodes import answer_partition
-from strategies.payload import METRICS, SAMPLES, get, put
+from strategies.payload import METRICS, SAMPLES, SENT, get, put
 
 ConfigOf = Callable[[Context], RunConfig]
 
@@ -53,7 +54,9 @@ def _round(
     weights = _base(payload, str(settings["kind"]), config, like, inside("base", state))
     clock.append(time.perf_counter())
     done = int(state["iterations"]) if "iterations" in state else 0
-    trained = trainer.train(client, weights, inside("optimizer", state), done, count)
+    arrived = _buffers(settings, trainer)
+    buffers = inside("buffers", state) | arrived
+    trained = trainer.train(client, weights, inside("optimizer", state), done, count, buffers)
     clock.append(time.perf_counter())
     seed = derive(config.seed, "uplink", client, round_number)
     held = inside("uplink", state) or None
@@ -61,23 +64,37 @@ def _round(
     masked = mask_momentum(trained.optimizer, packet.sent) if config.plan.masks else None
     clock.append(time.perf_counter())
     after = nest("uplink", memory) | nest("optimizer", masked or trained.optimizer)
+    after |= nest("buffers", {n: x for n, x in trained.buffers.items() if n not in arrived})
     after["iterations"] = torch.tensor(done + count)
     if not isinstance(config.plan.downlink, Raw):
         after |= nest("base", weights)
     samples = len(trainer.federation.shards[client])
-    return _content(packet, samples, trained.loss, clock), after
+    beside = {n: trained.buffers[n] for n in trainer.buffers.names} if ASKED in settings else {}
+    return _content(packet, list(like), beside, samples, trained.loss, clock), after
 
 
-def _content(packet: Packet, samples: int, loss: float, clock: list[float]) -> RecordDict:
-    """The payload, and beside it what the server would like to know."""
+def _buffers(settings: ConfigRecord, trainer: Trainer) -> State:
+    """The server's buffers, where they came with the model."""
+    payload = settings.get(PAYLOAD)
+    if not isinstance(payload, bytes):
+        return {}
+    return decompress(Raw(), payload, trainer.buffers.initial)
+
+
+def _content(
+    packet: Packet, names: list[str], buffers: State, samples: int, loss: float, clock: list[float]
+) -> RecordDict:
+    """The payloads, and beside them what the server would like to know."""
     content = RecordDict()
-    put(content, packet.payload)
+    put(content, packet.payload, **({PAYLOAD: to_payload(buffers)} if buffers else {}))
+    counts = [packet.sent[name].count for name in names]
     decode, train, encode = (after - before for before, after in pairwise(clock))
     content[METRICS] = MetricRecord(
         {
             SAMPLES: samples,
             "train-loss": loss,
-            "sent": sum(tensor.count for tensor in packet.sent.values()),
+            "sent": sum(counts),
+            SENT: counts,
             "decode-seconds": decode,
             "train-seconds": train,
             "encode-seconds": encode,

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import tomli_w
 from compressors import text
 from fedsim.errors import UsageError
 from fedsim.plan import Plan, plan_of
+from fedsim.tasks import Task, adopt
 from fedsim.tasks import partition as partitions
 
 STRATEGIES = (
@@ -20,11 +21,17 @@ STRATEGIES = (
 ENGINES = ("local", "flower")
 WEIGHTINGS = ("uniform", "samples")
 MASKING = ("auto", "on", "off")
+BUFFERS = ("mean", "local")
+PRECISIONS = ("float32", "bfloat16")
 
 
-def _setting(default: Any, help: str, *, result: bool = True) -> Any:
-    """A field with its sentence; ``result``: whether the numbers of a run depend on it."""
-    return field(default=default, metadata={"help": help, "result": result})
+def _setting(default: Any, help: str, *, result: bool = True, later: bool = False) -> Any:
+    """A field with its sentence.
+
+    ``result``: whether the numbers of a run depend on it; ``later``: it came when there were runs
+    already, so that its default is no part of a run's name.
+    """
+    return field(default=default, metadata={"help": help, "result": result, "later": later})
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,9 @@ class RunConfig:
         100
     """
 
-    task: str = _setting("digits", "what is learned: a name from `fedsim list tasks`")
+    task: str | Task = _setting(
+        "digits", "what is learned: a name from `fedsim list tasks`, or in Python a Task"
+    )
     method: str = _setting("sbc(0.01)", "how updates are compressed; {p} stands for --gradient")
     temporal: int = _setting(10, "local iterations a communication round (1: every step)")
     gradient: float | None = _setting(None, "fraction of entries sent, in (0, 1]; 1: dense")
@@ -50,7 +59,7 @@ class RunConfig:
     lr: float | None = _setting(None, "learning rate of the clients; default: the task's")
     momentum: float | None = _setting(None, "momentum of the clients' SGD; default: the task's")
     seed: int = _setting(0, "everything random follows from it")
-    partition: str = _setting("iid", partitions.FORMS)
+    partition: str | None = _setting(None, partitions.FORMS + "; default: the task's")
     strategy: str = _setting("dsgd", "one of " + ", ".join(STRATEGIES))
     server_lr: float | None = _setting(None, "learning rate of a server optimizer (fedadam, ...)")
     weighting: str = _setting("uniform", "mean over clients: uniform or by samples")
@@ -60,7 +69,17 @@ class RunConfig:
     momentum_masking: str = _setting(
         "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off"
     )
+    buffers: str = _setting(
+        "mean", "BatchNorm's statistics: mean (sent both ways every round) or local (kept by "
+        "clients, sent up where the server evaluates)", later=True,
+    )  # fmt: skip
+    precision: str = _setting(
+        "float32", "of forward and backward passes: float32, or bfloat16 (autocast)", later=True
+    )
     evaluate_every: int | None = _setting(None, "rounds between evaluations; default: 20 a run")
+    test_samples: int | None = _setting(
+        None, "held-out samples that are scored, evenly spread; default: all", later=True
+    )
     min_replies: int | None = _setting(None, "usable replies a round needs; default: the cohort")
     device: str = _setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     engine: str = _setting("local", "local (in process) or flower (on Ray)", result=False)
@@ -69,12 +88,17 @@ class RunConfig:
     data: str | None = _setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
     download: bool = _setting(False, "let torchvision download a missing data set", result=False)
     keep_payloads: bool = _setting(False, "store every message of the run", result=False)
+    tensorboard: bool = _setting(False, "write scalars for TensorBoard as it goes", result=False)
     checkpoint_every: int | None = _setting(
         None, "rounds between checkpoints; default: every 20 seconds", result=False
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "task", adopt(self.task))
         _check(self)
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (vars(self),)  # another process then knows a task of the user's, too
 
     @property
     def plan(self) -> Plan:
@@ -83,11 +107,14 @@ class RunConfig:
 
     def identity(self) -> dict[str, Any]:
         """The settings on which a run's numbers depend, defaults filled in."""
-        named = [f.name for f in fields(self) if f.metadata["result"]]
+        shown = [f for f in fields(self) if f.metadata["result"]]
+        named = [
+            f.name for f in shown if not f.metadata["later"] or getattr(self, f.name) != f.default
+        ]
         plan = self.plan
         filled = {"gradient": plan.method.gradient, "method": plan.method.text}
         return {k: filled.get(k, getattr(plan, k, getattr(self, k))) for k in named} | {
-            "task": self.task,
+            "task": plan.task.name,
             "downlink": text(plan.downlink),
             "momentum_masking": plan.masks,
         }
@@ -100,7 +127,12 @@ class RunConfig:
 
     def to_toml(self) -> str:
         """The settings as TOML, without those left at None."""
-        return tomli_w.dumps(_without_none(asdict(self)))
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return tomli_w.dumps(_without_none(values | {"task": self.plan.task.name}))
+
+
+def _rebuilt(values: dict[str, Any]) -> RunConfig:
+    return RunConfig(**values)
 
 
 def from_mapping(values: Mapping[str, Any], origin: str) -> RunConfig:
@@ -144,9 +176,11 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 def _check_type(origin: str, key: str, value: Any, kind: str) -> None:
     allowed = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
     base = kind.split(" | ")[0]
+    if key == "task" and isinstance(value, Task):
+        return
     fits = isinstance(value, allowed[base]) and (base == "bool" or not isinstance(value, bool))
     if not fits and not (value is None and "None" in kind):
-        raise UsageError(f"{origin}: {key} is {value!r}; it takes {kind.replace(' | None', '')}")
+        raise UsageError(f"{origin}: {key} is {value!r}; it takes {base}")
 
 
 def _widen(value: Any, kind: str) -> Any:
@@ -154,16 +188,16 @@ def _widen(value: Any, kind: str) -> Any:
 
 
 def _check(config: RunConfig) -> None:
-    partitions.check(config.partition)
     for name, allowed in (
         ("strategy", STRATEGIES), ("engine", ENGINES), ("weighting", WEIGHTINGS),
-        ("momentum_masking", MASKING),
+        ("momentum_masking", MASKING), ("buffers", BUFFERS), ("precision", PRECISIONS),
     ):  # fmt: skip
         value = getattr(config, name)
         if value not in allowed:
             raise UsageError(f"{_flag(name)} is {value!r}: it is one of {', '.join(allowed)}")
     for name in ("temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every",
-                 "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr"):
+                 "test_samples", "min_replies", "workers", "checkpoint_every", "timeout", "lr",
+                 "server_lr"):
         value = getattr(config, name)
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(f"{_flag(name)} is {value}: it is a number above 0")
@@ -171,7 +205,7 @@ def _check(config: RunConfig) -> None:
         raise UsageError(f"--momentum is {config.momentum}: it lies in [0, 1)")
     if config.seed < 0:
         raise UsageError(f"--seed is {config.seed}: it is 0 or above")
-    plan_of(config)
+    partitions.check(plan_of(config).partition)
 
 
 def _flag(name: str) -> str:

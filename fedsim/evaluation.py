@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from compressors import Tensors
 from fedsim.trainer import Trainer
 
-BATCH = 500
-
 
 @dataclass(frozen=True)
 class Score:
-    """The task's metric and mean loss on the held-out samples."""
+    """The task's metric, as it is reported, and mean loss on the held-out samples."""
 
     metric: float
     loss: float
@@ -26,12 +25,25 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
         p.copy_(weights[name])
     trainer.model.eval()
     score = loss = 0.0
-    for start in range(0, len(data.test_x), BATCH):
-        x, y = data.test_x[start : start + BATCH], data.test_y[start : start + BATCH]
-        x, y = x.to(trainer.device), y.to(trainer.device)
+    chosen = spread(len(data.test_x), trainer.config.test_samples)
+    for index in chosen.split(task.evaluation_batch):
+        x, y = data.test_x[index].to(trainer.device), data.test_y[index].to(trainer.device)
         if x.dim() == 4:
             x = x.contiguous(memory_format=trainer.layout)
         outputs = trainer.model(x)
         score += float(task.metric(outputs, y))
         loss += float(task.loss(outputs, y)) * len(x)
-    return Score(score / len(data.test_x), loss / len(data.test_x))
+    return Score(task.reported(score / len(chosen)), loss / len(chosen))
+
+
+def spread(total: int, count: int | None) -> Tensor:
+    """``count`` of the numbers below ``total``, evenly spread (None: all of them), int64.
+
+    Held-out samples may be in the order of their classes; the first ones would not do.
+
+    Example:
+        >>> spread(10, 4).tolist(), spread(3, None).tolist()
+        ([0, 2, 5, 7], [0, 1, 2])
+    """
+    count = min(count or total, total)
+    return torch.arange(count) * total // count

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.config import RunConfig
-from fedsim.tasks import Data, get_task
+from fedsim.errors import UsageError
+from fedsim.tasks import Data, Task
 from fedsim.tasks import partition as partitions
+from fedsim.tasks.base import check
 
 
 @dataclass(frozen=True)
@@ -27,16 +29,23 @@ class Federation:
         split among so many clients.
         """
         folder = config.data or os.environ.get("FEDSIM_DATA")
-        clients = config.plan.clients
+        plan = config.plan
         return _load(
-            config.task, folder, config.download, clients, config.partition, config.seed
+            plan.task, folder, config.download, plan.clients, plan.partition, config.seed
         )
 
 
 @lru_cache(maxsize=4)
 def _load(
-    task: str, folder: str | None, download: bool, clients: int, partition: str, seed: int
+    task: Task, folder: str | None, download: bool, clients: int, partition: str, seed: int
 ) -> Federation:
-    data = get_task(task).load(Path(folder) if folder else None, download)
-    shards = partitions.split(data.train_y.numpy(), clients, partition, seed)
-    return Federation(data, tuple(shards))
+    data = task.load(Path(folder) if folder else None, download)
+    check(task.name, data)
+    groups = data.groups()
+    if groups is None and partitions.goes_by_labels(partition):
+        raise UsageError(
+            f"--partition is {partition!r}: the samples of task {task.name} have no labels to go "
+            "by; it takes iid or contiguous"
+        )
+    labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
+    return Federation(data, tuple(partitions.split(labels, clients, partition, seed)))

@@ -11,6 +11,7 @@ from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
 from fedsim.methods import resolve, takes_fraction
 from fedsim.plan import CODED
+from fedsim.tasks import Task
 
 GRID = ("temporal", "gradient", "seeds")
 
@@ -107,6 +108,7 @@ def to_toml(config: SweepConfig) -> str:
     }
     for f in fields(RunConfig):
         value = getattr(config.base, f.name)
+        value = value.name if isinstance(value, Task) else value
         if f.name not in ("temporal", "gradient", "seed") and value != default_of(f.name):
             values[f.name] = value
     return tomli_w.dumps(values)

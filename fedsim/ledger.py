@@ -2,7 +2,8 @@
 
 Uplinks are counted as they arrived, downlinks once for each receiver. The initial model
 is known to all and not charged. ``wire`` is the whole message; ``content`` is what
-papers report: positions, values and side information, without the header.
+papers report: positions, values and side information, without the header. Buffers
+(BatchNorm's statistics), which papers leave out, are in ``wire`` and in a column of their own.
 """
 
 from collections.abc import Iterable
@@ -37,10 +38,15 @@ def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -
 
 def round_bits(trip: Trip) -> dict[str, int]:
     """The bit columns of one round: sums over the cohort, both directions."""
-    ups = [(up.payload, up.spans) for up in trip.uplinks.values()]
-    downs = [(down.payload, down.spans) for down in trip.downlinks.values() if down.charged]
-    sent = sum(int(up.metrics.get("sent", 0)) for up in trip.uplinks.values())
-    return _totals(ups, "up") | _totals(downs, "down") | {"up_sent": sent}
+    ups = list(trip.uplinks.values())
+    downs = [down for down in trip.downlinks.values() if down.charged]
+    row = _totals([(up.payload, up.spans) for up in ups], "up")
+    row |= _totals([(down.payload, down.spans) for down in downs], "down")
+    row["up_buffer_bits"] = sum(wire_bits(up.buffers) for up in ups)
+    row["down_buffer_bits"] = sum(wire_bits(down.buffers) for down in downs)
+    for direction in ("up", "down"):
+        row[f"{direction}_wire_bits"] += row[f"{direction}_buffer_bits"]
+    return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
 
 
 def client_rows(trip: Trip) -> list[dict[str, Any]]:
@@ -53,14 +59,32 @@ def client_rows(trip: Trip) -> list[dict[str, Any]]:
                 "round": trip.round,
                 "client": client,
                 "samples": int(up.samples),
-                "up_wire_bits": wire_bits(up.payload),
+                "up_wire_bits": wire_bits(up.payload) + wire_bits(up.buffers),
                 "up_content_bits": wire_bits(up.payload) - up.spans["header"],
-                "down_wire_bits": wire_bits(down.payload) if down.charged else 0,
+                "up_buffer_bits": wire_bits(up.buffers),
+                "down_wire_bits": wire_bits(down.payload + down.buffers) if down.charged else 0,
                 "up_sent": int(up.metrics.get("sent", 0)),
                 "train_loss": up.metrics.get("train-loss", float("nan")),
             }
         )
     return rows
+
+
+def layer_rows(trip: Trip) -> list[dict[str, Any]]:
+    """One row a tensor of the model: its entries, and how many travelled, the cohort's mean.
+
+    Empty where no client of the round has told it.
+    """
+    told = [up for up in trip.uplinks.values() if up.sent]
+    return [
+        {
+            "round": trip.round,
+            "tensor": name,
+            "entries": told[0].update[name].numel(),
+            "sent": sum(up.sent[name] for up in told) / len(told),
+        }
+        for name in (told[0].sent if told else ())
+    ]
 
 
 def per_client(rounds: pd.DataFrame) -> dict[str, float]:

@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
 from fedsim import units
+from fedsim.labels import DENSE
 
 LABELS = {
     "ratio_content": "compression ratio (payload)",
@@ -21,20 +22,35 @@ LABELS = {
 }
 
 
+# Okabe and Ito's colours, told apart by the colour-blind too; black is the dense reference.
+METHODS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442")
+
+
 @dataclass(frozen=True)
 class Look:
-    """How a cell's line or point looks: `#rrggbb`, and its place among the delays (0, 1, ...)."""
+    """How a cell's line or point looks.
+
+    Attributes:
+        colour: `#rrggbb`.
+        place: its place among the delays (0, 1, ...), which line styles tell.
+        marker: which marker: the place among the delays too; of several methods, the method's.
+    """
 
     colour: str
     place: int
+    marker: int
 
 
 class CellKey(NamedTuple):
-    """A cell; ``reference``: float32 at n = 1, p = 1 beside a method that sends all."""
+    """A cell; ``reference``: float32 at n = 1, p = 1 beside a method that sends all.
+
+    ``method``: its label where cells of several methods stand side by side, else empty.
+    """
 
     temporal: int
     gradient: float
     reference: bool = False
+    method: str = ""
 
 
 def reference(runs: pd.DataFrame) -> pd.Series:
@@ -53,32 +69,56 @@ def beside(runs: pd.DataFrame) -> pd.Series:
 def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
     """Colour by gradient sparsity, marker and line style by delay; the dense cell is black.
 
+    Of several methods: colour and marker by method, paler with fewer entries, line style by delay.
+
     Args:
         cells: communication delay n and gradient sparsity p of each.
     """
     keys = [CellKey(*cell) for cell in cells]
-    black = CellKey(1, 1, any(key.reference for key in keys))
     temporals = sorted({key.temporal for key in keys})
     gradients = sorted({key.gradient for key in keys}, reverse=True)
+    if any(key.method for key in keys):
+        return _by_method(keys, temporals)
+    black = CellKey(1, 1, any(key.reference for key in keys))
     shades = [to_hex(shade) for shade in colormaps["viridis"](np.linspace(0, 0.85, len(gradients)))]
-    return {
-        key: Look(
-            "#000000" if key == black else shades[gradients.index(key.gradient)],
-            temporals.index(key.temporal),
-        )
-        for key in keys
-    }
+    found = {}
+    for key in keys:
+        place = temporals.index(key.temporal)
+        colour = "#000000" if key == black else shades[gradients.index(key.gradient)]
+        found[key] = Look(colour, place, place)
+    return found
+
+
+def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKey, Look]:
+    methods = [name for name in dict.fromkeys(key.method for key in keys) if name != DENSE]
+    found = {}
+    for key in keys:
+        mine = sorted({k.gradient for k in keys if k.method == key.method}, reverse=True)
+        pale = 0.55 * mine.index(key.gradient) / max(1, len(mine) - 1)
+        number = methods.index(key.method) + 1 if key.method != DENSE else 0
+        base = METHODS[(number - 1) % len(METHODS)] if number else "#000000"
+        red, green, blue = (c + pale * (1 - c) for c in to_rgb(base))
+        colour = to_hex((red, green, blue))
+        found[key] = Look(colour, temporals.index(key.temporal), number)
+    return found
+
+
+def method_looks(methods: Sequence[str]) -> dict[str, Look]:
+    """How each method looks where it is drawn as a whole."""
+    return {key.method: look for key, look in _by_method(
+        [CellKey(1, 1, method=name) for name in methods], [1]).items()}  # fmt: skip
 
 
 def metric_name(runs: pd.DataFrame) -> str:
     """What the runs' metric is called; "metric" where no run says it, or they differ."""
-    names = runs["metric_name"].dropna().unique()
+    names = runs["metric_name"].dropna().unique() if "metric_name" in runs.columns else []
     return str(names[0]) if len(names) == 1 else "metric"
 
 
 def higher_is_better(runs: pd.DataFrame) -> bool:
     """Whether a higher metric is better; true where no run says it."""
-    known = runs["higher_is_better"].dropna()
+    told = "higher_is_better" in runs.columns
+    known = runs["higher_is_better"].dropna() if told else runs[:0]
     return bool(known.iloc[0]) if len(known) else True
 
 
@@ -87,8 +127,12 @@ def label(name: str) -> str:
     return LABELS.get(name, name.replace("_", " "))
 
 
-def cell_label(temporal: int, gradient: float, reference: bool = False) -> str:
+def cell_label(temporal: int, gradient: float, reference: bool = False, method: str = "") -> str:
     """How a legend calls a cell of the plane."""
+    if method:
+        return f"{method}, n = {temporal}" + (
+            "" if method == DENSE else f", p = {units.plain(gradient)}"
+        )
     dense = " (float32)" if reference else " (dense)" if (temporal, gradient) == (1, 1) else ""
     return f"n = {temporal}, p = {units.plain(gradient)}{dense}"
 

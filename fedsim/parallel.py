@@ -46,7 +46,7 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
         return
     plan, reason = config.plan, (str(error).splitlines() or [""])[0]
     summary = {
-        "task": config.task,
+        "task": plan.task.name,
         "method": plan.method.text,
         "temporal": plan.temporal,
         "gradient": plan.method.gradient,

@@ -36,6 +36,7 @@ class Plan:
     cohort: int
     iterations: int
     batch_size: int
+    partition: str
     min_replies: int
     evaluate_every: int
     masks: bool
@@ -44,6 +45,10 @@ class Plan:
     def rounds(self) -> int:
         """Communication rounds; the last may have fewer local iterations."""
         return -(-self.iterations // self.temporal)
+
+    def evaluates(self, round_number: int) -> bool:
+        """Whether the server scores its model after that round."""
+        return round_number == self.rounds or round_number % self.evaluate_every == 0
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""
@@ -72,6 +77,7 @@ def plan_of(config: "RunConfig") -> Plan:
         cohort=cohort,
         iterations=iterations,
         batch_size=config.batch_size or task.batch_size,
+        partition=task.partition if config.partition is None else config.partition,
         min_replies=config.min_replies or cohort,
         evaluate_every=config.evaluate_every or max(1, iterations // config.temporal // 20),
         masks=method.residuals if masking == "auto" else masking == "on",

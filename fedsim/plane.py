@@ -1,15 +1,13 @@
 """The sparsity plane: runs by communication delay n and gradient sparsity p, seeds averaged."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from fedsim.errors import UsageError
+from fedsim.labels import methods_of, several, template
 from fedsim.looks import beside
-
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Plane:
 
 
 def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
-    """`runs` of one task laid out on the sparsity plane.
+    """`runs` of one task and method laid out on the sparsity plane.
 
     The dense reference is a cell of the grid unless its row or column would be nearly empty (a
     sweep of n = 10, p = 0.01 would become a square with two holes) or another method that sends
@@ -63,8 +61,8 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         value: the numeric column to lay out.
 
     Raises:
-        UsageError: no such column, no runs, runs of several tasks, or two runs of one cell and
-            seed (of different methods): the plane has one value a cell.
+        UsageError: no such column, no runs, runs of several tasks or methods, or two runs of one
+            cell and seed: the plane has one value a cell.
     """
     clash = beside(runs)
     _check(runs, value, clash)
@@ -91,18 +89,14 @@ def method_text(runs: pd.DataFrame) -> str:
     """The method of a sweep's cells as one text, the gradient sparsity written `{p}`.
 
     The dense cells (p = 1), which send float32 whatever the method, count only where there are no
-    others; several methods are joined by commas.
+    others; several methods are told by their labels, joined by commas.
     """
+    if several(runs):
+        return ", ".join(methods_of(runs))
     sparse = runs[runs["gradient"] != 1]
     rows = sparse if len(sparse) else runs[~beside(runs)]
     pairs = zip(rows["method"], rows["gradient"], strict=True)
-    return ", ".join(dict.fromkeys(_template(text, p) for text, p in pairs))
-
-
-def _template(text: str, gradient: float) -> str:
-    if gradient == 1:
-        return text
-    return _NUMBER.sub(lambda m: "{p}" if float(m.group()) == gradient else m.group(), text)
+    return ", ".join(dict.fromkeys(template(text, p) for text, p in pairs))
 
 
 def _check(runs: pd.DataFrame, value: str, clash: pd.Series) -> None:
@@ -113,12 +107,15 @@ def _check(runs: pd.DataFrame, value: str, clash: pd.Series) -> None:
     tasks = sorted(runs["task"].unique())
     if len(tasks) > 1:
         raise UsageError(f"the runs are of {len(tasks)} tasks ({', '.join(tasks)}): choose one.")
+    if several(runs):
+        names = ", ".join(methods_of(runs))
+        raise UsageError(f"the runs are of several methods ({names}): name one, method=...")
     mine = runs[~clash]
     twice = mine[mine.duplicated(["temporal", "gradient", "seed"])]
     if len(twice):
         n, p, seed = twice.iloc[0][["temporal", "gradient", "seed"]]
         raise UsageError(
-            f"several runs of n = {n}, p = {p:g}, seed {seed}: choose those of one method."
+            f"several runs of n = {n}, p = {p:g}, seed {seed}: choose one of them."
         )
 
 

@@ -1,5 +1,6 @@
 """What a run leaves on disk, round by round."""
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim import checkpoint
+from fedsim import checkpoint, ledger
 from fedsim.checkpoint import Checkpoint
 from fedsim.config import RunConfig
 from fedsim.files import write_bytes, write_parquet
+from fedsim.scalars import Scalars
 from fedsim.states import InProcess
 from strategies import Trip, memory
 from strategies.memory import Remembering
@@ -38,11 +40,14 @@ class FolderRecorder:
         self.folder, self.config, self.states, self.progress = folder, config, states, progress
         self.rows: list[dict[str, Any]] = []
         self.client_rows: list[dict[str, Any]] = []
+        self.layer_rows: list[dict[str, Any]] = []
         loaded = checkpoint.load(folder)  # clears what a kill left behind, on any engine
         self._loaded = loaded if states is not None else None
+        self._scalars: Scalars | None = None
         self._saved_at = time.monotonic()
         if self._loaded is not None and states is not None:
             self.rows, self.client_rows = self._loaded.rounds, self._loaded.client_rows
+            self.layer_rows = self._loaded.layer_rows
             states.states.update(self._loaded.clients)
         self._up_bits = sum(row["up_wire_bits"] / row["clients"] for row in self.rows)
 
@@ -61,9 +66,13 @@ class FolderRecorder:
         strategy: Remembering,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
+        if self.config.tensorboard:
+            self._tell(row, strategy)
         self.rows.append(row)
         self._up_bits += row["up_wire_bits"] / row["clients"]
         self.client_rows.extend(clients)
+        if not math.isnan(row["metric"]):  # a row a tensor and round would outgrow the rest
+            self.layer_rows.extend(ledger.layer_rows(trip))
         if self.config.keep_payloads:
             self._keep(trip)
         if self.states is not None and self._due(row["round"]):
@@ -76,10 +85,22 @@ class FolderRecorder:
         return pd.DataFrame(self.rows), pd.DataFrame(self.client_rows)
 
     def write_frames(self) -> None:
-        """Writes ``rounds.parquet`` and ``clients.parquet``."""
+        """Writes ``rounds.parquet``, ``clients.parquet`` and ``layers.parquet``."""
+        if self._scalars is not None:
+            self._scalars.close()
         rounds, clients = self.frames()
         write_parquet(self.folder / "rounds.parquet", rounds)
         write_parquet(self.folder / "clients.parquet", clients)
+        if self.layer_rows:
+            write_parquet(self.folder / "layers.parquet", pd.DataFrame(self.layer_rows))
+
+    def _tell(self, row: dict[str, Any], strategy: Remembering) -> None:
+        if self._scalars is None:
+            assert strategy.exchange is not None
+            count = sum(x.numel() for x in strategy.exchange.weights.values())
+            metric = self.config.plan.task.metric_name
+            self._scalars = Scalars(self.folder, count, metric, self.rows)
+        self._scalars(row)
 
     def _due(self, number: int) -> bool:
         if number == self.config.plan.rounds:
@@ -91,7 +112,8 @@ class FolderRecorder:
     def _checkpoint(self, number: int, strategy: Remembering, states: InProcess) -> None:
         server, values = memory.save(strategy)
         clients = dict(states.states)
-        now = Checkpoint(number, server, values, clients, self.rows, self.client_rows)
+        rows = self.rows, self.client_rows, self.layer_rows
+        now = Checkpoint(number, server, values, clients, *rows)
         checkpoint.save(self.folder, now)
         self._saved_at = time.monotonic()
 
@@ -101,7 +123,11 @@ class FolderRecorder:
         folder.mkdir(parents=True, exist_ok=True)
         for client, up in trip.uplinks.items():
             write_bytes(folder / f"client-{client:03d}-up.bin", up.payload)
+            if up.buffers:
+                write_bytes(folder / f"client-{client:03d}-up.buffers", up.buffers)
         for client, down in trip.downlinks.items():
             charged = "" if down.charged else "-free"
             name = f"client-{client:03d}-down-{down.kind}{charged}.bin"
             write_bytes(folder / name, down.payload)
+            if down.buffers:
+                write_bytes(folder / f"client-{client:03d}-down{charged}.buffers", down.buffers)

@@ -1,8 +1,8 @@
 """What runs and sweeps leave on disk, as pandas frames; and the summary of a sweep's cells."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import pandas as pd
 
 from fedsim.errors import UsageError
 from fedsim.files import write_parquet, write_text
+from fedsim.labels import labels
+from fedsim.merging import unique_names, without_repeated
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
@@ -18,8 +20,8 @@ INTEGERS = ("temporal", "seed", "clients", "iterations", "rounds", "parameters")
 FLOATS = (
     "gradient", "metric", "loss",
     "up_wire_bits", "up_content_bits",
-    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits",
-    "down_wire_bits", "down_content_bits",
+    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
+    "down_wire_bits", "down_content_bits", "down_buffer_bits",
     "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
 )  # fmt: skip
 
@@ -28,56 +30,89 @@ COLUMNS = (
     "clients", "iterations", "rounds", "parameters",
     "metric_name", "higher_is_better", "metric", "loss",
     "up_wire_bits", "up_content_bits",
-    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits",
-    "down_wire_bits", "down_content_bits",
+    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
+    "down_wire_bits", "down_content_bits", "down_buffer_bits",
     "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
     "data_source", "engine", "status", "error",
 )  # fmt: skip
 
 ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
+LAYER_COLUMNS = ("round", "tensor", "entries", "sent")
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results below one folder.
+    """The results below one folder or several.
 
     Attributes:
         runs: a row a finished run (done or failed), by n upwards, p downwards and seed, indexed by
-            the run's folder name; the columns are those of `summary.json` (`COLUMNS`).
+            the run's folder name; the columns are those of `summary.json` (`COLUMNS`), then
+            `label`, what figures call the method (`fedsim.labels.labels`).
             Bits are per client, summed over rounds.
         rounds: a row a communication round, in the order of the runs: task, method, temporal,
-            gradient, seed, run (the folder name), then the columns of `rounds.parquet`. Bits are
-            sums over the cohort.
-        path: the folder that was read.
-        unfinished: names of runs that have begun and not ended; they are in neither frame.
+            gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
+            metric_name and higher_is_better of the run. Bits are sums over the cohort.
+        layers: a row a tensor of the model and round that was evaluated: the keys as in `rounds`,
+            then round, tensor, entries, sent (the mean over the cohort), label. Empty where no run
+            has recorded it.
+        path: the folder that was read, the first of several.
+        unfinished: names of runs that have begun and not ended; they are in no frame.
+        folders: where each run of `runs` lies.
     """
 
     runs: pd.DataFrame
     rounds: pd.DataFrame
     path: Path
     unfinished: tuple[str, ...] = ()
+    layers: pd.DataFrame = field(default_factory=pd.DataFrame)
+    folders: Mapping[str, Path] = field(default_factory=dict)
 
 
-def load(path: Path | str) -> Results:
-    """The results in a sweep's folder (`cells/*/`) or in the folder of a single run.
+def load(*paths: Path | str) -> Results:
+    """The results in a sweep's folder (`cells/*/`), in that of a single run, or in several of them.
 
-    A failed run is in `.runs`, and in `.rounds` with the rounds that it did.
+    A failed run is in `.runs`, and in `.rounds` with the rounds that it did. Of several folders,
+    runs are called `folder/run`; a run that several hold with the same settings (the dense
+    reference of each) counts once.
 
     Args:
-        path: a folder that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
+        paths: folders that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
 
     Raises:
-        UsageError: there is no such folder or no finished run in it, or a `summary.json` or
-            `rounds.parquet` is missing or damaged; the message names the file.
+        UsageError: there is no such folder or no finished run in it; a `summary.json` or
+            `rounds.parquet` is missing or damaged (the message names the file); or two folders
+            hold the same cell with other settings, which no figure could tell apart.
 
     Example:
-        results = fedsim.load("results/digits")
-        results.runs[["temporal", "gradient", "metric", "ratio_content"]]
+        results = fedsim.load("results/sbc", "results/gradient_dropping")
+        results.runs[["label", "temporal", "gradient", "metric", "ratio_content"]]
     """
-    path = Path(path)
+    if not paths:
+        raise UsageError("load() has no folder: give one that `fedsim run` or `fedsim sweep` wrote")
+    found: dict[str, Path] = {}
+    unfinished: list[str] = []
+    for prefix, path in unique_names([Path(path) for path in paths]).items():
+        before = f"{prefix}/" if len(paths) > 1 else ""
+        finished, begun = _finished(path)
+        found |= {before + folder.name: folder for folder in finished}
+        unfinished += [before + name for name in begun]
+    cells = {name: read_summary(folder) for name, folder in found.items()}
+    cells = _ordered(without_repeated(cells, found) if len(paths) > 1 else cells)
+    runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
+    runs["label"] = labels(runs)
+    folders = {name: found[name] for name in cells}
+    rounds = _joined([_rounds(name, folders[name], cells[name]) for name in cells], runs)
+    for name in ("metric_name", "higher_is_better"):
+        rounds[name] = rounds["run"].map(runs[name])
+    layers = _joined([_layers(name, folders[name], cells[name]) for name in cells], runs)
+    return Results(runs, rounds, Path(paths[0]), tuple(unfinished), layers, folders)
+
+
+def _finished(path: Path) -> tuple[list[Path], list[str]]:
+    """The finished runs of a folder of results, and the names of those that are not."""
     folders = run_folders(path)
     finished = [folder for folder in folders if (folder / "summary.json").exists()]
-    unfinished = tuple(folder.name for folder in folders if folder not in finished)
+    unfinished = [folder.name for folder in folders if folder not in finished]
     if not finished:
         started = f" ({len(unfinished)} unfinished)" if unfinished else ""
         raise UsageError(
@@ -85,13 +120,7 @@ def load(path: Path | str) -> Results:
             "Give a folder that `fedsim run` or `fedsim sweep` wrote: "
             "it holds summary.json or cells/*/summary.json."
         )
-    cells = [read_summary(folder) for folder in finished]
-    finished, cells = _ordered(finished, cells)
-    names = pd.Index([folder.name for folder in finished], name="run")
-    tables = [_read_rounds(*pair) for pair in zip(finished, cells, strict=True)]
-    rounds = [table for table in tables if len(table)] or tables[:1]
-    runs = frame(cells).set_index(names)
-    return Results(runs, pd.concat(rounds, ignore_index=True), path, unfinished)
+    return finished, unfinished
 
 
 def run_folders(path: Path) -> list[Path]:
@@ -162,30 +191,46 @@ def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
     write_parquet(Path(directory) / "summary.parquet", table)
 
 
-def _ordered(folders: list[Path], cells: list[dict[str, Any]]) -> tuple[list[Path], list[Any]]:
+def _ordered(cells: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     # As on the plane: n upwards, p downwards; by name n10 would come before n2.
-    def place(pair: tuple[Path, dict[str, Any]]) -> tuple[Any, ...]:
-        folder, cell = pair
-        return cell["task"], cell["temporal"], -cell["gradient"], cell["seed"], folder.name
+    def place(item: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
+        name, cell = item
+        return cell["task"], cell["temporal"], -cell["gradient"], cell["seed"], name
 
-    pairs = sorted(zip(folders, cells, strict=True), key=place)
-    return [folder for folder, _ in pairs], [cell for _, cell in pairs]
+    return dict(sorted(cells.items(), key=place))
 
 
-def _read_rounds(folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
-    file = folder / "rounds.parquet"
-    if not file.exists() and cell["status"] != "done":
-        table = pd.DataFrame(columns=list(ROUND_COLUMNS), dtype="float64")
-    else:
-        try:
-            table = pd.read_parquet(file)
-        except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors too
-            raise _damaged(file, str(error)) from error
-    missing = [name for name in ROUND_COLUMNS if name not in table.columns]
+def _joined(tables: list[pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
+    # pandas would take the types of empty tables into account.
+    joined = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+    return joined.assign(label=joined["run"].map(runs["label"]))
+
+
+def _rounds(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
+    optional = cell["status"] != "done"
+    return _keyed(name, cell, _read(folder / "rounds.parquet", ROUND_COLUMNS, optional))
+
+
+def _layers(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
+    return _keyed(name, cell, _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True))
+
+
+def _read(file: Path, columns: Sequence[str], optional: bool) -> pd.DataFrame:
+    if optional and not file.exists():
+        return pd.DataFrame(columns=list(columns), dtype="float64")
+    try:
+        table = pd.read_parquet(file)
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors too
+        raise _damaged(file, str(error)) from error
+    missing = [name for name in columns if name not in table.columns]
     if missing:
         raise _damaged(file, f"it lacks the columns {', '.join(missing)}")
-    keys = {name: cell[name] for name in KEYS} | {"run": folder.name}
-    left = pd.DataFrame({name: [value] * len(table) for name, value in keys.items()})
+    return table
+
+
+def _keyed(name: str, cell: dict[str, Any], table: pd.DataFrame) -> pd.DataFrame:
+    keys = {key: cell[key] for key in KEYS} | {"run": name}
+    left = pd.DataFrame({key: [value] * len(table) for key, value in keys.items()})
     return pd.concat([left, table.reset_index(drop=True)], axis=1)
 
 

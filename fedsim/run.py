@@ -10,9 +10,9 @@ import torch
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
-from fedsim import checkpoint, devices, environment, ledger
+from fedsim import checkpoint, devices, environment, ledger, scalars
 from fedsim.client import make_client_app
-from fedsim.config import RunConfig, from_toml
+from fedsim.config import RunConfig, default_of, from_toml
 from fedsim.engines import flower, heap, local
 from fedsim.errors import RunFailed, UsageError
 from fedsim.federation import Federation
@@ -84,6 +84,7 @@ def carry_out(
 
 def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     """Checks the folder and the settings; returns the summary if the run is done already."""
+    scalars.check(config.tensorboard)
     Federation.of(config)  # missing data and bad splits are refused before anything is written
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -98,6 +99,8 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     summary = read_summary(out) if (out / "summary.json").exists() else None
     if summary is not None and summary["status"] == "done":
         _tidy(out)  # a kill may have come between the summary and this
+        if config.tensorboard:
+            scalars.export(out, summary)
         return summary
     write_text(written, config.to_toml())
     write_json(out / "environment.json", environment.describe())
@@ -107,7 +110,8 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
 def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Raises ``UsageError`` naming the settings in which a results folder differs."""
     then, wanted = before.identity(), now.identity()
-    differ = [f"{k} {then[k]!r} there, {v!r} here" for k, v in wanted.items() if then[k] != v]
+    pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
+    differ = [f"{k} {a!r} there, {b!r} here" for k, (a, b) in pairs.items() if a != b]
     if differ:
         raise UsageError(
             f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
@@ -119,7 +123,7 @@ def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:
     """What is known of a run before it starts: the first columns of its summary."""
     plan = config.plan
     return {
-        "task": config.task,
+        "task": plan.task.name,
         "method": plan.method.text,
         "temporal": plan.temporal,
         "gradient": plan.method.gradient,
@@ -141,7 +145,8 @@ def _finish(
 ) -> dict[str, Any]:
     exchange = server.strategy.exchange
     assert exchange is not None
-    weights = {n: x.contiguous() for n, x in exchange.weights.items()}
+    buffers = exchange.buffers.values if exchange.buffers else {}
+    weights = {n: x.contiguous() for n, x in (exchange.weights | buffers).items()}
     write_bytes(out / "model.safetensors", save(weights))
     rounds, _ = recorder.frames()
     summary = describe(config, server.trainer) | ledger.per_client(rounds)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import UsageError
+from fedsim.labels import DENSE, labels, several
 from fedsim.looks import CellKey, beside
 
 
@@ -15,7 +16,7 @@ class Series:
     """The points of one cell.
 
     Attributes:
-        cell: communication delay n and gradient sparsity p.
+        cell: communication delay n and gradient sparsity p; of several methods, the label too.
         x, y: (N,) means over the cell's seeds.
         low, high: (N,) the least and the greatest y of a seed.
     """
@@ -28,7 +29,7 @@ class Series:
 
 
 def curve_lines(rounds: pd.DataFrame, x: str, y: str) -> list[Series]:
-    """Learning curves, one a cell, by n upwards and p downwards.
+    """Learning curves, one a cell, by method, n upwards and p downwards.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
@@ -37,7 +38,8 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str) -> list[Series]:
         y: a column of `rounds`.
 
     Raises:
-        UsageError: an unknown `x` or `y`, several methods or tasks in one cell, nothing to draw.
+        UsageError: an unknown `x` or `y`, several tasks in one cell, two runs of a seed, or
+            nothing to draw.
     """
     if x not in ("iteration", "up_bits"):
         raise UsageError(f"x is {x!r}: it must be 'iteration' or 'up_bits'.")
@@ -52,7 +54,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str) -> list[Series]:
     if not len(table):
         raise UsageError(f"there are no rounds with a {y} to draw.")
     lines = []
-    for cell, group in _cells(table):
+    for cell, group in cells_of(table):
         _one_kind(group, cell)
         by_round = group.groupby("round")
         over = by_round[y]
@@ -64,13 +66,13 @@ def pareto_points(runs: pd.DataFrame) -> list[Series]:
     """Final metric over upstream payload bits per client, a Series of one point a cell.
 
     Raises:
-        UsageError: no run is done, or several methods or tasks in one cell.
+        UsageError: no run is done, several tasks in one cell, or two runs of a seed.
     """
     done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs["up_content_bits"] > 0)]
     if not len(done):
         raise UsageError("there is no run that is done.")
     points = []
-    for cell, group in _cells(done):
+    for cell, group in cells_of(done):
         _one_kind(group, cell)
         whole = np.zeros(len(group))
         bits = group["up_content_bits"].groupby(whole).mean()
@@ -93,24 +95,34 @@ def front(points: Sequence[Series], higher: bool) -> list[Series]:
     return best
 
 
-def _cells(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
-    keys = ["temporal", "gradient", "reference"]
-    told = table.assign(reference=beside(table).to_numpy())
+def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
+    """The rows of each cell: of one method by n upwards and p downwards, of several by method."""
+    many = several(table)
+    told = table.assign(label=labels(table) if many else "", reference=False)
+    if not many:
+        told["reference"] = beside(table).to_numpy()
     groups = [
-        (CellKey(int(n), float(p), bool(dense)), group)
-        for (n, p, dense), group in told.groupby(keys)
+        (CellKey(int(n), float(p), bool(dense), str(name)), group)
+        for (name, n, p, dense), group in told.groupby(
+            ["label", "temporal", "gradient", "reference"]
+        )
     ]
-    return sorted(groups, key=lambda item: (item[0][0], -item[0][1], not item[0][2]))
+    return sorted(groups, key=lambda item: _place(item[0]))
+
+
+def _place(cell: CellKey) -> tuple[bool, str, int, float, bool]:
+    return cell.method != DENSE, cell.method, cell.temporal, -cell.gradient, not cell.reference
 
 
 def _one_kind(group: pd.DataFrame, cell: CellKey) -> None:
-    for key in ("task", "method"):
-        kinds = group[key].unique()
-        if len(kinds) > 1:
-            raise UsageError(
-                f"{len(kinds)} {key}s at n = {cell.temporal}, p = {cell.gradient:g} "
-                f"({', '.join(kinds)}): choose one."
-            )
+    where = f"n = {cell.temporal}, p = {cell.gradient:g}"
+    kinds = group["task"].unique()
+    if len(kinds) > 1:
+        raise UsageError(f"{len(kinds)} tasks at {where} ({', '.join(kinds)}): choose one.")
+    again = ["seed", "round"] if "round" in group.columns else ["seed"]
+    twice = group[group.duplicated(again)]
+    if len(twice):
+        raise UsageError(f"several runs of {where}, seed {twice['seed'].iloc[0]}: choose one.")
 
 
 def _series(cell: CellKey, x: pd.Series, y: "pd.api.typing.SeriesGroupBy") -> Series:

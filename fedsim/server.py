@@ -19,6 +19,7 @@ from fedsim.aggregation import make_strategy
 from fedsim.config import RunConfig
 from fedsim.errors import RunFailed
 from fedsim.evaluation import evaluate
+from fedsim.modelbuffers import server_buffers
 from fedsim.trainer import Trainer
 from strategies import AccumulatorOverflow, DelayedDSGD, TooFewReplies, Trip
 from strategies.memory import Remembering
@@ -55,7 +56,7 @@ class Server:
     def __init__(self, config: RunConfig, trainer: Trainer, recorder: Recorder) -> None:
         self.config, self.plan = config, config.plan
         self.trainer, self.recorder = trainer, recorder
-        self.strategy = make_strategy(config)
+        self.strategy = make_strategy(config, server_buffers(config, trainer.buffers))
         self._initial = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
 
     def main(self, grid: Grid) -> None:
@@ -107,8 +108,10 @@ class Server:
         self.recorder.round(row, ledger.client_rows(exchange.trip), exchange.trip, self.strategy)
 
     def _score(self, number: int, weights: Tensors) -> dict[str, float]:
-        if number != self.plan.rounds and number % self.plan.evaluate_every:
+        if not self.plan.evaluates(number):
             return {"metric": float("nan"), "loss": float("nan")}
+        if self.strategy.buffers is not None:
+            self.trainer.buffers.load(self.strategy.buffers.values)
         score = evaluate(self.trainer, weights)
         return {"metric": score.metric, "loss": score.loss}
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim import devices, report
+from fedsim import devices, report, scalars
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.federation import Federation
@@ -70,18 +70,21 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
             )
         if here:
             devices.check(cell.config.device)
+            scalars.check(cell.config.tensorboard)
         Federation.of(cell.config)
 
 
-def summarize(out: Path) -> tuple[list[dict[str, Any]], Path]:
-    """Writes tables, figures and the page of a folder; returns all its cells, and the page.
+def summarize(*folders: Path, out: Path | None = None) -> tuple[list[dict[str, Any]], Path]:
+    """Writes tables, figures and the page of one folder, or of several into ``out``.
 
-    The folder may hold cells of earlier sweeps too. Raises ``UsageError`` where it holds none.
+    A folder may hold cells of earlier sweeps too. Returns all cells, and the page. Raises
+    ``UsageError`` where a folder holds none; see ``fedsim.load`` and ``fedsim.report.write``.
     """
-    runs = load(out).runs
+    runs = load(*folders).runs.drop(columns="label")
+    page = report.write(*folders, out=out) if out else report.write(*folders)
     cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
-    write_summary(out, cells)
-    return cells, report.write(out)
+    write_summary(page.parent, cells)
+    return cells, page
 
 
 def _summary(folder: Path) -> dict[str, Any]:

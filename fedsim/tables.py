@@ -1,8 +1,8 @@
-"""Result tables: for the terminal, and as markdown, LaTeX or CSV text."""
+"""Result tables: what the terminal and the report show."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import rich
@@ -12,20 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim import units
-from fedsim.errors import UsageError
+from fedsim.labels import labels, several
 from fedsim.looks import reference
-from fedsim.markup import latex, markdown
 from fedsim.plane import method_text
 from fedsim.results import frame
-
-_DIGITS = ("metric", "loss", "difference", "seconds")
-_SHOWN = (
-    "task", "method", "temporal", "gradient", "total_sparsity", "seed", "metric", "difference",
-    "up_wire_bits", "up_content_bits", "down_wire_bits", "down_content_bits", "ratio_wire",
-    "ratio_content", "seconds", "status",
-)  # fmt: skip
-_STYLES = {"markdown": markdown, "latex": latex}
-
 
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 CAPTION = (
@@ -123,7 +113,7 @@ def summary_texts(
     Args:
         rows: the frame of `fedsim.load(...).runs`, in any order.
     """
-    rows = add_difference(rows)
+    rows = add_difference(rows).assign(label=labels(rows))
     names = list(rows["metric_name"].dropna().unique())
     unit = "points" if any(name in units.FRACTIONS for name in names) else ""
     words = {"metric": " / ".join(names) or "metric", "unit": unit}
@@ -154,45 +144,11 @@ def _terminal(rows: pd.DataFrame, columns: Sequence[_Column]) -> Table:
     return table
 
 
-def table(
-    runs: pd.DataFrame,
-    style: Literal["markdown", "latex", "csv"] = "markdown",
-    columns: Sequence[str] | None = None,
-) -> str:
-    """`runs` as the text of a table.
-
-    Args:
-        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
-        style: "markdown"; "latex" (a tabular that needs the package booktabs); or "csv", whose
-            numbers have all their digits.
-        columns: which columns, in which order; "difference" is the difference from the dense
-            reference (`add_difference`). None: the main ones; for csv all.
-
-    Raises:
-        UsageError: an unknown style or column.
-    """
-    if style not in _STYLES and style != "csv":
-        raise UsageError(f"style is {style!r}: it must be one of {', '.join(_STYLES)}, csv.")
-    full = add_difference(runs) if "difference" not in runs.columns else runs
-    default = runs.columns if style == "csv" else [name for name in _SHOWN if name in full.columns]
-    names = list(default if columns is None else columns)
-    unknown = [name for name in names if name not in full.columns]
-    if unknown:
-        raise UsageError(
-            f"columns has {', '.join(unknown)}: it may name {', '.join(full.columns)}."
-        )
-    if style == "csv":
-        return str(full[names].to_csv(index=False))
-    cells = [[_text(name, row[name]) for name in names] for _, row in full.iterrows()]
-    numeric = [pd.api.types.is_numeric_dtype(full[name]) for name in names]
-    return _STYLES[style](names, cells, numeric)
-
-
 def _identity(rows: pd.DataFrame) -> list[_Column]:
     """The columns that are worth their width only where their values differ."""
     columns = [_Column("task", lambda row: row["task"])] if rows["task"].nunique() > 1 else []
-    if "," in method_text(rows):
-        columns.append(_Column("method", lambda row: row["method"]))
+    if several(rows):
+        columns.append(_Column("method", lambda row: row["label"]))
     if rows["seed"].nunique() > 1:
         columns.append(_Column("seed", lambda row: f"{row['seed']}"))
     return columns
@@ -211,10 +167,11 @@ def _difference(row: pd.Series) -> str:
 
 def _rows(rows: pd.DataFrame) -> list[tuple[pd.Series, str]]:
     """Rows to show, each with its kind: the cells, and after a cell's seeds mean and deviation."""
-    shown = []
+    shown, by = [], ["label"] if several(rows) else []
     rows = rows.sort_values(
-        ["task", "temporal", "gradient", "seed"], ascending=[True, True, False, True], kind="stable"
-    )
+        ["task", *by, "temporal", "gradient", "seed"], kind="stable",
+        ascending=[True, *(True for _ in by), True, False, True],
+    )  # fmt: skip
     for _, cell in rows.groupby(["task", "method", "temporal", "gradient"], sort=False):
         for _, row in cell.iterrows():
             shown.append((row, "done" if row["status"] == "done" else "failed"))
@@ -237,13 +194,3 @@ def _statistics(done: pd.DataFrame) -> list[pd.Series]:
         spread[name] = done[name].std(ddof=1)
     spread["seed"] = "± sd"
     return [mean, spread]
-
-
-def _text(name: str, value: Any) -> str:
-    if value is None or pd.isna(value):
-        return ""
-    if not isinstance(value, float):
-        return str(value)
-    if name.endswith("_bits"):
-        return f"{value:.0f}"
-    return f"{value:.4g}" if name in _DIGITS or name.startswith("ratio") else units.plain(value)

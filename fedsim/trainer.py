@@ -1,11 +1,11 @@
 """n local iterations of one client: weights and optimizer state in, update and state out.
 
 A trainer belongs to one thread and serves any client: nothing of a client stays in it
-but a cache of data. Optimizer state is kept over rounds as plain tensors by name.
+but a cache of data. Optimizer state and buffers are kept over rounds as plain tensors by name.
 """
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from compressors import Sent, State, Tensors, derive
 from fedsim.batches import Batches
 from fedsim.config import RunConfig
-from fedsim.errors import UsageError
 from fedsim.federation import Federation
-from fedsim.tasks import Task
+from fedsim.modelbuffers import ModelBuffers
+from fedsim.tasks import Data, Task
+from fedsim.tasks.dropout import dropouts, own_masks, reseed
 
 _BUILDING = threading.Lock()
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
@@ -23,29 +24,25 @@ _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
 @dataclass(frozen=True)
 class Trained:
-    """What n local iterations gave: after minus before, optimizer state, mean training loss."""
+    """What n local iterations gave: after minus before, optimizer state, mean training loss.
+
+    ``buffers`` are the model's (BatchNorm's statistics), as training left them.
+    """
 
     update: dict[str, Tensor]
     optimizer: State
     loss: float
+    buffers: State = field(default_factory=dict)
 
 
-def build_model(task: Task, seed: int) -> nn.Module:
-    """The task's model with the initial weights that follow from ``seed``.
+def build_model(task: Task, seed: int, data: Data | None = None) -> nn.Module:
+    """The task's model (for ``data``, where that decides its size) with the weights of ``seed``.
 
-    torch's global generator is left as it was. Raises ``UsageError`` for a model with
-    float buffers (BatchNorm statistics): no message of fedsim carries them yet.
+    torch's global generator is left as it was.
     """
     with _BUILDING, torch.random.fork_rng(devices=[]):  # workers start at the same time
         torch.manual_seed(derive(seed, "init"))
-        model = task.build()
-    moving = [name for name, x in model.named_buffers() if x.is_floating_point()]
-    if moving:
-        raise UsageError(
-            f"task {task.name}: the model has float buffers ({', '.join(moving[:3])}), which no "
-            "message carries: use layers without running statistics (GroupNorm, LayerNorm)"
-        )
-    return model
+        return own_masks(task.model(data))
 
 
 class Trainer:
@@ -65,9 +62,10 @@ class Trainer:
         self.device = torch.device(config.device)
         layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
         self.layout = layout
-        model = build_model(self.task, config.seed).to(self.device)
+        model = build_model(self.task, config.seed, federation.data).to(self.device)
         self.model = model.to(memory_format=layout) if self.task.channels_last else model
         self.parameters = dict(self.model.named_parameters())
+        self.buffers = ModelBuffers(self.model, self.task.name)
         self.optimizer = self.task.optimizer(self.parameters.values())
         if config.lr is not None:
             for group in self.optimizer.param_groups:
@@ -75,11 +73,19 @@ class Trainer:
         if config.momentum is not None:
             for group in self.optimizer.param_groups:
                 group["momentum"] = config.momentum
+        self._fresh = {n: x.clone() for n, x in self._optimizer_state().items()}  # Adagrad's sums
         self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
+        self._dropouts, self._noise = dropouts(self.model), torch.Generator()
 
     def train(
-        self, client: int, weights: Tensors, optimizer: State, done: int, iterations: int
+        self,
+        client: int,
+        weights: Tensors,
+        optimizer: State,
+        done: int,
+        iterations: int,
+        buffers: State | None = None,
     ) -> Trained:
         """``iterations`` local iterations of ``client`` from ``weights``.
 
@@ -89,28 +95,40 @@ class Trainer:
             optimizer: the state that the last call returned for this client ({}: none yet).
             done: local iterations that this client has done before.
             iterations: how many to do now.
+            buffers: the model's by name; those that are not given are as in a new model.
         """
-        self._restore(weights, optimizer)
+        self._restore(weights, optimizer or self._fresh)
+        self.buffers.load(buffers or {})
         batches = self._batches_of(client)
         total = torch.zeros((), device=self.device)
         self.model.train()
         for iteration in range(done, done + iterations):
             self._set_lr(iteration)
-            total += self._step(batches.at(iteration))
+            seed = derive(self.config.seed, "step", client, iteration)
+            total += self._step(batches.at(iteration), seed)
         with torch.no_grad():
             update = {n: (p - weights[n].to(self.device)).contiguous() for n, p in self._named()}
-        return Trained(update, self._optimizer_state(), float(total) / iterations)
+        loss = float(total) / iterations
+        return Trained(update, self._optimizer_state(), loss, self.buffers.copy())
 
-    def _step(self, index: Tensor) -> Tensor:
-        data = self.federation.data
-        x = data.train_x[index].to(self.device)
+    def _step(self, index: Tensor, seed: int) -> Tensor:
+        """One iteration; what it draws (masks, augmentation, negatives) follows from ``seed``."""
+        reseed(self._dropouts, seed)
+        x, y = self.federation.data.batch(index, self._noise.manual_seed(seed))
+        x, y = x.to(self.device), y.to(self.device)
         if x.dim() == 4:
             x = x.contiguous(memory_format=self.layout)
-        loss = self.task.loss(self.model(x), data.train_y[index].to(self.device))
+        with self._precision():
+            loss = self.task.loss(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
         return loss.detach()
+
+    def _precision(self) -> torch.autocast:
+        """Float32, or bfloat16 where autocast knows it to do: weights and updates stay float32."""
+        lower = self.config.precision == "bfloat16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [(name, p.detach()) for name, p in self.parameters.items()]

@@ -7,6 +7,7 @@ any Flower strategy, with ``client_mod`` as its client half.
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
 
+from strategies.buffers import Buffers
 from strategies.compressed import Compressed
 from strategies.delayed import Aggregate, DelayedDSGD
 from strategies.exchange import Downlink, Exchange, TooFewReplies, Trip, Uplink, average
@@ -18,6 +19,7 @@ from strategies.nodes import answer_partition
 __all__ = [
     "AccumulatorOverflow",
     "Aggregate",
+    "Buffers",
     "Compressed",
     "DelayedDSGD",
     "Downlink",

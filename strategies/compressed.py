@@ -15,6 +15,7 @@ from torch import Tensor
 
 from compressors import Compressor, Raw
 from strategies import nodes
+from strategies.buffers import Buffers
 from strategies.exchange import Exchange
 from strategies.payload import KEY, to_arrays, to_tensors
 
@@ -36,6 +37,8 @@ class Compressed(Strategy):
             were asked.
         seed: of the cohort's draw and of random compressors.
         timeout: seconds to wait for the clients to register (with ``clients``).
+        buffers: what else the model has (BatchNorm's statistics), and when it travels; the
+            strategy inside does not see it.
 
     Messages for evaluation pass through as the strategy inside makes them.
     ``aggregate_train`` raises ``TooFewReplies``.
@@ -57,11 +60,13 @@ class Compressed(Strategy):
         required: int | None = None,
         seed: int = 0,
         timeout: float = 60.0,
+        buffers: Buffers | None = None,
     ) -> None:
         self.strategy = strategy
         self.uplink, self.downlink = uplink, downlink or Raw()
         self.clients, self.cohort, self.timeout = clients, cohort or clients, timeout
         self.required, self.seed = required, seed
+        self.buffers = buffers
         self.exchange: Exchange | None = None
         self._sent: ArrayRecord | None = None
         self._nodes: dict[int, int] = {}  # client -> node
@@ -71,7 +76,9 @@ class Compressed(Strategy):
     ) -> Iterable[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         if self.exchange is None or (arrays is not self._sent and self._sent is not None):
-            self.exchange = Exchange(self.uplink, self.downlink, to_tensors(arrays), self.seed)
+            self.exchange = Exchange(
+                self.uplink, self.downlink, to_tensors(arrays), self.seed, self.buffers
+            )
         if isinstance(self.strategy, FedAvgM):
             self.strategy.current_arrays = arrays  # what clients hold, not what it wished they held
         grid = self._cohort(server_round, grid)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from compressors import Compressor, Raw, text
 from strategies import nodes
+from strategies.buffers import Buffers
 from strategies.exchange import Exchange, Uplink, average
 from strategies.payload import to_arrays, to_tensors
 
@@ -33,6 +34,7 @@ class DelayedDSGD(Strategy):
         aggregate: what else is to be made of the uplinks than their mean, such as ``Majority``.
         seed: of the cohort's draw and of random compressors.
         timeout: seconds to wait for the clients to register.
+        buffers: what else the model has (BatchNorm's statistics), and when it travels.
 
     ``aggregate_train`` raises ``TooFewReplies``: a run in which clients fail says so.
 
@@ -54,6 +56,7 @@ class DelayedDSGD(Strategy):
         aggregate: Aggregate | None = None,
         seed: int = 0,
         timeout: float = 60.0,
+        buffers: Buffers | None = None,
     ) -> None:
         if weighting not in ("uniform", "samples"):
             raise ValueError(f"weighting is {weighting!r}: it is one of uniform, samples")
@@ -64,6 +67,7 @@ class DelayedDSGD(Strategy):
         self.clients, self.cohort = clients, cohort or clients
         self.required = self.cohort if required is None else required
         self.weighting, self.seed, self.timeout = weighting, seed, timeout
+        self.buffers = buffers
         self.exchange: Exchange | None = None
         self._nodes: dict[int, int] = {}
         self._sent: ArrayRecord | None = None
@@ -85,7 +89,9 @@ class DelayedDSGD(Strategy):
     def _exchange(self, arrays: ArrayRecord) -> Exchange:
         """The channel; a model that did not come from the last round starts a new one."""
         if self.exchange is None or (arrays is not self._sent and self._sent is not None):
-            self.exchange = Exchange(self.uplink, self.downlink, to_tensors(arrays), self.seed)
+            self.exchange = Exchange(
+                self.uplink, self.downlink, to_tensors(arrays), self.seed, self.buffers
+            )
         return self.exchange
 
     def aggregate_train(

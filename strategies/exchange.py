@@ -8,8 +8,8 @@ as small as its update, so it is always the model that is sent.
 """
 
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
@@ -17,7 +17,8 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, compress, derive, receive
 from compressors.bits import Span
-from strategies.payload import METRICS, SAMPLES, Kind, get, put
+from strategies.buffers import ASKED, PAYLOAD, Buffers
+from strategies.payload import METRICS, SAMPLES, SENT, Kind, get, put
 
 
 class TooFewReplies(RuntimeError):
@@ -32,16 +33,23 @@ class Downlink:
     kind: Kind
     spans: dict[Span, int]
     charged: bool = True
+    buffers: bytes = b""
 
 
 @dataclass(frozen=True)
 class Uplink:
-    """What one client sent back, decoded, with the metrics beside it."""
+    """What one client sent back, decoded, with the metrics beside it.
+
+    ``sent``: by tensor, how many entries travelled; empty where the client does not say.
+    """
 
     payload: bytes
     spans: dict[Span, int]
     update: dict[str, Tensor]
     metrics: dict[str, float]
+    sent: dict[str, int] = field(default_factory=dict)
+    buffers: bytes = b""
+    statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
 
     @property
     def samples(self) -> float:
@@ -57,6 +65,7 @@ class Trip:
     downlinks: dict[int, Downlink] = field(default_factory=dict)
     uplinks: dict[int, Uplink] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    asks_buffers: bool = False
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding
 
@@ -69,12 +78,18 @@ class Exchange:
         downlink: how the server encodes the global update.
         weights: the initial model, known to all; float32 tensors by name.
         seed: for methods with random choices.
+        buffers: what else the model has, and when it travels; None: nothing.
     """
 
     def __init__(
-        self, uplink: Compressor, downlink: Compressor, weights: Mapping[str, Tensor], seed: int = 0
+        self,
+        uplink: Compressor,
+        downlink: Compressor,
+        weights: Mapping[str, Tensor],
+        seed: int = 0,
+        buffers: Buffers | None = None,
     ) -> None:
-        self.uplink, self.downlink, self.seed = uplink, downlink, seed
+        self.uplink, self.downlink, self.seed, self.buffers = uplink, downlink, seed, buffers
         self.weights = {name: x.detach().clone() for name, x in weights.items()}
         self.memory: State = downlink.init(self.weights)
         self.version = 0
@@ -92,6 +107,11 @@ class Exchange:
         """Starts a round: decides what each of ``clients`` is sent."""
         start = time.perf_counter()
         self.trip = Trip(round_number, {client: self._for(client) for client in clients})
+        if self.buffers is not None:
+            self.trip.asks_buffers = self.buffers.asked(round_number)
+            beside = self.buffers.payload()
+            downs = self.trip.downlinks.items()
+            self.trip.downlinks = {c: replace(down, buffers=beside) for c, down in downs}
         self.trip.downlink_seconds = time.perf_counter() - start
         return self.trip
 
@@ -120,11 +140,15 @@ class Exchange:
     def _decode(self, reply: Message) -> Uplink:
         if reply.has_error():
             raise ValueError(_reason(reply.error.reason))
-        payload, _ = get(reply.content)
+        payload, beside = get(reply.content)
         message = receive(self.uplink, payload, self.weights)
+        buffers = self.buffers.read(beside) if self.buffers and self.trip.asks_buffers else ()
         metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
         numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
-        return Uplink(payload, message.spans, message.update, numbers)
+        counts = metrics.get(SENT)
+        listed = counts if isinstance(counts, list) and len(counts) == len(self.weights) else []
+        sent = {name: int(count) for name, count in zip(self.weights, listed, strict=False)}
+        return Uplink(payload, message.spans, message.update, numbers, sent, *buffers)
 
     def finish(self, required: int) -> dict[int, Uplink]:
         """The uplinks in client order.
@@ -141,7 +165,11 @@ class Exchange:
                 f"{len(self.trip.downlinks)} clients replied and {required} are required"
                 + "".join(why[:1])  # none where fewer were asked than are required
             )
-        return dict(sorted(self.trip.uplinks.items()))
+        uplinks = dict(sorted(self.trip.uplinks.items()))
+        if self.buffers is not None and self.trip.asks_buffers:
+            shares = _shares(uplinks, self.buffers.weighting)
+            self.buffers.values = _mean([up.statistics for up in uplinks.values()], shares)
+        return uplinks
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:
         """Moves the shared model by what receivers will decode of ``delta``."""
@@ -167,7 +195,14 @@ class Exchange:
         down = self.trip.downlinks[client]
         record = RecordDict()
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
-        put(record, down.payload, **{**settings, "kind": down.kind, "round": self.trip.round})
+        beside: dict[str, str | int | float | bool | bytes] = {
+            **settings, "kind": down.kind, "round": self.trip.round
+        }  # fmt: skip
+        if self.trip.asks_buffers:
+            beside[ASKED] = True
+        if down.buffers:
+            beside[PAYLOAD] = down.buffers
+        put(record, down.payload, **beside)
         return record
 
 
@@ -179,11 +214,17 @@ def _reason(text: str | None) -> str:
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
     """The mean update, summed in client order; ``weighting`` is ``uniform`` or ``samples``."""
-    shares = [up.samples if weighting == "samples" else 1.0 for up in uplinks.values()]
+    return _mean([up.update for up in uplinks.values()], _shares(uplinks, weighting))
+
+
+def _shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
+    return [up.samples if weighting == "samples" else 1.0 for up in uplinks.values()]
+
+
+def _mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
     total = sum(shares)
-    first = next(iter(uplinks.values())).update
-    mean = {name: torch.zeros_like(x) for name, x in first.items()}
-    for up, share in zip(uplinks.values(), shares, strict=True):
-        for name, x in up.update.items():
+    mean = {name: torch.zeros_like(x) for name, x in parts[0].items()}
+    for part, share in zip(parts, shares, strict=True):
+        for name, x in part.items():
             mean[name].add_(x, alpha=share / total)
     return mean

@@ -36,6 +36,8 @@ def save(strategy: Remembering) -> tuple[State, dict[str, Any]]:
         "spans": last.spans if last else None,
     }
     tensors = nest("weights", exchange.weights) | nest("downlink", exchange.memory)
+    if exchange.buffers is not None:
+        tensors |= nest("buffers", exchange.buffers.values)
     if isinstance(strategy, Compressed):
         tensors |= nest("inner", _inner_tensors(strategy.strategy))
     return tensors, values
@@ -43,9 +45,10 @@ def save(strategy: Remembering) -> tuple[State, dict[str, Any]]:
 
 def restore(strategy: Remembering, tensors: State, values: dict[str, Any]) -> None:
     """Puts what ``save`` returned into a new strategy of the same settings."""
-    exchange = Exchange(
-        strategy.uplink, strategy.downlink, inside("weights", tensors), strategy.seed
-    )
+    weights, buffers = inside("weights", tensors), strategy.buffers
+    if buffers is not None:
+        buffers.values = inside("buffers", tensors)
+    exchange = Exchange(strategy.uplink, strategy.downlink, weights, strategy.seed, buffers)
     exchange.memory = inside("downlink", tensors)
     exchange.version = values["version"]
     exchange.base = {int(client): version for client, version in values["base"].items()}

@@ -17,12 +17,14 @@ from torch import Tensor
 KEY = "fedsim"
 METRICS = "metrics"
 SAMPLES = "num-examples"
+SENT = "sent-by-tensor"
+"""Beside a client's other metrics: how many entries of each tensor travelled, in model order."""
 
 Kind = Literal["model", "update"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the one you have."""
 
 
-def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool) -> None:
+def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:
     """Adds ``payload`` and ``settings`` to ``record``."""
     record[KEY] = ConfigRecord({"payload": payload, **settings})
 

@@ -14,18 +14,24 @@ from fedsim.tables import summary_table
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "report", help="write tables, figures and report.html of a results folder"
+        "report",
+        help="write tables, figures and report.html of a results folder, or of several",
+        description="Writes tables, figures and report.html. Several folders stand side by side "
+        "on one page, method by method, in the folder --out.",
     )
-    parser.add_argument("folder", metavar="DIR", help="a folder that run or sweep wrote")
+    parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
+    parser.add_argument("--out", metavar="DIR", help="where to write (default: into the one DIR)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
 
 def command(flags: argparse.Namespace) -> int:
     """Writes the report and prints the table."""
-    cells, page = summarize(Path(flags.folder))
+    folders = [Path(folder) for folder in flags.folders]
+    out = None if flags.out is None else Path(flags.out)
+    cells, page = summarize(*folders, out=out)
     if flags.json:
-        print_document({"out": flags.folder, "report": str(page), "cells": cells})
+        print_document({"out": str(page.parent), "report": str(page), "cells": cells})
     else:
         console = Console()
         console.print(summary_table(cells, console.width))

@@ -9,7 +9,7 @@ from rich.console import Console
 from fedsim import flags as shared
 from fedsim import report
 from fedsim.commands.document import print_document
-from fedsim.config import RunConfig, from_mapping, read_toml
+from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.progress import Bars
 from fedsim.results import write_summary
 from fedsim.run import run
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
     config = from_flags(flags)
-    out = shared.folder(flags, f"{config.task}-run-{config.digest}")
+    out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:
@@ -53,4 +53,7 @@ def command(flags: argparse.Namespace) -> int:
 def from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags, over a TOML file if there is one, ask for."""
     values = read_toml(Path(flags.config)) if flags.config else {}
-    return from_mapping(values | shared.given(flags), flags.config or "run")
+    values |= shared.given(flags)
+    if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
+        values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round
+    return from_mapping(values, flags.config or "run")

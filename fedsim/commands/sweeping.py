@@ -95,7 +95,7 @@ def default_name(config: grids.SweepConfig) -> str:
     """A folder name for the settings that all cells share, so that a grid can grow in it."""
     method = "".join(c if c.isalnum() else "-" for c in config.base.method).strip("-")
     digest = sweeps.shared_digest(config)
-    return f"{config.base.task}-{method[:40]}-{digest}"
+    return f"{config.base.plan.task.name}-{method[:40]}-{digest}"
 
 
 def show(summaries: list[dict[str, Any]], out: Path) -> None:

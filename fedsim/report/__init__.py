@@ -1,36 +1,46 @@
-"""The report of a sweep or a run: one HTML page that opens offline, and the matrices as PNG."""
+"""The report of runs and sweeps: one HTML page that opens offline, and the matrices as PNG."""
 
 from pathlib import Path
 
+from fedsim.errors import UsageError
 from fedsim.files import write_text
 from fedsim.plot import matrix, save
 from fedsim.report.page import page
 from fedsim.results import load
-from fedsim.tables import table
+from fedsim.texts import table
 
 
-def write(directory: Path | str) -> Path:
+def write(*directories: Path | str, out: Path | str | None = None) -> Path:
     """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and `summary.tex`.
 
     The page holds everything it shows: it makes no network request. Each file appears whole or
     not at all, and the same results give the same page.
 
     Args:
-        directory: the folder of a sweep or of a run.
+        directories: the folder of a sweep or of a run, or several, side by side on one page.
+        out: where to, made if need be; default: the folder itself, where it is one.
 
     Returns:
         The path of `report.html`.
 
     Raises:
-        UsageError: there are no results, or a file of them is damaged; see `fedsim.load`.
+        UsageError: there are no results, a file of them is damaged, or they cannot stand side by
+            side (see `fedsim.load`); several folders and no `out`.
 
     Example:
         write("results/digits")
+        write("results/sbc", "results/gradient_dropping", out="results/both")
     """
-    directory = Path(directory)
-    results = load(directory)
-    save(matrix(results.runs, "metric"), directory / "matrix-metric.png")
-    save(matrix(results.runs, "ratio_content"), directory / "matrix-ratio.png")
-    write_text(directory / "summary.tex", table(results.runs, "latex"))
-    write_text(directory / "report.html", page(results))
-    return directory / "report.html"
+    results = load(*directories)
+    if out is None and len(directories) > 1:
+        raise UsageError(f"a report of {len(directories)} folders needs one of its own: give --out")
+    folder = Path(directories[0] if out is None else out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out is {folder}: cannot be written ({error.strerror})") from error
+    save(matrix(results.runs, "metric"), folder / "matrix-metric.png")
+    save(matrix(results.runs, "ratio_content"), folder / "matrix-ratio.png")
+    write_text(folder / "summary.tex", table(results.runs, "latex"))
+    write_text(folder / "report.html", page(results))
+    return folder / "report.html"

@@ -1,16 +1,15 @@
 """The report's page: headings, words, tables and figures put together."""
 
-from collections.abc import Callable
 from html import escape
 
 import pandas as pd
-import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from fedsim import units
 from fedsim.looks import metric_name, reference
 from fedsim.plane import method_text
-from fedsim.report import charts
+from fedsim.report.figures import figures
+from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
 from fedsim.results import Results
 
@@ -32,29 +31,23 @@ th{vertical-align:bottom;white-space:pre-line;background:#f5f5f5}
 .text th{vertical-align:top;font-weight:600}
 tr.seeds td{font-weight:bold}tr.failed td{color:#a00}
 nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem}
-a:focus-visible,.wide:focus-visible,summary:focus-visible{outline:3px solid #06c}
+h3{font-size:1rem;margin:1rem 0 0;overflow-wrap:anywhere}
+.unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+a:focus-visible,.wide:focus-visible,summary:focus-visible,figure:focus-visible{
+ outline:3px solid #06c}
 """
-
-_PLANE = (
-    "Rows: local iterations a round. Columns: fraction of entries sent. Short lines join cells "
-    "of equal total sparsity p/n. Seeds are averaged."
-)
-_LINES = "A line a cell, the mean over its seeds; colour tells p, line and marker tell n."
-_POINTS = "The line joins the cells that no other beats in both bits and metric."
-_PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
-_CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
 
 
 def page(results: Results) -> str:
     """The HTML document of `results`; it needs no other file and no network.
 
     Raises:
-        UsageError: the runs do not lie on one sparsity plane (several tasks or methods).
+        UsageError: the runs of a method do not lie on one sparsity plane (several tasks).
     """
     title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
     sections = [
         ("summary", "Summary", summary(results)),
-        *_figures(results),
+        *figures(results),
         ("failed", "Failed cells", failures(results)),
         ("settings", "Settings", settings(results)),
         ("versions", "Versions", versions(results)),
@@ -71,7 +64,8 @@ def page(results: Results) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
         f"<script>{get_plotlyjs()}</script></head>\n"
         f"<body><header><h1>{escape(title)}</h1>{_explanation(results)}"
-        f'<nav aria-label="Sections">{links}</nav></header><main>{body}</main></body></html>\n'
+        f'<nav aria-label="Sections">{links}</nav></header><main>{body}</main>'
+        f'<p id="said" role="status" class="unseen"></p><script>{KEYS}</script></body></html>\n'
     )
 
 
@@ -104,40 +98,6 @@ def _reference(runs: pd.DataFrame) -> str:
     value, bits = dense["metric"].mean(), dense["up_wire_bits"].mean()
     text = f"{name} {units.score(value, name)} with {units.bits(bits)} a client upstream"
     return f"<p>Dense reference (n = 1, p = 1): <strong>{escape(text)}</strong>.</p>"
-
-
-def _figures(results: Results) -> list[tuple[str, str, str]]:
-    runs = results.runs
-    done = runs[runs["status"] == "done"]
-    if not len(done):
-        return []
-    rounds = results.rounds[results.rounds["run"].isin(done.index)]
-    name = metric_name(runs)
-    return [
-        _figure("metric", f"Matrix: {name}", _PLANE, lambda: charts.heatmap(runs, "metric")),
-        _figure(
-            "ratio", "Matrix: compression ratio (payload)", _PLANE + " Colours are logarithmic.",
-            lambda: charts.heatmap(runs, "ratio_content"),
-        ),
-        _figure(
-            "iterations", "Learning over iterations", _LINES,
-            lambda: charts.curves(rounds, "iteration", name),
-        ),
-        _figure(
-            "bits", "Learning over bits", _LINES, lambda: charts.curves(rounds, "up_bits", name)
-        ),
-        _figure("front", "Metric against bits", _POINTS, lambda: charts.pareto(runs)),
-        _figure("split", "What the bits are", _PARTS, lambda: charts.split(runs)),
-    ]  # fmt: skip
-
-
-def _figure(
-    key: str, title: str, caption: str, draw: Callable[[], go.Figure]
-) -> tuple[str, str, str]:
-    chart = draw().to_html(
-        full_html=False, include_plotlyjs=False, config=_CONFIG, div_id=f"chart-{key}"
-    )
-    return key, escape(title), f"<figure>{chart}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def _values(column: pd.Series) -> str:

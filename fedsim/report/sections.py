@@ -4,7 +4,6 @@ import json
 import tomllib
 from collections.abc import Callable, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from fedsim.results import Results
@@ -32,7 +31,7 @@ def failures(results: Results) -> str:
     parts = []
     for name, run in failed.iterrows():
         error = run["error"] if isinstance(run["error"], str) else "no message was recorded"
-        trace = _folder(results, str(name)) / "error.txt"
+        trace = results.folders[str(name)] / "error.txt"
         text = trace.read_text(encoding="utf-8", errors="replace") if trace.is_file() else error
         parts.append(
             f"<li><strong>{escape(str(name))}</strong>: <code>{escape(error)}</code>"
@@ -57,7 +56,7 @@ def _listing(results: Results, file: str, parse: Callable[[str], Any]) -> str:
     unread = []
     for name in results.runs.index:
         try:
-            text = (_folder(results, name) / file).read_text(encoding="utf-8")
+            text = (results.folders[name] / file).read_text(encoding="utf-8")
             flat = _flat(parse(text))
         except (OSError, ValueError):
             unread.append(name)
@@ -89,8 +88,3 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, str]:
     for key, value in tree.items():
         flat |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
     return flat
-
-
-def _folder(results: Results, name: str) -> Path:
-    cell = results.path / "cells" / name
-    return cell if cell.is_dir() else results.path

@@ -6,74 +6,179 @@ Everything that a task needs is a field of one frozen value, `Task`; the table o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from numpy import ndarray
+from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
+
+from fedsim.errors import DataError, UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+class Samples(Protocol):
+    """Inputs that are indexed like a tensor: a tensor, or what makes one when it is asked.
+
+    ``x[index]``, with an int64 tensor (B,) or a slice, is a tensor (B, ...) of those inputs;
+    ``len(x)`` is their number. For data that do not fit memory (image files), or fit it as bytes.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class Data:
-    """A whole data set in memory, shared by all clients of a process: never written to.
+    """A whole data set, shared by all clients of a process: never written to.
 
     Attributes:
-        train_x: training inputs, normalised, float32, shape (N, ...); images are NCHW.
-        train_y: training targets, int64, shape (N,).
-        test_x: held-out inputs, as `train_x`, shape (M, ...).
-        test_y: held-out targets, int64, shape (M,).
+        train_x: training inputs, shape (N, ...): normalised float32 (images are NCHW), or int64
+            numbers of symbols, users, items.
+        train_y: training targets, shape (N, ...); int64 class numbers (N,) in most tasks.
+        test_x: held-out inputs, as the model takes them, shape (M, ...).
+        test_y: held-out targets, shape (M, ...).
         source: which copy of the data this is, in words; no path of this machine.
+        labels: what a partition may go by, integers (N,): the class, the user, the author of a
+            sample. None: `train_y`, where it is one number a sample.
+        draw: (numbers of samples (B,), generator) -> inputs and targets of a training batch, on
+            the CPU, where they are more than a look into `train_x` and `train_y`: augmentation,
+            drawn negatives. The generator follows from (seed, client, iteration).
     """
 
-    train_x: Tensor
+    train_x: Samples
     train_y: Tensor
-    test_x: Tensor
+    test_x: Samples
     test_y: Tensor
     source: str
+    labels: Tensor | None = None
+    draw: Callable[[Tensor, Generator], tuple[Tensor, Tensor]] | None = None
+
+    def batch(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of a training batch of the samples `index` (B,)."""
+        if self.draw is not None:
+            return self.draw(index, generator)
+        return self.train_x[index], self.train_y[index]
+
+    def groups(self) -> Tensor | None:
+        """One integer a training sample for partitions to go by; None where there is none."""
+        if self.labels is not None:
+            return self.labels
+        return self.train_y if self.train_y.dim() == 1 else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """A model, its data and the published way of training it.
 
+    Two tasks are equal if one is the other, or a copy of it that came from another process.
+
     Attributes:
-        name: what users type.
-        title: one line for lists.
-        source: where the settings come from: paper and section.
+        name: what users type; letters, digits, `_`, `.` and `-`.
         build: a new model; weights are drawn from torch's global generator, which the caller
-            forks and seeds.
+            forks and seeds. Called without arguments, or with the `Data` (`from_data`).
         load: (data folder or None, may download?) -> `Data`; raises `DataError` where the data
             is missing or damaged.
         optimizer: parameters -> optimizer with the task's settings.
         loss: (outputs, targets) -> mean loss over the samples, a scalar.
         metric: (outputs, targets) -> sum of the score over the samples, a scalar, so that it can
             be accumulated over batches of any size.
-        metric_name: what `metric` divided by the number of samples is called.
-        higher_is_better: which way the metric improves.
+        metric_name: what is reported of the mean score.
+        reported: mean score over the samples -> the number reported: `math.exp` makes a
+            perplexity of a loss.
+        higher_is_better: which way the reported number improves.
+        from_data: whether `build` takes the `Data`, whose alphabet or number of users decides the
+            size of the model.
+        title: one line for lists.
+        source: where the settings come from: paper and section.
         batch_size: samples per client and local iteration.
         iterations: local iterations of a run (its budget).
         lr_steps: (local iteration from which, factor on the base learning rate), in order.
+        partition: which client holds what, where the run does not say.
+        evaluation_batch: held-out samples that go through the model at once.
         channels_last: whether models and batches are best laid out NHWC in memory.
         clients: default number of clients.
     """
 
     name: str
-    title: str
-    source: str
-    build: Callable[[], nn.Module]
+    build: Callable[..., nn.Module]
     load: Callable[[Path | None, bool], Data]
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     loss: Callable[[Tensor, Tensor], Tensor]
     metric: Callable[[Tensor, Tensor], Tensor]
     metric_name: str = "accuracy"
+    reported: Callable[[float], float] = float
     higher_is_better: bool = True
+    from_data: bool = False
+    title: str = ""
+    source: str = ""
     batch_size: int = 32
     iterations: int = 1000
     lr_steps: tuple[tuple[int, float], ...] = ()
+    partition: str = "iid"
+    evaluation_batch: int = 500
     channels_last: bool = True
     clients: int = 4
+    # Functions have no value to compare by, and a notebook's are made anew wherever they travel.
+    _made: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"task: name is {self.name!r}; it names folders too: letters, digits, '_', '.', '-'"
+            )
+        for role in ("build", "load", "optimizer", "loss", "metric", "reported"):
+            if not callable(getattr(self, role)):
+                raise UsageError(
+                    f"task {self.name}: {role} is {getattr(self, role)!r}; it is a function"
+                )
+        for role in ("batch_size", "iterations", "evaluation_batch", "clients"):
+            value = getattr(self, role)
+            if not isinstance(value, int) or value < 1:
+                raise UsageError(f"task {self.name}: {role} is {value!r}; it is a number above 0")
+
+    def model(self, data: Data | None) -> nn.Module:
+        """A new model for `data`, its weights from torch's global generator."""
+        model: nn.Module = self.build(data) if self.from_data else self.build()
+        return model
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and self._made == other._made
+
+    def __hash__(self) -> int:
+        return hash(self._made)
+
+
+def check(name: str, data: object) -> None:
+    """Refuses what a task's `load` may have returned by mistake.
+
+    Raises:
+        DataError: it is no `Data`, a part of it is no tensor, or inputs and targets do not pair.
+    """
+    if not isinstance(data, Data):
+        raise DataError(f"task {name}: load returned {type(data).__name__}; it returns fedsim.Data")
+    for part in ("train_x", "train_y", "test_x", "test_y"):
+        value = getattr(data, part)
+        whole = isinstance(value, Tensor) and value.dim() > 0
+        if not (whole or (part.endswith("_x") and _are_samples(value))) or not len(value):
+            raise DataError(f"task {name}: {part} is no tensor of one sample or more")
+    pairs = [("train_x", "train_y"), ("test_x", "test_y")]
+    for left, right in pairs + ([("train_x", "labels")] if data.labels is not None else []):
+        here, there = len(getattr(data, left)), len(getattr(data, right))
+        if here != there:
+            raise DataError(f"task {name}: {left} has {here} samples and {right} {there}")
+
+
+def _are_samples(value: object) -> bool:
+    """Whether ``value`` may be `Samples`; a list or an array is there by mistake."""
+    return hasattr(value, "__getitem__") and not isinstance(value, Sequence | Mapping | ndarray)
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:

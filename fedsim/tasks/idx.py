@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import DataError
+from fedsim.tasks.optional import torchvision
 
 FILES = (
     "train-images-idx3-ubyte",
@@ -82,7 +83,8 @@ def _where(name: str, folder: str) -> str:
 
 
 def _read_by_torchvision(name: str, folder: Path, raw: Path, download: bool) -> Images:
-    dataset = _torchvision_dataset(name)
+    without = "; the four .gz files alone are read without it"
+    dataset = getattr(torchvision("datasets", name, without), name)
     try:
         train = dataset(folder, train=True, download=download)
         test = dataset(folder, train=False, download=False)
@@ -96,18 +98,6 @@ def _read_by_torchvision(name: str, folder: Path, raw: Path, download: bool) -> 
     return Images(
         train.data.numpy(), train.targets.numpy(), test.data.numpy(), test.targets.numpy(), source
     )
-
-
-def _torchvision_dataset(name: str) -> Any:
-    try:
-        from torchvision import datasets
-    except (ImportError, RuntimeError, OSError, AttributeError) as error:
-        # A torchvision over another build of torch fails at import with a RuntimeError.
-        raise DataError(
-            f"{name}: torchvision cannot be imported ({_first_line(error)}).\nInstall the"
-            f" torchvision that matches this torch; the four .gz files alone are read without it."
-        ) from error
-    return getattr(datasets, name)
 
 
 def _read_packed(name: str, raw: Path) -> Images:

@@ -21,8 +21,9 @@ from fedsim.errors import UsageError
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
 
-FORMS = "iid, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
+FORMS = "iid, contiguous, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
 _ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"}
+_PLAIN = ("iid", "contiguous")
 _SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
 
@@ -45,6 +46,16 @@ def check(spec: str) -> None:
     _parse(spec)
 
 
+def goes_by_labels(spec: str) -> bool:
+    """Whether a split needs to know the label of each sample.
+
+    Example:
+        >>> goes_by_labels("dirichlet(0.3)"), goes_by_labels("contiguous")
+        (True, False)
+    """
+    return _parse(spec).kind not in _PLAIN
+
+
 def split(
     labels: NDArray[np.integer[Any]], clients: int, spec: str, seed: int
 ) -> list[NDArray[np.int64]]:
@@ -55,6 +66,8 @@ def split(
         clients: number of clients, 1 to N.
         spec: one of
             `iid`: a random deal; client sizes differ by at most one;
+            `contiguous`: the samples in their order, cut into one stretch a client; sizes differ
+            by at most one (a text: "four subsequences of equal length", Sattler et al. 2018);
             `dirichlet(ALPHA)`: the shares of each class are drawn from a symmetric Dirichlet
             distribution (Yurochkin et al. 2019); small ALPHA means unlike clients;
             `shards(NUMBER)`: samples sorted by label, cut into clients x NUMBER equal blocks,
@@ -86,6 +99,8 @@ def split(
             f"clients: {clients} is not allowed; from 1 to {len(labels)}, the number of samples"
         )
     _check_against(parsed, spec, labels, clients)
+    if parsed.kind == "contiguous":
+        return np.array_split(np.arange(len(labels), dtype=np.int64), clients)
     # The partitioners keep the order of the samples (IidPartitioner cuts them in blocks), so the
     # order is ours to draw.
     order = np.random.default_rng(seed).permutation(len(labels)).astype(np.int64)
@@ -107,8 +122,8 @@ def split(
 def _parse(spec: str) -> _Spec:
     match = _SHAPE.fullmatch(spec)
     kind, argument = (match[1], match[2]) if match else ("", None)
-    if kind == "iid" and argument is None:
-        return _Spec("iid")
+    if kind in _PLAIN and argument is None:
+        return _Spec(kind)
     if kind not in _ARGUMENT or argument is None:
         raise UsageError(f"partition: {spec!r} is unknown; known forms: {FORMS}")
     try:

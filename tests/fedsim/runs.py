@@ -39,6 +39,11 @@ def clients(folder: Path) -> pd.DataFrame:
     return pd.read_parquet(folder / "clients.parquet")
 
 
+def layers(folder: Path) -> pd.DataFrame:
+    """``layers.parquet``."""
+    return pd.read_parquet(folder / "layers.parquet")
+
+
 def model(folder: Path) -> bytes:
     """``model.safetensors``."""
     return (folder / "model.safetensors").read_bytes()
@@ -54,6 +59,7 @@ def assert_same(one: Path, other: Path) -> None:
     """Equal metrics, bits, weights, and messages where they were kept: bit for bit."""
     pd.testing.assert_frame_equal(rounds(one), rounds(other), check_exact=True)
     pd.testing.assert_frame_equal(clients(one), clients(other), check_exact=True)
+    pd.testing.assert_frame_equal(layers(one), layers(other), check_exact=True)
     assert model(one) == model(other)
     assert payloads(one) == payloads(other)
 

@@ -12,6 +12,8 @@ PARAMETERS = 5_000
 ITERATIONS = 200
 CLIENTS = 4
 
+SBC = "ef(per_tensor(one_sided({p}) | mean | golomb))"
+
 Cell = tuple[int, float]
 
 
@@ -49,14 +51,25 @@ def rounds_frame(temporal: int, gradient: float, seed: int, perplexity: bool) ->
     return table
 
 
+def layers_frame(rounds: pd.DataFrame, gradient: float) -> pd.DataFrame:
+    """A `layers.parquet`: two tensors, in the rounds that were evaluated."""
+    rows = [
+        {"round": number, "tensor": name, "entries": entries, "sent": gradient * entries}
+        for number in rounds.loc[rounds["metric"].notna(), "round"]
+        for name, entries in (("fc.weight", 4900), ("fc.bias", 100))
+    ]
+    return pd.DataFrame(rows)
+
+
 def summary(
-    rounds: pd.DataFrame, temporal: int, gradient: float, seed: int, perplexity: bool
-) -> dict[str, Any]:
-    """The cell of a run that is done."""
+    rounds: pd.DataFrame, temporal: int, gradient: float, seed: int, perplexity: bool,
+    form: str = SBC,
+) -> dict[str, Any]:  # fmt: skip
+    """The cell of a run that is done; `form`: the method, `{p}` for its fraction."""
     names = [name for name in rounds.columns if name.endswith("_bits")]
     per_client = {name: float((rounds[name] / rounds["clients"]).sum()) for name in names}
     dense_bits = 32 * PARAMETERS * ITERATIONS
-    method = f"ef(per_tensor(one_sided({gradient:g}) | mean | golomb))" if gradient < 1 else "raw"
+    method = form.replace("{p}", f"{gradient:g}") if gradient < 1 else "raw"
     return {
         "task": "digits", "method": method, "temporal": temporal, "gradient": gradient,
         "seed": seed, "clients": CLIENTS, "iterations": ITERATIONS, "rounds": len(rounds),
@@ -82,12 +95,13 @@ def make_run(
     seed: int = 0,
     failed: bool = False,
     perplexity: bool = False,
+    form: str = SBC,
     **changes: Any,
 ) -> dict[str, Any]:
     """Writes a run's folder and returns its cell; `changes` replace fields of the cell."""
     folder.mkdir(parents=True)
     rounds = rounds_frame(temporal, gradient, seed, perplexity)
-    cell = summary(rounds, temporal, gradient, seed, perplexity)
+    cell = summary(rounds, temporal, gradient, seed, perplexity, form)
     if failed:
         keep = ("task", "method", "temporal", "gradient", "seed", "metric_name")
         cell = {name: cell[name] if name in keep else None for name in cell}
@@ -95,6 +109,7 @@ def make_run(
         (folder / "error.txt").write_text(f"Traceback (most recent call last):\n{cell['error']}\n")
     else:
         rounds.to_parquet(folder / "rounds.parquet", index=False)
+        layers_frame(rounds, gradient).to_parquet(folder / "layers.parquet", index=False)
     cell |= changes
     (folder / "summary.json").write_text(json.dumps(cell))
     settings = {name: cell[name] for name in ("task", "method", "temporal", "gradient", "seed")}

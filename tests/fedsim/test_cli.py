@@ -75,8 +75,8 @@ def test_the_default_sweep_writes_all_that_is_promised(demo: Path) -> None:
     assert sorted(f.name for f in (demo / "cells").iterdir()) == ["n1-p1-s0", "n10-p0.01-s0"]
     for cell in (demo / "cells").iterdir():
         assert sorted(f.name for f in cell.iterdir()) == [
-            "clients.parquet", "config.toml", "environment.json", "model.safetensors",
-            "rounds.parquet", "summary.json",
+            "clients.parquet", "config.toml", "environment.json", "layers.parquet",
+            "model.safetensors", "rounds.parquet", "summary.json",
         ]  # fmt: skip
     table = pd.read_csv(demo / "summary.csv")
     assert set(table) >= CELL and len(table) == 2
@@ -144,6 +144,11 @@ def test_run_json(typed: Typed, no_page: None) -> None:
     assert typed(*arguments).code == 0
     changed = {n for n, t in files(Path("out")).items() if t != before[n]}
     assert changed <= {"summary.csv", "summary.parquet"}
+
+
+def test_a_budget_below_a_round_makes_one_short_round(typed: Typed, no_page: None) -> None:
+    found = document(typed("run", "--iterations", "4", "--json").out)
+    assert (found["temporal"], found["iterations"], found["rounds"]) == (4, 4, 1)
 
 
 def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:

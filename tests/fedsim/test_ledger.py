@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from fedsim import ledger, run
 from strategies.exchange import Downlink, Trip, Uplink
-from tests.fedsim.runs import clients, rounds, small
+from tests.fedsim.runs import clients, layers, rounds, small
 
 SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")
 
@@ -17,17 +18,21 @@ def spans(header: int, positions: int, values: int, side: int) -> dict:
 
 
 def trip() -> Trip:
-    """Clients 0 and 2 replied, 1 did not; 0 got the initial model, 1 and 2 were charged."""
+    """Clients 0 and 2 replied, 1 did not; 0 got the initial model, 1 and 2 were charged.
+
+    Buffers beside: 5 bytes to each, 4 from client 2.
+    """
     model, update = spans(24, 0, 64, 0), spans(26, 3, 0, 35)
     return Trip(
         round=4,
         downlinks={
-            0: Downlink(b"m" * 11, "model", model, charged=False),
-            1: Downlink(b"m" * 11, "model", model),
-            2: Downlink(b"u" * 8, "update", update),
+            0: Downlink(b"m" * 11, "model", model, charged=False, buffers=b"b" * 5),
+            1: Downlink(b"m" * 11, "model", model, buffers=b"b" * 5),
+            2: Downlink(b"u" * 8, "update", update, buffers=b"b" * 5),
         },
         uplinks={
-            2: Uplink(b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0}),
+            2: Uplink(b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
+                      b"s" * 4),
             0: Uplink(
                 b"y" * 9, spans(28, 4, 8, 32), {},
                 {"num-examples": 5, "sent": 2.0, "train-loss": 0.5},
@@ -39,9 +44,10 @@ def trip() -> Trip:
 
 def test_a_round_by_hand() -> None:
     assert ledger.round_bits(trip()) == {
-        "up_wire_bits": 152, "up_content_bits": 94, "up_header_bits": 58, "up_position_bits": 9,
-        "up_value_bits": 21, "up_side_bits": 64,
-        "down_wire_bits": 152, "down_content_bits": 102, "down_header_bits": 50,
+        "up_wire_bits": 184, "up_content_bits": 94, "up_header_bits": 58, "up_position_bits": 9,
+        "up_value_bits": 21, "up_side_bits": 64, "up_buffer_bits": 32,
+        "down_wire_bits": 232, "down_content_bits": 102, "down_header_bits": 50,
+        "down_buffer_bits": 80,
         "down_position_bits": 3, "down_value_bits": 64, "down_side_bits": 35,
         "up_sent": 5,
     }  # fmt: skip
@@ -51,10 +57,22 @@ def test_clients_by_hand() -> None:
     first, second = ledger.client_rows(trip())
     assert first == {
         "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
-        "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
+        "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
     }  # fmt: skip
-    assert (second["client"], second["up_wire_bits"], second["down_wire_bits"]) == (2, 80, 64)
+    assert (second["client"], second["up_wire_bits"], second["down_wire_bits"]) == (2, 112, 104)
+    assert second["up_buffer_bits"] == 32
     assert second["train_loss"] != second["train_loss"]  # it did not say
+
+
+def test_layers_by_hand() -> None:
+    update = {"w": torch.zeros(3, 4), "b": torch.zeros(3)}
+    ups = [{"w": 5, "b": 3}, {"w": 2, "b": 1}, {}]  # the third does not say
+    told = Trip(7, uplinks={k: Uplink(b"", {}, update, {}, sent) for k, sent in enumerate(ups)})
+    assert ledger.layer_rows(told) == [
+        {"round": 7, "tensor": "w", "entries": 12, "sent": 3.5},
+        {"round": 7, "tensor": "b", "entries": 3, "sent": 2.0},
+    ]
+    assert ledger.layer_rows(trip()) == []
 
 
 def test_a_client_by_hand() -> None:
@@ -96,6 +114,11 @@ def test_the_books_of_a_run_balance(settings: dict, tmp_path: Path) -> None:
     assert (frame["down_wire_bits"].iloc[1:] > 0).all()
     for name in ("up_wire_bits", "up_content_bits", "down_wire_bits", "up_sent"):
         assert summary[name] == pytest.approx((frame[name] / config.plan.cohort).sum(), rel=1e-12)
+    by_layer = layers(tmp_path)
+    assert by_layer.groupby("round")["entries"].sum().unique() == [summary["parameters"]]
+    scored = frame[frame["metric"].notna()].set_index("round")
+    sent = by_layer.groupby("round")["sent"].sum() * config.plan.cohort
+    assert sent.round(6).to_dict() == scored["up_sent"].to_dict()
     dense = 32 * summary["parameters"] * summary["iterations"]
     assert summary["ratio_wire"] == pytest.approx(dense / summary["up_wire_bits"])
     assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])

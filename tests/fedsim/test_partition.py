@@ -12,7 +12,7 @@ from fedsim.errors import UsageError
 from fedsim.tasks.partition import check, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
-SPECS = ["iid", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)"]
+SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)"]
 
 
 def joined(parts):
@@ -33,11 +33,17 @@ def test_shape_of_a_split(spec):
     assert len(together) == len(LABELS) - left_out
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec != "contiguous"])
 def test_a_split_follows_from_its_seed(spec):
     first, again, other = (split(LABELS, 4, spec, seed) for seed in (7, 7, 8))
     assert all((a == b).all() for a, b in zip(first, again, strict=True))
     assert any(len(a) != len(b) or (a != b).any() for a, b in zip(first, other, strict=True))
+
+
+def test_contiguous_keeps_the_order_and_needs_no_seed():
+    parts = split(LABELS, 4, "contiguous", seed=3)
+    assert [len(part) for part in parts] == [251, 251, 251, 250]
+    assert (np.concatenate(parts) == np.arange(1003)).all()
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -94,7 +100,7 @@ def test_spaces_are_free():
     "spec", ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", "natural(2)"]
 )
 def test_an_unknown_form_lists_the_known_ones(spec):
-    with pytest.raises(UsageError, match=r"iid, dirichlet\(ALPHA\), shards\(NUMBER\)") as refused:
+    with pytest.raises(UsageError, match=r"iid, contiguous, dirichlet\(ALPHA\), shards\(NUMBER\)") as refused:
         check(spec)
     assert repr(spec) in str(refused.value)
 

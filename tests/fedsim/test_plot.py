@@ -120,11 +120,13 @@ def test_all_failed_still_draws() -> None:
 
 
 def test_what_does_not_lie_on_one_plane_is_refused() -> None:
-    runs = frame([run(1, 0.1, 0.9), run(1, 0.1, 0.8, method="other")])
+    runs = frame([run(1, 0.1, 0.9), run(1, 0.1, 0.8)])
     with pytest.raises(UsageError, match="n = 1, p = 0.1, seed 0"):
         matrix(runs)
     with pytest.raises(UsageError, match="2 tasks"):
         matrix(frame([run(1, 0.1, 0.9), run(1, 0.2, 0.8, task="other")]))
+    with pytest.raises(UsageError, match=r"several methods \(other, sbc\({p}\)\)"):
+        plane(frame([run(1, 0.1, 0.9), run(1, 0.1, 0.8, method="other")]))
     with pytest.raises(UsageError, match="'speed'"):
         matrix(runs, "speed")
     with pytest.raises(UsageError, match="'status'"):

@@ -55,7 +55,7 @@ def test_a_sweep_is_loaded(tmp_path: Path) -> None:
     assert list(results.runs.index) == names  # n upwards, not by name
     assert results.unfinished == ("n10-p1-s0",)
     assert results.path == tmp_path
-    assert tuple(results.runs.columns) == COLUMNS
+    assert tuple(results.runs.columns) == (*COLUMNS, "label")
     for cell in cells:
         row = results.runs.loc[f"n{cell['temporal']}-p{cell['gradient']:g}-s0"]
         assert all(row[key] == value for key, value in cell.items() if value is not None)
@@ -72,6 +72,21 @@ def test_rounds_carry_their_runs_keys(tmp_path: Path) -> None:
     assert (one["seed"] == 3).all() and (one["gradient"] == 0.1).all()
     stored = pd.read_parquet(tmp_path / "cells" / "n10-p0.1-s3" / "rounds.parquet")
     assert one[stored.columns].reset_index(drop=True).equals(stored)
+
+
+def test_layers_carry_their_runs_keys_and_may_be_missing(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,))
+    layers = load(tmp_path).layers
+    one = layers[layers["run"] == "n10-p0.1-s0"]
+    assert tuple(one.columns) == (*KEYS, "run", "round", "tensor", "entries", "sent", "label")
+    assert one["tensor"].tolist()[:2] == ["fc.weight", "fc.bias"] and len(one) == 20
+    assert set(one["label"]) == {"sbc"} and one["sent"].tolist()[:2] == [490, 10]
+    for run in ("n10-p0.1-s0", "n1-p1-s0"):  # as older versions left it
+        (tmp_path / "cells" / run / "layers.parquet").unlink()
+    assert len(load(tmp_path).layers) == 0
+    (tmp_path / "cells" / "n1-p1-s0" / "layers.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match="layers.parquet"):
+        load(tmp_path)
 
 
 def test_a_summary_is_the_sum_of_its_rounds(tmp_path: Path) -> None:

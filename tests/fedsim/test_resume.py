@@ -108,6 +108,7 @@ def checkpoint(number: int) -> Checkpoint:
         clients={0: {"iterations": torch.tensor(7)}, 11: {"a/b": torch.zeros(0, 3)}},
         rounds=[{"round": i, "metric": float("nan"), "bits": 2**40} for i in range(1, number + 1)],
         client_rows=[{"round": 1, "client": 0, "train_loss": 0.1}],
+        layer_rows=[{"round": 1, "tensor": "w", "entries": 3, "sent": 1.5}],
     )
 
 
@@ -118,6 +119,7 @@ def test_a_checkpoint_and_back(tmp_path: Path) -> None:
     assert found is not None
     assert (found.round, found.values) == (2, wanted.values)
     assert found.client_rows == wanted.client_rows
+    assert found.layer_rows == wanted.layer_rows
     assert [r["bits"] for r in found.rounds] == [2**40] * 2
     pairs = [
         (wanted.server, found.server),

@@ -31,7 +31,7 @@ COLUMNS = {
     **{
         f"{way}_{name}_bits": "int64"
         for way in ("up", "down")
-        for name in ("wire", "content", "header", "position", "value", "side")
+        for name in ("wire", "content", "header", "position", "value", "side", "buffer")
     },
     "up_sent": "int64",
     **{
@@ -41,8 +41,8 @@ COLUMNS = {
 }  # fmt: skip
 CLIENT_COLUMNS = {
     "round": "int64", "client": "int64", "samples": "int64", "up_wire_bits": "int64",
-    "up_content_bits": "int64", "down_wire_bits": "int64", "up_sent": "int64",
-    "train_loss": "float64",
+    "up_content_bits": "int64", "up_buffer_bits": "int64", "down_wire_bits": "int64",
+    "up_sent": "int64", "train_loss": "float64",
 }  # fmt: skip
 
 
@@ -51,13 +51,16 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "run"
     summary = run(config, out)
     assert sorted(f.name for f in out.iterdir()) == [
-        "clients.parquet", "config.toml", "environment.json", "model.safetensors",
-        "rounds.parquet", "summary.json",
+        "clients.parquet", "config.toml", "environment.json", "layers.parquet",
+        "model.safetensors", "rounds.parquet", "summary.json",
     ]  # fmt: skip
     frame = pd.read_parquet(out / "rounds.parquet")
     assert {c: str(t) for c, t in frame.dtypes.items()} == COLUMNS
     by_client = pd.read_parquet(out / "clients.parquet")
     assert {c: str(t) for c, t in by_client.dtypes.items()} == CLIENT_COLUMNS
+    by_layer = pd.read_parquet(out / "layers.parquet")
+    assert list(by_layer.columns) == ["round", "tensor", "entries", "sent"]
+    assert by_layer["entries"].dtype == "int64" and by_layer["sent"].dtype == "float64"
     assert frame["round"].tolist() == [1, 2, 3, 4]
     assert frame["iteration"].tolist() == [5, 10, 15, 18]
     assert frame["local_iterations"].tolist() == [5, 5, 5, 3]

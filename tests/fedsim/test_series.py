@@ -65,8 +65,10 @@ def test_bad_curves_are_refused() -> None:
         curves(ROUNDS, y="speed")
     with pytest.raises(UsageError, match="no rounds"):
         curves(ROUNDS[ROUNDS["metric"].isna()])
-    with pytest.raises(UsageError, match="2 methods"):
-        curves(ROUNDS.assign(method=["m", "m", "m", "k", "k", "k"]))
+    with pytest.raises(UsageError, match="2 tasks"):
+        curves(ROUNDS.assign(task=["m", "m", "m", "k", "k", "k"]))
+    with pytest.raises(UsageError, match="several runs of n = 5, p = 0.1, seed 1"):
+        curves(ROUNDS.assign(seed=1))
 
 
 def test_the_front_holds_what_no_other_beats() -> None:

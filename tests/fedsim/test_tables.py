@@ -11,7 +11,8 @@ from rich.console import Console
 from fedsim import units
 from fedsim.errors import UsageError
 from fedsim.results import frame
-from fedsim.tables import add_difference, summary_table, table
+from fedsim.tables import add_difference, summary_table
+from fedsim.texts import table
 from tests.fedsim.sweepmaker import make_cell as cell
 from tests.fedsim.sweepmaker import make_run, make_sweep
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from torch.optim import SGD, Adam
+from torch.optim import SGD, Adagrad, Adam
 
 from compressors import ALL, Raw, SentTensor, decompress
 from compressors.lift import inside
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, run
 from fedsim.batches import Batches
 from fedsim.federation import Federation
 from fedsim.trainer import Trainer, build_model, mask_momentum
@@ -216,10 +216,28 @@ def test_the_seed_decides_the_weights_and_nothing_else_does() -> None:
     assert not torch.equal(one["0.weight"], other["0.weight"])
 
 
-def test_running_statistics_are_refused(make_task: Any) -> None:
-    task = make_task(build=lambda: nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)))
-    with pytest.raises(UsageError, match=r"running_mean.*GroupNorm"):
-        build_model(task, 0)
+def test_adagrads_sums_are_kept_over_rounds(make_task: Any, tmp_path: Path) -> None:
+    """It makes its state when it is made, not at its first step."""
+    task = make_task(optimizer=lambda parameters: Adagrad(parameters, lr=0.05))
+    config = RunConfig(task=task.name, method="raw", temporal=5, clients=1)
+    run(config, tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    assert distance(plain(config, 0, 12), weights) < 1e-6
+    assert distance(plain(config, 0, 12, reset=5), weights) > 1e-3
+
+
+def test_bfloat16_is_autocast(make_task: Any) -> None:
+    """Float32 weights and updates, near those of float32 and not equal to them."""
+    updates = []
+    for precision in ("float32", "bfloat16"):
+        config = RunConfig(task=make_task().name, method="raw", temporal=2, precision=precision)
+        trainer = Trainer(config, Federation.of(config))
+        weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
+        updates.append(trainer.train(0, weights, {}, 0, 2).update)
+    for name, x in updates[0].items():
+        assert updates[1][name].dtype == torch.float32
+        assert not torch.equal(x, updates[1][name])
+        assert (x - updates[1][name]).norm() < 0.05 * x.norm()
 
 
 def test_raw_is_dense() -> None:

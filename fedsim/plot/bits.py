@@ -1,0 +1,117 @@
+"""The metric against upstream bits: the front of final results, and the best within a budget."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedsim import units
+from fedsim.budgets import Budget, budgets, leaders
+from fedsim.looks import (
+    LABELS,
+    Look,
+    cell_label,
+    higher_is_better,
+    label,
+    looks,
+    method_looks,
+    metric_name,
+)
+from fedsim.plot.canvas import GREY, LINES, drawing, finish, marker, plain, title
+from fedsim.series import Series, front, pareto_points
+
+
+def pareto(runs: pd.DataFrame) -> Figure:
+    """Final metric over upstream payload bits per client, a point a cell, with the front.
+
+    The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
+    are averaged; bars show their range. Failed runs are left out. Of several methods, colour and
+    marker tell the method, and beside the front's points stand n and p.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+
+    Raises:
+        UsageError: no run is done.
+    """
+    points = pareto_points(runs)
+    figure = drawing(7.2, 4.4)
+    axes = figure.add_subplot()
+    styles = looks([point.cell for point in points])
+    best = front(points, higher=higher_is_better(runs))
+    bits = [float(point.x[0]) for point in best]
+    heights = [float(point.y[0]) for point in best]
+    axes.step(bits, heights, where="post", color=GREY, lw=1, label="front", zorder=1)
+    named: set[str] = set()
+    for point in points:
+        _point(axes, point, styles[point.cell], known=point.cell.method in named)
+        named |= {point.cell.method} - {""}
+        if point.cell.method and point in best:  # the others' notes would cover each other
+            at = (float(point.x[0]), float(point.y[0]))
+            note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"
+            axes.annotate(note, at, (6, -11), textcoords="offset points", fontsize=8)
+    axes.set_xscale("log")
+    finish(axes, LABELS["up_content_bits"], label(metric_name(runs)))
+    title(figure, runs, ["on the front: n, p"] if named else [])
+    return figure
+
+
+def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
+    """The best metric that each method reaches within a budget of upstream bits.
+
+    For B bits on the axis, a step is the best that any cell (n, p) of the method had reached when
+    its client had sent B bits of payload; below, which method is best there. Seeds are averaged.
+    A run counts as if stopped at its best evaluation, so that the steps are a little optimistic:
+    the maximum of noisy scores.
+
+    Args:
+        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows. Whether a higher
+            metric is better, it says itself.
+        name: what to call the metric; default: the runs' own name of it.
+
+    Raises:
+        UsageError: nothing to draw.
+
+    Example:
+        results = fedsim.load("results/sbc", "results/gradient_dropping")
+        budget(results.rounds).savefig("budget.pdf")
+    """
+    higher = higher_is_better(rounds)
+    found = budgets(rounds, higher)
+    styles = method_looks([one.method for one in found])
+    figure = drawing(7.2, 4.6)
+    axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
+    end = max(float(one.bits[-1]) for one in found)
+    for one in found:
+        look = styles[one.method]
+        axes.step(
+            [*one.bits, end], [*one.metric, one.metric[-1]], where="post", color=look.colour,
+            lw=1.8, marker=marker(look), markevery=range(len(one.bits)), markersize=4,
+            linestyle=LINES[0], label=plain(one.method),
+        )  # fmt: skip
+    axes.set_xscale("log")
+    finish(axes, "", label(name or metric_name(rounds)))
+    _strip(strip, found, styles, higher)
+    title(figure, rounds)
+    return figure
+
+
+def _point(axes: Axes, point: Series, look: Look, known: bool) -> None:
+    cell = point.cell
+    text = cell.method or cell_label(*cell)
+    axes.errorbar(
+        point.x, point.y, [point.y - point.low, point.high - point.y],
+        label="_" if known else plain(text), color=look.colour, marker=marker(look),
+        markersize=8, markeredgecolor="black", markeredgewidth=0.6, linestyle="", zorder=2,
+    )  # fmt: skip
+
+
+def _strip(axes: Axes, found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> None:
+    """Under the steps: a bar in the colour of the method that is best for so many bits."""
+    for start, end, method in leaders(found, higher):
+        axes.broken_barh([(start, end - start)], (0, 1), color=styles[method].colour)
+    axes.set_yticks([0.5], ["best"])
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_xlabel(LABELS["up_bits"])

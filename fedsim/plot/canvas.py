@@ -1,0 +1,99 @@
+"""What all figures share: size, title, legend, and how they are written."""
+
+import io
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from fedsim.errors import UsageError
+from fedsim.files import replacing
+from fedsim.looks import Look
+from fedsim.plane import method_text
+
+MARKERS = "osD^vPX*"
+LINES = ("-", "--", "-.", ":")
+GREY = "#777777"
+
+# TrueType fonts inside PDF and PostScript, as journals ask for (matplotlib's own default is
+# Type 3); letters as outlines in SVG. The salt gives equal figures equal files.
+_FILES: Any = {
+    "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "fedsim",
+}  # fmt: skip
+_SETTINGS = threading.Lock()  # matplotlib's are global
+
+
+class Drawing(Figure):
+    """A figure that embeds its fonts in whatever file it is saved to, and shows in notebooks."""
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """See ``matplotlib.figure.Figure.savefig``."""
+        with _SETTINGS, matplotlib.rc_context(_FILES):
+            super().savefig(*args, **kwargs)
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows, without pyplot."""
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=100)
+        return file.getvalue()
+
+
+def drawing(width: float, height: float) -> Drawing:
+    """An empty figure of so many inches."""
+    figure = Drawing(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, path: Path | str) -> None:
+    """Writes `figure`, whole or not at all: PNG at 150 dpi, or what the suffix says (pdf, svg).
+
+    Raises:
+        UsageError: a suffix that matplotlib cannot write.
+    """
+    kind = Path(path).suffix.lstrip(".").lower() or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise UsageError(f"figure file {path}: the suffix must be png, pdf, svg or such.")
+    dates = {"pdf": "CreationDate", "svg": "Date"}
+    metadata = {dates[kind]: None} if kind in dates else None
+    with replacing(path) as file:
+        figure.savefig(file, format=kind, dpi=150, metadata=metadata)
+
+
+def title(figure: Figure, frame: pd.DataFrame, more: Sequence[str] = ()) -> None:
+    """Task and method, and the lines of `more`, above a figure."""
+    tasks = ", ".join(frame["task"].unique())
+    # About 13 characters an inch at this size. "$" would begin a formula.
+    lines = wrap(f"{tasks}: {method_text(frame)}", int(13 * figure.get_figwidth()))
+    text = plain("\n".join([*lines, *more]))
+    figure.suptitle(text, fontsize=10, x=0.02, ha="left")
+
+
+def finish(axes: Axes, x: str, y: str) -> None:
+    """Axes' names, grid and frame, and the legend beside them."""
+    axes.set_xlabel(x)
+    axes.set_ylabel(plain(y))
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    entries = len(axes.get_legend_handles_labels()[0])
+    axes.figure.legend(  # two columns where one would be longer than the figure
+        loc="outside right center", frameon=False, fontsize=9 if entries <= 18 else 7,
+        ncols=1 + entries // 28,
+    )  # fmt: skip
+
+
+def marker(look: Look) -> str:
+    """matplotlib's marker of a look."""
+    return MARKERS[look.marker % len(MARKERS)]
+
+
+def plain(text: str) -> str:
+    """Text in which a dollar is a dollar and no formula."""
+    return text.replace("$", r"\$")

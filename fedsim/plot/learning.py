@@ -1,0 +1,55 @@
+"""Learning curves."""
+
+from typing import Literal
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedsim.looks import LABELS, cell_label, label, looks, metric_name
+from fedsim.plot.canvas import LINES, drawing, finish, marker, plain, title
+from fedsim.series import curve_lines
+
+
+def curves(
+    rounds: pd.DataFrame,
+    x: Literal["iteration", "up_bits"] = "iteration",
+    y: str = "metric",
+    name: str | None = None,
+) -> Figure:
+    """Learning curves, a line a cell, the mean over its seeds, with the seeds' range as a band.
+
+    Of one method, colour tells p and line style n. Of several, colour and marker tell the method,
+    line style tells n, and paler lines send fewer entries.
+
+    Args:
+        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
+        x: "iteration": local iterations; "up_bits": payload bits a client has sent so far
+            (positions, values, side information; the mean over the cohort of each round), on a
+            logarithmic axis.
+        y: a column of `rounds`; rounds where it is NaN (no evaluation) are passed over.
+        name: what to call `y`; default: the runs' metric, or the column.
+
+    Raises:
+        UsageError: an unknown `x` or `y`, or nothing to draw.
+
+    Example:
+        results = fedsim.load("results/sbc", "results/gradient_dropping")
+        curves(results.rounds, "up_bits").savefig("curves.pdf")
+    """
+    lines = curve_lines(rounds, x, y)
+    figure = drawing(7.2 if len(lines) <= 8 else 8.6, 4.4)
+    axes = figure.add_subplot()
+    styles = looks([line.cell for line in lines])
+    for line in lines:
+        look = styles[line.cell]
+        few = len(line.x) <= 40
+        axes.plot(
+            line.x, line.y, label=plain(cell_label(*line.cell)), color=look.colour, linewidth=1.6,
+            linestyle=LINES[look.place % len(LINES)], marker=marker(look) if few else "",
+            markersize=4,
+        )  # fmt: skip
+        axes.fill_between(line.x, line.low, line.high, color=look.colour, alpha=0.15, lw=0)
+    axes.set_xscale("log" if x == "up_bits" else "linear")
+    finish(axes, LABELS[x], label(name or (metric_name(rounds) if y == "metric" else y)))
+    title(figure, rounds)
+    return figure

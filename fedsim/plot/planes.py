@@ -1,0 +1,175 @@
+"""The sparsity plane as a heatmap."""
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from fedsim import units
+from fedsim.errors import UsageError
+from fedsim.labels import labels, methods_of, of_method
+from fedsim.looks import higher_is_better, ink, is_logarithmic, label, metric_name, value_text
+from fedsim.plane import Plane, plane
+from fedsim.plot.canvas import drawing, plain, title
+
+_ACROSS = 3  # panels
+
+
+def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -> Figure:
+    """The sparsity plane as a heatmap, as Fig. 3 of Sattler et al., "Sparse Binary Compression",
+    2018: a row a communication delay n, a column a gradient sparsity p.
+
+    Seeds are averaged. Thin lines join cells of equal total sparsity p / n. A cell that no run has
+    is hatched, one whose runs failed says so. Brighter is better; ratios and bits have a
+    logarithmic scale. The dense reference off the grid stands under the title. Several methods
+    make a panel each, on one scale of colours.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        value: the numeric column to show.
+        method: only this one, by its label (the column `label` of the runs).
+
+    Raises:
+        UsageError: no such method; else as `fedsim.plane.plane`.
+
+    Example:
+        save(matrix(fedsim.load("results/digits").runs, "ratio_content"), "ratio.png")
+    """
+    grids = planes(runs, value, method)
+    shown = of_method(runs, method) if method is not None else runs
+    name = metric_name(shown) if value == "metric" else value
+    colours, norm = _scale(grids, value, shown)
+    figure, panels = _panels(grids)
+    for axes, (text, grid) in zip(panels, grids.items(), strict=True):
+        image = _panel(axes, grid, name, colours, norm)
+        if len(grids) > 1:
+            note = "\n".join([text, *_dense_line(grid, name)])
+            axes.set_title(plain(note), fontsize=9, loc="left")
+    below = _dense_line(grid, name) if len(grids) == 1 else []
+    title(figure, shown, [label(name), *below])
+    _colorbar(figure, panels, image, _numbers(grids), label(name))
+    return figure
+
+
+def planes(runs: pd.DataFrame, value: str, method: str | None = None) -> dict[str, Plane]:
+    """The plane of every method by its label, or of one.
+
+    Raises:
+        UsageError: no such method; else as `fedsim.plane.plane`.
+    """
+    names = methods_of(runs)
+    if method is not None and method not in set(labels(runs)):
+        raise UsageError(f"method is {method!r}: the runs are of {', '.join(names) or 'none'}.")
+    if method is None and len(names) < 2:
+        return {"".join(names): plane(runs, value)}
+    chosen = names if method is None else [method]
+    return {name: plane(of_method(runs, name), value) for name in chosen}
+
+
+def _panels(grids: dict[str, Plane]) -> tuple[Figure, list[Axes]]:
+    rows = max(grid.values.shape[0] for grid in grids.values())
+    columns = max(grid.values.shape[1] for grid in grids.values())
+    across = min(_ACROSS, len(grids))
+    down = ceil(len(grids) / across)
+    width, height = 2.4 + 1.25 * columns, 2.1 + 0.8 * rows
+    figure = drawing(max(5.0, width) if across == 1 else 1 + across * width, down * height)
+    found = [figure.add_subplot(down, across, k + 1) for k in range(len(grids))]
+    return figure, found
+
+
+def _panel(axes: Axes, grid: Plane, name: str, colours: Colormap, norm: Normalize) -> AxesImage:
+    rows, columns = grid.values.shape
+    image = axes.imshow(grid.values, cmap=colours, norm=norm, aspect="auto")
+    axes.set_xticks(range(columns), [units.plain(p) for p in grid.gradients])
+    axes.set_yticks(range(rows), [str(n) for n in grid.temporals])
+    axes.set_xlabel("gradient sparsity p (fraction of entries sent)")
+    axes.set_ylabel("communication delay n\n(local iterations a round)")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    for row, column in np.ndindex(grid.values.shape):
+        _cell(axes, grid, (row, column), name, colours, norm)
+    for cells in grid.diagonals():
+        _diagonal(axes, cells)
+    return image
+
+
+def _dense_line(grid: Plane, name: str) -> list[str]:
+    if grid.dense is None:
+        return []
+    return [f"dense reference (n = 1, p = 1): {value_text(grid.dense, name)}"]
+
+
+def _numbers(grids: dict[str, Plane]) -> np.ndarray:
+    values = np.concatenate([grid.values.ravel() for grid in grids.values()])
+    return values[np.isfinite(values)]
+
+
+def _scale(grids: dict[str, Plane], value: str, runs: pd.DataFrame) -> tuple[Colormap, Normalize]:
+    numbers = _numbers(grids)
+    low, high = (numbers.min(), numbers.max()) if len(numbers) else (0.0, 1.0)
+    better_low = value.endswith("_bits") or (value == "metric" and not higher_is_better(runs))
+    colours = colormaps["cividis_r" if better_low else "cividis"]
+    if low == high:  # a single value is drawn bright, not in the middle's grey
+        below, above = (1, 3) if better_low else (3, 1)
+        return colours, Normalize(low - below, high + above)
+    if is_logarithmic(value) and low > 0:
+        return colours, LogNorm(low, high)
+    return colours, Normalize(low, high)
+
+
+def _colorbar(
+    figure: Figure, panels: list[Axes], image: AxesImage, numbers: np.ndarray, text: str
+) -> None:
+    if len(np.unique(numbers)) < 2:
+        return  # one colour needs no scale
+    one = len(panels) == 1
+    bar = figure.colorbar(
+        image,
+        ax=panels,
+        label=plain(text),
+        fraction=0.08 if one else 0.03,
+        pad=0.03 if one else 0.01,
+    )
+    if isinstance(image.norm, LogNorm):
+        whole = FuncFormatter(lambda number, _: f"{number:g}")
+        bar.ax.yaxis.set_major_formatter(whole)
+        decades = numbers.max() / numbers.min() >= 10
+        bar.ax.yaxis.set_minor_formatter(NullFormatter() if decades else whole)
+
+
+def _cell(
+    axes: Axes, grid: Plane, at: tuple[int, int], name: str, colours: Colormap, norm: Normalize
+) -> None:
+    """The text of a cell: its value and total sparsity; hatched where there is no run."""
+    row, column = at
+    value, failed = grid.values[at], int(grid.failed[at])
+    if not np.isfinite(value):
+        corner = (column - 0.5, row - 0.5)
+        hatch = "xxx" if failed else "///"
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, hatch=hatch, ec="#bbbbbb", lw=0))
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+        axes.text(column, row, grid.absence(at), ha="center", va="center", fontsize=9, bbox=box)
+        return
+    style: Any = {"ha": "center", "color": ink(colours(norm(value)))}
+    axes.text(column, row, value_text(value, name), fontsize=11, va="bottom", **style)
+    note = f"p/n = {units.plain(grid.sparsity(row, column))}"
+    note += f", {failed} failed" if failed else ""
+    axes.annotate(note, at[::-1], (0, -4), textcoords="offset points", fontsize=8, va="top",
+                  **style)  # fmt: skip
+
+
+def _diagonal(axes: Axes, cells: list[tuple[int, int]]) -> None:
+    for (row, column), (below, left) in zip(cells, cells[1:], strict=False):
+        # Only around the cells' common corner, so that no text is crossed.
+        ends = np.array([0.36, 0.64])
+        xs, ys = column + ends * (left - column), row + ends * (below - row)
+        axes.plot(xs, ys, color="black", lw=2.2, alpha=0.5, solid_capstyle="round")
+        axes.plot(xs, ys, color="white", lw=1.0, solid_capstyle="round")

@@ -1,0 +1,7 @@
+"""The report's interactive figures. User text is escaped: plotly reads tags in its labels."""
+
+from fedsim.report.charts.heat import heatmap
+from fedsim.report.charts.lines import budget, curves, pareto
+from fedsim.report.charts.parts import layers, split
+
+__all__ = ["budget", "curves", "heatmap", "layers", "pareto", "split"]

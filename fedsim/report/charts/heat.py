@@ -1,0 +1,113 @@
+"""The sparsity plane as a heatmap whose cells tell their numbers."""
+
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from fedsim import units
+from fedsim.looks import (
+    beside,
+    cell_label,
+    higher_is_better,
+    is_logarithmic,
+    metric_name,
+    value_text,
+)
+from fedsim.plane import Plane, plane
+from fedsim.report.charts.frame import chart
+
+_POWERS = np.arange(0, 13)
+
+
+def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None = None) -> go.Figure:
+    """The sparsity plane; the pointer on a cell shows the cell's numbers.
+
+    Args:
+        runs: those of one method.
+        value: the numeric column to show.
+        limits: between which values the colours lie; None: the least and the greatest shown.
+
+    Raises:
+        UsageError: as `fedsim.plane.plane`.
+    """
+    grid, own = plane(runs, value), runs[~beside(runs)]
+    name = metric_name(runs) if value == "metric" else value
+    shown = np.where(np.isfinite(grid.values), grid.values, np.nan)
+    image = go.Heatmap(
+        z=np.log10(shown) if is_logarithmic(value) else shown,
+        x=[units.plain(p) for p in grid.gradients],
+        y=[str(n) for n in grid.temporals],
+        text=_grid_texts(grid, lambda at: value_text(float(shown[at]), name)),
+        hovertext=_grid_texts(grid, lambda at: _hover(own, grid, at)),
+        texttemplate="%{text}", textfont={"size": 14}, hoverinfo="text", xgap=2, ygap=2,
+        colorscale="Cividis", reversescale=value == "metric" and not higher_is_better(runs),
+    )  # fmt: skip
+    _scale(image, is_logarithmic(value), limits)
+    figure = chart([image], 160 + 75 * max(2, len(grid.temporals)))
+    figure.update_xaxes(type="category", title="gradient sparsity p", showgrid=False)
+    figure.update_yaxes(
+        type="category", title="communication delay n", autorange="reversed", showgrid=False
+    )
+    _marks(figure, grid)
+    return figure
+
+
+def _scale(image: go.Heatmap, logarithmic: bool, limits: tuple[float, float] | None) -> None:
+    numbers = np.unique(image.z[np.isfinite(image.z)])
+    if limits is not None and limits[0] < limits[1]:
+        numbers = np.log10(limits) if logarithmic else np.array(limits)
+        image.update(zmin=numbers[0], zmax=numbers[1])
+    bar: dict[str, Any] = {"thickness": 12}
+    if logarithmic:
+        bar |= {"tickvals": _POWERS, "ticktext": [units.ratio(10.0**k) for k in _POWERS]}
+    image.update(colorbar=bar, showscale=len(numbers) > 1)
+    if len(numbers) == 1:  # a single value is drawn bright, not in the middle's grey
+        below, above = (1, 3) if image.reversescale else (3, 1)
+        image.update(zmin=numbers[0] - below, zmax=numbers[0] + above)
+
+
+def _grid_texts(grid: Plane, text: Any) -> list[list[str]]:
+    rows, columns = grid.values.shape
+    return [[text((row, column)) for column in range(columns)] for row in range(rows)]
+
+
+def _hover(runs: pd.DataFrame, grid: Plane, at: tuple[int, int]) -> str:
+    n, p = grid.temporals[at[0]], grid.gradients[at[1]]
+    cell = runs[(runs["temporal"] == n) & (runs["gradient"] == p) & (runs["status"] == "done")]
+    lines = [cell_label(n, p), f"total sparsity p/n = {units.plain(grid.sparsity(*at))}"]
+    counts = f"{grid.done[at]} done" + (f", {grid.failed[at]} failed" if grid.failed[at] else "")
+    if len(cell):
+        name = metric_name(runs)
+        means = cell.select_dtypes("number").astype("float64").mean()
+        lines += [
+            f"{escape(name)} {units.score(means['metric'], name)}",
+            f"up {units.bits(means['up_wire_bits'])} (wire), "
+            f"{units.bits(means['up_content_bits'])} (payload)",
+            f"down {units.bits(means['down_wire_bits'])} (wire)",
+            f"ratio {units.ratio(means['ratio_content'])} (payload), "
+            f"{units.ratio(means['ratio_wire'])} (wire)",
+            f"{units.seconds(means['seconds'])} s",
+        ]
+    return "<br>".join([*lines, f"runs: {counts}"])
+
+
+def _marks(figure: go.Figure, grid: Plane) -> None:
+    """Words where there is no value, and the lines between cells of equal total sparsity."""
+    for row, column in zip(*np.nonzero(~np.isfinite(grid.values)), strict=True):
+        word = grid.absence((int(row), int(column)))
+        figure.add_annotation(
+            x=int(column), y=int(row), text=f"<i>{word}</i>", showarrow=False,
+            font={"color": "#aa3333" if word == "failed" else "#777777"},
+        )  # fmt: skip
+    for cells in grid.diagonals():
+        for (row, column), (below, left) in zip(cells, cells[1:], strict=False):
+            ends = [(c + t * (left - c), r + t * (below - r)) for r, c, t in
+                    ((row, column, 0.37), (row, column, 0.63))]  # fmt: skip
+            (x0, y0), (x1, y1) = ends
+            for colour, width in (("#444444", 4), ("white", 2)):
+                figure.add_shape(
+                    type="line", x0=x0, y0=y0, x1=x1, y1=y1, line={"color": colour, "width": width}
+                )

@@ -1,0 +1,80 @@
+"""What messages are made of: the parts of their bits, and how much of each tensor they hold."""
+
+from html import escape
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from fedsim import units
+from fedsim.looks import looks
+from fedsim.report.charts.frame import chart, legend, name_of, plain_powers, symbol
+from fedsim.series import cells_of
+
+# Paul Tol's "bright" scheme, safe for the colour-blind.
+_PARTS = {"header": "#bbbbbb", "position": "#4477aa", "value": "#ccbb44", "side": "#ee6677"}
+
+
+def split(runs: pd.DataFrame) -> go.Figure:
+    """What a client's upstream messages consist of: a bar a cell, its parts in percent."""
+    names = [f"up_{part}_bits" for part in _PARTS]
+    done = runs[runs["status"] == "done"]
+    cells = {name_of(cell): group[names].mean() for cell, group in cells_of(done)}
+    means = pd.DataFrame(cells).T
+    whole = means.sum(axis=1)
+    traces = []
+    for (part, colour), name in zip(_PARTS.items(), names, strict=True):
+        share = 100 * means[name] / whole
+        texts = [
+            f"{bar}<br>{part}: {units.bits(bits)} of {units.bits(total)}, {percent:.1f} %"
+            for bar, bits, total, percent in zip(cells, means[name], whole, share, strict=True)
+        ]
+        traces.append(go.Bar(
+            x=share, y=list(cells), orientation="h", name=part, marker_color=colour, text=texts,
+            textposition="none", hovertemplate="%{text}<extra></extra>",
+        ))  # fmt: skip
+    figure = chart(traces, 150 + (32 if len(cells) < 12 else 24) * len(cells))
+    figure.update_layout(barmode="stack", legend_traceorder="normal")
+    figure.update_xaxes(title="share of upstream bits (%)", range=[0, 100])
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    return figure
+
+
+def layers(table: pd.DataFrame) -> go.Figure | None:
+    """How much of each tensor travels: a row a tensor, a mark a cell; None where all travels.
+
+    Args:
+        table: the frame of `fedsim.load(...).layers`; means are over its rounds and seeds.
+    """
+    table = table.assign(density=table["sent"] / table["entries"])
+    order = list(dict.fromkeys(table["tensor"]))
+    sparse = [
+        (cell, group.groupby("tensor")[["density", "sent", "entries"]].mean().reindex(order))
+        for cell, group in cells_of(table)
+        if (group["density"] < 1).any()
+    ]
+    if not sparse:
+        return None
+    styles = looks([cell for cell, _ in cells_of(table)])
+    traces, known = [], set[str]()
+    for cell, means in sparse:
+        look, shown = styles[cell], means[means["density"] > 0]
+        texts = [
+            f"{name_of(cell)}<br>{escape(str(tensor))}: {row['sent']:.4g} of "
+            f"{row['entries']:.0f} entries, {100 * row['density']:.3g} %"
+            for tensor, row in shown.iterrows()
+        ]
+        traces.append(go.Scatter(
+            x=100 * shown["density"], y=[escape(str(tensor)) for tensor in shown.index],
+            **legend(cell, known), mode="markers", text=texts,
+            marker={"color": look.colour, "symbol": symbol(look), "size": 9,
+                    "line": {"color": "black", "width": 0.5}},
+            hovertemplate="%{text}<extra></extra>",
+        ))  # fmt: skip
+    figure = chart(traces, 220 + 24 * len(order))
+    figure.update_xaxes(type="log", title="entries sent a message (% of the tensor)")
+    figure.update_yaxes(
+        type="category", autorange="reversed", categoryorder="array",
+        categoryarray=[escape(tensor) for tensor in order], automargin=True,
+    )  # fmt: skip
+    plain_powers(figure, True)
+    return figure

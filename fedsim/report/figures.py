@@ -1,0 +1,104 @@
+"""The report's sections of figures: headings, charts and what they show."""
+
+from collections.abc import Mapping
+from html import escape
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from fedsim.labels import methods_of, of_method, several
+from fedsim.looks import metric_name
+from fedsim.report import charts
+from fedsim.results import Results
+
+_PLANE = (
+    "Rows: local iterations a round. Columns: fraction of entries sent. Short lines join cells "
+    "of equal total sparsity p/n. Seeds are averaged."
+)
+_LINES = "A line a cell, the mean over its seeds; colour tells p, line and marker tell n."
+_LINES_OF_METHODS = (
+    "A line a cell, the mean over its seeds; colour and marker tell the method, line tells n, "
+    "paler lines send fewer entries."
+)
+_BUDGET = (
+    "The best that any cell of a method has reached when a client has sent so many bits, the mean "
+    "over seeds. A run counts as if stopped at its best evaluation."
+)
+_POINTS = "The line joins the cells that no other beats in both bits and metric."
+_PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
+_LAYERS = (
+    "A row a tensor of the model, in its order; a mark a cell that does not send all: the mean "
+    "over the rounds that were evaluated."
+)
+_CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
+
+Section = tuple[str, str, str]
+"""Its id, its heading, its HTML."""
+
+
+def figures(results: Results) -> list[Section]:
+    """The sections that show the runs that are done; none where none is."""
+    runs = results.runs
+    done = runs[runs["status"] == "done"]
+    if not len(done):
+        return []
+    rounds = results.rounds[results.rounds["run"].isin(done.index)]
+    name, many = metric_name(runs), several(done)
+    lines = _LINES_OF_METHODS if many else _LINES
+    found = [
+        _section("metric", f"Matrix: {name}", _PLANE, _planes(runs, "metric")),
+        _section(
+            "ratio", "Matrix: compression ratio (payload)", _PLANE + " Colours are logarithmic.",
+            _planes(runs, "ratio_content"),
+        ),
+        _section(
+            "iterations", "Learning over iterations", lines,
+            {"": charts.curves(rounds, "iteration", name)},
+        ),
+        _section(
+            "bits", "Learning over bits", lines,
+            {"": charts.curves(rounds, "up_bits", name)},
+        ),
+    ]  # fmt: skip
+    if many:
+        budget = {"": charts.budget(rounds, name)}
+        found.append(_section("budget", "Best within a budget of bits", _BUDGET, budget))
+    bars = {name: charts.split(own) for name, own in _apart(runs).items()}
+    found += [
+        _section("front", "Metric against bits", _POINTS, {"": charts.pareto(runs)}),
+        _section("split", "What the bits are", _PARTS, bars),
+    ]
+    layers = results.layers
+    shown = charts.layers(layers) if len(layers) else None
+    if shown is not None:
+        found.append(_section("layers", "What each layer sends", _LAYERS, {"": shown}))
+    return found
+
+
+def _planes(runs: pd.DataFrame, value: str) -> dict[str, go.Figure]:
+    """A plane a method, on one scale of colours."""
+    if not several(runs):
+        return {"": charts.heatmap(runs, value)}
+    done = runs.loc[runs["status"] == "done", value]
+    limits = (float(done.min()), float(done.max()))
+    return {name: charts.heatmap(of, value, limits) for name, of in _apart(runs).items()}
+
+
+def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The runs of each method by its label; of one method all, without a name."""
+    if not several(runs):
+        return {"": runs}
+    return {name: of_method(runs, name) for name in methods_of(runs)}
+
+
+def _section(key: str, title: str, caption: str, draw: Mapping[str, go.Figure]) -> Section:
+    text = ""
+    for number, (name, figure) in enumerate(draw.items()):
+        ending = f"-{number + 1}" if number else ""
+        chart = figure.to_html(
+            full_html=False, include_plotlyjs=False, config=_CONFIG, div_id=f"chart-{key}{ending}"
+        )
+        heading = f"<h3>{escape(name)}</h3>" if name else ""
+        about = escape(f"{title}{', ' if name else ''}{name}: arrow keys go from value to value")
+        text += f'{heading}<figure tabindex="0" role="group" aria-label="{about}">{chart}</figure>'
+    return key, escape(title), f'{text}<p class="note">{escape(caption)}</p>'

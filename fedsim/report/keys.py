@@ -1,0 +1,62 @@
+"""The page's own script: charts by keyboard, and legends that fit a phone."""
+
+KEYS = """
+'use strict';
+document.querySelectorAll('figure .plotly-graph-div').forEach(chart => {
+  const figure = chart.closest('figure'), said = document.getElementById('said');
+  let at = null;
+  const points = k => chart.data[k].hoverinfo === 'skip' || chart.data[k].visible === 'legendonly'
+    ? 0 : chart.data[k].text.length;
+  const onto = (key, n, now, sign) => {  // the next of n that is one, round and round
+    for (let i = 0, k = now; i < n; i++) {
+      k = (k + sign + n) % n;
+      if (key(k)) return k;
+    }
+    return now;
+  };
+  const say = text => {
+    said.textContent = text.replace(/<br>/g, ', ').replace(/&lt;/g, '<').replace(/&gt;/g, '>')
+      .replace(/&quot;/g, '"').replace(/&#x27;/g, "'").replace(/&amp;/g, '&');
+  };
+  const cell = (dx, dy) => {
+    const {x, y, hovertext} = chart.data[0];
+    at = at ? [(at[0] + dy + y.length) % y.length, (at[1] + dx + x.length) % x.length] : [0, 0];
+    Plotly.Fx.hover(chart, [{curveNumber: 0, xval: at[1], yval: at[0]}], 'xy');
+    say(hovertext[at[0]][at[1]]);
+  };
+  const point = (dx, dy) => {
+    let [line, place] = at || [onto(points, chart.data.length, -1, 1), -1];
+    if (dy && at) {
+      line = onto(points, chart.data.length, line, dy);
+      place = Math.min(place, points(line) - 1);
+    } else {
+      place = (place + (at ? dx : 1) + points(line)) % points(line);
+    }
+    at = [line, place];
+    Plotly.Fx.hover(chart, [{curveNumber: line, pointNumber: place}]);
+    say(chart.data[line].text[place]);
+  };
+  const ways = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+  figure.addEventListener('keydown', event => {
+    if (event.key === 'Escape') {
+      Plotly.Fx.unhover(chart);
+      at = null;
+    } else if (ways[event.key] && !event.altKey && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      (chart.data[0].type === 'heatmap' ? cell : point)(...ways[event.key]);
+    }
+  });
+  figure.addEventListener('focusout', () => { Plotly.Fx.unhover(chart); at = null; });
+  const tall = chart.layout.height;
+  let more = 0;
+  chart.on('plotly_afterplot', () => {  // a narrow legend has an entry a line
+    const keys = chart.querySelectorAll('.legend .traces').length;
+    const now = chart.clientWidth < 560 && keys > 4 ? 19 * keys : 0;
+    if (now === more) return;
+    more = now;
+    chart.parentElement.style.height = `${tall + more}px`;
+    Plotly.relayout(chart, {height: tall + more});
+  });
+  Plotly.redraw(chart);
+});
+"""

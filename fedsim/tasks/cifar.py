@@ -1,0 +1,125 @@
+"""CIFAR-10 from disk: one plain ``cifar10.npz``, or torchvision's layout."""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedsim.errors import DataError
+from fedsim.tasks.base import Data
+from fedsim.tasks.idx import data_folder
+from fedsim.tasks.images import CropAndFlip, Pixels
+from fedsim.tasks.optional import torchvision
+
+FILE = "cifar10.npz"
+LAYOUT = "cifar-10-batches-py"
+_MEAN, _STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training pixels / 255
+_PARTS = ("train_x", "train_y", "test_x", "test_y")
+_LOCK = Lock()
+
+
+def load(folder: Path | None = None, download: bool = False) -> Data:
+    """CIFAR-10: 50,000 training and 10,000 test images (·, 3, 32, 32), normalised by channel.
+
+    Training batches are cropped and flipped (``CropAndFlip``); test images are as they are.
+
+    Args:
+        folder: holds ``cifar10.npz`` (see ``fedsim.tasks.pack_cifar``) or torchvision's
+            ``cifar-10-batches-py``; the former goes first. None means ``$FEDSIM_DATA``.
+        download: let torchvision fetch what is not there.
+
+    Raises:
+        DataError: no folder, missing or damaged files, or a download that failed; two lines, the
+            second says what to do.
+    """
+    found = data_folder(folder)
+    with _LOCK:  # clients on several threads wait for one copy instead of reading their own
+        return _load(found.resolve() if found else None, download)
+
+
+@lru_cache(maxsize=1)
+def _load(folder: Path | None, download: bool) -> Data:
+    if folder is None:
+        raise DataError(f"CIFAR-10: no data folder is given.\n{_where('DIR')}")
+    if (folder / FILE).is_file():
+        arrays, copy = read_npz(folder / FILE)
+    elif download or (folder / LAYOUT).is_dir():
+        arrays, copy = read_torchvision(folder, download)
+    else:
+        raise DataError(f"CIFAR-10: it is not in {folder}.\n{_where(str(folder))}")
+    identity = hashlib.sha256(arrays["train_x"].tobytes()).hexdigest()[:12]
+    images = {part: _pixels(arrays[part]) for part in ("train_x", "test_x")}
+    train_y, test_y = (torch.from_numpy(arrays[p].astype(np.int64)) for p in ("train_y", "test_y"))
+    source = f"CIFAR-10, {copy}, training images sha256 {identity}"
+    draw = CropAndFlip(images["train_x"], train_y)
+    return Data(images["train_x"], train_y, images["test_x"], test_y, source, draw=draw)
+
+
+def _pixels(images: NDArray[np.uint8]) -> Pixels:
+    stored = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
+    return Pixels(stored, _MEAN, _STD)
+
+
+def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], str]:
+    """The arrays in ``path``, images as NHWC, and which copy they are, in words.
+
+    Raises ``DataError`` where a part is missing or is not what it should be.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {part: file[part] for part in _PARTS}
+            words = str(file["source"]) if "source" in file else "of unknown origin"
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise _damaged(path, str(error).strip("'\"").splitlines()[0]) from error
+    for part in ("train_x", "test_x"):
+        if arrays[part].ndim == 4 and arrays[part].shape[1:] == (3, 32, 32):
+            arrays[part] = arrays[part].transpose(0, 2, 3, 1)
+    check(path, arrays)
+    return arrays, f"{path.name} ({words})"
+
+
+def read_torchvision(folder: Path, download: bool) -> tuple[dict[str, NDArray[Any]], str]:
+    """The arrays of torchvision's ``CIFAR10`` below ``folder``; ``DataError`` if it has none."""
+    dataset = torchvision("datasets", "CIFAR-10", f"; {FILE} is read without it").CIFAR10
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        for part, train in (("train", True), ("test", False)):
+            one = dataset(folder, train=train, download=download)
+            arrays[f"{part}_x"], arrays[f"{part}_y"] = one.data, np.array(one.targets)
+    except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
+        verb = "be downloaded into" if download else "be read from"
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"CIFAR-10: cannot {verb} {folder / LAYOUT} ({reason}).\n{_where(str(folder))}"
+        ) from error
+    check(folder / LAYOUT, arrays)
+    return arrays, f"torchvision layout, {LAYOUT}"
+
+
+def check(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ``DataError`` unless images are uint8 NHWC 32x32x3 with a class from 0 to 9 each."""
+    for part in ("train", "test"):
+        x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
+        if x.dtype != np.uint8 or x.ndim != 4 or x.shape[1:] != (32, 32, 3) or not len(x):
+            raise _damaged(path, f"{part}_x is {x.dtype} {x.shape}, not uint8 (N, 32, 32, 3)")
+        if y.shape != x.shape[:1] or y.dtype.kind not in "iu":
+            raise _damaged(path, f"{part}_y is {y.dtype} {y.shape}, not integers {x.shape[:1]}")
+        if y.min() < 0 or y.max() > 9:
+            raise _damaged(path, f"a label of {part}_y is {y.max()}, outside 0 to 9")
+
+
+def _where(folder: str) -> str:
+    return (
+        f"Put {FILE} (python -m fedsim.tasks.pack_cifar makes it) or torchvision's {LAYOUT} into"
+        f" {folder} and give --data {folder} or set $FEDSIM_DATA; --download lets torchvision fetch"
+        " it."
+    )
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(f"CIFAR-10: {path} cannot be used: {why}.\nReplace it by a good copy.")

@@ -1,0 +1,26 @@
+"""torchvision, which only some tasks need: imported when it is asked for."""
+
+from importlib import import_module
+from typing import Any
+
+from fedsim.errors import DataError
+
+
+def torchvision(part: str, who: str, otherwise: str = "") -> Any:
+    """The module ``torchvision.<part>``, for ``who``.
+
+    Raises ``DataError``, two lines, where it cannot be imported; ``otherwise`` ends the second.
+
+    Example:
+        >>> torchvision("models", "cifar_resnet18").__name__
+        'torchvision.models'
+    """
+    try:
+        return import_module(f"torchvision.{part}")
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        # A torchvision over another build of torch fails at import with a RuntimeError.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"{who}: torchvision cannot be imported ({reason}).\nInstall the"
+            f" torchvision that matches this torch{otherwise}."
+        ) from error

@@ -1,0 +1,106 @@
+"""Packs CIFAR-10 into the one plain file that fedsim's CIFAR tasks read.
+
+    python -m fedsim.tasks.pack_cifar SOURCE cifar10.npz
+
+SOURCE is a folder with torchvision's ``cifar-10-batches-py`` in it, or one with lossless strips
+``train_000.webp``, ..., ``test_000.webp``, ... (RGB, 32 pixels wide, images one below the other)
+and ``labels.npz`` (``train_labels``, ``test_labels``); strips need Pillow. For any other source,
+call ``pack`` with the arrays.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import DataError, UsageError
+from fedsim.files import replacing
+from fedsim.tasks import cifar
+
+
+def pack(
+    path: Path | str,
+    train_x: NDArray[np.uint8],
+    train_y: NDArray[Any],
+    test_x: NDArray[np.uint8],
+    test_y: NDArray[Any],
+    source: str,
+) -> None:
+    """Writes ``path``, whole or not at all.
+
+    Args:
+        path: ``cifar10.npz`` in the folder that ``--data`` names.
+        train_x, test_x: uint8 images (N, 32, 32, 3), red, green, blue.
+        train_y, test_y: integer classes 0 to 9, (N,).
+        source: which copy of the data this is, in words; every result carries it.
+
+    Raises:
+        DataError: an array is not as said.
+    """
+    arrays: dict[str, NDArray[Any]] = {
+        "train_x": train_x, "train_y": train_y, "test_x": test_x, "test_y": test_y
+    }  # fmt: skip
+    cifar.check(Path(path), arrays)
+    with replacing(path) as file:
+        np.savez(  # as they are: photographs do not compress
+            file, train_x=train_x, train_y=train_y, test_x=test_x, test_y=test_y, source=source
+        )
+
+
+def read(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
+    """The arrays of a source folder and what it is, in words; ``DataError`` where it is none."""
+    if (source / cifar.LAYOUT).is_dir():
+        return cifar.read_torchvision(source, download=False)
+    if not (source / "train_000.webp").is_file() or not (source / "labels.npz").is_file():
+        raise DataError(
+            f"{source} holds neither {cifar.LAYOUT} nor train_000.webp, ... with labels.npz.\n"
+            "Give a folder that does, or call fedsim.tasks.pack_cifar.pack with the arrays."
+        )
+    arrays: dict[str, NDArray[Any]] = {}
+    with np.load(source / "labels.npz", allow_pickle=False) as labels:
+        for part in ("train", "test"):
+            strips = sorted(source.glob(f"{part}_*.webp"))
+            arrays[f"{part}_x"] = np.concatenate([_strip(strip) for strip in strips])
+            arrays[f"{part}_y"] = labels[f"{part}_labels"]
+        inexact = sum(len(labels[k]) for k in labels if k.startswith("approx_"))
+    words = f"lossless WebP strips, {inexact} images not exact" if inexact else "WebP strips"
+    return arrays, words
+
+
+def _strip(path: Path) -> NDArray[np.uint8]:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise DataError(
+            f"{path}: Pillow cannot be imported ({error}).\nInstall it: pip install pillow"
+        ) from error
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB")).reshape(-1, 32, 32, 3)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 2 where the source cannot be used."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fedsim.tasks.pack_cifar",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("source", type=Path, help="a folder with CIFAR-10 in one of its forms")
+    parser.add_argument("path", type=Path, help="the file to write, DIR/cifar10.npz")
+    flags = parser.parse_args(arguments)
+    try:
+        arrays, words = read(flags.source)
+        pack(flags.path, **arrays, source=words)
+    except (DataError, UsageError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    counts = f"{len(arrays['train_x'])} training and {len(arrays['test_x'])} test images"
+    print(f"{flags.path}: {counts}, {words}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

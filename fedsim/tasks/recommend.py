@@ -1,0 +1,156 @@
+"""Ratings of MovieLens as pairs of user and item: one left out a user, negatives drawn.
+
+The protocol of He et al., "Neural collaborative filtering", 2017, section 4.1: every rating is an
+interaction, whatever its value; each user's latest is held out and ranked among 99 items that the
+user did not rate; four negatives are drawn anew for each training interaction whenever it is seen.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from fedsim.errors import DataError
+from fedsim.tasks import textfiles
+from fedsim.tasks.base import Data
+
+SETS = ("ml-20m/ratings.csv", "ml-1m/ratings.dat", "ml-latest-small/ratings.csv")
+"""What is read, the first that is there: the paper's set, its predecessor's, the small one."""
+HELD_OUT_NEGATIVES = 99
+NEGATIVES = 4
+_TEST_SEED = 0  # fixed: every run, whatever its seed, is judged on the same items
+_COLUMNS = ("user", "item", "rating", "time")
+
+
+@dataclass(frozen=True)
+class Known:
+    """Which user has which item, of `items` in all: sorted keys user * items + item, int64."""
+
+    keys: Tensor
+    items: int
+
+    @classmethod
+    def of(cls, pairs: Tensor, items: int) -> Known:
+        """From pairs (N, 2) of user and item."""
+        return cls((pairs[:, 0].long() * items + pairs[:, 1]).sort().values, items)
+
+    def has(self, users: Tensor, items: Tensor) -> Tensor:
+        """Whether each pair is one, a bool tensor of the shape of `users` and `items`."""
+        keys = users.long() * self.items + items
+        at = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
+        return self.keys[at] == keys
+
+    def strangers(self, users: Tensor, count: int, generator: Generator, apart: bool) -> Tensor:
+        """Items that `users` (B,) do not have, drawn evenly: (B, count), int32.
+
+        Args:
+            users: their numbers.
+            count: items a user.
+            generator: what they are drawn from, and nothing else.
+            apart: whether a user's items are to differ from each other.
+        """
+        rows = users.repeat_interleave(count)
+        drawn = torch.randint(self.items, (len(rows),), dtype=torch.int32, generator=generator)
+        again = self._wrong(rows, drawn, count, apart).nonzero().flatten()
+        while len(again):
+            drawn[again] = torch.randint(
+                self.items, (len(again),), dtype=torch.int32, generator=generator
+            )
+            again = self._wrong(rows, drawn, count, apart).nonzero().flatten()
+        return drawn.view(-1, count)
+
+    def _wrong(self, rows: Tensor, drawn: Tensor, count: int, apart: bool) -> Tensor:
+        wrong = self.has(rows, drawn)
+        if apart:
+            ordered, place = drawn.view(-1, count).sort(dim=1, stable=True)
+            twice = torch.zeros_like(ordered, dtype=torch.bool)
+            twice[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+            wrong |= torch.empty_like(twice).scatter_(1, place, twice).flatten()
+        return wrong
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Training batches: interactions, and after them four negatives each, drawn anew."""
+
+    pairs: Tensor
+    known: Known
+
+    def __call__(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Pairs (5 B, 2) and targets (5 B,): 1 for the interactions `index` (B,), then 0."""
+        seen = self.pairs[index]
+        users = seen[:, 0]
+        items = self.known.strangers(users, NEGATIVES, generator, apart=False)
+        drawn = torch.stack([users.repeat_interleave(NEGATIVES), items.flatten()], dim=1)
+        targets = torch.zeros(len(seen) + len(drawn))
+        targets[: len(seen)] = 1.0
+        return torch.cat([seen, drawn]), targets
+
+
+def load(task: str, folder: Path) -> Data:
+    """The first of `SETS` below `folder`, as `interactions` gives it.
+
+    Raises:
+        DataError: none is there, or the file is damaged.
+    """
+    (path,) = textfiles.first_present(task, folder, [(name,) for name in SETS])
+    content, digest = textfiles.content(task, path)
+    if path.name.startswith("ratings.dat"):
+        content = b"userId,movieId,rating,timestamp\n" + content.replace(b"::", b",")
+    try:
+        table = pd.read_csv(io.BytesIO(content)).set_axis(_COLUMNS, axis=1)
+        if not len(table) or table.isna().to_numpy().any():
+            raise ValueError("rows or columns are missing")
+        ratings = table[["user", "item", "time"]].to_numpy(np.int64)
+    except ValueError as error:  # pandas' own errors are ValueErrors too
+        raise DataError(
+            f"task {task}: {path} is no table of user, item, rating and time ({error}).\nGet it "
+            "again."
+        ) from error
+    return interactions(task, ratings, f"{path.parent.name}, sha256 {digest}")
+
+
+def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
+    """Ratings (N, 3) of user, item and time as a task's data, users and items numbered from 0.
+
+    Training samples are pairs (·, 2) in the order of users and times, labelled by user; held-out
+    ones 100 pairs a user (·, 100, 2), the item that was left out first. Of equal times the later
+    row of the file is the later one. A user with one rating keeps it for training.
+
+    Args:
+        task: the name in errors.
+        ratings: as read.
+        copy: which copy of the data this is.
+
+    Raises:
+        DataError: some user has not 99 items left that he did not rate.
+    """
+    users, items = (np.unique(column, return_inverse=True)[1] for column in ratings.T[:2])
+    order = np.lexsort((np.arange(len(ratings)), ratings[:, 2], users))
+    pairs = torch.from_numpy(np.stack([users, items], axis=1)[order].astype(np.int32))
+    count, each = int(items.max()) + 1, pairs[:, 0].long().bincount()
+    if count - int(each.max()) < HELD_OUT_NEGATIVES:
+        raise DataError(
+            f"task {task}: a user rated {int(each.max())} of {count} items.\nIt takes "
+            f"{HELD_OUT_NEGATIVES} that nobody of them rated, to rank the one left out among."
+        )
+    last = each.cumsum(0) - 1
+    held = torch.zeros(len(pairs), dtype=torch.bool)
+    held[last[each > 1]] = True
+    train, test = pairs[~held], pairs[held]
+    generator = torch.Generator().manual_seed(_TEST_SEED)
+    others = Known.of(pairs, count).strangers(test[:, 0], HELD_OUT_NEGATIVES, generator, apart=True)
+    candidates = torch.cat([test[:, 1:], others], dim=1)
+    test_x = torch.stack([test[:, :1].expand_as(candidates), candidates], dim=2)
+    test_y = torch.zeros(candidates.shape)
+    test_y[:, 0] = 1.0
+    source = f"MovieLens {copy}, {len(pairs):,} ratings, {len(each):,} users, {count:,} items"
+    draw = Draw(train, Known.of(train, count))
+    return Data(train, torch.ones(len(train)), test_x, test_y, source, train[:, 0].long(), draw)

@@ -1,0 +1,77 @@
+"""Text files of data sets, plain or packed with gzip."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedsim.errors import DataError
+from fedsim.tasks.idx import data_folder
+
+
+def base(task: str, folder: Path | None, what: str) -> Path:
+    """The data folder: as given or `$FEDSIM_DATA`.
+
+    Raises:
+        DataError: there is none; `what` says which files belong into it.
+    """
+    found = data_folder(folder)
+    if found is None:
+        raise DataError(
+            f"task {task}: no data folder is given.\nPut {what} into a folder DIR and give "
+            "--data DIR or set $FEDSIM_DATA=DIR; nothing is downloaded for this task."
+        )
+    return found
+
+
+def present(path: Path) -> Path | None:
+    """`path`, or `path` with `.gz`, or None where neither is a file."""
+    packed = path.with_name(path.name + ".gz")
+    return path if path.is_file() else packed if packed.is_file() else None
+
+
+def first_present(task: str, folder: Path, names: Sequence[tuple[str, ...]]) -> list[Path]:
+    """The files of the first set of names below `folder` that is whole.
+
+    Raises:
+        DataError: none is; the message lists the sets.
+    """
+    for group in names:
+        found = [present(folder / name) for name in group]
+        if all(found):
+            return [path for path in found if path is not None]
+    known = "; or ".join(", ".join(group) for group in names)
+    raise DataError(
+        f"task {task}: its files are not in {folder}.\nIt takes {known} (each plain or as .gz)."
+    )
+
+
+def content(task: str, path: Path) -> tuple[bytes, str]:
+    """The unpacked bytes of a file and the first eight hex digits of their SHA-256.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    try:
+        found = path.read_bytes()
+        found = gzip.decompress(found) if path.suffix == ".gz" else found
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged(task, path, error) from error
+    return found, hashlib.sha256(found).hexdigest()[:8]
+
+
+def read(task: str, path: Path) -> tuple[str, str]:
+    """As `content`, the bytes as text (UTF-8)."""
+    found, digest = content(task, path)
+    try:
+        return found.decode(), digest
+    except UnicodeDecodeError as error:
+        raise _damaged(task, path, error) from error
+
+
+def _damaged(task: str, path: Path, error: Exception) -> DataError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return DataError(f"task {task}: {path} cannot be read ({reason}).\nGet it again.")

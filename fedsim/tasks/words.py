@@ -1,0 +1,130 @@
+"""`word_lstm`: WikiText-2 or the Penn Treebank, word by word, with the settings of Table III of
+Sattler et al. 2018 (Sparse Binary Compression).
+
+The Penn Treebank is licensed and not free; who has the usual three files of it can use them. On
+WikiText-2 perplexities are others: its text has 33,278 words, of which all but 10,000 become
+`<unk>` here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+
+import torch
+from torch import Tensor, nn
+
+from fedsim.errors import DataError
+from fedsim.tasks import textfiles
+from fedsim.tasks.base import Data
+from fedsim.tasks.text import STEPS, LanguageModel, decays, language_task, windows
+
+WORDS = 10_000
+ROW = 10 * STEPS  # held-out text is scored in rows of so many words
+UNKNOWN, END = "<unk>", "<eos>"
+SETS = [
+    ("ptb/ptb.train.txt", "ptb/ptb.test.txt"),
+    ("wikitext-2/train.txt", "wikitext-2/test.txt"),
+]
+"""Training and held-out text; the first pair that is there is read."""
+_LOCK = Lock()
+
+
+def build() -> nn.Module:
+    """A new model of 10,000 words: 19,775,200 parameters, as the tutorial's "medium"."""
+    return LanguageModel(WORDS, hidden=650, drop=0.5, scale=0.05)
+
+
+def load(folder: Path | None = None, download: bool = False) -> Data:
+    """A training text and the test text of the same set, words numbered by frequency.
+
+    Training samples are windows of 35 words, held-out ones rows of 350; both (·, length). What is
+    left of the test text, fewer than 350 words, is not scored.
+
+    Args:
+        folder: holds `ptb/ptb.train.txt` and `ptb/ptb.test.txt` (Mikolov's files), or
+            `wikitext-2/train.txt` and `test.txt`, plain or as .gz; None means `$FEDSIM_DATA`.
+        download: not used.
+
+    Raises:
+        DataError: neither pair is there, or a file is damaged or too short.
+    """
+    wanted = " or ".join(" and ".join(pair) for pair in SETS)
+    found = textfiles.base("word_lstm", folder, wanted).resolve()
+    with _LOCK:
+        return _load(found)
+
+
+@lru_cache(maxsize=1)
+def _load(folder: Path) -> Data:
+    paths = textfiles.first_present("word_lstm", folder, SETS)
+    (train, digest), (test, other) = (textfiles.read("word_lstm", path) for path in paths)
+    texts = [tokens(train), [END, *tokens(test)]]  # the first word follows the end of a line
+    for path, words, least in zip(paths, texts, (STEPS, ROW), strict=True):
+        if len(words) <= least:
+            raise DataError(
+                f"task word_lstm: {path} has {len(words)} words.\nIt takes more than {least}."
+            )
+    numbers = vocabulary(texts[0])
+    encoded = [encode(words, numbers) for words in texts]
+    missed = int((encoded[1] == numbers[UNKNOWN]).sum())
+    source = (
+        f"{paths[0].parent.name}, {len(texts[0]):,} training words, {len(numbers):,} distinct, "
+        f"{missed / len(texts[1]):.1%} of the test {UNKNOWN}, sha256 {digest} and {other}"
+    )
+    return Data(*windows(encoded[0], STEPS), *windows(encoded[1], ROW), source)
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text split by spaces, and `<eos>` at the end of every line.
+
+    Example:
+        >>> tokens(" the cat \\n sat ")
+        ['the', 'cat', '<eos>', 'sat', '<eos>']
+    """
+    return [word for line in text.splitlines() for word in (*line.split(), END)]
+
+
+def vocabulary(words: Iterable[str], size: int = WORDS) -> dict[str, int]:
+    """The numbers of the most frequent words, `<unk>` and `<eos>` among them whatever they count.
+
+    By frequency downwards, equals by alphabet, as the tutorial orders them. The Penn Treebank's
+    files have exactly 10,000 words in this sense; of other texts 9,998 beside those two.
+
+    Example:
+        >>> vocabulary(["b", "a", "a", "c", "c", "c"], size=4)
+        {'c': 0, 'a': 1, '<eos>': 2, '<unk>': 3}
+    """
+    counts = Counter(words)
+    kept = {UNKNOWN: counts.pop(UNKNOWN, 0), END: counts.pop(END, 0)}
+    ranked = sorted(counts.items(), key=_rank)
+    return {
+        word: number
+        for number, (word, _) in enumerate(
+            sorted([*ranked[: size - len(kept)], *kept.items()], key=_rank)
+        )
+    }
+
+
+def _rank(counted: tuple[str, int]) -> tuple[int, str]:
+    return -counted[1], counted[0]
+
+
+def encode(words: list[str], numbers: dict[str, int]) -> Tensor:
+    """The numbers (n,), int64, of words; those that are not known are `<unk>`."""
+    unknown = numbers[UNKNOWN]
+    return torch.tensor([numbers.get(word, unknown) for word in words])
+
+
+WORD_LSTM = language_task(
+    name="word_lstm",
+    title="WikiText-2 or the Penn Treebank, LSTM 2 x 650, 10,000 words (19,775,200 parameters)",
+    build=build,
+    load=load,
+    iterations=60_000,
+    lr_steps=decays(range(24_000, 60_000, 1200)),
+    evaluation_batch=10,
+)

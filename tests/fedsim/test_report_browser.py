@@ -1,0 +1,129 @@
+"""The report in a browser: no errors, no requests, at the pointer, by keyboard, on a phone."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fedsim.report import write
+from tests.fedsim.sweepmaker import make_sweep
+from tests.fedsim.test_several import TOPK
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is in the dev extra")
+CHROMIUM = shutil.which("chromium")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install it)"),
+]
+DESKTOP, PHONE = (1280, 900), (390, 844)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Addresses of a report of two methods and of one of one, whose metric is perplexity."""
+    root = tmp_path_factory.mktemp("reports")
+    make_sweep(root / "a", failed=[(100, 0.001)], missing=[(10, 0.1)])
+    make_sweep(root / "b", form=TOPK)
+    make_sweep(root / "one", perplexity=True, seeds=(0, 1))
+    two = write(root / "a", root / "b", out=root / "two")
+    return {"two": two.as_uri(), "one": write(root / "one").as_uri()}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+class Opened:
+    """A page, and what it asked for and complained of while it loaded and was used."""
+
+    def __init__(self, browser: Any, address: str, size: tuple[int, int]) -> None:
+        width, height = size
+        self.page = browser.new_page(viewport={"width": width, "height": height})
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(address)
+        self.page.wait_for_selector("#chart-split .main-svg")
+        self.page.wait_for_timeout(500)
+
+    def _heard(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(message.text)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", ["two", "one"])
+def test_it_loads_without_errors_requests_and_sideways_scrolling(
+    browser: Any, pages: dict[str, str], name: str, size: tuple[int, int]
+) -> None:
+    opened = Opened(browser, pages[name], size)
+    assert opened.errors == []
+    assert opened.requests == [pages[name]]
+    page = opened.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    for chart in page.query_selector_all(".plotly-graph-div"):
+        box, drawn = chart.bounding_box(), chart.query_selector(".main-svg").bounding_box()
+        frame = chart.evaluate("chart => chart.closest('figure').getBoundingClientRect().height")
+        assert drawn["height"] <= frame + 1  # else it lies over what follows
+        assert box["x"] >= 0 and box["x"] + box["width"] <= size[0]
+        plot = chart.query_selector(".xy, .cartesianlayer .bg, .plot").bounding_box()
+        assert plot is not None and plot["height"] > 90, chart.get_attribute("id")
+    page.close()
+
+
+def test_the_pointer_on_a_cell_shows_its_numbers(browser: Any, pages: dict[str, str]) -> None:
+    opened = Opened(browser, pages["two"], DESKTOP)
+    page = opened.page
+    image = page.query_selector("#chart-metric .heatmaplayer image")
+    image.scroll_into_view_if_needed()
+    box = image.bounding_box()
+    # Row n = 10 of 3, column p = 0.01 of 4: cells (10, 0.01) of gradient dropping.
+    page.mouse.move(box["x"] + box["width"] * 5 / 8, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#chart-metric .hoverlayer .hovertext")
+    said = page.text_content("#chart-metric .hoverlayer .hovertext")
+    assert "n = 10, p = 0.01" in said and "total sparsity p/n = 0.001" in said
+    assert "accuracy 0.9" in said and "kbit (wire)" in said and "ratio ×" in said
+    assert opened.errors == []
+    page.close()
+
+
+def test_the_keyboard_reaches_sections_charts_and_cells(
+    browser: Any, pages: dict[str, str]
+) -> None:
+    opened = Opened(browser, pages["two"], PHONE)
+    page = opened.page
+    links = page.eval_on_selector_all("nav a", "found => found.map(a => a.hash.slice(1))")
+    reached = []
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        here = page.evaluate(
+            "(a => a.tagName === 'A' ? a.hash.slice(1) : a.tagName === 'FIGURE' ? "
+            "a.querySelector('.plotly-graph-div').id : a.className)(document.activeElement)"
+        )
+        reached.append(here)
+        if here == "chart-layers":
+            break
+    assert reached[: len(links)] == links and "wide" in reached
+    assert {"chart-metric", "chart-metric-2", "chart-bits", "chart-split"} <= set(reached)
+    page.focus("figure:has(#chart-metric)")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    assert "n = 10, p = 0.1," in page.text_content("#said")
+    page.wait_for_selector("#chart-metric .hoverlayer .hovertext:has-text('n = 10, p = 0.1')")
+    page.focus("figure:has(#chart-budget)")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.text_content("#said").startswith("gradient_dropping, n = ")
+    page.focus(f"nav a[href='#{links[-1]}']")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == links[-1]
+    assert opened.errors == []
+    page.close()

@@ -1,0 +1,53 @@
+"""The notebooks run from top to bottom, as they stand in the project, and hold no outputs."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.markdown import ROOT
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def cells(path: Path, kind: str) -> list[dict[str, Any]]:
+    found = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return [cell for cell in found if cell["cell_type"] == kind]
+
+
+def test_there_are_notebooks() -> None:
+    names = {path.stem for path in NOTEBOOKS}
+    assert names >= {"01-quickstart", "02-sparsity-matrix", "03-your-own-compressor",
+                     "05-compare-methods"}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_outputs_are_stored(path: Path) -> None:
+    for cell in cells(path, "code"):
+        assert cell["outputs"] == [] and cell["execution_count"] is None
+    assert cells(path, "markdown")[0]["source"][0].startswith("# ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbformat = pytest.importorskip("nbformat", reason="nbclient is in the dev extra")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is in the dev extra")
+    pytest.importorskip("ipykernel", reason="ipykernel is in the dev extra")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT) + os.pathsep + os.environ.get("PYTHONPATH", ""))
+    monkeypatch.delenv("FEDSIM_DATA", raising=False)
+    notebook = nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    )
+    client.execute()
+    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
+    assert not [out for out in outputs if out.output_type == "error"]
+    for cell in cells(path, "code"):
+        if "".join(cell["source"]).splitlines()[-1].startswith("fedsim.plot.") and (
+            ".save(" not in "".join(cell["source"])
+        ):
+            shown = next(c for c in notebook.cells if c.get("id") == cell["id"]).outputs
+            assert any("image/png" in out.get("data", {}) for out in shown), cell["id"]

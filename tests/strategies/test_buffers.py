@@ -1,0 +1,95 @@
+"""Buffers at the server's end: what is sent, what is asked for, what is refused."""
+
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from torch import Tensor
+
+from compressors import Raw, compress, decompress
+from fedsim.engines import compat
+from strategies import Buffers, Exchange, TooFewReplies
+from strategies.buffers import ASKED, PAYLOAD, to_payload
+from strategies.payload import KEY, put
+from tests.strategies.linear import tensor
+
+UPDATE = compress(Raw(), tensor(1.0, 1.0))[0].payload
+
+
+@pytest.fixture(autouse=True)
+def identity() -> None:
+    compat.identify()
+
+
+def held(*values: float) -> dict[str, Tensor]:
+    return {"mean": torch.tensor(values)}
+
+
+def exchange(**more: Any) -> Exchange:
+    return Exchange(Raw(), Raw(), tensor(0.0, 0.0), 0, Buffers(held(1.0, 2.0), **more))
+
+
+def reply(samples: int = 1, **beside: Any) -> Message:
+    content = RecordDict({"metrics": MetricRecord({"num-examples": samples})})
+    put(content, UPDATE, **beside)
+    return Message(content, reply_to=Message(RecordDict(), dst_node_id=1, message_type="train"))
+
+
+def sends(*values: float, samples: int = 1) -> Message:
+    return reply(samples, **{PAYLOAD: to_payload(held(*values))})
+
+
+@pytest.mark.parametrize(
+    ("weighting", "expected"), [("uniform", [3.0, 5.0]), ("samples", [4.0, 7.0])]
+)
+def test_the_mean_of_what_arrived_is_sent_on(weighting: str, expected: list[float]) -> None:
+    channel = exchange(weighting=weighting)
+    first = channel.begin(1, [0, 1]).downlinks[0]
+    assert not first.charged and first.buffers == to_payload(held(1.0, 2.0))
+    channel.take(1, sends(5.0, 9.0, samples=3))  # in any order
+    channel.take(0, sends(1.0, 1.0))
+    channel.finish(2)
+    channel.advance(tensor(1.0, 1.0))
+    second = channel.begin(2, [0, 1]).downlinks[0]
+    assert second.charged
+    assert decompress(Raw(), second.buffers, held(0.0, 0.0))["mean"].tolist() == expected
+    message = channel.content(0, ConfigRecord({}))[KEY]
+    assert message[PAYLOAD] == second.buffers and message[ASKED] is True
+
+
+def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
+    channel = exchange(down=False, asked=lambda round_number: round_number == 2)
+    channel.begin(1, [0])
+    message = channel.content(0, ConfigRecord({}))[KEY]
+    assert PAYLOAD not in message and ASKED not in message
+    channel.take(0, sends(9.0, 9.0))  # unasked, so unread and uncounted
+    uplink = channel.finish(1)[0]
+    assert uplink.buffers == b"" and not uplink.statistics
+    assert channel.buffers is not None and channel.buffers.values["mean"].tolist() == [1.0, 2.0]
+    assert channel.begin(2, [0]).asks_buffers
+
+
+@pytest.mark.parametrize(
+    ("beside", "why"),
+    [({}, "lacks the buffers"), ({PAYLOAD: "text"}, "lacks the buffers"),
+     ({PAYLOAD: to_payload(held(1.0, 2.0))[:-1]}, "ends early"),
+     ({PAYLOAD: to_payload(held(1.0, 2.0, 3.0))}, "")],
+    ids=["none", "no bytes", "cut short", "of another model"],
+)  # fmt: skip
+def test_a_reply_without_them_is_a_failure(beside: dict[str, Any], why: str) -> None:
+    channel = exchange()
+    channel.begin(1, [0, 1])
+    channel.take(0, reply(**beside))
+    channel.take(1, sends(5.0, 9.0))
+    assert list(channel.trip.failures) == [0] and why in channel.trip.failures[0]
+    with pytest.raises(TooFewReplies):
+        channel.finish(2)
+    channel.finish(1)
+    assert channel.buffers is not None and channel.buffers.values["mean"].tolist() == [5.0, 9.0]
+
+
+def test_a_model_without_them_sends_what_it_always_sent() -> None:
+    channel = Exchange(Raw(), Raw(), tensor(0.0, 0.0))
+    channel.begin(1, [0])
+    assert set(channel.content(0, ConfigRecord({}))[KEY]) == {"payload", "kind", "round"}
