@@ -56,7 +56,7 @@ def _runs(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
             )
         )  # fmt: skip
     heading = ("task", "parameters", "iterations", "batch", "rate", "rate of TQ")
-    return table((*heading, "most frequent target", "baseline", "data"), lines)
+    return table((*heading, "target frequencies", "baseline", "data"), lines)
 
 
 def _ratios(frame: pd.DataFrame, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:

@@ -19,15 +19,14 @@ from torch import Tensor
 
 from compressors import Compressor, State, compress, derive, parse
 from fedsim.batches import Batches
-from fedsim.errors import DataError
 from fedsim.tasks import Data, Task, get_task
+from fedsim.tasks.dropout import dropouts, reseed
 from fedsim.trainer import build_model
 
 CLIENTS = 4
 MOMENTS = (0.1, 0.5, 0.9)
 TRAINED = "flat"  # what clients send; each tensor by itself is recorded beside it
 BASELINE = "baseline"
-_SCORED = 500  # held-out samples at a time
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,7 @@ BENCHMARKS = {
     "digits": Benchmark(get_task("digits"), 0.2, 0.02),
     "mnist_lenet5": Benchmark(get_task("mnist_lenet5"), 0.1, 0.02),
     "fashion_lenet5": Benchmark(get_task("fashion_lenet5"), 0.1, 0.02),
+    "cifar_resnet20": Benchmark(get_task("cifar_resnet20"), 0.5, 0.02),
     "char_lstm": Benchmark(_neighbour("CHAR_LSTM"), 8, 1.0, epochs=30, batch_size=20),
 }
 """A row a model; another task is one row more."""
@@ -82,7 +82,7 @@ class Run:
         self.lr = benchmark.lr_tq if quantizer == "TQ" else benchmark.lr
         self.iterations, size = benchmark.plan(scale, len(data.train_x))
         self.layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
-        self.model = build_model(self.task, 0).to(memory_format=self.layout)
+        self.model = build_model(self.task, 0, data).to(memory_format=self.layout)
         self.weights = dict(self.model.named_parameters())
         order = np.random.default_rng(0).permutation(len(data.train_x))
         self.batches = [
@@ -90,6 +90,7 @@ class Run:
             for number, shard in enumerate(np.array_split(order, CLIENTS))
         ]
         self.states: list[State | None] = [None] * CLIENTS
+        self.dropouts, self.noise = dropouts(self.model), torch.Generator()
 
     def train(self) -> tuple[float, list[Recording]]:
         """Trains; the score on held-out samples (the task's metric), and what was recorded."""
@@ -99,7 +100,7 @@ class Run:
         title = f"{self.task.name}, {self.quantizer}"
         found: list[Recording] = []
         for number in progress(range(self.iterations), title):
-            gradients = [self._gradient(batches.at(number)) for batches in self.batches]
+            gradients = [self._gradient(client, number) for client in range(CLIENTS)]
             if not plain and number in moments:
                 found += self._record(gradients[0], moments[number], number)
             self._step(method, gradients, number)
@@ -107,9 +108,11 @@ class Run:
         print(f"{title}: {self.task.metric_name} {score:.4f}", file=sys.stderr)
         return score, found
 
-    def _gradient(self, index: Tensor) -> dict[str, Tensor]:
-        outputs = self.model(self._laid_out(self.data.train_x[index]))
-        loss = self.task.loss(outputs, self.data.train_y[index])
+    def _gradient(self, client: int, number: int) -> dict[str, Tensor]:
+        seed = derive(0, "step", client, number)
+        reseed(self.dropouts, seed)
+        x, y = self.data.batch(self.batches[client].at(number), self.noise.manual_seed(seed))
+        loss = self.task.loss(self.model(self._laid_out(x)), y)
         found = torch.autograd.grad(loss, list(self.weights.values()))
         return {n: g.contiguous() for n, g in zip(self.weights, found, strict=True)}
 
@@ -131,11 +134,12 @@ class Run:
 
     @torch.no_grad()
     def _score(self) -> float:
-        total, data = 0.0, self.data
-        pairs = zip(data.test_x.split(_SCORED), data.test_y.split(_SCORED), strict=True)
-        for x, y in pairs:
+        total, data, size = 0.0, self.data, self.task.evaluation_batch
+        self.model.eval()
+        for start in range(0, len(data.test_x), size):
+            x, y = data.test_x[start : start + size], data.test_y[start : start + size]
             total += float(self.task.metric(self.model(self._laid_out(x)), y))
-        return total / len(data.test_x)
+        return self.task.reported(total / len(data.test_x))
 
     def _laid_out(self, x: Tensor) -> Tensor:
         return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x
@@ -143,16 +147,17 @@ class Run:
 
 def load(name: str, data: Path | None) -> Data:
     """The samples of the benchmark ``name``; raises ``DataError`` where they are not there."""
-    try:
-        return BENCHMARKS[name].task.load(data, False)
-    except (KeyError, FileNotFoundError) as error:
-        raise DataError(f"task {name}: no data ({error}): name its folder with --data") from error
+    return BENCHMARKS[name].task.load(data, False)
 
 
-def trivial(data: Data) -> float:
-    """How often the most frequent target of the training samples is the held-out one."""
-    most = torch.bincount(data.train_y.flatten()).argmax()
-    return float((data.test_y == most).float().mean())
+def trivial(task: Task, data: Data) -> float:
+    """The score of the frequencies of the training targets: a guess that sees no input."""
+    counts = torch.bincount(data.train_y.flatten(), minlength=int(data.test_y.max()) + 1)
+    guess = (counts / counts.sum()).log().clamp(min=-30)
+    total, size = 0.0, task.evaluation_batch
+    for y in data.test_y.split(size):
+        total += float(task.metric(guess.expand(*y.shape, -1), y))
+    return task.reported(total / len(data.test_y))
 
 
 def record(name: str, scale: str, data: Path | None) -> Recorded:
@@ -168,7 +173,7 @@ def record(name: str, scale: str, data: Path | None) -> Recorded:
     iterations, size = benchmark.plan(scale, len(samples.train_x))
     facts: dict[str, Any] = {
         "title": benchmark.task.title, "metric": benchmark.task.metric_name,
-        "trivial": trivial(samples), "iterations": iterations, "batch_size": size,
+        "trivial": trivial(benchmark.task, samples), "iterations": iterations, "batch_size": size,
         "lr": benchmark.lr, "lr_tq": benchmark.lr_tq, "data": samples.source,
     }  # fmt: skip
     return Recorded(scores, facts, recordings)

@@ -100,7 +100,8 @@ def test_spaces_are_free():
     "spec", ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", "natural(2)"]
 )
 def test_an_unknown_form_lists_the_known_ones(spec):
-    with pytest.raises(UsageError, match=r"iid, contiguous, dirichlet\(ALPHA\), shards\(NUMBER\)") as refused:
+    known = r"iid, contiguous, dirichlet\(ALPHA\), shards\(NUMBER\)"
+    with pytest.raises(UsageError, match=known) as refused:
         check(spec)
     assert repr(spec) in str(refused.value)
 
