@@ -1,75 +1,98 @@
-"""How many entries a row sends: a unary-like code with learnt chances.
+"""How many entries a row sends: a symbol of a table of frequencies that is learnt.
 
-A count is written bit by bit, one more or no more, each place of the count with a chance
-of its own; where counts are large, only their high part, the low bits follow as they are.
+Counts from ``SYMBOLS`` - 1 upwards share the last symbol, and what is above follows with
+all numbers alike; where counts are large, only their high part is a symbol and the low
+bits follow as they are.
 """
 
 import numpy as np
 from numba import njit
 
-from compressors.kernels.rangecoder import peek_share, read_bit, read_share, write_bit, write_share
+from compressors.kernels.rangecoder import peek_share, read_share, write_share
 
 _1 = np.uint64(1)
-BINS = 24
-_RATES = np.array([65536 // (i + 3) for i in range(100)], np.int64)
+SYMBOLS = 24
+_START = 128  # the sum of all frequencies at first, beside one for every symbol
+_GAIN = 32  # of a symbol that was seen
+_ALIKE = 3  # symbols from which on the two beside one that was seen gain too
+_FULL = 1 << 13  # sum at which all are halved
 
 
 @njit(cache=True, nogil=True)
-def bins(mean):
-    """Chances that a count goes on, as for a geometric distribution; and how often seen."""
-    chance = min(max(mean / (1 + mean), 0.002), 0.998)
-    chances = np.full(BINS, np.int64(chance * 65536))
-    return chances, np.zeros(BINS, np.int64)
+def table(mean):
+    """For rows of ``mean`` entries: low bits that are no part of a symbol, and frequencies
+    as of a geometric distribution (int64, (SYMBOLS,)).
+    """
+    shift = 0
+    while mean > 12:
+        mean /= 2
+        shift += 1
+    more = mean / (1 + mean)
+    chance = 1 - more
+    frequencies = np.empty(SYMBOLS + 1, np.int64)
+    for j in range(SYMBOLS):
+        frequencies[j] = np.int64(chance * _START) + 1
+        chance *= more
+    frequencies[SYMBOLS] = frequencies[:SYMBOLS].sum()
+    return shift, frequencies
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _learn(chances, seen, bin, bit):
-    """The mean of what was seen, behind a start worth two, later over the last 100 or so."""
-    target = np.int64(65535 - 24) if bit else np.int64(24)
-    chances[bin] += ((target - chances[bin]) * _RATES[seen[bin]]) >> 16
-    seen[bin] = min(seen[bin] + 1, _RATES.size - 1)
+def _learn(frequencies, symbol):
+    if symbol >= _ALIKE:
+        frequencies[symbol - 1] += _GAIN >> 2
+        frequencies[symbol] += _GAIN >> 1
+        frequencies[min(symbol + 1, SYMBOLS - 1)] += _GAIN >> 2
+    else:
+        frequencies[symbol] += _GAIN
+    frequencies[SYMBOLS] += _GAIN
+    if frequencies[SYMBOLS] >= _FULL:
+        frequencies[SYMBOLS] = 0
+        for j in range(SYMBOLS):
+            frequencies[j] = (frequencies[j] >> 1) | 1
+            frequencies[SYMBOLS] += frequencies[j]
 
 
-@njit(cache=True, nogil=True)
-def write_count(state, words, count, most, shift, chances, seen):
-    """Writes ``count`` <= ``most``: count >> shift bit by bit, the low bits as they are."""
+@njit(cache=True, nogil=True, inline="always")
+def write_count(state, words, count, most, shift, frequencies):
+    """Writes ``count`` <= ``most``."""
     high = count >> shift
-    for j in range(most >> shift):
-        bin = min(j, BINS - 1)
-        state = write_bit(state, words, j < high, chances[bin])
-        _learn(chances, seen, bin, j < high)
-        if j == high:
-            break
+    symbol = min(high, SYMBOLS - 1)
+    start = np.int64(0)
+    for j in range(symbol):
+        start += frequencies[j]
+    size, total = np.uint64(frequencies[symbol]), np.uint64(frequencies[SYMBOLS])
+    state = write_share(state, words, np.uint64(start), size, total)
+    _learn(frequencies, symbol)
+    if symbol == SYMBOLS - 1:
+        left = np.uint64((most >> shift) - symbol + 1)
+        state = write_share(state, words, np.uint64(high - symbol), _1, left)
     if shift:
         low = np.uint64(count & ((1 << shift) - 1))
         state = write_share(state, words, low, _1, np.uint64(1 << shift))
     return state
 
 
-@njit(cache=True, nogil=True)
-def read_count(state, words, end, most, shift, chances, seen):
+@njit(cache=True, nogil=True, inline="always")
+def read_count(state, words, end, most, shift, frequencies):
     """The count that ``write_count`` wrote, unchecked in its low bits, and the state after it."""
-    high = 0
-    for j in range(most >> shift):
-        bin = min(j, BINS - 1)
-        more, state = read_bit(state, words, end, chances[bin])
-        _learn(chances, seen, bin, more)
-        if not more:
-            break
-        high += 1
+    total = np.uint64(frequencies[SYMBOLS])
+    share = np.int64(peek_share(state, total))
+    symbol, start = 0, np.int64(0)
+    while start + frequencies[symbol] <= share:
+        start += frequencies[symbol]
+        symbol += 1
+    state = read_share(state, words, end, np.uint64(start), np.uint64(frequencies[symbol]), total)
+    _learn(frequencies, symbol)
+    high = symbol
+    if symbol == SYMBOLS - 1:
+        left = np.uint64(max((most >> shift) - symbol, 0) + 1)
+        more = peek_share(state, left)
+        state = read_share(state, words, end, more, _1, left)
+        high += np.int64(more)
     if shift == 0:
         return high, state
     total = np.uint64(1 << shift)
     low = peek_share(state, total)
     state = read_share(state, words, end, low, _1, total)
     return (high << shift) + np.int64(low), state
-
-
-@njit(cache=True, nogil=True)
-def shift_of(mean):
-    """Low bits of a row's count that are not modelled, so that few bins are passed."""
-    shift = 0
-    while mean > 12:
-        mean /= 2
-        shift += 1
-    return shift

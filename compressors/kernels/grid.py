@@ -12,7 +12,9 @@ from numba import njit
 
 _LOG2E = 1 / math.log(2)
 _STEPS = 1 << 16  # so that no n, however large, takes long
-MOST = 64  # cells with more entries than that are counted as having so many
+_MOST = 64  # cells with more entries than that are counted as having so many
+_LOGS = np.round(1000 * np.log2(np.arange(1, _MOST + 1))).astype(np.int64)
+_FIRST = 128  # entries on which all widths are tried
 
 
 @njit(cache=True, nogil=True)
@@ -34,70 +36,114 @@ def divisors(n, most):
 
 
 @njit(cache=True, nogil=True)
+def _log_gamma(x):
+    """ln Gamma(x) of x >= 1/16, to a thousandth: Stirling's series of x + 2."""
+    y = x + 2
+    return (y - 0.5) * math.log(y) - y + 1 / (12 * y) - math.log(x * (x + 1))
+
+
+@njit(cache=True, nogil=True)
+def _spread(cells, k, prior):
+    """What k entries cost where cells are all alike, less the urn's cost of numbering them."""
+    whole = prior * cells
+    return k * math.log2(cells) - (_log_gamma(whole + k) - _log_gamma(whole)) * _LOG2E
+
+
+@njit(cache=True, nogil=True)
 def _saving(steps, cells, k, prior):
     """Bits that a side saves: ``steps[c]`` entries fell in a cell that had ``c`` before."""
-    bits = k * math.log2(cells)
-    for c in range(steps.size):
-        if steps[c]:
-            bits += steps[c] * math.log2(c + prior)
-    whole = prior * cells
-    return bits - (math.lgamma(whole + k) - math.lgamma(whole)) * _LOG2E
+    bits, left = _spread(cells, k, prior), k
+    for c in range(_MOST):
+        bits += steps[c] * math.log2(c + prior)
+        left -= steps[c]
+        if left == 0:
+            break
+    return bits
+
+
+@njit(cache=True, nogil=True)
+def _score(indices, width, counts):
+    """About the bits that both sides save, prior 1; ``counts`` is left as it came: zero."""
+    inverse, last, filled, thousandths = 1 / width, np.int64(-1), 0, np.int64(0)
+    for index in indices:
+        row = np.int64((index + 0.5) * inverse)
+        column = index - row * width
+        filled = filled + 1 if row == last else 0
+        last = row
+        c = counts[column]
+        counts[column] = c + 1
+        thousandths += _LOGS[min(c, _MOST - 1)] + _LOGS[min(filled, _MOST - 1)]
+    counts[:width] = 0
+    k = indices.size
+    return thousandths * 0.001 + _spread(last + 1, k, 1.0) + _spread(width, k, 1.0)
 
 
 @njit(cache=True, nogil=True)
 def _steps(indices, width, counts):
-    """``steps`` of ``_saving`` for rows and for columns; ``counts`` is left as it came: zero."""
-    down, across = np.zeros(MOST, np.int64), np.zeros(MOST, np.int64)
-    filled, base = 0, np.int64(-width)
+    """``steps`` of ``_saving`` for rows and for columns; ``counts`` must be zero."""
+    down, across = np.zeros(_MOST, np.int64), np.zeros(_MOST, np.int64)
+    inverse, last, filled = 1 / width, np.int64(-1), 0
     for index in indices:
-        if index >= base + width:
-            base = index - index % width
-            filled = 0
-        down[min(filled, MOST - 1)] += 1
-        filled += 1
-        c = counts[index - base]
-        across[min(c, MOST - 1)] += 1
-        counts[index - base] = c + 1
-    counts[:width] = 0
+        row = np.int64((index + 0.5) * inverse)
+        column = index - row * width
+        filled = filled + 1 if row == last else 0
+        last = row
+        down[min(filled, _MOST - 1)] += 1
+        c = counts[column]
+        counts[column] = c + 1
+        across[min(c, _MOST - 1)] += 1
     return down, across
 
 
 @njit(cache=True, nogil=True)
-def _score(indices, n, width, counts):
-    """Bits that both sides of a grid save, one prior for both."""
-    down, across = _steps(indices, width, counts)
-    k = indices.size
-    return _saving(down, n // width, k, 1.0) + _saving(across, width, k, 1.0)
+def _width(indices, widths, counts):
+    """The number of the best of ``widths``: the better half of them goes on to four times as
+    many entries, until one is left.
+    """
+    alive, scores = np.arange(widths.size), np.empty(widths.size)
+    size = _FIRST
+    while alive.size > 1:
+        for i in range(alive.size):
+            scores[i] = -_score(indices[:size], widths[alive[i]], counts)
+        keep = (alive.size + 1) // 2 if size < indices.size else 1
+        alive = alive[np.argsort(scores[: alive.size])[:keep]]
+        size *= 4
+    return alive[0]
 
 
 @njit(cache=True, nogil=True)
-def best(indices, n, widths, priors, sample):
-    """Which of ``widths`` and of ``priors`` (-1: columns alike) is best, and bits it saves.
-
-    The first ``sample`` indices choose three widths, all indices one of these.
-    """
+def best(indices, n, widths, priors):
+    """Which of ``widths`` and of ``priors`` is best, and about the bits that it saves."""
     counts = np.zeros(widths.max(), np.int32)
-    scores = np.empty(widths.size)
-    for i in range(widths.size):
-        scores[i] = _score(indices[:sample], n, widths[i], counts)
-    at = np.argmax(scores)
-    if sample < indices.size:
-        most = -1e30
-        for _ in range(min(3, widths.size)):
-            i = np.argmax(scores)
-            scores[i] = -1e30
-            score = _score(indices, n, widths[i], counts)
-            if score > most:
-                at, most = i, score
-    width = widths[at]
+    at = _width(indices, widths, counts)
+    width, k = widths[at], indices.size
+    rows = n // width
     down, across = _steps(indices, width, counts)
-    rows, k = n // width, indices.size
     if rows > width:
         down, across, rows, width = across, down, width, rows
-    of_rows = max(_saving(down, rows, k, 1.0), _saving(down, rows, k, 4.0))
-    of_columns, chosen = 0.0, -1
+    chosen, most = 0, -1e30
     for j in range(priors.size):
         saved = _saving(across, width, k, priors[j])
-        if saved > of_columns:
-            of_columns, chosen = saved, j
-    return at, chosen, of_rows + of_columns
+        if saved > most:
+            chosen, most = j, saved
+    return at, chosen, most + max(_saving(down, rows, k, 1.0), _saving(down, rows, k, 4.0))
+
+
+@njit(cache=True, nogil=True)
+def turn(indices, rows, width):
+    """Sorted indices of the grid (rows, width), read column by column: a counting sort."""
+    inverse = 1 / width
+    columns = np.empty(indices.size, np.int32)
+    ends = np.zeros(width + 1, np.int64)
+    for i in range(indices.size):
+        column = indices[i] - np.int64((indices[i] + 0.5) * inverse) * width
+        columns[i] = column
+        ends[column + 1] += 1
+    for column in range(width):
+        ends[column + 1] += ends[column]
+    turned = np.empty(indices.size, np.int64)
+    for i in range(indices.size):
+        column = np.int64(columns[i])
+        turned[ends[column]] = column * rows + (indices[i] - column) // width
+        ends[column] += 1
+    return turned

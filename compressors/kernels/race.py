@@ -88,8 +88,8 @@ def scale_of(total):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def before(mass, scale, row, zoom):
-    """The share before ``mass`` (uint64), strictly growing; ``row`` of ``TABLE``."""
+def before(mass, scale, c, zoom):
+    """The share before ``mass`` (uint64), strictly growing; ``c`` and ``zoom`` of ``class_of``."""
     x = (mass * scale) >> _22
     shift = _25 - zoom
     piece = x >> shift
@@ -99,32 +99,19 @@ def before(mass, scale, row, zoom):
         inside = x - (np.uint64(_PIECES) << (_25 - zoom))
     else:
         inside = x - (piece << shift)
-    low = row[piece]
-    return low + ((inside * (row[piece + np.uint64(1)] - low)) >> shift)
+    low = TABLE[c, piece]
+    return low + ((inside * (TABLE[c, piece + np.uint64(1)] - low)) >> shift)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def guess(share, total, row, hints, zoom):
+def guess(share, total, c, zoom):
     """About the mass before which ``share`` lies; the caller checks it."""
-    piece = np.int64(hints[share >> _25])
-    while piece < _PIECES and row[piece + 1] <= share:
+    piece = np.int64(HINTS[c, share >> _25])
+    while piece < _PIECES and TABLE[c, piece + 1] <= share:
         piece += 1
-    low = row[piece]
+    low = TABLE[c, piece]
     shift = _25 - zoom if piece < _PIECES else _31
-    part = float(share - low + np.uint64(1)) / float(row[piece + 1] - low)
+    part = float(share - low + np.uint64(1)) / float(TABLE[c, piece + 1] - low)
     x = float(np.uint64(piece) << (_25 - zoom)) + part * float(np.uint64(1) << shift)
     mass = np.int64(x * (1.0 / 2147483648.0) * total)
     return min(mass, total - 1)
-
-
-@njit(cache=True, nogil=True)
-def invert(share, total, scale, row, zoom):
-    """The largest mass whose share is at most ``share``, by halving."""
-    low, high = np.int64(0), np.int64(total)
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if before(np.uint64(middle), scale, row, zoom) <= share:
-            low = middle
-        else:
-            high = middle
-    return low

@@ -1,29 +1,31 @@
-"""A range coder on the shared bit stream: 64-bit interval, 16 bits a step, an exact end.
+"""A range coder on the shared bit stream: a 64-bit interval, always at full width, an exact end.
 
 The interval is [low, low + range) in units of 2**-64 of what is not yet written. A
 coder's state is three uint64: (low, range, bit position) in the writer and (code - low,
 range, bit position) in the reader; every step takes one and returns the next, so that it
-stays in registers. range stays at or above 2**48 between symbols, so a
-total of up to 2**32 loses at most 2**-16 of a symbol's share. A carry is added to what is
-already written; it never runs past the coder's own first bit.
+stays in registers. Every step writes or reads as many bits as bring range back to 2**63 or
+more, one count of leading zeros and no branch on it; a total of up to 2**32 then loses
+at most 2**-31 of a symbol's share. A carry is added to what is already written; it never
+runs past the coder's own first bit.
 
-The end costs less than two bits more than the information: the reader has the same
-range and knows from it how many bits the writer needed.
+The end costs two bits: they hold the interval, whatever follows.
 """
 
 import numpy as np
 from numba import njit
 
+from compressors.kernels.elias import leading_zeros
 from compressors.kernels.pack import peek, put
 
 _1 = np.uint64(1)
-_16 = np.uint64(16)
-_48 = np.uint64(48)
-_63 = np.uint64(63)
 _6 = np.uint64(6)
-_LEAST = np.uint64(1 << 48)
+_62 = np.uint64(62)
+_63 = np.uint64(63)
+_64 = np.uint64(64)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_QUARTER = np.uint64(1 << 62)
 
+TAIL = 2  # bits of the end
 BITS = 16  # of a probability
 _PART = np.uint64(BITS)
 
@@ -47,29 +49,34 @@ def _carry(words, position):
         words[word] += one
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _narrow(state, words, start, span):
     """Keeps the part of the interval that begins ``start`` above low and is ``span`` wide."""
     low, _, position = state
     low += start
     if low < start:
         _carry(words, position)
-    while span < _LEAST:
-        put(words, position, low >> _48, 16)
-        position += _16
-        low <<= _16
-        span <<= _16
-    return low, span, position
+    size = leading_zeros(span)
+    if size:
+        put(words, position, low >> (_64 - size), size)
+    return low << size, span << size, position + size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def write_share(state, words, start, size, total):
     """Writes the symbol that holds [start, start + size) of ``total`` <= 2**32 (all uint64)."""
     part = state[1] // total
     return _narrow(state, words, part * start, part * size)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
+def write_part(state, words, start, size, bits):
+    """``write_share`` of a total of 2**``bits`` (all uint64)."""
+    part = state[1] >> bits
+    return _narrow(state, words, part * start, part * size)
+
+
+@njit(cache=True, nogil=True, inline="always")
 def write_bit(state, words, bit, one):
     """Writes ``bit``; ``one`` (1 to 2**16 - 1) is the chance of a 1 in units of 2**-16."""
     edge = (state[1] >> _PART) * np.uint64(one)
@@ -79,26 +86,13 @@ def write_bit(state, words, bit, one):
 
 
 @njit(cache=True, nogil=True)
-def _tail(span):
-    """Bits after which whatever follows lies inside an interval ``span`` wide."""
-    width = 65
-    while span:
-        width -= 1
-        span >>= _1
-    return min(width + 1, 64)
-
-
-@njit(cache=True, nogil=True)
 def finish_write(state, words):
     """Writes the end; returns the bit after the last."""
-    width = np.uint64(_tail(state[1]))
-    below = np.uint64(64) - width
-    step = _1 << below
-    value = state[0] + (step - _1)
+    value = state[0] + (_QUARTER - _1)
     if value < state[0]:
         _carry(words, state[2])
-    put(words, state[2], value >> below, width)
-    return np.int64(state[2] + width)
+    put(words, state[2], value >> _62, TAIL)
+    return np.int64(state[2]) + TAIL
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -115,15 +109,13 @@ def start_read(words, position, end):
     return _ahead(words, np.uint64(position), np.uint64(end)), _ALL, np.uint64(position)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _follow(state, words, end, start, span):
     code, _, position = state
-    code -= start
-    while span < _LEAST:
-        position += _16
-        span <<= _16
-        code = (code << _16) | (_ahead(words, position + _48, np.uint64(end)) >> _48)
-    return code, span, position
+    size = leading_zeros(span)
+    fresh = _ahead(words, position + _64, np.uint64(end))
+    code = ((code - start) << size) | ((fresh >> _1) >> (_63 - size))
+    return code, span << size, position + size
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -132,14 +124,27 @@ def peek_share(state, total):
     return min(state[0] // (state[1] // total), total - _1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def read_share(state, words, end, start, size, total):
     """Moves past the symbol [start, start + size) of ``total`` in which ``peek_share`` lay."""
     part = state[1] // total
     return _follow(state, words, end, part * start, part * size)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
+def peek_part(state, bits):
+    """``peek_share`` of a total of 2**``bits``."""
+    return min(state[0] // (state[1] >> bits), (_1 << bits) - _1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def read_part(state, words, end, start, size, bits):
+    """``read_share`` of a total of 2**``bits``."""
+    part = state[1] >> bits
+    return _follow(state, words, end, part * start, part * size)
+
+
+@njit(cache=True, nogil=True, inline="always")
 def read_bit(state, words, end, one):
     """The next bit and the state behind it; ``one`` as in ``write_bit``."""
     edge = (state[1] >> _PART) * np.uint64(one)
@@ -152,5 +157,5 @@ def read_bit(state, words, end, one):
 @njit(cache=True, nogil=True)
 def finish_read(state, end):
     """The bit after the last, or -1 where that lies past ``end``."""
-    position = np.int64(state[2]) + _tail(state[1])
+    position = np.int64(state[2]) + TAIL
     return position if position <= end else np.int64(-1)

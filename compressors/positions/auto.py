@@ -65,8 +65,8 @@ class Auto:
     Example:
         >>> out = BitWriter()
         >>> _ = Auto().write_positions(np.arange(100), 100, out, 0)
-        >>> out.position  # one byte, and two bits of ``context``: all are sent
-        10
+        >>> out.position  # one byte, and one run of ``rle``: all are sent
+        22
     """
 
     needs_seed: ClassVar[bool] = False

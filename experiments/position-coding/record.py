@@ -3,7 +3,7 @@
     python experiments/position-coding/record.py --out patterns.npz --data DIR
 
 Trains each model once for every setting with residuals and momentum masking, and keeps the
-positions that client 0 sends at 10, 50 and 90 % of the run. ``load`` reads the file again.
+positions that clients 0 and 1 send at 10, 50 and 90 % of the run. ``load`` reads the file again.
 """
 
 import argparse
@@ -33,6 +33,8 @@ TASKS = {
 SCALES = {"smoke": (20, 8), "short": (200, 32), "paper": (1000, 64)}
 """Local iterations a client, and samples a client and iteration."""
 CLIENTS = 4
+KEPT = (0, 1)
+"""Clients whose positions are kept."""
 MOMENTS = (0.1, 0.5, 0.9)
 
 
@@ -61,6 +63,7 @@ class Pattern:
 
     model: str
     setting: str
+    client: int
     moment: float
     tensor: str
     shape: tuple[int, ...]
@@ -133,11 +136,11 @@ def record(model: str, setting: Setting, scale: str, data: Path | None) -> Itera
         if number in moments:
             loss = sum(loss for _, loss in replies) / CLIENTS
             print(f"{model} {setting.name} round {number} loss {loss:.4f}", file=sys.stderr)
-            for name, sent in replies[0][0].items():
-                where = sent.indices.numpy().astype(np.int64)
-                yield Pattern(
-                    model, setting.name, moments[number], name, tuple(sent.shape), where
-                )
+            for client in KEPT:
+                for name, sent in replies[client][0].items():
+                    where = sent.indices.numpy().astype(np.int64)
+                    shape, moment = tuple(sent.shape), moments[number]
+                    yield Pattern(model, setting.name, client, moment, name, shape, where)
 
 
 def save(patterns: list[Pattern], path: Path) -> None:
@@ -148,6 +151,7 @@ def save(patterns: list[Pattern], path: Path) -> None:
         path,
         model=np.array([p.model for p in patterns]),
         setting=np.array([p.setting for p in patterns]),
+        client=np.array([p.client for p in patterns]),
         moment=np.array([p.moment for p in patterns]),
         tensor=np.array([p.tensor for p in patterns]),
         shape=np.array(["x".join(map(str, p.shape)) for p in patterns]),
@@ -161,12 +165,10 @@ def load(path: Path) -> list[Pattern]:
     with np.load(path) as columns:
         stored = {name: columns[name] for name in columns.files}
     gaps = np.split(stored["gaps"].astype(np.int64), np.cumsum(stored["count"])[:-1])
-    names = ("model", "setting", "moment", "tensor", "shape")
-    rows = zip(*(stored[name].tolist() for name in names), gaps, strict=True)
-    return [
-        Pattern(model, setting, moment, tensor, tuple(map(int, shape.split("x"))), gap.cumsum() - 1)
-        for model, setting, moment, tensor, shape, gap in rows
-    ]
+    shapes = [tuple(map(int, shape.split("x"))) for shape in stored["shape"]]
+    names = ("model", "setting", "client", "moment", "tensor")
+    rows = zip(*(stored[name].tolist() for name in names), shapes, gaps, strict=True)
+    return [Pattern(*fields, gap.cumsum() - 1) for *fields, gap in rows]
 
 
 def main(scale: str, models: list[str], out: Path, data: Path | None) -> None:

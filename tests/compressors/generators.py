@@ -137,3 +137,15 @@ def rising_or_refused(code: PositionCode, payload: bytes, n: int, k: int) -> boo
     assert k == 0 or 0 <= indices[0] <= indices[-1] < n
     assert reader.position <= reader.end
     return True
+
+
+def uniform(n: int, k: int, seed: int = 0) -> np.ndarray:
+    return np.sort(np.random.default_rng(seed).choice(n, k, replace=False)).astype(np.int64)
+
+
+def matrix(rows: int, columns: int, p: float, seed: int = 0) -> np.ndarray:
+    """Positions in a matrix whose rows and columns send log-normally unlike amounts."""
+    rng = np.random.default_rng(seed)
+    rate = np.exp(rng.normal(size=(rows, 1)) + rng.normal(size=(1, columns)))
+    sent = rng.random((rows, columns)) < rate * p / rate.mean()
+    return np.flatnonzero(sent)

@@ -124,7 +124,7 @@ BY_HAND = [
     (Golomb(order="split"), [1, 5, 14], 15, "0 0 110 01 11 00"),
     # b = 1 costs 3 * 2 + 0 + 1 + 4 = 11, b = 2 costs 3 * 3 + 2 = 11: the lower of equals.
     (Golomb("fit"), [1, 5, 14], 15, "000001 0 1 10 1 11110 0"),
-    (Auto(), list(range(16)), 16, "00001010 00"),  # context: number 10
+    (Auto(), list(range(16)), 16, "00000110 1 000010000"),  # rle: number 6
 ]
 
 
