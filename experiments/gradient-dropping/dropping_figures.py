@@ -1,0 +1,113 @@
+"""The figures, drawn from the table of runs and their curves, whatever rows are there."""
+
+import pandas as pd
+from dropping_rows import ROWS
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+_LOOKS = {
+    "dense": ("black", "-"),
+    "drop-90": ("tab:blue", "--"),
+    "drop-99": ("tab:orange", "-"),
+    "drop-99.9": ("tab:green", "-."),
+    "local-99": ("tab:purple", "--"),
+    "plain-dense": ("black", "-"),
+    "plain-global-99": ("tab:orange", "-"),
+    "plain-local-99": ("tab:purple", "--"),
+    "min-1": ("tab:blue", "-"),
+    "avg-1": ("tab:green", "-"),
+    "min-2": ("tab:blue", "--"),
+    "avg-2": ("tab:green", "--"),
+    "column-1": ("tab:red", ":"),
+}
+_TITLES = {
+    ("fig4", "drop-99"): "drop 99 %, global",
+    ("fig4", "plain-global-99"): "drop 99 %, global",
+    ("fig8", "drop-99"): "not quantized (32 bits)",
+}
+_BATCHES = "batches of all clients"
+_LOSS = (0.0, 0.6)  # the paper's axis
+
+
+def fig2(curves: pd.DataFrame) -> Figure:
+    """Training loss and accuracy over batches, a line a drop ratio."""
+    drawn, (left, right) = _drawn(2)
+    _lines(left, curves, "fig2", "batches", "train_loss")
+    _lines(right, curves, "fig2", "batches", "accuracy_percent")
+    left.set(xlabel=_BATCHES, ylabel="training loss (nats)", ylim=_LOSS)
+    right.set(xlabel=_BATCHES, ylabel="accuracy (%)")
+    _zoom(right, curves, "fig2")
+    right.legend(fontsize="small", loc="lower right")
+    return drawn
+
+
+def fig4(curves: pd.DataFrame) -> Figure:
+    """Training loss over batches, local and global thresholds, without layer norm and with it."""
+    drawn, (left, right) = _drawn(2)
+    for axes, layer in ((left, False), (right, True)):
+        _lines(axes, curves, "fig4", "batches", "train_loss", layer)
+        axes.set(xlabel=_BATCHES, ylabel="training loss (nats)", ylim=_LOSS)
+        axes.set_title("with layer norm" if layer else "without layer norm", fontsize=10)
+        axes.legend(fontsize="small")
+    return drawn
+
+
+def fig6(curves: pd.DataFrame) -> Figure:
+    """Accuracy over rounds, over the seconds measured, and over those with a link added."""
+    drawn, found = _drawn(3)
+    labels = {
+        "round": "rounds",
+        "seconds": "seconds measured\n(four nodes' work on one core, no link)",
+        "link_seconds": "seconds computed\n(the work on four nodes, 1 Gbit/s each)",
+    }
+    for axes, (x, text) in zip(found, labels.items(), strict=True):
+        _lines(axes, curves, "fig6", x, "accuracy_percent")
+        axes.set(xlabel=text, ylabel="accuracy (%)")
+        _zoom(axes, curves, "fig6")
+    found[0].legend(fontsize="small", loc="lower right")
+    return drawn
+
+
+def fig8(curves: pd.DataFrame) -> Figure:
+    """Training loss over batches, a line a quantizer; all of it, and the second half nearer."""
+    drawn, (left, right) = _drawn(2)
+    for axes in (left, right):
+        _lines(axes, curves, "fig8", "batches", "train_loss")
+        axes.set(xlabel=_BATCHES, ylabel="training loss (nats)", ylim=_LOSS)
+    left.legend(fontsize="small")
+    mine = curves[curves["name"].map(lambda name: "fig8" in ROWS[name].figures)]
+    late = mine[mine["batches"] >= mine["batches"].max() / 2]
+    ends = late["batches"].min(), late["batches"].max()
+    right.set(xlim=ends, ylim=(0, 1.1 * late["train_loss"].max()))
+    right.set_title("the second half", fontsize=10)
+    return drawn
+
+
+DRAWN = {"fig2": fig2, "fig4": fig4, "fig6": fig6, "fig8": fig8}
+
+
+def _drawn(panels: int) -> tuple[Figure, list[Axes]]:
+    drawn = Figure(figsize=(4.4 * panels, 3.6), layout="constrained")
+    return drawn, list(drawn.subplots(1, panels))
+
+
+def _lines(
+    axes: Axes, curves: pd.DataFrame, figure: str, x: str, y: str, layer: bool | None = None
+) -> None:
+    """The runs of a figure; ``layer``: only those with, or only those without, layer norm."""
+    for name, row in ROWS.items():
+        mine = curves[(curves["name"] == name) & curves[y].notna()]
+        if figure not in row.figures or mine.empty or layer not in (None, row.layer):
+            continue
+        colour, line = _LOOKS[name]
+        marker = "." if y == "accuracy_percent" else ""
+        label = _TITLES.get((figure, name), row.title)
+        axes.plot(mine[x], mine[y], color=colour, linestyle=line, marker=marker, label=label)
+    axes.grid(alpha=0.25)
+
+
+def _zoom(axes: Axes, curves: pd.DataFrame, figure: str) -> None:
+    """Leaves out the part of the axis below the worst first evaluation."""
+    mine = curves[curves["name"].map(lambda name: figure in ROWS[name].figures)]
+    scores = mine["accuracy_percent"].dropna()
+    axes.set_ylim(max(0.0, scores.min() - 1), min(100.0, scores.max() + 1))

@@ -1,0 +1,128 @@
+"""The runs, which figure shows which, and the settings that make them the paper's.
+
+The paper drops entries of gradients, and the server's AdaGrad takes what is left. So clients here
+take one step of plain SGD of rate ``GAIN``, and their update is ``-GAIN`` times the gradient; the
+server is Flower's FedAdagrad. That adds 0.001 to the root of the sum of squares where torch's
+AdaGrad adds 1e-10: ``GAIN`` makes it the same in units of the gradient.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch.optim import SGD
+
+from fedsim import RunConfig
+from fedsim.sweeps import Cell
+from fedsim.tasks import Task, get_task
+
+GAIN = 1e7
+SERVER_LR = 0.005
+EVALUATIONS = 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run: how clients and server compress, and the figures that show it.
+
+    ``layer`` says whether the network has layer normalization. ``paper_images`` is what Table 1
+    prints, images a second.
+    """
+
+    name: str
+    title: str
+    layer: bool
+    up: str
+    down: str
+    figures: tuple[str, ...]
+    paper_images: int | None = None
+
+
+def _drop(p: float, scope: str = "model") -> str:
+    return f"gradient_dropping({p:g}, {scope})"
+
+
+def _quantized(value: str, bits: int) -> str:
+    return f"ef(flat(topk(0.01) | magnitude({value}, {bits}) | golomb))"
+
+
+def _both(name: str, title: str, method: str, *figures: str, images: int | None = None) -> Row:
+    """A network with layer normalization; the same method both ways, as the paper has it."""
+    return Row(name, title, True, method, method, figures, images)
+
+
+COLUMN = "ef(per_tensor(topk(0.01) | magnitude(column) | golomb))"
+ROWS = {
+    row.name: row
+    for row in (
+        _both("dense", "no dropping", "raw", "fig2", "fig4", "fig6", "table1", images=2489),
+        _both("drop-90", "drop 90 %", _drop(0.1), "fig2", "table1", images=3174),
+        _both("drop-99", "drop 99 %", _drop(0.01), "fig2", "fig4", "fig6", "fig8", "table1",
+              images=3726),
+        _both("drop-99.9", "drop 99.9 %", _drop(0.001), "fig2", "table1", images=3921),
+        Row("local-99", "drop 99 %, local", True, _drop(0.01, "tensor"), _drop(0.01), ("fig4",)),
+        Row("plain-dense", "no dropping", False, "raw", "raw", ("fig4",)),
+        Row("plain-global-99", "drop 99 %", False, _drop(0.01), _drop(0.01), ("fig4",)),
+        Row("plain-local-99", "drop 99 %, local", False, _drop(0.01, "tensor"), _drop(0.01),
+            ("fig4",)),
+        _both("min-1", "1 bit, min", _quantized("min", 1), "fig8"),
+        _both("avg-1", "1 bit, avg", _quantized("avg", 1), "fig8"),
+        _both("min-2", "2 bits, min", _quantized("min", 2), "fig8"),
+        _both("avg-2", "2 bits, avg", _quantized("avg", 2), "fig8"),
+        _both("column-1", "1 bit, avg of columns", COLUMN, "fig8"),
+    )
+}  # fmt: skip
+FIGURES = ("fig2", "fig4", "fig6", "fig8", "table1")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """``layer`` and ``plain`` are tasks with and without layer norm; a batch is a client's."""
+
+    layer: str
+    plain: str
+    rounds: int
+    batch_size: int
+
+
+SCALES = {
+    "smoke": Scale("digits", "digits", 4, 8),
+    "short": Scale("mnist_mlp512_ln", "mnist_mlp512", 500, 40),
+    "paper": Scale("mnist_mlp4096_ln", "mnist_mlp4096", 7500, 40),
+}
+
+
+def tasks(scale: Scale) -> dict[bool, Task]:
+    """The tasks with (True) and without layer normalization, whose clients send gradients."""
+    names = {True: scale.layer, False: scale.plain}
+    found = {name: _gradients(get_task(name)) for name in set(names.values())}
+    return {layer: found[name] for layer, name in names.items()}
+
+
+def _gradients(task: Task) -> Task:
+    return replace(task, name=f"{task.name}_gradients", optimizer=partial(SGD, lr=GAIN))
+
+
+def rows_of(only: list[str] | None) -> list[Row]:
+    """The rows that the figures ``only`` (default: all) show, none twice."""
+    wanted = set(only or FIGURES)
+    return [row for row in ROWS.values() if wanted & set(row.figures)]
+
+
+def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
+    """A run a row: one gradient a client and round."""
+    chosen = SCALES[scale]
+    learnt = tasks(chosen)
+    return [
+        Cell(
+            row.name,
+            RunConfig(
+                task=learnt[row.layer], method=row.up, downlink=row.down, temporal=1, data=data,
+                strategy="fedadagrad", server_lr=SERVER_LR, momentum_masking="off",
+                iterations=chosen.rounds, batch_size=chosen.batch_size,
+                evaluate_every=max(1, chosen.rounds // EVALUATIONS),
+                device="cuda" if scale == "paper" and torch.cuda.is_available() else "cpu",
+            ),
+        )
+        for row in rows
+    ]  # fmt: skip

@@ -1,0 +1,54 @@
+"""Figures 2, 4, 6, 8 and Table 1 of Aji & Heafield 2017: gradient dropping on MNIST.
+
+    python -m fedsim experiment gradient-dropping --data DIR
+
+``--only fig6,table1`` runs what these show. Runs that are in the results folder are not run
+again: times on an idle machine take a new ``--out``.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
+from dropping_figures import DRAWN
+from dropping_rows import FIGURES, SCALES, cells, rows_of
+from dropping_tables import collect, curves, markdown
+
+from fedsim import UsageError
+from fedsim.files import write_text
+from fedsim.plot import save
+from fedsim.progress import Bars
+from fedsim.results import load
+from fedsim.sweeps import run_cells
+
+
+def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
+    """Runs what the figures in ``only`` (default: all) show; 1 if a run failed."""
+    for name in only or ():
+        if name not in FIGURES:
+            raise UsageError(f"--only is {name!r}: it takes {', '.join(FIGURES)}")
+    found = cells(rows_of(only), scale, data)
+    with Bars({c.name: c.config.plan.rounds for c in found}, "accuracy") as bars:
+        summaries = run_cells(found, out, jobs=jobs, progress=bars)
+    failed = [s for s in summaries if s["status"] != "done"]
+    for summary in failed:
+        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
+    if failed:
+        return 1
+    write(out, SCALES[scale].batch_size, only)
+    return 0
+
+
+def write(out: Path, batch_size: int, only: list[str] | None = None) -> None:
+    """Tables of all runs in ``out``, and the figures in ``only`` (default: all)."""
+    results = load(out)
+    table = collect(results.runs, results.rounds, batch_size)
+    lines = curves(results.rounds)
+    table.to_csv(out / "tables.csv", index=False, float_format="%.6g")
+    lines.to_csv(out / "curves.csv", index=False, float_format="%.6g")
+    text = markdown(table, lines)
+    write_text(out / "tables.md", text)
+    for name, draw in DRAWN.items():
+        if name in (only or FIGURES):
+            save(draw(lines), out / f"{name}.png")
+    print(text)

@@ -1,0 +1,154 @@
+"""Gradient dropping's experiment: its rows, what a figure shows, a smoke run."""
+
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from compressors import parse
+from fedsim import RunConfig, UsageError
+from fedsim.run import run
+from fedsim.tasks import get_task
+from tests.experiments.loading import experiment
+from tests.fedsim.commands import Typed, typed
+
+__all__ = ["typed"]  # the fixture
+FIGURES = {
+    "fig2": ["dense", "drop-90", "drop-99", "drop-99.9"],
+    "fig4": ["dense", "drop-99", "local-99", "plain-dense", "plain-global-99", "plain-local-99"],
+    "fig6": ["dense", "drop-99"],
+    "fig8": ["drop-99", "min-1", "avg-1", "min-2", "avg-2", "column-1"],
+    "table1": ["dense", "drop-90", "drop-99", "drop-99.9"],
+}
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    """``run.py``; the modules beside it are then in ``sys.modules``."""
+    return experiment("gradient-dropping")
+
+
+@pytest.fixture(scope="module")
+def rows(module: Any) -> Any:
+    return sys.modules["dropping_rows"]
+
+
+@pytest.fixture(scope="module")
+def tables(module: Any) -> Any:
+    return sys.modules["dropping_tables"]
+
+
+def test_every_method_can_be_read(rows: Any) -> None:
+    assert len(rows.ROWS) == 13
+    for row in rows.ROWS.values():
+        parse(row.up), parse(row.down)
+        assert row.up == row.down or "local" in row.name  # the paper has no local pulls
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_figure_runs_what_it_shows(rows: Any, figure: str) -> None:
+    assert [row.name for row in rows.rows_of([figure])] == FIGURES[figure]
+
+
+def test_runs_are_shared_between_figures(rows: Any) -> None:
+    assert len(rows.rows_of(None)) == 13
+    assert len(rows.rows_of(["fig2", "fig4"])) == 8
+
+
+@pytest.mark.parametrize("scale", ["short", "paper"])
+def test_a_cell_is_a_gradient_a_round(rows: Any, scale: str) -> None:
+    for cell in rows.cells(rows.rows_of(None), scale, None):
+        plan, row = cell.config.plan, rows.ROWS[cell.name]
+        assert (plan.temporal, plan.clients, plan.batch_size) == (1, 4, 40)
+        assert plan.task.name.endswith("_ln_gradients") == row.layer
+        assert not plan.masks
+        assert plan.method.residuals == (row.up != "raw")
+
+
+def test_the_server_s_adagrad_is_torch_s(rows: Any, tmp_path: Path) -> None:
+    """Three rounds of one client that sends gradients end where its own AdaGrad ends."""
+    common: dict[str, Any] = {
+        "clients": 1, "iterations": 3, "temporal": 1, "method": "raw", "batch_size": 8,
+    }  # fmt: skip
+    task = rows.tasks(rows.SCALES["smoke"])[True]
+    run(RunConfig(task=task, strategy="fedadagrad", server_lr=0.005, **common), tmp_path / "a")
+    adagrad = partial(torch.optim.Adagrad, lr=0.005)
+    alone = replace(get_task("digits"), name="digits_adagrad", optimizer=adagrad)
+    run(RunConfig(task=alone, **common), tmp_path / "b")
+    losses = [pd.read_parquet(tmp_path / name / "rounds.parquet")["train_loss"] for name in "ab"]
+    torch.testing.assert_close(*(torch.tensor(x) for x in losses), rtol=1e-4, atol=1e-5)
+    assert losses[0].nunique() == 3
+
+
+def _rounds(name: str, count: int) -> pd.DataFrame:
+    """Rounds of four clients: 2 s with 1 s of evaluation, 1 Gbit a client and round both ways."""
+    return pd.DataFrame(
+        {
+            "run": name, "round": range(1, count + 1), "local_iterations": 1, "clients": 4,
+            "metric": [float("nan") if i % 2 else i / 100 for i in range(1, count + 1)],
+            "train_loss": [float(i) for i in range(count)], "seconds": 2.0,
+            "evaluate_seconds": 1.0, "encode_seconds": 0.25,
+            "up_wire_bits": 2e9, "down_wire_bits": 2e9,
+        }
+    )  # fmt: skip
+
+
+def test_curves_are_blocks_of_rounds(tables: Any) -> None:
+    lines = tables.curves(pd.concat([_rounds("dense", 40), _rounds("drop-99", 4)]))
+    dense = lines[lines["name"] == "dense"]
+    assert len(dense) == 20 and len(lines) == 24
+    assert list(dense["train_loss"][:2]) == [0.5, 2.5]
+    assert list(dense["accuracy_percent"][:2]) == [2.0, 4.0]
+    assert list(dense["batches"][:2]) == [8, 16]
+    assert list(dense["seconds"][:2]) == [2.0, 4.0]  # without evaluation
+    assert list(dense["link_seconds"][:2]) == [2.5, 5.0]  # a quarter second each, and the link
+    assert tables.reached(dense, 3.0)["round"] == 4
+    assert tables.reached(dense, 99.0) is None
+
+
+def test_the_table_shows_the_runs_of_each_figure(tables: Any) -> None:
+    names = ["dense", "drop-99", "plain-dense", "min-1"]
+    rounds = pd.concat([_rounds(name, 20) for name in names])
+    runs = pd.DataFrame(
+        {
+            "method": "raw", "clients": 4, "up_content_bits": 1e9, "down_content_bits": 2e9,
+            "ratio_content": 1.0, "ratio_wire": 1.0, "rounds": 20, "parameters": 10,
+            "data_source": "by hand",
+        },
+        index=names,
+    )  # fmt: skip
+    table = tables.collect(runs, rounds, batch_size=40)
+    for figure, wanted in FIGURES.items():
+        here = [name for name in wanted if name in names]
+        assert list(tables.shown(table, figure)["name"]) == here
+    row = table.set_index("name").loc["dense"]
+    assert (row["accuracy_percent"], row["early_percent"], row["tail_loss"]) == (20.0, 2.0, 18.5)
+    assert (row["round_ms"], row["images"], row["link_images"]) == (1000.0, 160.0, 128.0)
+    text = tables.markdown(table, tables.curves(rounds))
+    speed = text[text.index("Table 1") :]
+    assert speed.count("| drop") == 1 and "| 2489 |" in speed
+
+
+def test_an_unknown_figure_is_refused(module: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="fig3.*fig2, fig4, fig6, fig8, table1"):
+        module.main("smoke", ["fig3"], tmp_path, 1, None)
+
+
+@pytest.mark.slow
+def test_smoke(typed: Typed) -> None:
+    said = typed("experiment", "gradient-dropping", "--scale", "smoke", "--out", "out")
+    assert said.code == 0, said.err
+    table = pd.read_csv(Path("out", "tables.csv")).set_index("name")
+    assert len(table) == 13
+    # 1 % of entries: 32 bits a value and about 8 a position; 1 or 2 bits a value in place of 32.
+    assert 70 < table["ratio_content"]["drop-99"] < 85
+    for bits in (1, 2):
+        ratio = table["ratio_content"][f"min-{bits}"]
+        assert 32 / (0.01 * (bits + 9)) < ratio < 32 / (0.01 * (bits + 7.9))
+    for figure in ("fig2", "fig4", "fig6", "fig8"):
+        assert Path("out", f"{figure}.png").stat().st_size > 10_000
