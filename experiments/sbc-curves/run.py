@@ -1,0 +1,214 @@
+"""Fig. 4 to 8 of Sattler et al. 2018: error over total sparsity, over epochs and over bits.
+
+    python -m fedsim experiment sbc-curves --data DIR
+
+The runs are those of sbc-matrix: where its results lie in the folder beside this one's, nothing
+is trained again.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "sbc-matrix"))
+from plane_runs import METHODS, SCALES, Square, errors, train
+
+from fedsim import UsageError
+from fedsim.files import write_text
+from fedsim.plot import save
+from fedsim.results import Results
+from fedsim.units import bits
+
+LINES = ("Baseline", "Gradient dropping", "Federated averaging", "SBC (1)", "SBC (2)", "SBC (3)")
+COLOURS = ("black", "#e69f00", "#9467bd", "#0072b2", "#56b4e9", "#009e73")
+KINDS = {"temporal": "#9467bd", "gradient": "#e69f00", "both": "#56b4e9"}
+"""As in Fig. 4: temporal sparsity alone is purple, gradient sparsity alone yellow."""
+
+
+def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
+    """Draws the tasks in ``only`` (default: all of the scale); 1 if a run failed."""
+    squares = SCALES[scale]
+    for name in only or ():
+        if name not in squares:
+            raise UsageError(f"--only is {name!r}: tasks are {', '.join(squares)}")
+    beside = out.parent / f"sbc-matrix-{scale}"
+    for name in only or squares:
+        take_over(beside / name / "cells", out / name / "cells")
+    return max(_task(squares[name], out / name, jobs, data) for name in only or squares)
+
+
+def take_over(source: Path, target: Path) -> None:
+    """Copies the runs that ``target`` lacks; settings are compared when they are asked for."""
+    for folder in sorted(source.iterdir()) if source.is_dir() else []:
+        if not (target / folder.name).exists():
+            shutil.copytree(folder, target / folder.name)
+
+
+def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
+    results = train(square, out, jobs, data)
+    if results is None:
+        return 1
+    plane, lines = levels(square, results), curves(square, results)
+    write_text(out / "sparsity.csv", plane.to_csv(index=False, float_format="%.6g"))
+    write_text(out / "curves.csv", lines.to_csv(index=False, float_format="%.6g"))
+    text = f"{square.task}: {results.runs['data_source'].iloc[0]}\n\n{markdown(plane, lines)}"
+    write_text(out / "tables.md", text)
+    save(sparsity_figure(square, plane), out / "sparsity.png")
+    save(curves_figure(square, lines), out / "curves.png")
+    print(text)
+    return 0
+
+
+def levels(square: Square, results: Results) -> pd.DataFrame:
+    """A row a cell and stage, with its ``kind``: temporal or gradient sparsity alone, or both."""
+    frame = errors(square, results)
+    kind = pd.Series("both", index=frame.index).mask(frame["gradient"] == 1, "temporal")
+    frame["kind"] = kind.mask(frame["temporal"] == 1, "gradient")
+    return frame[frame["diagonal"] > 0]  # the dense cell has neither sparsity
+
+
+def curves(square: Square, results: Results) -> pd.DataFrame:
+    """A row an evaluation of the six methods of Table II: epochs, bits a client sent, error."""
+    higher = bool(results.runs["higher_is_better"].iloc[0])
+    tables = []
+    for title, (method, n, p) in zip(LINES, square.drawn, strict=True):
+        name = square.name(method, square.ratio**n, square.ratio**-p)
+        rows = results.rounds[results.rounds["run"] == name]
+        error = 1 - rows["metric"] if higher else rows["metric"]
+        table = pd.DataFrame(
+            {
+                "task": square.task, "method": title, "temporal": square.ratio**n,
+                "gradient": square.ratio**-p, "iteration": rows["iteration"], "error": error,
+                "up_bits": (rows["up_content_bits"] / rows["clients"]).cumsum(),
+                "ratio_content": results.runs.loc[name, "ratio_content"],
+            }
+        )  # fmt: skip
+        tables.append(table.dropna(subset="error"))
+    return pd.concat(tables)
+
+
+def rivals(plane: pd.DataFrame) -> pd.DataFrame:
+    """Fig. 4's question: which kind is best at equal total sparsity, a row a method and stage.
+
+    ``levels`` counts the total sparsities that both a purely temporal and a purely gradient
+    sparse cell have; the others say on how many of them temporal sparsity alone beats gradient
+    sparsity alone, and on how many the best of all cells has both.
+    """
+    rows = []
+    for (method, stage), mine in plane.groupby(["method", "stage"], sort=False):
+        best = mine.pivot_table(index="diagonal", columns="kind", values="error", aggfunc="min")
+        best = best.reindex(columns=list(KINDS)).dropna(subset=["temporal", "gradient"])
+        edges = best[["temporal", "gradient"]].min(axis=1)
+        gap = best["gradient"] - best["temporal"]
+        rows.append(
+            {
+                "method": method, "stage": stage, "levels": len(best),
+                "temporal_wins": int((gap > 0).sum()), "gap": gap.mean(),
+                "both_wins": int((best["both"] < edges).sum()),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def markdown(plane: pd.DataFrame, lines: pd.DataFrame) -> str:
+    """Fig. 4 in numbers, then the ends of the curves."""
+    text = [
+        "| method | iteration | total sparsities | temporal alone beats gradient alone "
+        "| by (mean, error × 100) | a cell with both beats either |",
+        "| --- " * 6 + "|",
+    ]
+    for row in rivals(plane).to_dict("records"):
+        text.append(
+            f"| {METHODS[row['method']]} | {row['stage']} | {row['levels']} "
+            f"| {row['temporal_wins']} | {100 * row['gap']:+.1f} | {row['both_wins']} |"
+        )
+    text += [
+        "", "| method | n | p | error at the end | content ratio | iterations to error "
+        f"{target(lines):.4f} | bits to it | fewer than the baseline's |",
+        "| --- " * 8 + "|",
+    ]  # fmt: skip
+    for row in budgets(lines).to_dict("records"):
+        text.append(
+            f"| {row['method']} | {row['temporal']} | {row['gradient']:.3g} | {row['error']:.4f} "
+            f"| ×{row['ratio_content']:.4g} | {row['iteration']} | {bits(row['up_bits'])} "
+            f"| ×{row['saving']:.4g} |"
+        )
+    return "\n".join(text) + "\n"
+
+
+def target(lines: pd.DataFrame) -> float:
+    """The least error that all six methods reach."""
+    return float(lines.groupby("method")["error"].min().max())
+
+
+def budgets(lines: pd.DataFrame) -> pd.DataFrame:
+    """A row a method: its end, and the iterations and bits of its first evaluation at `target`."""
+    rows = []
+    for title, mine in lines.groupby("method", sort=False):
+        first = mine[mine["error"] <= target(lines)].iloc[0]
+        last = mine.iloc[-1]
+        rows.append(
+            {
+                "method": title, "temporal": last["temporal"], "gradient": last["gradient"],
+                "error": last["error"], "ratio_content": last["ratio_content"],
+                "iteration": first["iteration"], "up_bits": first["up_bits"],
+            }
+        )  # fmt: skip
+    frame = pd.DataFrame(rows)
+    return frame.assign(saving=frame["up_bits"].iloc[0] / frame["up_bits"])
+
+
+def sparsity_figure(square: Square, plane: pd.DataFrame) -> Figure:
+    """Fig. 4: a panel a method and stage, error over total sparsity."""
+    drawn = Figure(figsize=(3.1 * len(square.stages), 5.6), layout="constrained")
+    panels = drawn.subplots(len(METHODS), len(square.stages), sharex=True, sharey=True)
+    for row, method in zip(panels, METHODS, strict=True):
+        for axes, stage in zip(row, square.stages, strict=True):
+            mine = plane[(plane["method"] == method) & (plane["stage"] == stage)]
+            _levels(axes, mine)
+            axes.set_title(f"{METHODS[method]}, {stage} iterations", fontsize=9)
+        row[0].set_ylabel("held-out error × 100")
+    for axes in panels[-1]:
+        axes.set_xlabel("total sparsity p/n")
+    panels[0, 0].legend(fontsize=8)
+    drawn.suptitle(f"{square.task}", fontsize=10, x=0.02, ha="left")
+    return drawn
+
+
+def _levels(axes: Axes, plane: pd.DataFrame) -> None:
+    for kind, colour in reversed(KINDS.items()):
+        mine = plane[plane["kind"] == kind].sort_values("total_sparsity")
+        line, label = ("", "both") if kind == "both" else ("-", f"{kind} sparsity alone")
+        axes.plot(
+            mine["total_sparsity"], 100 * mine["error"], color=colour, marker="o", markersize=4,
+            ls=line, label=label,
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.grid(alpha=0.25)
+
+
+def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
+    """Fig. 5 to 8: error over iterations, and over a client's bits (log-log)."""
+    drawn = Figure(figsize=(9.5, 3.8), layout="constrained")
+    left, right = drawn.subplots(1, 2)
+    for title, colour in zip(LINES, COLOURS, strict=True):
+        mine = lines[lines["method"] == title]
+        n, p = mine["temporal"].iloc[0], mine["gradient"].iloc[0]
+        text = f"{title}: n = {n}, p = {p:.3g}"
+        left.plot(mine["iteration"], 100 * mine["error"], color=colour, marker=".", label=text)
+        right.loglog(mine["up_bits"], 100 * mine["error"], color=colour, marker=".")
+    left.set(xlabel="local iterations", ylabel="held-out error × 100")
+    right.set(xlabel="upstream payload per client so far (bit)", ylabel="held-out error × 100")
+    for axes in (left, right):
+        axes.grid(alpha=0.25)
+    right.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    right.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    right.yaxis.set_minor_formatter(NullFormatter())
+    left.legend(fontsize=8)
+    drawn.suptitle(square.task, fontsize=10, x=0.02, ha="left")
+    return drawn

@@ -1,0 +1,95 @@
+"""How much of the errors' variance total sparsity explains: the claim of Fig. 3 as a number."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One-way analyses of variance of a matrix of errors.
+
+    Attributes:
+        along: variance along the diagonals: around each diagonal's mean, pooled (mean square
+            within groups).
+        across: variance across them: of the diagonals' means, weighted by their cells (mean
+            square between groups); equal to ``along`` on average where diagonals mean nothing.
+        total, temporal, gradient: shares of variance explained by total sparsity, by n alone and
+            by p alone, from below 0 (less than chance) to 1 (all): eta squared adjusted for the
+            number of groups, 1 - (mean square within) / (variance of all).
+        eta: the plain eta squared of total sparsity: its sum of squares over the whole.
+        temporal_slope, gradient_slope: error gained by one step (a factor) of n and of 1 / p, by
+            least squares of error on both; equal where diagonals are level.
+        widest: largest range of errors on one diagonal.
+    """
+
+    along: float
+    across: float
+    total: float
+    temporal: float
+    gradient: float
+    eta: float
+    temporal_slope: float
+    gradient_slope: float
+    widest: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether diagonals explain most, and more than either sparsity by itself."""
+        return self.total >= 0.5 and self.total > max(self.temporal, self.gradient)
+
+
+def explained(matrix: pd.DataFrame) -> Explained:
+    """The analyses of one matrix: columns temporal, gradient, diagonal, error; a row a cell.
+
+    Example:
+        >>> cells = [(2**i, 2.0**-j, i + j, 0.1 * (i + j)) for i in range(3) for j in range(3)]
+        >>> names = ["temporal", "gradient", "diagonal", "error"]
+        >>> explained(pd.DataFrame(cells, columns=names)).along
+        0.0
+    """
+    error = matrix["error"].to_numpy()
+    by = {name: _between(matrix, name) for name in ("diagonal", "temporal", "gradient")}
+    everything = float(((error - error.mean()) ** 2).sum())
+    cells, groups = len(matrix), matrix["diagonal"].nunique()
+    within = max(0.0, everything - by["diagonal"])
+    ranges = matrix.groupby("diagonal")["error"].agg(np.ptp)
+    slopes = _slopes(matrix)
+    return Explained(
+        along=_round(within / (cells - groups)),
+        across=_round(by["diagonal"] / (groups - 1)),
+        total=_adjusted(matrix, "diagonal", by["diagonal"], everything),
+        temporal=_adjusted(matrix, "temporal", by["temporal"], everything),
+        gradient=_adjusted(matrix, "gradient", by["gradient"], everything),
+        eta=_round(by["diagonal"] / everything) if everything else 0.0,
+        temporal_slope=slopes[0],
+        gradient_slope=slopes[1],
+        widest=float(ranges.max()),
+    )
+
+
+def _between(matrix: pd.DataFrame, name: str) -> float:
+    groups = matrix.groupby(name)["error"]
+    return float((groups.size() * (groups.mean() - matrix["error"].mean()) ** 2).sum())
+
+
+def _adjusted(matrix: pd.DataFrame, name: str, between: float, everything: float) -> float:
+    cells, groups = len(matrix), matrix[name].nunique()
+    if not everything or cells <= groups:
+        return 0.0
+    return _round(1 - (everything - between) / (cells - groups) / (everything / (cells - 1)))
+
+
+def _slopes(matrix: pd.DataFrame) -> tuple[float, float]:
+    """Error a step of n and of 1 / p; a diagonal is the sum of both steps."""
+    delays = sorted(matrix["temporal"].unique())
+    step = np.array([delays.index(n) for n in matrix["temporal"]])
+    design = np.stack([np.ones(len(matrix)), step, matrix["diagonal"] - step], axis=1)
+    found = np.linalg.lstsq(design, matrix["error"].to_numpy(), rcond=None)[0]
+    return _round(found[1]), _round(found[2])
+
+
+def _round(value: float) -> float:
+    """Sums of squares leave 1e-18 where nothing is left."""
+    return round(float(value), 12) + 0.0

@@ -1,0 +1,156 @@
+"""The runs of a square on the plane of temporal and gradient sparsity, and their errors.
+
+Delays are powers of one ratio and gradient sparsities its inverse powers, so that cells of equal
+total sparsity lie on diagonals. The experiment sbc-curves draws the same runs.
+"""
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from fedsim import RunConfig
+from fedsim.progress import Bars
+from fedsim.results import Results, load
+from fedsim.sweeps import Cell, run_cells
+from fedsim.tasks import get_task
+
+METHODS = {"gradient_dropping": "gradient dropping", "sbc": "SBC"}
+"""Names, and what figures call them."""
+
+DENSE = "dense"
+
+
+@dataclass(frozen=True)
+class Square:
+    """A task and its cells: n in 1, ratio, ratio**2, ...; p in 1, 1 / ratio, ...
+
+    ``stages`` are the local iterations at which errors are compared. ``drawn`` are the cells of
+    sbc-curves, as (method, power of n, power of p); they are evaluated every ``fine`` iterations,
+    the others every ``coarse``.
+    """
+
+    task: str
+    ratio: int
+    side: int
+    iterations: int
+    batch_size: int
+    clients: int
+    stages: tuple[int, ...]
+    coarse: int
+    fine: int
+    drawn: tuple[tuple[str, int, int], ...]
+
+    @property
+    def temporals(self) -> list[int]:
+        """The delays n, upwards."""
+        return [self.ratio**power for power in range(self.side)]
+
+    @property
+    def gradients(self) -> list[float]:
+        """The gradient sparsities p, downwards."""
+        return [self.ratio**-power for power in range(self.side)]
+
+    def evaluate_every(self, name: str, temporal: int) -> int:
+        """Rounds between the evaluations of a cell."""
+        drawn = {self.name(method, self.ratio**n, self.ratio**-p) for method, n, p in self.drawn}
+        return max(1, (self.fine if name in drawn else self.coarse) // temporal)
+
+    def name(self, method: str, temporal: int, gradient: float) -> str:
+        """A cell's folder; p = 1 is float32 whatever the method, and trained once."""
+        return f"{DENSE if gradient == 1 else method}-n{temporal}-p{gradient:.3g}"
+
+    def cells(self, data: str | None) -> list[Cell]:
+        """Every cell of both methods, the dense ones first and once."""
+        found = {}
+        for method, temporal, gradient in [
+            (method, n, p) for method in METHODS for p in self.gradients for n in self.temporals
+        ]:
+            name, dense = self.name(method, temporal, gradient), gradient == 1
+            config = RunConfig(
+                task=self.task, method="raw" if dense else method, temporal=temporal,
+                gradient=None if dense else gradient, iterations=self.iterations,
+                batch_size=self.batch_size, clients=self.clients, data=data,
+                evaluate_every=self.evaluate_every(name, temporal),
+            )  # fmt: skip
+            found[name] = Cell(name, config)
+        return list(found.values())
+
+
+def _drawn(side: int, fedavg: int) -> tuple[tuple[str, int, int], ...]:
+    """Table II's methods in a square: dense, dropping, federated averaging, SBC (1) to (3)."""
+    last = side - 1
+    dense = ((DENSE, 0, 0), ("gradient_dropping", 0, last), (DENSE, fedavg, 0))
+    return (*dense, *(("sbc", power, last) for power in range(min(3, side))))
+
+
+SHORT = {
+    "digits": Square("digits", 3, 6, 243, 32, 2, (27, 81, 162, 243), 27, 9, _drawn(6, 4)),
+    "fashion_lenet5": Square(
+        "fashion_lenet5", 5, 4, 500, 32, 2, (125, 250, 500), 125, 25, _drawn(4, 2)
+    ),
+}
+"""A row a task; another task is one row more."""
+
+SMOKE = {"digits": Square("digits", 3, 2, 6, 8, 2, (3, 6), 3, 3, _drawn(2, 1))}
+
+
+def _paper(square: Square) -> Square:
+    """The task's own length (to a multiple of the longest delay), batch and clients."""
+    task, longest = get_task(square.task), square.ratio ** (square.side - 1)
+    times = max(1, task.iterations // longest)
+    stages = sorted({longest * max(1, times * part // 4) for part in (1, 2, 3, 4)})
+    return replace(
+        square, iterations=longest * times, batch_size=task.batch_size, clients=task.clients,
+        stages=tuple(stages), coarse=longest,
+    )  # fmt: skip
+
+
+SCALES = {
+    "smoke": SMOKE,
+    "short": SHORT,
+    "paper": {name: _paper(square) for name, square in SHORT.items()},
+}
+
+
+def train(square: Square, out: Path, jobs: int, data: str | None) -> Results | None:
+    """Runs what is not there yet in ``out``; None if a run failed."""
+    cells = square.cells(data)
+    metric = cells[0].config.plan.task.metric_name
+    with Bars({c.name: c.config.plan.rounds for c in cells}, metric) as bars:
+        summaries = run_cells(cells, out, jobs=jobs, progress=bars)
+    failed = [s for s in summaries if s["status"] != "done"]
+    for summary in failed:
+        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
+    return None if failed else load(out)
+
+
+def errors(square: Square, results: Results) -> pd.DataFrame:
+    """A row a method, cell and stage: ``error`` is 1 - metric where higher is better.
+
+    A cell whose first round ends after the stage has no row there: nothing was sent yet.
+    """
+    higher = bool(results.runs["higher_is_better"].iloc[0])
+    scored = results.rounds.dropna(subset="metric").set_index(["run", "iteration"])["metric"]
+    rows = []
+    for method, stage, (i, n), (j, p) in [
+        (method, stage, row, column)
+        for method in METHODS
+        for stage in square.stages
+        for row in enumerate(square.temporals)
+        for column in enumerate(square.gradients)
+    ]:
+        if n > stage:
+            continue
+        name = square.name(method, n, p)
+        metric = float(scored[name, stage])
+        rows.append(
+            {
+                "task": square.task, "method": method, "stage": stage, "temporal": n,
+                "gradient": p, "diagonal": i + j, "total_sparsity": p / n,
+                "error": 1 - metric if higher else metric,
+                "ratio_content": results.runs.loc[name, "ratio_content"],
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)

@@ -1,0 +1,148 @@
+"""Table I of Sattler et al. 2018: what each component of a method saves, and what messages show.
+
+    python -m fedsim experiment sbc-table1 --data DIR
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from compressors.theory.positions import ideal_position_bits
+from compressors.theory.tables import TABLES
+from fedsim import RunConfig, UsageError
+from fedsim.files import write_text
+from fedsim.progress import Bars
+from fedsim.results import load
+from fedsim.sweeps import Cell, run_cells
+
+TASKS = ("digits", "mnist_lenet5", "fashion_lenet5")
+SCALES = {"smoke": (2, 8), "short": (10, 32), "paper": (10, 128)}
+"""Rounds, and batch size: bits an entry do not need a long run."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method of the table: its value bits as theory has them, and its delay."""
+
+    title: str
+    method: str
+    value_bits: int
+    temporal: int = 1
+
+
+ROWS = {
+    "baseline": Row("baseline", "raw", 32),
+    "sign": Row("signSGD", "sign(0.001)", 1),
+    "terngrad": Row("TernGrad", "terngrad", 2),
+    "qsgd": Row("QSGD, 127 levels", "qsgd(127)", 8),
+    "dropping": Row("gradient dropping, Golomb", "gradient_dropping(0.001)", 32),
+    "fedavg": Row("Federated Averaging", "raw", 32, 100),
+    "sbc1": Row("SBC (1)", "sbc(0.001)", 0),
+    "sbc2": Row("SBC (2)", "sbc(0.01)", 0, 10),
+    "sbc3": Row("SBC (3)", "sbc(0.01)", 0, 100),
+}
+
+
+def cells(task: str, scale: str, data: str | None) -> list[Cell]:
+    """A short run a method; long delays have fewer rounds, and ``smoke`` shorter delays."""
+    rounds, batch_size = SCALES[scale]
+    found = []
+    for name, row in ROWS.items():
+        delay = min(row.temporal, rounds) if scale == "smoke" else row.temporal
+        many = max(1, rounds // delay)
+        config = RunConfig(
+            task=task, method=row.method, temporal=delay, iterations=delay * many, clients=2,
+            batch_size=batch_size, evaluate_every=many, data=data,
+        )  # fmt: skip
+        found.append(Cell(name, config))
+    return found
+
+
+def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
+    """Measures on the tasks in ``only`` (default: mnist_lenet5; smoke: digits)."""
+    names = only or (["digits"] if scale == "smoke" else ["mnist_lenet5"])
+    for name in names:
+        if name not in TASKS:
+            raise UsageError(f"--only is {name!r}: tasks are {', '.join(TASKS)}")
+    return max(_task(name, cells(name, scale, data), out / name, jobs) for name in names)
+
+
+def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:
+    with Bars({c.name: c.config.plan.rounds for c in found}, "accuracy") as bars:
+        summaries = run_cells(found, out, jobs=jobs, progress=bars)
+    failed = [s for s in summaries if s["status"] != "done"]
+    for summary in failed:
+        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
+    if failed:
+        return 1
+    runs = load(out).runs
+    frame = measured(runs)
+    write_text(out / "messages.csv", frame.to_csv(index=False, float_format="%.6g"))
+    text = f"{theory()}\n{task}: {runs['data_source'].iloc[0]}\n\n{markdown(frame)}"
+    write_text(out / "tables.md", text)
+    print(text)
+    return 0
+
+
+def theory() -> str:
+    """The table as `fedsim theory tableI` computes it."""
+    lines = [
+        "| method | temporal sparsity | gradient sparsity | value bits | position bits "
+        "| compression | printed |",
+        "| --- " * 7 + "|",
+    ]
+    for row in TABLES["tableI"].rows(0):
+        names = ("temporal", "gradient", "value_bits", "position_bits")
+        values = " | ".join(_ends(row[name]) for name in names)
+        printed = f"×{row['printed']}" if row["printed"] else ""
+        lines.append(f"| {row['method']} | {values} | ×{_ends(row['compression'])} | {printed} |")
+    return "\n".join(lines) + "\n"
+
+
+def _ends(ends: list[float]) -> str:
+    return " to ".join(map(_number, ends))
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def measured(runs: pd.DataFrame) -> pd.DataFrame:
+    """A row a method: bits a sent entry of each component, of the messages of one client."""
+    rows = []
+    for name, row in ROWS.items():
+        run = runs.loc[name]
+        p = run["gradient"]
+        positions = 0 if p == 1 else ideal_position_bits(p)
+        rows.append(
+            {
+                "name": name, "title": row.title, "temporal": 1 / run["temporal"],
+                "gradient": run["up_sent"] / run["rounds"] / run["parameters"],
+                "value_bits": run["up_value_bits"] / run["up_sent"],
+                "position_bits": run["up_position_bits"] / run["up_sent"],
+                "side_bits": run["up_side_bits"] / run["rounds"],
+                "header_bits": run["up_header_bits"] / run["rounds"],
+                "compression": run["ratio_content"], "wire": run["ratio_wire"],
+                "theory": run["temporal"] * 32 / p / (row.value_bits + positions),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """What the messages show, beside the theory's compression."""
+    lines = [
+        "| method | temporal sparsity | entries sent | value bits | position bits "
+        "| side bits a message | header bits | compression | with headers | theory |",
+        "| --- " * 10 + "|",
+    ]
+    for row in frame.to_dict("records"):
+        lines.append(
+            f"| {row['title']} | {row['temporal']:g} | {row['gradient']:.4g} "
+            f"| {row['value_bits']:.2f} | {row['position_bits']:.2f} | {row['side_bits']:.0f} "
+            f"| {row['header_bits']:.0f} | ×{_number(row['compression'])} "
+            f"| ×{_number(row['wire'])} | ×{_number(row['theory'])} |"
+        )
+    return "\n".join(lines) + "\n"

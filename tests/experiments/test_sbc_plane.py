@@ -1,0 +1,147 @@
+"""Sattler et al.'s plane: the statistic of its diagonals by hand, the cells, and smoke runs."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedsim.commands.experiment import experiments
+from tests.experiments.test_natural_experiments import experiment
+from tests.fedsim.commands import Typed, files, typed
+
+__all__ = ["typed"]  # the fixture
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Any:
+    """The experiment's run.py; its neighbours can be imported from then on."""
+    return experiment("sbc-matrix")
+
+
+@pytest.fixture(scope="module")
+def square(matrix: Any) -> Any:
+    return import_module("plane_runs").SHORT["digits"]
+
+
+@pytest.fixture(scope="module")
+def explained(matrix: Any) -> Any:
+    return import_module("diagonals").explained
+
+
+def grid(errors: list[list[float]]) -> pd.DataFrame:
+    """Rows of n = 1, 10, 100, columns of p = 1, 0.1, 0.01."""
+    return pd.DataFrame(
+        [
+            {"temporal": 10**i, "gradient": 10.0**-j, "diagonal": i + j, "error": error}
+            for i, row in enumerate(errors)
+            for j, error in enumerate(row)
+        ]
+    )
+
+
+def test_the_experiments_are_listed() -> None:
+    names = {row["name"] for row in experiments()}
+    assert {"sbc-matrix", "sbc-curves", "sbc-table1"} <= names
+
+
+def test_level_diagonals_explain_everything(explained: Any) -> None:
+    found = explained(grid([[0.1, 0.2, 0.4], [0.2, 0.4, 0.5], [0.4, 0.5, 0.9]]))
+    assert (found.along, found.total, found.eta, found.widest) == (0, 1, 1, 0)
+    assert found.temporal == pytest.approx(found.gradient) and found.total > found.temporal
+    assert found.temporal_slope == pytest.approx(found.gradient_slope) and found.holds
+
+
+def test_errors_that_follow_n_alone_are_no_diagonals(explained: Any) -> None:
+    found = explained(grid([[0.1] * 3, [0.2] * 3, [0.3] * 3]))
+    assert found.temporal == 1 and found.gradient < 0 and not found.holds
+    assert found.temporal_slope == pytest.approx(0.1)
+    assert found.gradient_slope == pytest.approx(0, abs=1e-12)
+    assert found.widest == pytest.approx(0.2)
+
+
+def test_the_statistic_by_hand(explained: Any) -> None:
+    """2 x 2: diagonals 1 | 2, 4 | 9: mean 4, sums of squares 38 in all, 2 within, 36 between."""
+    found = explained(grid([[1, 2], [4, 9]]))
+    assert found.along == pytest.approx(2 / (4 - 3)) and found.across == pytest.approx(36 / 2)
+    assert found.eta == pytest.approx(36 / 38)
+    assert found.total == pytest.approx(1 - 2 / (38 / 3))
+    # by n: means 1.5 and 6.5, within 0.5 + 12.5; by p: means 2.5 and 5.5, within 4.5 + 24.5
+    assert found.temporal == pytest.approx(1 - 13 / 2 / (38 / 3))
+    assert found.gradient == pytest.approx(1 - 29 / 2 / (38 / 3))
+    assert (found.temporal_slope, found.gradient_slope) == pytest.approx((5, 3))
+
+
+def test_equal_errors_prove_nothing(explained: Any) -> None:
+    found = explained(grid([[0.5] * 3] * 3))
+    assert found.total == 0 and not found.holds
+
+
+def test_dense_cells_are_trained_once(square: Any) -> None:
+    cells = {cell.name: cell.config for cell in square.cells(None)}
+    assert len(cells) == 6 + 2 * 30
+    assert [n for n in cells if n.startswith("dense")] == [f"dense-n{3**i}-p1" for i in range(6)]
+    sparsest = cells["sbc-n243-p0.00412"]
+    assert sparsest.plan.method.gradient == pytest.approx(3**-5) and sparsest.plan.rounds == 1
+    drawn = [square.name(m, square.ratio**n, square.ratio**-p) for m, n, p in square.drawn]
+    assert len(set(drawn)) == 6 and set(drawn) <= set(cells)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
+def test_every_stage_is_evaluated(matrix: Any, scale: str) -> None:
+    for one in matrix.SCALES[scale].values():
+        for cell in one.cells(None):
+            plan = cell.config.plan
+            every = plan.evaluate_every * plan.temporal
+            for stage in one.stages:
+                assert stage < plan.temporal or stage % every == 0, (cell.name, stage)
+
+
+def test_ratios_of_table_i(typed: Typed) -> None:
+    table1 = experiment("sbc-table1")
+    lines = table1.theory().splitlines()
+    assert "| SBC (1) | 1 | 0.001 | 0 | 11.49 | ×2784 | ×1530-2572 |" in lines
+    run = {
+        "temporal": 10, "gradient": 0.01, "rounds": 2, "parameters": 1000, "up_sent": 20,
+        "up_value_bits": 0, "up_position_bits": 160, "up_side_bits": 64, "up_header_bits": 50,
+        "ratio_content": 3000.0, "ratio_wire": 2500.0,
+    }  # fmt: skip
+    frame = table1.measured(pd.DataFrame(dict.fromkeys(table1.ROWS, run)).T).set_index("name")
+    row = frame.loc["sbc2"]
+    assert (row["gradient"], row["position_bits"], row["side_bits"]) == (0.01, 8, 32)
+    assert row["theory"] == pytest.approx(32 * 10 / 0.01 / 8.10791, rel=1e-5)
+
+
+def test_an_unknown_task_is_refused(typed: Typed) -> None:
+    for name in ("sbc-matrix", "sbc-curves", "sbc-table1"):
+        said = typed("experiment", name, "--only", "vgg")
+        assert said.code == 2 and "tasks are digits" in said.err
+    assert not Path("fedsim-results").exists()
+
+
+@pytest.mark.slow
+def test_smoke(typed: Typed) -> None:
+    said = typed("experiment", "sbc-matrix", "--scale", "smoke", "--out", "sbc-matrix-smoke")
+    assert said.code == 0, said.err
+    out = Path("sbc-matrix-smoke", "digits")
+    assert len(pd.read_csv(out / "matrix.csv")) == 2 * 2 * 4
+    assert (out / "matrix.png").stat().st_size > 10_000
+    before = {f.name for f in (out / "cells").iterdir()}
+    said = typed("experiment", "sbc-curves", "--scale", "smoke", "--out", "curves")
+    assert said.code == 0, said.err
+    curves = Path("curves", "digits")
+    assert {f.name for f in (curves / "cells").iterdir()} == before
+    assert files(curves / "cells") == files(out / "cells")  # copied, not trained again
+    assert set(pd.read_csv(curves / "curves.csv")["method"]) == set(experiment("sbc-curves").LINES)
+    assert (curves / "sparsity.png").exists() and (curves / "curves.png").exists()
+
+
+@pytest.mark.slow
+def test_table1_smoke(typed: Typed) -> None:
+    said = typed("experiment", "sbc-table1", "--scale", "smoke", "--out", "out")
+    assert said.code == 0, said.err
+    frame = pd.read_csv(Path("out", "digits", "messages.csv")).set_index("name")
+    assert frame.loc["sign", "value_bits"] == 1 and frame.loc["qsgd", "value_bits"] == 8
+    assert frame.loc["baseline", "compression"] == 1
+    assert frame.loc["sbc1", "compression"] > frame.loc["dropping", "compression"]
