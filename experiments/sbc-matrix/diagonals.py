@@ -22,6 +22,8 @@ class Explained:
         temporal_slope, gradient_slope: error gained by one step (a factor) of n and of 1 / p, by
             least squares of error on both; equal where diagonals are level.
         widest: largest range of errors on one diagonal.
+
+    A matrix with too few cells for a number has NaN there.
     """
 
     along: float
@@ -57,8 +59,8 @@ def explained(matrix: pd.DataFrame) -> Explained:
     ranges = matrix.groupby("diagonal")["error"].agg(np.ptp)
     slopes = _slopes(matrix)
     return Explained(
-        along=_round(within / (cells - groups)),
-        across=_round(by["diagonal"] / (groups - 1)),
+        along=_mean_square(within, cells - groups),
+        across=_mean_square(by["diagonal"], groups - 1),
         total=_adjusted(matrix, "diagonal", by["diagonal"], everything),
         temporal=_adjusted(matrix, "temporal", by["temporal"], everything),
         gradient=_adjusted(matrix, "gradient", by["gradient"], everything),
@@ -76,9 +78,15 @@ def _between(matrix: pd.DataFrame, name: str) -> float:
 
 def _adjusted(matrix: pd.DataFrame, name: str, between: float, everything: float) -> float:
     cells, groups = len(matrix), matrix[name].nunique()
-    if not everything or cells <= groups:
+    if cells <= groups:
+        return np.nan
+    if not everything:
         return 0.0
     return _round(1 - (everything - between) / (cells - groups) / (everything / (cells - 1)))
+
+
+def _mean_square(total: float, freedom: int) -> float:
+    return _round(total / freedom) if freedom else np.nan
 
 
 def _slopes(matrix: pd.DataFrame) -> tuple[float, float]:

@@ -1,9 +1,10 @@
-"""Natural compression's two experiments: their rows, and all of them at smoke scale."""
+"""Natural compression's experiments: their rows, and all of them at smoke scale."""
 
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from compressors import parse
 from fedsim.tasks.lenet import load_fashion
@@ -66,3 +67,57 @@ def test_topk_cnat_smoke(typed: Typed, tmp_path: Path) -> None:
     ratio = frame["content_percent"]
     # Positions cost about as much, values 9 bits in place of 32.
     assert ratio["topk-cnat-0.39"] < 0.55 * ratio["topk-0.39"]
+
+
+def test_every_method_of_the_convergence_figures_can_be_read() -> None:
+    module = experiment("cnat-convergence")
+    for one in module.METHODS.values():
+        parse(one.method)
+    named = {name for pair in module.PAIRS for name in (pair.plain, pair.other)}
+    assert named == set(module.METHODS) == {n for panel in module.PANELS.values() for n in panel}
+
+
+def test_a_pair_holds_within_a_point() -> None:
+    module = experiment("cnat-convergence")
+    rows = [
+        {"name": name, "accuracy_percent": 80.0, "up_bits_per_entry": 32.0,
+         "down_bits_per_entry": 32.0}
+        for name in module.METHODS
+    ]  # fmt: skip
+    rows[1] |= {"accuracy_percent": 79.1, "up_bits_per_entry": 9.0}  # cnat
+    rows[3] |= {"accuracy_percent": 78.9}  # sparse-cnat
+    found = module.compare(pd.DataFrame(rows)).set_index("with")
+    assert found.loc["cnat", "holds"] and found.loc["cnat", "up_saving"] == pytest.approx(32 / 9)
+    assert not found.loc["sparse-cnat", "holds"]
+
+
+def test_exponents_by_hand() -> None:
+    """floor(log2 |x|), denormals and float32's largest included, zeros left out."""
+    module = experiment("cnat-exponents")
+    values = torch.tensor([0.0, 1.0, -1.5, 0.25, 2.0**-149, 3e38])
+    counts, squares = module.exponents(values)
+    found = {e: int(counts[e - module.LEAST]) for e in (0, -2, -149, 127)}
+    assert found == {0: 2, -2: 1, -149: 1, 127: 1} and counts.sum() == 5
+    assert squares[0 - module.LEAST] == 3.25
+
+
+@pytest.mark.slow
+def test_convergence_smoke(typed: Typed) -> None:
+    said = typed("experiment", "cnat-convergence", "--scale", "smoke", "--out", "out")
+    assert said.code == 0, said.err
+    frame = pd.read_csv(Path("out", "digits", "methods.csv")).set_index("name")
+    bits = frame[["up_bits_per_entry", "down_bits_per_entry"]]
+    assert bits.loc["none"].tolist() == pytest.approx([32, 32], rel=0.01)
+    assert bits.loc["cnat"].tolist() == pytest.approx([9, 9], rel=0.01)
+    assert bits.loc["dnat", "up_bits_per_entry"] == pytest.approx(5, abs=0.03)
+    assert Path("out", "digits", "convergence.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_exponents_smoke(typed: Typed) -> None:
+    said = typed("experiment", "cnat-exponents", "--scale", "smoke", "--out", "out")
+    assert said.code == 0, said.err
+    facts = pd.read_csv(Path("out", "facts.csv")).set_index("kind")
+    assert (facts["entries"] == 4 * 21_386).all()
+    assert facts.loc["gradient", "largest"] < 63 and facts.loc["gradient", "least"] >= -149
+    assert Path("out", "exponents.png").stat().st_size > 10_000

@@ -1,5 +1,6 @@
 """Sattler et al.'s plane: the statistic of its diagonals by hand, the cells, and smoke runs."""
 
+import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ def test_equal_errors_prove_nothing(explained: Any) -> None:
     assert found.total == 0 and not found.holds
 
 
+def test_a_single_row_has_no_diagonals(explained: Any) -> None:
+    found = explained(grid([[0.1, 0.2, 0.3]]))
+    assert math.isnan(found.along) and math.isnan(found.total) and not found.holds
+
+
 def test_dense_cells_are_trained_once(square: Any) -> None:
     cells = {cell.name: cell.config for cell in square.cells(None)}
     assert len(cells) == 6 + 2 * 30
@@ -133,7 +139,8 @@ def test_smoke(typed: Typed) -> None:
     curves = Path("curves", "digits")
     assert {f.name for f in (curves / "cells").iterdir()} == before
     assert files(curves / "cells") == files(out / "cells")  # copied, not trained again
-    assert set(pd.read_csv(curves / "curves.csv")["method"]) == set(experiment("sbc-curves").LINES)
+    lines = list(experiment("sbc-curves").LINES)
+    assert list(dict.fromkeys(pd.read_csv(curves / "curves.csv")["method"])) == lines[:5]
     assert (curves / "sparsity.png").exists() and (curves / "curves.png").exists()
 
 
