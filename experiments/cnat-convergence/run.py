@@ -3,7 +3,6 @@
     python -m fedsim experiment cnat-convergence --data DIR
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from matplotlib.figure import Figure
 from fedsim import RunConfig, UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.progress import Bars
-from fedsim.results import Results, load
-from fedsim.sweeps import Cell, run_cells
+from fedsim.results import Results
+from fedsim.shown import run_shown
+from fedsim.sweeps import Cell
 
 POINTS = 1.0
 """Percentage points of accuracy within which two methods count as equal."""
@@ -133,14 +132,9 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
 
 
 def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:
-    with Bars({c.name: c.config.plan.rounds for c in found}, "accuracy") as bars:
-        summaries = run_cells(found, out, jobs=jobs, progress=bars)
-    failed = [s for s in summaries if s["status"] != "done"]
-    for summary in failed:
-        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
-    if failed:
+    results = run_shown(found, out, jobs)
+    if results is None:
         return 1
-    results = load(out)
     frame = collect(results)
     compared = compare(frame)
     write_text(out / "methods.csv", frame.to_csv(index=False, float_format="%.6g"))

@@ -18,9 +18,8 @@ from deepreduce_rows import ROWS, predicted_percent
 from fedsim import RunConfig, UsageError, measure
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.progress import Bars
-from fedsim.results import load
-from fedsim.sweeps import Cell, run_cells
+from fedsim.shown import run_shown
+from fedsim.sweeps import Cell
 from fedsim.tasks import get_task
 from fedsim.trainer import build_model
 
@@ -61,15 +60,11 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
         if name not in ROWS:
             raise UsageError(f"--only is {name!r}: rows are {', '.join(ROWS)}")
     found = cells(only or (SMOKE if scale == "smoke" else list(ROWS)), scale, data)
-    with Bars({c.name: c.config.plan.rounds for c in found}, "accuracy") as bars:
-        summaries = run_cells(found, out, jobs=jobs, progress=bars)
-    failed = [s for s in summaries if s["status"] != "done"]
-    for summary in failed:
-        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
-    if failed:
+    results = run_shown(found, out, jobs)
+    if results is None:
         return 1
-    results, task = load(out), SCALES[scale][0]
-    frame = collect(results.runs, task).merge(times(results.runs, scale, data), on="name")
+    runs = results.runs
+    frame = collect(runs, SCALES[scale][0]).merge(times(runs, scale, data), on="name")
     curves = learning(results.rounds)
     write_text(out / "tables.csv", frame.to_csv(index=False, float_format="%.6g"))
     write_text(out / "curves.csv", curves.to_csv(index=False, float_format="%.6g"))

@@ -17,9 +17,8 @@ from dropping_tables import collect, curves, markdown
 from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.progress import Bars
 from fedsim.results import load
-from fedsim.sweeps import run_cells
+from fedsim.shown import run_shown
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
@@ -28,12 +27,7 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
         if name not in FIGURES:
             raise UsageError(f"--only is {name!r}: it takes {', '.join(FIGURES)}")
     found = cells(rows_of(only), scale, data)
-    with Bars({c.name: c.config.plan.rounds for c in found}, "accuracy") as bars:
-        summaries = run_cells(found, out, jobs=jobs, progress=bars)
-    failed = [s for s in summaries if s["status"] != "done"]
-    for summary in failed:
-        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
-    if failed:
+    if run_shown(found, out, jobs) is None:
         return 1
     write(out, SCALES[scale].batch_size, only)
     return 0

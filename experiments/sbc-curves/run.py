@@ -16,12 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sbc-matrix"))
-from plane_runs import METHODS, SCALES, Square, errors, train
+from plane_runs import METHODS, SCALES, Square, errors
 
 from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
 from fedsim.results import Results
+from fedsim.shown import run_shown
 from fedsim.units import bits
 
 LINES = {
@@ -54,7 +55,7 @@ def take_over(source: Path, target: Path) -> None:
 
 
 def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
-    results = train(square, out, jobs, data)
+    results = run_shown(square.cells(data), out, jobs)
     if results is None:
         return 1
     plane, lines = levels(square, results), curves(square, results)

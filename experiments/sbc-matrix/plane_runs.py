@@ -4,16 +4,13 @@ Delays are powers of one ratio and gradient sparsities its inverse powers, so th
 total sparsity lie on diagonals. The experiment sbc-curves draws the same runs.
 """
 
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pandas as pd
 
 from fedsim import RunConfig
-from fedsim.progress import Bars
-from fedsim.results import Results, load
-from fedsim.sweeps import Cell, run_cells
+from fedsim.results import Results
+from fedsim.sweeps import Cell
 from fedsim.tasks import get_task
 
 METHODS = {"gradient_dropping": "gradient dropping", "sbc": "SBC"}
@@ -112,18 +109,6 @@ SCALES = {
     "short": SHORT,
     "paper": {name: _paper(square) for name, square in SHORT.items()},
 }
-
-
-def train(square: Square, out: Path, jobs: int, data: str | None) -> Results | None:
-    """Runs what is not there yet in ``out``; None if a run failed."""
-    cells = square.cells(data)
-    metric = cells[0].config.plan.task.metric_name
-    with Bars({c.name: c.config.plan.rounds for c in cells}, metric) as bars:
-        summaries = run_cells(cells, out, jobs=jobs, progress=bars)
-    failed = [s for s in summaries if s["status"] != "done"]
-    for summary in failed:
-        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
-    return None if failed else load(out)
 
 
 def errors(square: Square, results: Results) -> pd.DataFrame:

@@ -15,12 +15,13 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
 from diagonals import explained
-from plane_runs import METHODS, SCALES, Square, errors, train
+from plane_runs import METHODS, SCALES, Square, errors
 
 from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.looks import ink
 from fedsim.plot import save
+from fedsim.shown import run_shown
 
 FEW = 3
 """Rounds below which a cell has hardly exchanged anything: it is also left out once."""
@@ -38,7 +39,7 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
 
 
 def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
-    results = train(square, out, jobs, data)
+    results = run_shown(square.cells(data), out, jobs)
     if results is None:
         return 1
     frame = errors(square, results)

@@ -3,7 +3,6 @@
     python -m fedsim experiment sbc-table1 --data DIR
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +12,8 @@ from compressors.theory.positions import ideal_position_bits
 from compressors.theory.tables import TABLES
 from fedsim import RunConfig, UsageError
 from fedsim.files import write_text
-from fedsim.progress import Bars
-from fedsim.results import load
-from fedsim.sweeps import Cell, run_cells
+from fedsim.shown import run_shown
+from fedsim.sweeps import Cell
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5")
 SCALES = {"smoke": (2, 8), "short": (10, 32), "paper": (10, 128)}
@@ -70,14 +68,10 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
 
 
 def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:
-    with Bars({c.name: c.config.plan.rounds for c in found}, "accuracy") as bars:
-        summaries = run_cells(found, out, jobs=jobs, progress=bars)
-    failed = [s for s in summaries if s["status"] != "done"]
-    for summary in failed:
-        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
-    if failed:
+    results = run_shown(found, out, jobs)
+    if results is None:
         return 1
-    runs = load(out).runs
+    runs = results.runs
     frame = measured(runs)
     write_text(out / "messages.csv", frame.to_csv(index=False, float_format="%.6g"))
     text = f"{theory()}\n{task}: {runs['data_source'].iloc[0]}\n\n{markdown(frame)}"

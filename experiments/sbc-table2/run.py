@@ -3,7 +3,6 @@
     python -m fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR
 """
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,9 +11,9 @@ from matplotlib.figure import Figure
 from fedsim import RunConfig, UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.progress import Bars
-from fedsim.results import Results, load
-from fedsim.sweeps import Cell, run_cells
+from fedsim.results import Results
+from fedsim.shown import run_shown
+from fedsim.sweeps import Cell
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,9 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
 
 def _row(task: str, scale: str, out: Path, jobs: int, data: str | None) -> int:
     found = cells(task, scale, data)
-    rounds = {cell.name: cell.config.plan.rounds for cell in found.values()}
-    with Bars(rounds, next(iter(found.values())).config.plan.task.metric_name) as bars:
-        summaries = run_cells(list(found.values()), out, jobs=jobs, progress=bars)
-    for summary in summaries:
-        print(f"{summary['method']}: {summary['error'] or 'done'}", file=sys.stderr)
-    if any(s["status"] != "done" for s in summaries):
+    results = run_shown(list(found.values()), out, jobs)
+    if results is None:
         return 1
-    results = load(out)
     text = compare(task, results)
     write_text(out / "table2.md", text)
     save(figure(results), out / "table2.png")

@@ -3,7 +3,6 @@
     python -m fedsim experiment topk-cnat --scale short
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +12,8 @@ from matplotlib.figure import Figure
 from fedsim import RunConfig, UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.progress import Bars
-from fedsim.results import load
-from fedsim.sweeps import Cell, run_cells
+from fedsim.shown import run_shown
+from fedsim.sweeps import Cell
 
 TASK = "fashion_lenet5"
 MASKING = {"topk": "off"}  # SBC's habit, not this paper's; the other methods leave no entry out
@@ -90,14 +88,10 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
         if name not in ROWS:
             raise UsageError(f"--only is {name!r}: rows are {', '.join(ROWS)}")
     found = cells(only or (SMOKE if scale == "smoke" else list(ROWS)), scale, data)
-    with Bars({c.name: c.config.plan.rounds for c in found}, "accuracy") as bars:
-        summaries = run_cells(found, out, jobs=jobs, progress=bars)
-    failed = [s for s in summaries if s["status"] != "done"]
-    for summary in failed:
-        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
-    if failed:
+    results = run_shown(found, out, jobs)
+    if results is None:
         return 1
-    frame = collect(load(out).runs)
+    frame = collect(results.runs)
     frame.to_csv(out / "tables.csv", index=False)
     text = markdown(frame)
     write_text(out / "tables.md", text)

@@ -71,7 +71,7 @@ seeded = pytest.mark.parametrize("kind", SEEDED)
 @pytest.fixture(autouse=True)
 def _toy_in_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Row("random_half", "compressor", RandomHalf, "a toy", "this test", "")
-    monkeypatch.setattr(catalogue, "ROWS", (*catalogue.ROWS, row))
+    monkeypatch.setitem(catalogue.CATALOGUE, row.name, row)
 
 
 def three_equal_tensors() -> dict[str, Tensor]:

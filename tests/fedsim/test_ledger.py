@@ -31,8 +31,10 @@ def trip() -> Trip:
             2: Downlink(b"u" * 8, "update", update, buffers=b"b" * 5),
         },
         uplinks={
-            2: Uplink(b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
-                      b"s" * 4),
+            2: Uplink(
+                b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
+                buffers=b"s" * 4,
+            ),
             0: Uplink(
                 b"y" * 9, spans(28, 4, 8, 32), {},
                 {"num-examples": 5, "sent": 2.0, "train-loss": 0.5},

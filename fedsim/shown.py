@@ -1,0 +1,34 @@
+"""Cells run with bars on stderr, as experiments do."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedsim.grids import Cell
+from fedsim.progress import Bars
+from fedsim.results import Results, load
+from fedsim.sweeps import run_cells
+
+
+def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None:
+    """Runs what is not there yet in ``out``; the results, or None if a run failed.
+
+    Bars go to stderr, and so does the error of every run that failed.
+
+    Args:
+        cells: what to run, all of tasks with the same metric.
+        out: the folder of the results.
+        jobs: cells at the same time.
+
+    Raises ``UsageError`` before anything starts, as ``fedsim.sweeps.run_cells``.
+
+    Example:
+        results = run_shown([Cell("dense", RunConfig(method="raw"))], Path("results"))
+    """
+    metric = cells[0].config.plan.task.metric_name
+    with Bars({cell.name: cell.config.plan.rounds for cell in cells}, metric) as bars:
+        summaries = run_cells(cells, out, jobs=jobs, progress=bars)
+    failed = [summary for summary in summaries if summary["status"] != "done"]
+    for summary in failed:
+        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
+    return None if failed else load(out)
