@@ -20,7 +20,7 @@ def cells(path: Path, kind: str) -> list[dict[str, Any]]:
 def test_there_are_notebooks() -> None:
     names = {path.stem for path in NOTEBOOKS}
     assert names >= {"01-quickstart", "02-sparsity-matrix", "03-your-own-compressor",
-                     "05-compare-methods"}  # fmt: skip
+                     "04-your-own-task", "05-compare-methods"}  # fmt: skip
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
