@@ -16,15 +16,14 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 from coder_works import Work, check, skewed_symbols, works
+from turns import in_turns
 
 from fedsim import environment
 
@@ -78,25 +77,11 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
 
 
 def _row(work: Work, repeats: int) -> dict[str, Any]:
-    ours, theirs = [], []
-    for _ in range(repeats):
-        ours.append(_timed(work.ours) / work.count)
-        if work.peer is not None:
-            theirs.append(_timed(work.peer) / work.peer_count)
-    ratios = [b / a for a, b in zip(ours, theirs, strict=False)]
     return {
-        "name": work.name, "count": work.count, "bits": work.bits,
-        "ours": median(ours), "ours_min": min(ours), "ours_max": max(ours),
-        "peer_name": work.peer_name, "peer_count": work.peer_count,
-        "peer": median(theirs) if theirs else None,
-        "ratio": median(ratios) if ratios else None, "target_ns": work.target,
+        "name": work.name, "count": work.count, "bits": work.bits, "peer_name": work.peer_name,
+        "peer_count": work.peer_count, "target_ns": work.target,
+        **in_turns(work.ours, work.peer, repeats, work.count, work.peer_count),
     }  # fmt: skip
-
-
-def _timed(work: Callable[[], Any]) -> float:
-    start = time.perf_counter_ns()
-    work()
-    return float(time.perf_counter_ns() - start)
 
 
 def markdown(result: dict[str, Any]) -> str:

@@ -10,16 +10,15 @@ are compared before they are timed: the benchmark refuses to run where magnitude
 import argparse
 import json
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from turns import in_turns
 
 from compressors import BitWriter, parse
 from compressors.kernels import natural, noise, select
@@ -139,24 +138,11 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
 
 def _row(work: Work, entries: int, repeats: int) -> dict[str, Any]:
     work.ours()  # compiles
-    ours, theirs = [], []
-    for _ in range(repeats):
-        ours.append(_timed(work.ours) / entries)
-        if work.peer is not None:
-            theirs.append(_timed(work.peer) / entries)
-    ratios = [b / a for a, b in zip(ours, theirs, strict=False)]
     return {
-        "name": work.name, "ours": median(ours), "ours_min": min(ours), "ours_max": max(ours),
-        "peer_name": work.peer_name, "peer": median(theirs) if theirs else None,
-        "ratio": median(ratios) if ratios else None,
+        "name": work.name, "peer_name": work.peer_name,
         "target_ns": work.nanoseconds, "target_times": work.times,
+        **in_turns(work.ours, work.peer, repeats, entries, entries),
     }  # fmt: skip
-
-
-def _timed(work: Callable[[], Any]) -> float:
-    start = time.perf_counter_ns()
-    work()
-    return float(time.perf_counter_ns() - start)
 
 
 def markdown(result: dict[str, Any]) -> str:
