@@ -117,6 +117,8 @@ def figure(task: str, results: Results) -> Figure:
     right.set_ylabel(f"error (1 - {name})" if rises else name)
     if task.startswith("mnist"):
         left.set_ylim(0.95, 1)
+    if not rises:
+        left.set_yscale("log")
     left.legend(fontsize="small")
     return drawn
 
