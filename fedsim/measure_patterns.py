@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from compressors import BitReader, BitWriter, Compressor, Pipeline, Tensors, UpdateError
+from compressors import BitWriter, Compressor, Pipeline, Tensors, UpdateError
 from compressors.symbols.fixed import unsigned
 from compressors.theory.positions import entropy_bits
 from fedsim.errors import UsageError
@@ -53,7 +52,7 @@ class SymbolsSent:
 
 @dataclass(frozen=True, eq=False)
 class _KeptPositions:
-    """A position code that writes nothing and keeps what it is given."""
+    """The writing half of a position code: writes nothing and keeps what it is given."""
 
     kept: list[Positions] = field(default_factory=list)
     needs_seed: ClassVar[bool] = False
@@ -64,14 +63,10 @@ class _KeptPositions:
             self.kept.append(Positions(indices.copy(), n))
         return indices
 
-    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
-        """Nothing was written."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True, eq=False)
 class _KeptSymbols:
-    """A symbol code that writes nothing and keeps what it is given."""
+    """The writing half of a symbol code: writes nothing and keeps what it is given."""
 
     kept: list[SymbolsSent] = field(default_factory=list)
 
@@ -79,10 +74,6 @@ class _KeptSymbols:
         """Keeps ``codes``."""
         if codes.numel():
             self.kept.append(SymbolsSent(codes.cpu().clone(), alphabet))
-
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
-        """Nothing was written."""
-        raise NotImplementedError
 
 
 def patterns(
@@ -102,8 +93,8 @@ def patterns(
     return positions.kept, symbols.kept
 
 
-def _with(thing: Any, positions: _KeptPositions, symbols: _KeptSymbols) -> Any:
-    """The same compressor, with these for the coders of all its pipelines."""
+def _with(thing: Any, positions: Any, symbols: Any) -> Any:
+    """The same compressor, with these for the coders of all its pipelines: it can only write."""
     if isinstance(thing, Pipeline):
         if thing.writes_positions:
             return replace(thing, positions=positions, symbols=symbols)
