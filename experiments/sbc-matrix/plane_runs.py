@@ -5,18 +5,22 @@ total sparsity lie on diagonals. The experiment sbc-curves draws the same runs.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
+from torch.optim import SGD
 
 from fedsim import RunConfig
 from fedsim.results import Results
 from fedsim.sweeps import Cell
-from fedsim.tasks import get_task
+from fedsim.tasks import Task, get_task
 
 METHODS = {"gradient_dropping": "gradient dropping", "sbc": "SBC"}
 """Names, and what figures call them."""
 
 DENSE = "dense"
+STEPPED = "_stepped"
+"""Ends the name of a row whose rate falls to a tenth: the second phase of Fig. 4."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Square:
 
     ``stages`` are the local iterations at which errors are compared. ``drawn`` are the cells of
     sbc-curves, as (method, power of n, power of p); they are evaluated every ``fine`` iterations,
-    the others every ``coarse``.
+    the others every ``coarse``. ``falls`` is the iteration at which a stepped row lowers its rate.
     """
 
     task: str
@@ -38,6 +42,17 @@ class Square:
     coarse: int
     fine: int
     drawn: tuple[tuple[str, int, int], ...]
+    falls: int = 0
+
+    @property
+    def learnt(self) -> Task:
+        """The task; with a step, on the settings that Table III has for ResNet32 (Fig. 4's)."""
+        task = get_task(self.task.removesuffix(STEPPED))
+        if not self.falls:
+            return task
+        steps = ((self.falls, 0.1),)
+        momentum = partial(SGD, lr=0.01, momentum=0.9)
+        return replace(task, name=self.task, optimizer=momentum, lr_steps=steps)
 
     @property
     def temporals(self) -> list[int]:
@@ -66,8 +81,9 @@ class Square:
         ]:
             name, dense = self.name(method, temporal, gradient), gradient == 1
             config = RunConfig(
-                task=self.task, method="raw" if dense else method, temporal=temporal,
-                gradient=None if dense else gradient, iterations=self.iterations,
+                task=self.learnt if self.falls else self.task, iterations=self.iterations,
+                method="raw" if dense else method, temporal=temporal,
+                gradient=None if dense else gradient,
                 batch_size=self.batch_size, clients=self.clients, data=data,
                 evaluate_every=self.evaluate_every(name, temporal),
             )  # fmt: skip
@@ -87,7 +103,11 @@ SHORT = {
     "fashion_lenet5": Square(
         "fashion_lenet5", 5, 4, 500, 32, 2, (125, 250, 500), 125, 25, _drawn(4, 2)
     ),
-}
+    "fashion_lenet5_stepped": Square(
+        "fashion_lenet5_stepped", 5, 4, 1500, 32, 2, (500, 1000, 1125, 1500), 125, 25,
+        _drawn(4, 2), falls=1000,
+    ),
+}  # fmt: skip
 """A row a task; another task is one row more."""
 
 SMOKE = {"digits": Square("digits", 3, 2, 6, 8, 2, (3, 6), 3, 3, _drawn(2, 1))}
@@ -95,12 +115,12 @@ SMOKE = {"digits": Square("digits", 3, 2, 6, 8, 2, (3, 6), 3, 3, _drawn(2, 1))}
 
 def _paper(square: Square) -> Square:
     """The task's own length (to a multiple of the longest delay), batch and clients."""
-    task, longest = get_task(square.task), square.ratio ** (square.side - 1)
+    task, longest = square.learnt, square.ratio ** (square.side - 1)
     times = max(1, task.iterations // longest)
     stages = sorted({longest * max(1, times * part // 4) for part in (1, 2, 3, 4)})
     return replace(
         square, iterations=longest * times, batch_size=task.batch_size, clients=task.clients,
-        stages=tuple(stages), coarse=longest,
+        stages=tuple(stages), coarse=longest, falls=stages[1] if square.falls else 0,
     )  # fmt: skip
 
 

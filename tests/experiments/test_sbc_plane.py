@@ -94,6 +94,17 @@ def test_dense_cells_are_trained_once(square: Any) -> None:
     assert len(set(drawn)) == 6 and set(drawn) <= set(cells)
 
 
+def test_a_stepped_row_lowers_its_rate(matrix: Any) -> None:
+    """To a tenth, between two of the stages that are compared, at either length."""
+    for scale in ("short", "paper"):
+        row = matrix.SCALES[scale]["fashion_lenet5_stepped"]
+        task = row.cells(None)[0].config.plan.task
+        assert task.name == "fashion_lenet5_stepped" and task.lr_steps == ((row.falls, 0.1),)
+        assert row.stages[0] < row.falls < row.stages[-1] and row.falls in row.stages
+        plain = matrix.SCALES[scale]["fashion_lenet5"].cells(None)[0].config.plan.task
+        assert plain.lr_steps == ()
+
+
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
 def test_every_stage_is_evaluated(matrix: Any, scale: str) -> None:
     for one in matrix.SCALES[scale].values():

@@ -49,6 +49,19 @@ def test_the_paper_s_numbers(table2: Any) -> None:
     }  # fmt: skip
 
 
+def test_all_five_models_have_a_row_at_the_published_length(table2: Any) -> None:
+    lengths = {"imagenet_resnet50": 700_000, "word_lstm": 60_000, "cifar_resnet32": 60_000}
+    for row, iterations in (lengths | {"char_lstm": 16_000, ROW: 2000}).items():
+        plans = [cell.config.plan for cell in table2.cells(row, "paper", None).values()]
+        assert {p.iterations for p in plans} == {iterations} and len(plans) == 6
+        assert table2.PAPER[row]["fedavg"][1] == plans[2].temporal
+
+
+def test_a_row_for_a_gpu_is_refused_when_shortened(typed: Typed) -> None:
+    said = typed("experiment", "sbc-table2", "--only", "word_lstm")
+    assert said.code == 2 and "rows of --scale short are mnist_lenet5" in said.err
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     not (DATA / "MNIST").is_dir(), reason="MNIST is not in shared/data beside the checkout"
