@@ -66,7 +66,7 @@ PAPER = {
 """Final metric and compression ratio as printed. The Caffe row is the example to the letter."""
 
 LONG = ("imagenet_resnet50", "word_lstm")
-"""Rows for a GPU, at the published length only: no length that a processor reaches says anything."""
+"""Rows for a GPU, at the published length only: a processor gets nowhere near it."""
 
 SMOKE = {"iterations": 20, "batch_size": 16, "evaluate_every": 10}
 SHORT = {
