@@ -26,6 +26,7 @@ _BUDGET = (
 )
 _POINTS = "The line joins the cells that no other beats in both bits and metric."
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
+_BUFFERS = " Buffers: BatchNorm's statistics, part of wire and not of payload."
 _LAYERS = (
     "A row a tensor of the model, in its order; a mark a cell that does not send all: the mean "
     "over the rounds that were evaluated."
@@ -63,10 +64,11 @@ def figures(results: Results) -> list[Section]:
     if many:
         budget = {"": charts.budget(rounds, name)}
         found.append(_section("budget", "Best within a budget of bits", _BUDGET, budget))
+    parts = _PARTS + (_BUFFERS if charts.send_buffers(done) else "")
     bars = {name: charts.split(own) for name, own in _apart(runs).items()}
     found += [
         _section("front", "Metric against bits", _POINTS, {"": charts.pareto(runs)}),
-        _section("split", "What the bits are", _PARTS, bars),
+        _section("split", "What the bits are", parts, bars),
     ]
     layers = results.layers
     shown = charts.layers(layers) if len(layers) else None

@@ -2,6 +2,6 @@
 
 from fedsim.report.charts.heat import heatmap
 from fedsim.report.charts.lines import budget, curves, pareto
-from fedsim.report.charts.parts import layers, split
+from fedsim.report.charts.parts import layers, send_buffers, split
 
-__all__ = ["budget", "curves", "heatmap", "layers", "pareto", "split"]
+__all__ = ["budget", "curves", "heatmap", "layers", "pareto", "send_buffers", "split"]

@@ -12,25 +12,38 @@ from fedsim.series import cells_of
 
 # Paul Tol's "bright" scheme, safe for the colour-blind.
 _PARTS = {"header": "#bbbbbb", "position": "#4477aa", "value": "#ccbb44", "side": "#ee6677"}
+_BUFFERS = {"buffers": "#66ccee"}
+_BUFFER_BITS = "up_buffer_bits"
+
+
+def send_buffers(runs: pd.DataFrame) -> bool:
+    """Whether any run's clients sent buffers (BatchNorm's statistics) beside their updates."""
+    return bool((runs[_BUFFER_BITS] > 0).any())
 
 
 def split(runs: pd.DataFrame) -> go.Figure:
-    """What a client's upstream messages consist of: a bar a cell, its parts in percent."""
-    names = [f"up_{part}_bits" for part in _PARTS]
+    """What a client's upstream messages consist of: a bar a cell, its parts in percent.
+
+    The parts sum to ``up_wire_bits``. Buffers are among them where some cell sends any.
+    """
     done = runs[runs["status"] == "done"]
-    cells = {name_of(cell): group[names].mean() for cell, group in cells_of(done)}
-    means = pd.DataFrame(cells).T
+    parts = _PARTS | (_BUFFERS if send_buffers(done) else {})
+    columns = {part: _BUFFER_BITS if part in _BUFFERS else f"up_{part}_bits" for part in parts}
+    cells = {
+        name_of(cell): group[list(columns.values())].mean() for cell, group in cells_of(done)
+    }
+    means = pd.DataFrame(cells).T.fillna(0)  # results of before there were buffers lack theirs
     whole = means.sum(axis=1)
     traces = []
-    for (part, colour), name in zip(_PARTS.items(), names, strict=True):
+    for part, name in columns.items():
         share = 100 * means[name] / whole
         texts = [
             f"{bar}<br>{part}: {units.bits(bits)} of {units.bits(total)}, {percent:.1f} %"
             for bar, bits, total, percent in zip(cells, means[name], whole, share, strict=True)
         ]
         traces.append(go.Bar(
-            x=share, y=list(cells), orientation="h", name=part, marker_color=colour, text=texts,
-            textposition="none", hovertemplate="%{text}<extra></extra>",
+            x=share, y=list(cells), orientation="h", name=part, marker_color=parts[part],
+            text=texts, textposition="none", hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
     figure = chart(traces, 150 + (32 if len(cells) < 12 else 24) * len(cells))
     figure.update_layout(barmode="stack", legend_traceorder="normal")
