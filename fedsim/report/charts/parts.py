@@ -29,9 +29,7 @@ def split(runs: pd.DataFrame) -> go.Figure:
     done = runs[runs["status"] == "done"]
     parts = _PARTS | (_BUFFERS if send_buffers(done) else {})
     columns = {part: _BUFFER_BITS if part in _BUFFERS else f"up_{part}_bits" for part in parts}
-    cells = {
-        name_of(cell): group[list(columns.values())].mean() for cell, group in cells_of(done)
-    }
+    cells = {name_of(cell): group[list(columns.values())].mean() for cell, group in cells_of(done)}
     means = pd.DataFrame(cells).T.fillna(0)  # results of before there were buffers lack theirs
     whole = means.sum(axis=1)
     traces = []
