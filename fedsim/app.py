@@ -1,8 +1,9 @@
 """The Flower app: what ``flwr run`` starts, and what a real deployment installs.
 
 Settings come from ``[tool.flwr.app.config]`` in ``pyproject.toml`` and from
-``flwr run . --run-config 'temporal=100 gradient=0.001'``. Zero and empty text mean
-"the default". Results go to the folder ``out``; empty: ``fedsim-results/NAME``.
+``flwr run . --run-config 'temporal=100 gradient=0.001'``. Empty text means "the default",
+and so does zero where it is no value (a momentum of 0 is one). Results go to the folder
+``out``; empty: ``fedsim-results/NAME``.
 """
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
@@ -21,13 +22,15 @@ from fedsim.run import carry_out
 from fedsim.states import InContext
 
 _OWN = ("out",)
+_ZERO_IS_ONE = ("seed", "momentum")
+"""Settings of which 0 is a value."""
 
 
 def config_of(context: Context) -> RunConfig:
-    """The run's config from Flower's ``run_config``: kebab-case keys, zero or "" for defaults."""
+    """The run's config from Flower's ``run_config``: kebab-case keys, "" or 0 for defaults."""
     given: dict[str, Any] = dict(context.run_config)
     values = {k.replace("-", "_"): v for k, v in given.items() if k not in _OWN}
-    values = {k: v for k, v in values.items() if v not in ("", 0) or k == "seed"}
+    values = {k: v for k, v in values.items() if v != "" and (v or k in _ZERO_IS_ONE)}
     if takes_fraction(str(values.get("method", ""))):
         values.setdefault("gradient", 0.01)
     return from_mapping(values | {"engine": "flower"}, "run_config")

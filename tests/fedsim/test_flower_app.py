@@ -11,12 +11,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fedsim import run
 from fedsim.config import from_toml
+from fedsim.tasks.pack_cifar import pack
 from tests.fedsim.runs import assert_same
+from tests.fedsim.test_cifar import arrays
 from tests.markdown import ROOT, blocks
 
 pytestmark = pytest.mark.slow
@@ -89,11 +92,8 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert not superlinks(home)
 
 
-@pytest.mark.skipif(FLWR is None, reason="the command flwr is not there")
-def test_flwr_run(checkout: Path, environment: dict[str, str], tmp_path: Path) -> None:
-    (block,) = [b for b in blocks(ROOT / "docs" / "flower.md") if "flwr run" in b.text]
-    out = tmp_path / "out"
-    script = block.text.replace("/tmp/flower-run", str(out))
+def typed(script: str, checkout: Path, environment: dict[str, str], out: Path) -> dict[str, Any]:
+    """The summary that a page's commands leave in ``out``."""
     assert str(out) in script
     done = subprocess.run(
         ["bash", "-ec", script], cwd=checkout, env=environment, timeout=SECONDS,
@@ -102,13 +102,46 @@ def test_flwr_run(checkout: Path, environment: dict[str, str], tmp_path: Path) -
     assert done.returncode == 0, done.stdout + done.stderr
     assert (out / "summary.json").exists(), done.stdout + done.stderr
     summary = json.loads((out / "summary.json").read_text())
-    assert summary["status"] == "done" and summary["engine"] == "flower"
-    config = from_toml(out / "config.toml")
-    assert (config.temporal, config.plan.iterations, config.gradient) == (10, 20, 0.05)
+    assert summary["status"] == "done" and summary["engine"] == "flower", done.stdout
+    return dict(summary)
 
-    here = run(replace(config, engine="local"), tmp_path / "local")
-    assert_same(tmp_path / "local", out)
+
+def assert_as_local(summary: dict[str, Any], out: Path, here: Path) -> None:
+    """The same numbers and weights as on the local engine."""
+    local = run(replace(from_toml(out / "config.toml"), engine="local"), here)
+    assert_same(here, out)
     changing = ("seconds", "engine")
-    assert {k: v for k, v in here.items() if k not in changing} == {
+    assert {k: v for k, v in local.items() if k not in changing} == {
         k: v for k, v in summary.items() if k not in changing
     }
+
+
+BLOCKS = [b.text for b in blocks(ROOT / "docs" / "flower.md") if "flwr run" in b.text]
+
+
+@pytest.mark.skipif(FLWR is None, reason="the command flwr is not there")
+def test_flwr_run(checkout: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    script = BLOCKS[0].replace("/tmp/flower-run", str(out))
+    summary = typed(script, checkout, environment, out)
+    config = from_toml(out / "config.toml")
+    assert (config.temporal, config.plan.iterations, config.gradient) == (10, 20, 0.05)
+    assert_as_local(summary, out, tmp_path / "local")
+
+
+@pytest.mark.skipif(FLWR is None, reason="the command flwr is not there")
+def test_flwr_run_of_a_model_with_buffers(
+    checkout: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The page's other command, on made-up images; before it what the page says to set."""
+    out, data = tmp_path / "out", tmp_path / "data"
+    data.mkdir()
+    pack(data / "cifar10.npz", **arrays(200, 120), source="made up")
+    script = BLOCKS[1].replace("/tmp/flower-buffers", str(out)).replace("DIR", str(data))
+    before = BLOCKS[0][: BLOCKS[0].index("flwr run")]
+    summary = typed(before + script, checkout, environment, out)
+    config = from_toml(out / "config.toml")
+    assert (config.buffers, config.precision, config.test_samples) == ("local", "bfloat16", 100)
+    assert config.partition == "dirichlet(0.5)"
+    assert summary["up_buffer_bits"] > 0 == summary["down_buffer_bits"]
+    assert_as_local(summary, out, tmp_path / "local")
