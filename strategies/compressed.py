@@ -17,7 +17,7 @@ from compressors import Compressor, Raw
 from strategies import nodes
 from strategies.buffers import Buffers
 from strategies.exchange import Exchange
-from strategies.payload import KEY, to_arrays, to_tensors
+from strategies.payload import KEY, to_arrays, to_parameters, to_tensors
 
 
 class Compressed(Strategy):
@@ -77,7 +77,7 @@ class Compressed(Strategy):
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         if self.exchange is None or (arrays is not self._sent and self._sent is not None):
             self.exchange = Exchange(
-                self.uplink, self.downlink, to_tensors(arrays), self.seed, self.buffers
+                self.uplink, self.downlink, to_parameters(arrays), self.seed, self.buffers
             )
         if isinstance(self.strategy, FedAvgM):
             self.strategy.current_arrays = arrays  # what clients hold, not what it wished they held

@@ -12,7 +12,7 @@ from compressors import Compressor, Raw, text
 from strategies import nodes
 from strategies.buffers import Buffers
 from strategies.exchange import Exchange, Uplink, average
-from strategies.payload import to_arrays, to_tensors
+from strategies.payload import to_arrays, to_parameters
 
 Aggregate = Callable[[Mapping[int, Uplink], int], dict[str, Tensor]]
 """From a round's uplinks (by client, in order) and its number to the global update."""
@@ -90,7 +90,7 @@ class DelayedDSGD(Strategy):
         """The channel; a model that did not come from the last round starts a new one."""
         if self.exchange is None or (arrays is not self._sent and self._sent is not None):
             self.exchange = Exchange(
-                self.uplink, self.downlink, to_tensors(arrays), self.seed, self.buffers
+                self.uplink, self.downlink, to_parameters(arrays), self.seed, self.buffers
             )
         return self.exchange
 

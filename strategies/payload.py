@@ -14,6 +14,8 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from torch import Tensor
 
+from compressors import UpdateError
+
 KEY = "fedsim"
 METRICS = "metrics"
 SAMPLES = "num-examples"
@@ -41,6 +43,27 @@ def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
 def to_tensors(arrays: ArrayRecord) -> dict[str, Tensor]:
     """The arrays of a Flower record as float32 tensors, copied."""
     return {n: torch.from_numpy(np.array(a.numpy(), np.float32)) for n, a in arrays.items()}
+
+
+def to_parameters(arrays: ArrayRecord) -> dict[str, Tensor]:
+    """``to_tensors`` of a model's parameters; ``UpdateError`` names an array that is not floats.
+
+    A count is no parameter, and where one is there (BatchNorm's, in a ``state_dict``), what stands
+    beside it is none either: statistics in an update would be sparsified and quantized with it.
+    """
+    for name, array in arrays.items():
+        if not is_float(array):
+            raise UpdateError(
+                f"array {name!r} is {array.dtype}: a model's parameters are floats. Buffers, such "
+                "as BatchNorm's statistics, are no part of an update: name them to client_mod "
+                "(buffers=), start with the parameters alone, and give the strategy Buffers"
+            )
+    return to_tensors(arrays)
+
+
+def is_float(array: Array) -> bool:
+    """Whether an array holds floats."""
+    return np.issubdtype(np.dtype(array.dtype), np.floating)
 
 
 def to_arrays(tensors: Mapping[str, Tensor]) -> ArrayRecord:

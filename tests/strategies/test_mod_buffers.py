@@ -1,0 +1,169 @@
+"""``client_mod`` around a PyTorch app whose model has BatchNorm: no statistics in an update."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg
+from torch import nn
+
+from compressors import Raw, UpdateError, sbc
+from fedsim.engines.local import LocalGrid
+from strategies import Buffers, Compressed, DelayedDSGD, TooFewReplies, answer_partition, client_mod
+from tests.strategies.linear import Pull, client_of, grid_of, modded_app, record
+
+BITS = 32 * 4 + 24  # of two means, two variances and a header
+COUNT = "1.num_batches_tracked"
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
+
+
+def parameters() -> ArrayRecord:
+    return ArrayRecord({n: x.detach() for n, x in model().named_parameters()})
+
+
+def statistics() -> dict[str, torch.Tensor]:
+    return {n: x for n, x in model().named_buffers() if x.is_floating_point()}
+
+
+class Quickstart:
+    """Flower's quickstart: load all, train a step, answer all. ``seen``: what each client got."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, list[dict[str, torch.Tensor]]] = {0: [], 1: []}
+        self.left: dict[int, list[dict[str, torch.Tensor]]] = {0: [], 1: []}
+
+    def train(self, message: Message, context: Context) -> Message:
+        """One step of SGD on data that follow from the client and the round."""
+        client, net = client_of(context), model()
+        state = message.content.array_records["arrays"].to_torch_state_dict()
+        net.load_state_dict(state)
+        self.seen[client].append(state)
+        generator = torch.Generator().manual_seed(10 * len(self.seen[client]) + client)
+        x = torch.randn(8, 2, generator=generator) + client
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        (net(x) - x[:, :1]).square().mean().backward()
+        optimizer.step()
+        self.left[client].append({n: v.clone() for n, v in net.state_dict().items()})
+        content = RecordDict(
+            {"arrays": ArrayRecord(net.state_dict()),
+             "metrics": MetricRecord({"num-examples": 8})}
+        )  # fmt: skip
+        return Message(content, reply_to=message)
+
+
+def app_of(mod: Any, train: Callable[[Message, Context], Message]) -> ClientApp:
+    app = ClientApp(mods=[mod] if mod else [])
+    app.train()(train)
+    answer_partition(app)
+    return app
+
+
+def names() -> list[str]:
+    return [name for name, _ in model().named_buffers()]
+
+
+def rounds(count: int, up: Any, buffers: Buffers | None, known: list[str]) -> tuple[Any, Any, Any]:
+    """So many rounds of FedAvg with two clients; strategy, app and every round's trip."""
+    quick = Quickstart()
+    template = ArrayRecord(model().state_dict()) if known else parameters()
+    mod = client_mod(up, Raw(), template, buffers=known)
+    grid = LocalGrid(app_of(mod, quick.train), 2, 1)
+    inside = FedAvg(fraction_evaluate=0, min_train_nodes=2, min_available_nodes=2)
+    strategy = Compressed(inside, up, clients=2, buffers=buffers)
+    arrays, trips = parameters(), []
+    for number in range(1, count + 1):
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        after, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
+        assert after is not None
+        arrays = after
+        trips.append(strategy.exchange.trip)
+    return strategy, quick, trips
+
+
+@pytest.mark.parametrize("up", [Raw(), sbc(0.2)], ids=["raw", "sbc"])
+def test_the_mean_travels_in_payloads_of_its_own(up: Any) -> None:
+    strategy, quick, trips = rounds(3, up, Buffers(statistics()), names())
+    for number, trip in enumerate(trips):
+        assert [8 * len(u.buffers) for u in trip.uplinks.values()] == [BITS, BITS]
+        assert [8 * len(d.buffers) for d in trip.downlinks.values()] == [BITS, BITS]
+        assert not {n for u in trip.uplinks.values() for n in u.update} & set(names())
+        for name in statistics():  # what the server sends next, or holds in the end
+            mean = (quick.left[0][number][name] + quick.left[1][number][name]) / 2
+            later = [s[number + 1][name] for s in quick.seen.values() if number < 2]
+            for found in [*later] or [strategy.buffers.values[name]]:
+                torch.testing.assert_close(found, mean)
+    counts = [[int(state[COUNT]) for state in quick.seen[client]] for client in (0, 1)]
+    assert counts == [[0, 1, 2], [0, 1, 2]] and quick.seen[0][0][COUNT].dtype == torch.int64
+
+
+def test_updates_are_those_of_a_model_without_them() -> None:
+    """BatchNorm trains by its batch alone: what its statistics are changes no update."""
+    mean, _, trips = rounds(3, sbc(0.2), Buffers(statistics()), names())
+    kept = Buffers(statistics(), down=False, asked=lambda number: False)
+    local, _, others = rounds(3, sbc(0.2), kept, names())
+    for trip, other in zip(trips, others, strict=True):
+        assert [u.payload for u in trip.uplinks.values()] == [
+            u.payload for u in other.uplinks.values()
+        ]
+        assert not any(u.buffers for u in other.uplinks.values())
+    assert all(torch.equal(mean.exchange.weights[n], x) for n, x in local.exchange.weights.items())
+
+
+def test_local_statistics_stay_with_their_client() -> None:
+    local = Buffers(statistics(), down=False, asked=lambda number: number == 2)
+    strategy, quick, trips = rounds(3, Raw(), local, names())
+    for client in (0, 1):
+        for number in (0, 1):
+            left, seen = quick.left[client][number], quick.seen[client][number + 1]
+            assert all(torch.equal(left[name], seen[name]) for name in names())
+    ups = [[8 * len(u.buffers) for u in trip.uplinks.values()] for trip in trips]
+    assert ups == [[0, 0], [BITS, BITS], [0, 0]]
+    assert not any(d.buffers for trip in trips for d in trip.downlinks.values())
+    for name, x in strategy.buffers.values.items():
+        torch.testing.assert_close(x, (quick.left[0][1][name] + quick.left[1][1][name]) / 2)
+
+
+def test_a_whole_state_dict_is_no_update() -> None:
+    whole = ArrayRecord(model().state_dict())
+    with pytest.raises(UpdateError, match=rf"'{COUNT}' is int64.*buffers="):
+        client_mod(sbc(0.1), Raw(), whole)
+    grid = LocalGrid(app_of(None, Quickstart().train), 2, 1)
+    for strategy in (Compressed(FedAvg(), Raw(), clients=2), DelayedDSGD(Raw(), clients=2)):
+        with pytest.raises(UpdateError, match=rf"'{COUNT}' is int64.*give the strategy Buffers"):
+            list(strategy.configure_train(1, whole, ConfigRecord(), grid))
+
+
+def test_names_that_the_template_lacks() -> None:
+    with pytest.raises(ValueError, match="buffers names running_mean: the template"):
+        client_mod(Raw(), Raw(), parameters(), buffers=["running_mean"])
+
+
+def test_a_client_that_knows_of_no_buffers_is_told() -> None:
+    grid = grid_of(modded_app(Pull([(8.0, 4.0), (2.0, 2.0)]), Raw()), 2)
+    inside = FedAvg(fraction_evaluate=0, min_train_nodes=2, min_available_nodes=2)
+    strategy = Compressed(inside, Raw(), clients=2, buffers=Buffers(statistics()))
+    messages = strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid)
+    with pytest.raises(TooFewReplies, match="client 0: .*the strategy has buffers: name"):
+        strategy.aggregate_train(1, grid.send_and_receive(messages))
+
+
+def test_an_app_that_answers_parameters_alone() -> None:
+    def bare(message: Message, context: Context) -> Message:
+        content = RecordDict({"arrays": parameters()})
+        return Message(content, reply_to=message)
+
+    mod = client_mod(Raw(), Raw(), ArrayRecord(model().state_dict()), buffers=names())
+    context = Context(1, 1, {"partition-id": 0}, RecordDict(), {})
+    grid = LocalGrid(app_of(mod, bare), 2, 1)
+    strategy = Compressed(FedAvg(), Raw(), clients=2, buffers=Buffers(statistics()))
+    message = next(iter(strategy.configure_train(1, parameters(), ConfigRecord(), grid)))
+    with pytest.raises(ValueError, match="lacks 1.running_mean, 1.running_var, 1.num_batches"):
+        mod(message, context, bare)
+    assert not context.state
