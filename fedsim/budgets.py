@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedsim.labels import DENSE, labels
+from fedsim.labels import is_dense, labels
 from fedsim.looks import CellKey
 from fedsim.series import curve_lines
 
@@ -42,7 +42,7 @@ def budgets(rounds: pd.DataFrame, higher: bool) -> list[Budget]:
         UsageError: as `curve_lines`.
     """
     told = labels(rounds)
-    names = sorted(set(told), key=lambda name: (name != DENSE, name))
+    names = sorted(set(told), key=lambda name: (not is_dense(name), name))
     return [_best(name, rounds[told == name], 1 if higher else -1) for name in names]
 
 

@@ -12,6 +12,9 @@ from fedsim.methods import takes_fraction, with_fraction
 DENSE = "dense"
 """The label of `raw`: every entry as float32, in every method's plane the line p = 1."""
 
+VARIANT = "variant"
+"""The column of the settings in which runs of several folders differ; there only where some do."""
+
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
 _ONE = r"1(?:\.0*)?"
 
@@ -20,7 +23,8 @@ def labels(frame: pd.DataFrame) -> pd.Series:
     """The label of every row: its column `label` where there is one, else told by its method.
 
     A published method is called by its name, whatever its fraction; any other by its text with
-    `{p}` for the fraction; `raw` is `dense`.
+    `{p}` for the fraction; `raw` is `dense`. Settings in which runs differ follow:
+    `sbc, lr = 0.05`.
 
     Args:
         frame: rows of `fedsim.load(...)`, with columns `method` and `gradient`.
@@ -36,32 +40,46 @@ def labels(frame: pd.DataFrame) -> pd.Series:
     found = {pair: _label(*pair) for pair in set(pairs) if pair[1] != 1}
     sparse = sorted(set(found.values()))
     found |= {pair: _label_of_all(pair[0], sparse) for pair in set(pairs) if pair[1] == 1}
-    return pd.Series([found[pair] for pair in pairs], index=frame.index, dtype=object)
+    settings = frame[VARIANT] if VARIANT in frame.columns else [""] * len(pairs)
+    told = [", ".join(filter(None, (found[p], v))) for p, v in zip(pairs, settings, strict=True)]
+    return pd.Series(told, index=frame.index, dtype=object)
+
+
+def is_dense(label: str) -> bool:
+    """Whether a label is of the dense reference, whatever its other settings."""
+    return label == DENSE or label.startswith(f"{DENSE}, ")
 
 
 def methods_of(frame: pd.DataFrame) -> list[str]:
     """The labels of `frame` by the alphabet, without `dense` unless it is alone."""
     found = sorted(set(labels(frame)))
-    return [label for label in found if label != DENSE] or found
+    return [label for label in found if not is_dense(label)] or found
 
 
 def several(frame: pd.DataFrame) -> bool:
-    """Whether the rows are of more than one method; the dense reference is none of them."""
-    return len(methods_of(frame)) > 1
+    """Whether the rows are of more than one method, or of references with other settings.
+
+    The dense reference is no method.
+    """
+    dense = [label for label in set(labels(frame)) if is_dense(label)]
+    return len(methods_of(frame)) > 1 or len(dense) > 1
 
 
 def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:
     """The rows of one method, and those of the dense line that belong on its plane.
 
     A method that takes a fraction is dense at p = 1: cells sent raw at its own delays are its
-    cells. Beside any other stands the reference alone, n = 1.
+    cells. Beside any other stands the reference alone, n = 1. All are of the method's settings.
     """
     told = labels(runs)
     own = runs[told == label]
     delays = {1}
     if (own["gradient"] != 1).any():
         delays |= {*own["temporal"]} - {*own.loc[own["gradient"] == 1, "temporal"]}
-    return runs[(told == label) | (told == DENSE) & runs["temporal"].isin(delays)]
+    dense = told.map(is_dense) & runs["temporal"].isin(delays)
+    if VARIANT in runs.columns:
+        dense &= runs[VARIANT].isin(own[VARIANT])
+    return runs[(told == label) | dense]
 
 
 def template(method: str, gradient: float) -> str:

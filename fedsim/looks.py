@@ -10,7 +10,7 @@ from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
 from fedsim import units
-from fedsim.labels import DENSE
+from fedsim.labels import is_dense
 
 LABELS = {
     "ratio_content": "compression ratio (payload)",
@@ -22,7 +22,9 @@ LABELS = {
 }
 
 
-# Okabe and Ito's colours, told apart by the colour-blind too; black is the dense reference.
+# The dense reference is black; those with other settings follow.
+GREYS = ("#000000", "#6b6b6b", "#a8a8a8")
+# Okabe and Ito's colours, told apart by the colour-blind too.
 METHODS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442")
 
 
@@ -90,13 +92,16 @@ def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
 
 
 def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKey, Look]:
-    methods = [name for name in dict.fromkeys(key.method for key in keys) if name != DENSE]
+    names = list(dict.fromkeys(key.method for key in keys))
+    methods, dense = ([n for n in names if is_dense(n) == told] for told in (False, True))
     found = {}
     for key in keys:
         mine = sorted({k.gradient for k in keys if k.method == key.method}, reverse=True)
         pale = 0.55 * mine.index(key.gradient) / max(1, len(mine) - 1)
-        number = methods.index(key.method) + 1 if key.method != DENSE else 0
-        base = METHODS[(number - 1) % len(METHODS)] if number else "#000000"
+        number = methods.index(key.method) + 1 if key.method in methods else 0
+        base = METHODS[(number - 1) % len(METHODS)]
+        if not number:
+            base = GREYS[dense.index(key.method) % len(GREYS)]
         red, green, blue = (c + pale * (1 - c) for c in to_rgb(base))
         colour = to_hex((red, green, blue))
         found[key] = Look(colour, temporals.index(key.temporal), number)
@@ -131,7 +136,7 @@ def cell_label(temporal: int, gradient: float, reference: bool = False, method: 
     """How a legend calls a cell of the plane."""
     if method:
         return f"{method}, n = {temporal}" + (
-            "" if method == DENSE else f", p = {units.plain(gradient)}"
+            "" if is_dense(method) else f", p = {units.plain(gradient)}"
         )
     dense = " (float32)" if reference else " (dense)" if (temporal, gradient) == (1, 1) else ""
     return f"n = {temporal}, p = {units.plain(gradient)}{dense}"

@@ -1,17 +1,26 @@
-"""Results of several folders side by side: what their runs are called, and which are the same."""
+"""Results of several folders side by side: what their runs are called, which are the same, and
+in which settings they differ."""
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedsim.config import RunConfig
+from fedsim.config import RunConfig, default_of
 from fedsim.errors import UsageError
 
+Cells = Mapping[str, dict[str, Any]]
+"""The dicts of ``summary.json`` by the run's name."""
+
 _CELL = ("task", "method", "temporal", "gradient", "seed")
-_OUTSIDE = {f.name for f in fields(RunConfig) if not f.metadata["result"]} | {"method", "gradient"}
+_BESIDE = (*_CELL, "evaluate_every")  # when the server looks is no part of what it finds
+_SETTINGS = [f.name for f in fields(RunConfig) if f.metadata["result"] and f.name not in _BESIDE]
+_SCORED = ("test_samples",)
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
+_DIGEST = re.compile(r"sha256 \w+")
+_VERSION = re.compile(r"\d+(\.\d+)+\S*")
 
 
 def unique_names(paths: Sequence[Path]) -> dict[str, Path]:
@@ -29,39 +38,124 @@ def unique_names(paths: Sequence[Path]) -> dict[str, Path]:
     return {str(path) if whole else path.resolve().name: path for path in paths}
 
 
+def repeats(cells: Cells) -> bool:
+    """Whether two runs are of the same task, method, n, p and seed."""
+    places = [tuple(cell[key] for key in _CELL) for cell in cells.values()]
+    return len(set(places)) < len(places)
+
+
+def settings_of(folders: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+    """What each run's `config.toml` says on which its numbers depend, beside its cell.
+
+    A setting that is not there has its default. Runs whose file cannot be read are left out.
+    """
+    found = {}
+    for name, folder in folders.items():
+        try:
+            table = tomllib.loads((folder / "config.toml").read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        found[name] = {key: table.get(key, default_of(key)) for key in _SETTINGS}
+    return found
+
+
+def differing(settings: Mapping[str, dict[str, Any]]) -> list[str]:
+    """The settings that are not the same in all runs.
+
+    Example:
+        >>> differing({"a/n1": {"lr": 0.1, "clients": 4}, "b/n1": {"lr": 0.2, "clients": 4}})
+        ['lr']
+    """
+    runs = list(settings.values())
+    return [key for key in (runs[0] if runs else ()) if any(r[key] != runs[0][key] for r in runs)]
+
+
+def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """In what each run differs from the others of its task, as its label says it: `lr = 0.05`.
+
+    Empty for a run that has every such setting at its default.
+    """
+    found = dict.fromkeys(cells, "")
+    for names in _by_task(cells).values():
+        known = {name: settings[name] for name in names if name in settings}
+        keys = differing(known)
+        for name, own in known.items():
+            told = [f"{key} = {own[key]}" for key in keys if own[key] != default_of(key)]
+            found[name] = ", ".join(told)
+    return found
+
+
+def comparable(
+    cells: Cells, settings: Mapping[str, dict[str, Any]], folders: Mapping[str, Path]
+) -> None:
+    """Refuses runs of one task that no table may hold together.
+
+    Raises:
+        UsageError: they have other metrics, models or data, or score other samples.
+    """
+    for names in _by_task(cells).values():
+        seen: dict[str, tuple[str, Any, Any]] = {}
+        for name in names:
+            cell = cells[name]
+            facts = {key: cell.get(key) for key in ("metric_name", "parameters", "data_source")}
+            facts |= {key: settings[name][key] for key in _SCORED if name in settings}
+            for key, value in facts.items():
+                if value is None and key not in _SCORED:
+                    continue  # a run that failed before it was known
+                same = _copy(value) if key == "data_source" else value
+                first, told, known = seen.setdefault(key, (name, value, same))
+                if known != same:
+                    raise UsageError(
+                        f"{folders[first]} and {folders[name]} cannot stand in one table: "
+                        f"{key} is {told!r} in the one and {value!r} in the other"
+                    )
+
+
 def without_repeated(
-    cells: Mapping[str, dict[str, Any]], folders: Mapping[str, Path]
+    cells: Cells, folders: Mapping[str, Path], settings: Mapping[str, Any], told: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     """`cells` by name, each run once: the first that is done of those with the same settings.
 
+    Args:
+        cells, folders: by the run's name.
+        settings: what `settings_of` found.
+        told: what `variants` says of them.
+
     Raises:
-        UsageError: two runs of one task, method, n, p and seed have other settings.
+        UsageError: two runs of one cell have other numbers, and it cannot be read whether they
+            have other settings.
     """
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, cell in cells.items():
-        groups.setdefault(tuple(cell[key] for key in _CELL), []).append(name)
+        groups.setdefault((*(cell[key] for key in _CELL), told[name]), []).append(name)
     kept: dict[str, dict[str, Any]] = {}
-    for first, *others in groups.values():
-        for other in others:
-            differ = _differences(cells[first], cells[other], folders[first], folders[other])
-            if differ:
-                raise UsageError(
-                    f"{folders[first]} and {folders[other]} are the same cell with other settings "
-                    f"({'; '.join(differ)}): load folders whose runs share all but method, "
-                    "temporal and gradient sparsity"
-                )
-        done = [name for name in (first, *others) if cells[name]["status"] == "done"]
-        name = (done or [first])[0]
+    for names in groups.values():
+        done = [name for name in names if cells[name]["status"] == "done"]
+        name, *others = done or names
+        for other in others if {*names} - {*settings} else ():
+            _same_numbers(cells[name], cells[other], folders[name], folders[other])
         kept[name] = cells[name]
     return kept
 
 
-def _differences(one: dict[str, Any], two: dict[str, Any], here: Path, there: Path) -> list[str]:
-    """In what two runs of a cell differ, by their `config.toml`; without them by their numbers."""
-    try:
-        settings = [tomllib.loads((f / "config.toml").read_text("utf-8")) for f in (here, there)]
-        keys = {key for table in settings for key in table} - _OUTSIDE
-        pairs = {key: [table.get(key) for table in settings] for key in sorted(keys)}
-    except (OSError, ValueError):
-        pairs = {key: [one.get(key), two.get(key)] for key in _COMPARED}
-    return [f"{key} {a!r} and {b!r}" for key, (a, b) in pairs.items() if a != b]
+def _same_numbers(one: dict[str, Any], two: dict[str, Any], here: Path, there: Path) -> None:
+    pairs = {key: (one.get(key), two.get(key)) for key in _COMPARED}
+    differ = [f"{key} {a!r} and {b!r}" for key, (a, b) in pairs.items() if a != b]
+    if differ:
+        raise UsageError(
+            f"{here} and {there} are the same cell with other numbers ({'; '.join(differ)}), and "
+            "a config.toml that would tell them apart cannot be read: load one of them"
+        )
+
+
+def _by_task(cells: Cells) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, cell in cells.items():
+        found.setdefault(cell["task"], []).append(name)
+    return found
+
+
+def _copy(source: str) -> str:
+    """Which data a `data_source` speaks of: a digest tells; the form on disk, versions do not."""
+    digest = _DIGEST.search(source)
+    return digest.group() if digest else _VERSION.sub("", source)

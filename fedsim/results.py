@@ -10,8 +10,15 @@ import pandas as pd
 
 from fedsim.errors import UsageError
 from fedsim.files import write_parquet, write_text
-from fedsim.labels import labels
-from fedsim.merging import unique_names, without_repeated
+from fedsim.labels import VARIANT, labels
+from fedsim.merging import (
+    comparable,
+    repeats,
+    settings_of,
+    unique_names,
+    variants,
+    without_repeated,
+)
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
@@ -47,7 +54,8 @@ class Results:
     Attributes:
         runs: a row a finished run (done or failed), by n upwards, p downwards and seed, indexed by
             the run's folder name; the columns are those of `summary.json` (`COLUMNS`), then
-            `label`, what figures call the method (`fedsim.labels.labels`).
+            `label`, what figures call the method (`fedsim.labels.labels`). Where runs differ in
+            settings, a column `variant` before it says in which: `lr = 0.05`.
             Bits are per client, summed over rounds.
         rounds: a row a communication round, in the order of the runs: task, method, temporal,
             gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
@@ -73,15 +81,17 @@ def load(*paths: Path | str) -> Results:
 
     A failed run is in `.runs`, and in `.rounds` with the rounds that it did. Of several folders,
     runs are called `folder/run`; a run that several hold with the same settings (the dense
-    reference of each) counts once.
+    reference of each) counts once. Settings in which the runs of a task differ (learning rate,
+    strategy, clients) are part of their labels, where they are not at their defaults; so they are
+    in one folder that has a cell twice.
 
     Args:
         paths: folders that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
 
     Raises:
         UsageError: there is no such folder or no finished run in it; a `summary.json` or
-            `rounds.parquet` is missing or damaged (the message names the file); or two folders
-            hold the same cell with other settings, which no figure could tell apart.
+            `rounds.parquet` is missing or damaged (the message names the file); or folders have
+            one task with other metrics, models, data or test samples.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -97,8 +107,16 @@ def load(*paths: Path | str) -> Results:
         found |= {before + folder.name: folder for folder in finished}
         unfinished += [before + name for name in begun]
     cells = {name: read_summary(folder) for name, folder in found.items()}
-    cells = _ordered(without_repeated(cells, found) if len(paths) > 1 else cells)
+    told: dict[str, str] = {}
+    if len(paths) > 1 or repeats(cells):
+        settings = settings_of(found)
+        comparable(cells, settings, found)
+        told = variants(cells, settings)
+        cells = without_repeated(cells, found, settings, told)
+    cells = _ordered(cells)
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
+    if any(told.values()):
+        runs[VARIANT] = [told[name] for name in cells]
     runs["label"] = labels(runs)
     folders = {name: found[name] for name in cells}
     rounds = _joined([_rounds(name, folders[name], cells[name]) for name in cells], runs)

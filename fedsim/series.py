@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.labels import DENSE, labels, several
+from fedsim.labels import is_dense, labels, several
 from fedsim.looks import CellKey, beside
 
 
@@ -111,7 +111,7 @@ def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
 
 
 def _place(cell: CellKey) -> tuple[bool, str, int, float, bool]:
-    return cell.method != DENSE, cell.method, cell.temporal, -cell.gradient, not cell.reference
+    return not is_dense(cell.method), cell.method, cell.temporal, -cell.gradient, not cell.reference
 
 
 def _one_kind(group: pd.DataFrame, cell: CellKey) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim import units
-from fedsim.labels import labels, several
+from fedsim.labels import VARIANT, labels, several
 from fedsim.looks import reference
 from fedsim.plane import method_text
 from fedsim.results import frame
@@ -71,14 +71,20 @@ _NARROW = (
 def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with a column `difference`: the metric minus that of the dense reference.
 
-    The reference is the run of `raw` that is done with n = 1 of the same task and seed; NaN where
-    there is none. In the metric's own unit: 0.01 of accuracy is one percentage point.
+    The reference is the run of `raw` that is done with n = 1 of the same task, seed and settings.
+    Where none has the same settings, it is the one that there is; NaN where there is none, or
+    several. In the metric's own unit: 0.01 of accuracy is one percentage point.
     """
-    dense = runs[reference(runs) & (runs["status"] == "done")]
-    known = dense.groupby(["task", "seed"])["metric"].mean().to_dict()
-    keys = zip(runs["task"], runs["seed"], strict=True)
-    base = pd.Series([known.get(key, float("nan")) for key in keys], index=runs.index, dtype=float)
-    return runs.assign(difference=runs["metric"] - base)
+    told = runs if VARIANT in runs.columns else runs.assign(**{VARIANT: ""})
+    dense = told[reference(told) & (told["status"] == "done")]
+    known = dense.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict()
+    every = dense.groupby(["task", "seed"])[VARIANT].unique()
+    only = {key: found[0] for key, found in every.items() if len(found) == 1}
+    base = [
+        known.get((task, seed, own), known.get((task, seed, only.get((task, seed))), float("nan")))
+        for task, seed, own in zip(told["task"], told["seed"], told[VARIANT], strict=True)
+    ]
+    return runs.assign(difference=runs["metric"] - pd.Series(base, index=runs.index, dtype=float))
 
 
 def summary_table(cells: list[dict[str, Any]], width: int | None = None) -> Table:
@@ -172,7 +178,7 @@ def _rows(rows: pd.DataFrame) -> list[tuple[pd.Series, str]]:
         ["task", *by, "temporal", "gradient", "seed"], kind="stable",
         ascending=[True, *(True for _ in by), True, False, True],
     )  # fmt: skip
-    for _, cell in rows.groupby(["task", "method", "temporal", "gradient"], sort=False):
+    for _, cell in rows.groupby(["task", "method", "label", "temporal", "gradient"], sort=False):
         for _, row in cell.iterrows():
             shown.append((row, "done" if row["status"] == "done" else "failed"))
         done = cell[cell["status"] == "done"]

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedsim import units
 from fedsim.errors import UsageError
-from fedsim.labels import labels, methods_of, of_method
+from fedsim.labels import labels, methods_of, of_method, several
 from fedsim.looks import higher_is_better, ink, is_logarithmic, label, metric_name, value_text
 from fedsim.plane import Plane, plane
 from fedsim.plot.canvas import drawing, plain, title
@@ -68,7 +68,7 @@ def planes(runs: pd.DataFrame, value: str, method: str | None = None) -> dict[st
     names = methods_of(runs)
     if method is not None and method not in set(labels(runs)):
         raise UsageError(f"method is {method!r}: the runs are of {', '.join(names) or 'none'}.")
-    if method is None and len(names) < 2:
+    if method is None and not several(runs):
         return {"".join(names): plane(runs, value)}
     chosen = names if method is None else [method]
     return {name: plane(of_method(runs, name), value) for name in chosen}

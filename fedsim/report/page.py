@@ -6,6 +6,7 @@ import pandas as pd
 from plotly.offline import get_plotlyjs
 
 from fedsim import units
+from fedsim.labels import VARIANT, labels
 from fedsim.looks import metric_name, reference
 from fedsim.plane import method_text
 from fedsim.report.figures import figures
@@ -81,6 +82,8 @@ def _explanation(results: Results) -> str:
         "Bits are per client over the whole run. The ratio compares them with sending 32 bits a "
         "parameter in every iteration."
     )
+    if VARIANT in runs.columns:
+        text += " Methods differ in other settings too: see Settings."
     source = ", ".join(runs["data_source"].dropna().unique())
     text += f" Data: {source}." if source else ""
     left = ""
@@ -94,10 +97,13 @@ def _reference(runs: pd.DataFrame) -> str:
     dense = runs[reference(runs) & (runs["status"] == "done")]
     if not len(dense):
         return '<p class="note">There is no dense reference (raw, n = 1) among the cells.</p>'
-    name = metric_name(runs)
-    value, bits = dense["metric"].mean(), dense["up_wire_bits"].mean()
-    text = f"{name} {units.score(value, name)} with {units.bits(bits)} a client upstream"
-    return f"<p>Dense reference (n = 1, p = 1): <strong>{escape(text)}</strong>.</p>"
+    name, found = metric_name(runs), []
+    for told, of in dense.groupby(labels(dense)):
+        value, bits = of["metric"].mean(), of["up_wire_bits"].mean()
+        text = f"{name} {units.score(value, name)} with {units.bits(bits)} a client upstream"
+        which = f"{told}: " if VARIANT in runs.columns else ""
+        found.append(f"{escape(which)}<strong>{escape(text)}</strong>")
+    return f"<p>Dense reference (n = 1, p = 1): {'; '.join(found)}.</p>"
 
 
 def _values(column: pd.Series) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
+from fedsim.labels import VARIANT
+from fedsim.merging import differing, settings_of
 from fedsim.results import Results
 from fedsim.tables import summary_texts
 
@@ -42,7 +44,30 @@ def failures(results: Results) -> str:
 
 def settings(results: Results) -> str:
     """The settings in the runs' `config.toml`: those all runs share, and those that differ."""
-    return _listing(results, "config.toml", tomllib.loads)
+    return _by_method(results) + _listing(results, "config.toml", tomllib.loads)
+
+
+def _by_method(results: Results) -> str:
+    """A table of the settings in which methods differ, a row a method; empty where none do."""
+    if VARIANT not in results.runs.columns:
+        return ""
+    known = settings_of({str(name): results.folders[name] for name in results.runs.index})
+    keys = differing(known)
+    rows = ""
+    for label, runs in results.runs.groupby("label"):
+        own = [known[str(name)] for name in runs.index if str(name) in known]
+        seen = [dict.fromkeys(_setting(settings[key]) for settings in own) for key in keys]
+        rows += f'<tr><th scope="row">{escape(str(label))}</th>'
+        rows += "".join(f"<td>{_several(list(values))}</td>" for values in seen) + "</tr>"
+    head = "".join(f'<th scope="col">{escape(key)}</th>' for key in ("method", *keys))
+    return (
+        '<h3>In which methods differ</h3><div class="wide text"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _setting(value: Any) -> str:
+    return "default" if value is None else str(value)
 
 
 def versions(results: Results) -> str:

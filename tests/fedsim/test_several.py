@@ -59,19 +59,6 @@ def test_a_reference_that_failed_gives_way_to_one_that_is_done(tmp_path: Path) -
     assert runs.loc[runs["label"] == "dense", "status"].to_dict() == {"b/n1-p1-s0": "done"}
 
 
-def test_the_same_cell_with_other_settings_is_refused(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "a", (1,), (0.1,))
-    make_sweep(tmp_path / "b", (1,), (0.1,), form=TOPK)
-    config = tmp_path / "b" / "cells" / "n1-p1-s0" / "config.toml"
-    config.write_text(config.read_text() + "\nlr = 0.5\nworkers = 3")  # workers changes no number
-    with pytest.raises(UsageError, match=r"other settings \(lr None and 0.5\)"):
-        load(tmp_path / "a", tmp_path / "b")
-    config.unlink()
-    assert len(load(tmp_path / "a", tmp_path / "b").runs) == 3  # the same numbers
-    with pytest.raises(UsageError, match="no folder"):
-        load()
-
-
 def test_curves_and_points_are_told_by_method(both: Results) -> None:
     lines = curve_lines(both.rounds, "up_bits", "metric")
     cells = [line.cell for line in lines]
