@@ -24,7 +24,7 @@ def labels(frame: pd.DataFrame) -> pd.Series:
 
     A published method is called by its name, whatever its fraction; any other by its text with
     `{p}` for the fraction; `raw` is `dense`. Settings in which runs differ follow:
-    `sbc, lr = 0.05`.
+    `sbc (lr = 0.05)`.
 
     Args:
         frame: rows of `fedsim.load(...)`, with columns `method` and `gradient`.
@@ -41,13 +41,13 @@ def labels(frame: pd.DataFrame) -> pd.Series:
     sparse = sorted(set(found.values()))
     found |= {pair: _label_of_all(pair[0], sparse) for pair in set(pairs) if pair[1] == 1}
     settings = frame[VARIANT] if VARIANT in frame.columns else [""] * len(pairs)
-    told = [", ".join(filter(None, (found[p], v))) for p, v in zip(pairs, settings, strict=True)]
+    told = [found[p] + (f" ({v})" if v else "") for p, v in zip(pairs, settings, strict=True)]
     return pd.Series(told, index=frame.index, dtype=object)
 
 
 def is_dense(label: str) -> bool:
     """Whether a label is of the dense reference, whatever its other settings."""
-    return label == DENSE or label.startswith(f"{DENSE}, ")
+    return label == DENSE or label.startswith(f"{DENSE} (")
 
 
 def methods_of(frame: pd.DataFrame) -> list[str]:

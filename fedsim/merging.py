@@ -102,7 +102,7 @@ def comparable(
             for key, value in facts.items():
                 if value is None and key not in _SCORED:
                     continue  # a run that failed before it was known
-                same = _copy(value) if key == "data_source" else value
+                same = _copy(str(value)) if key == "data_source" else value
                 first, told, known = seen.setdefault(key, (name, value, same))
                 if known != same:
                     raise UsageError(

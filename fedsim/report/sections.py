@@ -61,8 +61,8 @@ def _by_method(results: Results) -> str:
         rows += "".join(f"<td>{_several(list(values))}</td>" for values in seen) + "</tr>"
     head = "".join(f'<th scope="col">{escape(key)}</th>' for key in ("method", *keys))
     return (
-        '<h3>In which methods differ</h3><div class="wide text"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        '<h3>In which methods differ</h3><div class="wide"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div><h3>All</h3>"
     )
 
 
