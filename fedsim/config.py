@@ -137,12 +137,18 @@ def _rebuilt(values: dict[str, Any]) -> RunConfig:
 
 def from_mapping(values: Mapping[str, Any], origin: str) -> RunConfig:
     """A config from plain values; ``UsageError`` names ``origin`` and the offending key."""
+    check_values(values, origin)
+    kinds = {f.name: type_of(f) for f in fields(RunConfig)}
+    return RunConfig(**{k: _widen(v, kinds[k]) for k, v in values.items()})
+
+
+def check_values(values: Mapping[str, Any], origin: str) -> None:
+    """Refuses, as ``from_mapping``, what is no setting or of another type, one by one."""
     known = {f.name: f for f in fields(RunConfig)}
     for key, value in values.items():
         if key not in known:
             raise UsageError(f"{origin}: unknown setting {key!r}; known are {', '.join(known)}")
         _check_type(origin, key, value, type_of(known[key]))
-    return RunConfig(**{k: _widen(v, type_of(known[k])) for k, v in values.items()})
 
 
 def from_toml(path: Path) -> RunConfig:

@@ -1,5 +1,6 @@
 """A grid over the plane of temporal and gradient sparsity: which cells, and as TOML."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,13 +16,25 @@ from fedsim.tasks import Task
 
 GRID = ("temporal", "gradient", "seeds")
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep, by the name of its folder."""
+    """One run of a sweep, by the name of its folder: letters, digits, `_`, `.` and `-`.
+
+    Raises ``UsageError`` for any other name.
+    """
 
     name: str
     config: RunConfig
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"name is {self.name!r}: a cell's names its folder and takes letters, digits, '_', "
+                "'.' and '-', the first a letter, a digit or '_'"
+            )
 
     @classmethod
     def of(cls, config: RunConfig) -> "Cell":

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedsim import cellfile
 from fedsim.grids import Cell
 from fedsim.progress import Bars
 from fedsim.results import Results, load
@@ -13,18 +14,23 @@ from fedsim.sweeps import run_cells
 def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None:
     """Runs what is not there yet in ``out``; the results, or None if a run failed.
 
-    Bars go to stderr, and so does the error of every run that failed.
+    Bars go to stderr, and so does the error of every run that failed. ``runs.toml`` beside the
+    summary has the cells' settings (``fedsim.cellfile``).
 
     Args:
         cells: what to run, all of tasks with the same metric.
         out: the folder of the results.
-        jobs: cells at the same time.
+        jobs: cells at the same time; 0: none is run, but listed on stdout, and ``runs.toml``
+            alone is written.
 
     Raises ``UsageError`` before anything starts, as ``fedsim.sweeps.run_cells``.
 
     Example:
         results = run_shown([Cell("dense", RunConfig(method="raw"))], Path("results"))
     """
+    if not jobs:
+        _announce(cells, out)
+        return None
     metric = cells[0].config.plan.task.metric_name
     with Bars({cell.name: cell.config.plan.rounds for cell in cells}, metric) as bars:
         summaries = run_cells(cells, out, jobs=jobs, progress=bars)
@@ -32,3 +38,16 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
     for summary in failed:
         print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
     return None if failed else load(out)
+
+
+def _announce(cells: Sequence[Cell], out: Path) -> None:
+    """A line a cell, and where their settings are."""
+    for cell in cells:
+        plan = cell.config.plan
+        print(
+            f"{cell.name}: {plan.task.name}, {plan.method.text}, n = {plan.temporal}, "
+            f"{plan.iterations} iterations, {plan.clients} clients, batch {plan.batch_size}, "
+            f"seed {cell.config.seed}"
+        )
+    path = cellfile.write(cells, out)
+    print(f"Settings: {path or 'in Python alone, where the tasks are defined'}")

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim import devices, report, scalars
+from fedsim import cellfile, devices, report, scalars
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.federation import Federation
-from fedsim.files import write_text
 from fedsim.grids import Cell, SweepConfig, from_toml, to_toml
 from fedsim.parallel import run_here, run_on_ray
 from fedsim.plan import CODED
@@ -28,10 +27,12 @@ def run_cells(
     jobs: int = 1,
     ray_address: str | None = None,
     progress: Callable[[str, dict[str, Any]], None] | None = None,
+    described: bool = True,
 ) -> list[dict[str, Any]]:
     """Runs every cell that is not done in ``out/cells/<name>`` and returns all summaries.
 
-    The cells need not lie on one plane; ``summary.csv`` and ``summary.parquet`` hold them.
+    The cells need not lie on one plane; ``summary.csv`` and ``summary.parquet`` hold them, and
+    ``runs.toml`` their settings: `fedsim sweep --config` runs them again (``fedsim.cellfile``).
 
     Args:
         cells: what to run.
@@ -39,12 +40,15 @@ def run_cells(
         jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
         ray_address: a Ray cluster to run on; ``out`` must be a folder that its nodes share.
         progress: called with a cell's name and the row of every round it finishes.
+        described: whether ``runs.toml`` is written; a grid has its ``sweep.toml``.
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
     """
     check(cells, jobs, here=ray_address is None)
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
     done = {c.name: prepare(c.config, folders[c.name]) for c in cells}
+    if described:
+        cellfile.write(cells, out)
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
     if jobs == 1 and ray_address is None:
         run_here(waiting, progress)
@@ -62,6 +66,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
     """
     if jobs < 1:
         raise UsageError(f"--jobs is {jobs}: it is above 0")
+    cellfile.check_names(cells)
     for cell in cells:
         if cell.config.engine == "flower" and (jobs > 1 or not here):
             raise UsageError(
@@ -106,7 +111,7 @@ def sweep(config: SweepConfig, out: Path | str, **how: Any) -> list[dict[str, An
     cells = config.cells()
     check(cells, how.get("jobs", 1), here=how.get("ray_address") is None)
     claim(out, config)
-    summaries = run_cells(cells, out, **how)
+    summaries = run_cells(cells, out, described=False, **how)
     summarize(out)
     return summaries
 
@@ -118,11 +123,7 @@ def claim(out: Path, config: SweepConfig) -> None:
         before = from_toml(path)
         same_settings(_off_grid(before.base), _off_grid(config.base), out)
         _same_method(before, config, out)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_text(path, to_toml(config))
-    except OSError as error:
-        raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
+    cellfile.write_settings(path, to_toml(config))
 
 
 def _off_grid(base: RunConfig) -> RunConfig:

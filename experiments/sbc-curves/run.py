@@ -42,7 +42,7 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
         if name not in squares:
             raise UsageError(f"--only is {name!r}: tasks are {', '.join(squares)}")
     beside = out.parent / f"sbc-matrix-{scale}"
-    for name in only or squares:
+    for name in (only or squares) if jobs else ():
         take_over(beside / name / "cells", out / name / "cells")
     return max(_task(squares[name], out / name, jobs, data) for name in only or squares)
 

@@ -47,11 +47,17 @@ def add(commands: Any) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cells at the same time (default: 1)")
     parser.add_argument("--data", metavar="DIR", help="folder with data sets")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME-SCALE)")
+    parser.add_argument(
+        "--dry-run", action="store_true",
+        help="train nothing: list the runs and write runs.toml, which `fedsim sweep --config` runs",
+    )  # fmt: skip
     parser.set_defaults(command=command)
 
 
 def command(flags: argparse.Namespace) -> int:
-    """Runs the experiment's ``main``."""
+    """Runs the experiment's ``main``; with ``--dry-run`` it gets no jobs, and runs nothing."""
+    if flags.jobs < 1:
+        raise UsageError(f"--jobs is {flags.jobs}: it is above 0")
     folder = home()
     if folder is None:
         raise UsageError("experiments are part of a checkout of fedsim: run this from there")
@@ -65,6 +71,9 @@ def command(flags: argparse.Namespace) -> int:
     spec.loader.exec_module(module)
     out = Path(flags.out or Path("fedsim-results") / f"{flags.name}-{flags.scale}")
     only = flags.only.split(",") if flags.only else None
-    return int(
-        module.main(scale=flags.scale, only=only, out=out, jobs=flags.jobs, data=flags.data)
-    )
+    # run_shown is what heeds that there are no jobs; without it an experiment would train.
+    if flags.dry_run and not hasattr(module, "run_shown"):
+        raise UsageError(f"--dry-run: {flags.name} has no list of runs; see its README")
+    jobs = 0 if flags.dry_run else flags.jobs
+    code = int(module.main(scale=flags.scale, only=only, out=out, jobs=jobs, data=flags.data))
+    return 0 if flags.dry_run else code

@@ -6,10 +6,11 @@ from typing import Any
 
 from rich.console import Console
 
+from fedsim import cellfile, report
 from fedsim import flags as shared
-from fedsim import report
 from fedsim.commands.document import print_document
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
+from fedsim.errors import UsageError
 from fedsim.progress import Bars
 from fedsim.results import write_summary
 from fedsim.run import run
@@ -53,6 +54,8 @@ def command(flags: argparse.Namespace) -> int:
 def from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags, over a TOML file if there is one, ask for."""
     values = read_toml(Path(flags.config)) if flags.config else {}
+    if cellfile.TABLE in values:
+        raise UsageError(f"{flags.config}: it lists cells: `fedsim sweep --config` runs them")
     values |= shared.given(flags)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round

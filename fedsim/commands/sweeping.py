@@ -8,10 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
+from fedsim import cellfile, grids, sweeps
 from fedsim import flags as shared
-from fedsim import grids, sweeps
 from fedsim.commands.document import print_document
 from fedsim.config import read_toml
+from fedsim.errors import UsageError
 from fedsim.methods import takes_fraction
 from fedsim.progress import Bars
 from fedsim.tables import summary_table
@@ -37,7 +38,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--no-baseline", action="store_true", help="leave out the dense reference cell (1, 1)"
     )
-    parser.add_argument("--config", metavar="FILE", help="settings and grid from a TOML file")
+    parser.add_argument(
+        "--config", metavar="FILE", help="settings and grid, or a list of cells, from a TOML file"
+    )
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
         "--jobs", type=int, metavar="INT",
@@ -53,31 +56,39 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
     config = from_flags(flags)
-    cells = config.cells()
-    out = shared.folder(flags, default_name(config))
+    grid = isinstance(config, grids.SweepConfig)
+    cells = config.cells() if isinstance(config, grids.SweepConfig) else config
+    out = shared.folder(flags, default_name(config, flags.config))
     jobs = flags.jobs
     if jobs is None:
-        many = len(cells) >= 4 and config.base.engine == "local"
+        many = len(cells) >= 4 and all(cell.config.engine == "local" for cell in cells)
         jobs = min(os.cpu_count() or 1, len(cells)) if many else 1
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric = cells[0].config.plan.task.metric_name
     with Bars(rounds, metric, quiet=flags.json) as bars:
-        summaries = sweeps.sweep(
-            config, out, jobs=jobs, ray_address=flags.ray_address, progress=bars
-        )
+        how: dict[str, Any] = {
+            "jobs": jobs, "ray_address": flags.ray_address, "progress": bars
+        }  # fmt: skip
+        if isinstance(config, grids.SweepConfig):
+            summaries = sweeps.sweep(config, out, **how)
+        else:
+            summaries = sweeps.run_cells(config, out, **how)
+    missing = "" if grid else report_missing(out)
     if flags.json:
         print_document({"out": str(out), "cells": summaries})
     else:
-        show(summaries, out)
+        show(summaries, out, missing)
     return int(any(s["status"] != "done" for s in summaries))
 
 
-def from_flags(flags: argparse.Namespace) -> grids.SweepConfig:
-    """The sweep that the flags, over a TOML file if there is one, ask for."""
-    values: dict[str, Any] = {"method": "sbc"}
-    if flags.config:
-        values |= read_toml(Path(flags.config))
-    values |= {k: v for k, v in shared.given(flags).items() if k not in grids.GRID}
+def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
+    """What the flags, over a TOML file if there is one, ask for: a grid, or the file's cells."""
+    found = read_toml(Path(flags.config)) if flags.config else {}
+    given = {k: v for k, v in shared.given(flags).items() if k not in grids.GRID}
+    if cellfile.TABLE in found:
+        _refuse_grid(flags)
+        return cellfile.from_values(found, flags.config, over=given)
+    values: dict[str, Any] = {"method": "sbc", **found, **given}
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "--temporal", int)
     if flags.gradient is not None:
@@ -91,15 +102,39 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig:
     return grids.from_values(values, flags.config or "sweep")
 
 
-def default_name(config: grids.SweepConfig) -> str:
-    """A folder name for the settings that all cells share, so that a grid can grow in it."""
+def _refuse_grid(flags: argparse.Namespace) -> None:
+    """A grid's flags say nothing of listed cells, and are no settings that go over theirs."""
+    for name in grids.GRID:
+        if (value := getattr(flags, name)) is not None:
+            raise UsageError(f"--{name} is {value}: {flags.config} lists cells, and is no grid")
+    if flags.no_baseline:
+        raise UsageError(f"--no-baseline: {flags.config} lists cells, and is no grid")
+
+
+def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None) -> str:
+    """A folder name for the settings that all cells of a grid share, so that it can grow there.
+
+    That of listed cells is their file's, and stands for all their settings.
+    """
+    if not isinstance(config, grids.SweepConfig):
+        return f"{Path(file or cellfile.FILE).stem}-{cellfile.digest(config)}"
     method = "".join(c if c.isalnum() else "-" for c in config.base.method).strip("-")
     digest = sweeps.shared_digest(config)
     return f"{config.base.plan.task.name}-{method[:40]}-{digest}"
 
 
-def show(summaries: list[dict[str, Any]], out: Path) -> None:
-    """The table, what failed, and where everything is."""
+def report_missing(out: Path) -> str:
+    """Writes the page of listed cells; if none can show them, why (two have one place, say)."""
+    try:
+        sweeps.summarize(out)
+    except UsageError as error:
+        (out / "report.html").unlink(missing_ok=True)  # of fewer cells, which could be shown
+        return str(error)
+    return ""
+
+
+def show(summaries: list[dict[str, Any]], out: Path, missing: str) -> None:
+    """The table, what failed, and where everything is; ``missing``: why there is no page."""
     console = Console()
     console.print(summary_table(summaries, console.width))
     for summary in summaries:
@@ -107,4 +142,5 @@ def show(summaries: list[dict[str, Any]], out: Path) -> None:
             where = f"n={summary['temporal']} p={summary['gradient']:g} seed={summary['seed']}"
             print(f"failed: {where}: {summary['error']}", file=sys.stderr)
     console.print(f"Results: {out}", highlight=False, soft_wrap=True)
-    console.print(f"Report:  {out / 'report.html'}", highlight=False, soft_wrap=True)
+    page = f"none: {missing}" if missing else out / "report.html"
+    console.print(f"Report:  {page}", highlight=False, soft_wrap=True, markup=False)

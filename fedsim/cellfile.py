@@ -1,0 +1,180 @@
+"""Named cells that lie on no grid, as TOML: the settings they share, then a table a cell.
+
+    task = "digits"
+    iterations = 200
+
+    [cells.dense]
+    method = "raw"
+
+    [cells.sbc]
+    method = "sbc"
+    gradient = 0.01
+
+Settings are those of ``RunConfig``, with its defaults and its task's; a cell's go over the shared
+ones. Where data sets lie and what trains are a machine's: they may be read, and are not written.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from hashlib import blake2b
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import tomli_w
+
+from fedsim.config import RunConfig, check_values, from_mapping, read_toml
+from fedsim.errors import UsageError
+from fedsim.files import write_text
+from fedsim.grids import GRID, Cell
+from fedsim.tasks import Task
+
+FILE = "runs.toml"
+TABLE = "cells"
+_MACHINE = ("data", "device")
+_ALWAYS = ("task", "method", "temporal")  # what a run is, whether or not it is the default
+_FROM_TASK = ("clients", "iterations", "batch_size", "partition")
+
+
+def to_toml(cells: Sequence[Cell]) -> str:
+    """The cells as TOML: what all share, then a table a cell with every setting that varies.
+
+    A setting that all leave at its default is not written; a remark names those that are the
+    task's. ``from_toml`` gives equal cells, but for ``data`` and ``device``. Cells whose task is
+    defined in Python are left out, and a remark says which.
+
+    Raises ``UsageError`` where no cell is left, or two have one name.
+
+    Example:
+        >>> runs = [Cell(f"seed{n}", RunConfig(method="raw", seed=n)) for n in range(2)]
+        >>> to_toml(runs).splitlines()[-5:]
+        ['[cells.seed0]', 'seed = 0', '', '[cells.seed1]', 'seed = 1']
+    """
+    check_names(cells)
+    kept = [cell for cell in cells if _written(cell)]
+    if not kept:
+        raise UsageError("no cell can be written as TOML: their tasks are defined in Python")
+    names = [f.name for f in fields(RunConfig) if f.name not in _MACHINE]
+    first = kept[0].config
+    shared = [n for n in names if all(getattr(c.config, n) == getattr(first, n) for c in kept)]
+    default = {f.name: f.default for f in fields(RunConfig)}
+    values: dict[str, Any] = {
+        name: getattr(first, name)
+        for name in shared
+        if name in _ALWAYS or getattr(first, name) != default[name]
+    }
+    varied = [name for name in names if name not in shared]
+    values[TABLE] = {cell.name: _given(cell.config, varied) for cell in kept}
+    remarks = ["runs these cells; --data says where data sets lie.", *_defaults(kept)]
+    left = [cell for cell in cells if not _written(cell)]
+    if left:
+        tasks = ", ".join(dict.fromkeys(cell.config.plan.task.name for cell in left))
+        said = ", ".join(cell.name for cell in left)
+        remarks.append(f"Left out, their tasks ({tasks}) are defined in Python: {said}.")
+    head = [f"`python -m fedsim sweep --config {FILE} --out DIR`", *remarks]
+    return "".join(f"# {line}\n" for line in head) + "\n" + tomli_w.dumps(values)
+
+
+def from_toml(path: Path) -> list[Cell]:
+    """The cells of a TOML file; ``UsageError`` names the file, the cell and the key."""
+    values = read_toml(path)
+    if TABLE not in values:
+        raise UsageError(f"{path}: it has no cells; it takes a table a cell, as [cells.baseline]")
+    return from_values(values, str(path))
+
+
+def from_values(
+    values: Mapping[str, Any], origin: str, over: Mapping[str, Any] = MappingProxyType({})
+) -> list[Cell]:
+    """The cells of what a TOML file holds; ``over``: settings that go over every cell's.
+
+    Raises ``UsageError`` for a grid's lists beside the cells, an unknown setting, a name that
+    is no folder's, and whatever a run would refuse.
+    """
+    tables = values[TABLE]
+    shared = {name: value for name, value in values.items() if name != TABLE}
+    for name in (*GRID, "baseline"):
+        if name in ("seeds", "baseline") and name in shared or isinstance(shared.get(name), list):
+            raise UsageError(
+                f"{origin}: {name} is {shared[name]!r} and there are cells: a file holds a grid, "
+                "whose temporal, gradient and seeds are all combined, or cells"
+            )
+    if not isinstance(tables, dict) or not tables:
+        raise UsageError(f"{origin}: cells is {tables!r}; it takes a table a cell, as [cells.sbc]")
+    check_values(shared, origin)
+    return [_cell(name, shared, table, over, origin) for name, table in tables.items()]
+
+
+def _cell(
+    name: str, shared: Mapping[str, Any], own: Any, over: Mapping[str, Any], origin: str
+) -> Cell:
+    where = f"{origin}: cell {name!r}"
+    if not isinstance(own, dict):
+        raise UsageError(f"{where} is {own!r}; it takes a table of settings")
+    check_values(own, where)
+    try:
+        config = from_mapping({**shared, **own, **over}, where)
+        return Cell(name, config)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def write(cells: Sequence[Cell], out: Path) -> Path | None:
+    """Writes ``runs.toml`` into the folder ``out``, made if need be.
+
+    Cells of an earlier file that were run there stay in it: a folder may grow. Returns its path,
+    or None, and nothing is written, where every task is defined in Python.
+    """
+    path = out / FILE
+    before = from_toml(path) if path.exists() else []
+    now = {cell.name for cell in cells}
+    kept = [c for c in before if c.name not in now and (out / "cells" / c.name).is_dir()]
+    if not any(map(_written, [*kept, *cells])):
+        return None
+    write_settings(path, to_toml([*kept, *cells]))
+    return path
+
+
+def write_settings(path: Path, text: str) -> None:
+    """Writes a file of settings; ``UsageError`` where its folder cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    except OSError as error:
+        raise UsageError(f"--out is {path.parent}: cannot be written ({error.strerror})") from error
+
+
+def check_names(cells: Sequence[Cell]) -> None:
+    """Raises ``UsageError`` where two cells have one name: they would share a folder."""
+    names = [cell.name for cell in cells]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise UsageError(f"cells: {twice!r} is the name of two; each has a folder of its own")
+
+
+def digest(cells: Sequence[Cell]) -> str:
+    """Eight hex digits of the cells' names and settings."""
+    said = "\n".join(f"{cell.name} {cell.config.digest}" for cell in cells)
+    return blake2b(said.encode(), digest_size=4).hexdigest()
+
+
+def _written(cell: Cell) -> bool:
+    return not isinstance(cell.config.task, Task)
+
+
+def _given(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
+    """Those settings, without the ones left at None."""
+    found = {name: getattr(config, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _defaults(cells: Sequence[Cell]) -> list[str]:
+    """A remark a task: what it decides where no cell does."""
+    remarks = []
+    for task in dict.fromkeys(cell.config.plan.task.name for cell in cells):
+        mine = [cell.config for cell in cells if cell.config.task == task]
+        open_ = [n for n in _FROM_TASK if all(getattr(config, n) is None for config in mine)]
+        said = ", ".join(f"{name} = {json.dumps(getattr(mine[0].plan, name))}" for name in open_)
+        remarks += [f"Left to the task {task}: {said}."] if said else []
+    return remarks

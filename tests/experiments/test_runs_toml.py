@@ -1,0 +1,171 @@
+"""The settings of committed results, as TOML: there, and in agreement with the numbers."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedsim.cellfile import FILE, from_toml
+from fedsim.commands.experiment import SCALES, experiments
+from fedsim.grids import Cell
+from tests.fedsim.commands import Typed, typed
+from tests.markdown import ROOT
+
+__all__ = ["typed"]  # the fixture
+
+HOME = ROOT / "experiments"
+IN_PYTHON = "gradient-dropping"
+"""Its tasks are its own, so that no TOML can name them."""
+
+ALL = {row["name"] for row in experiments()}
+LISTED = sorted(name for name in ALL if "run_shown" in (HOME / name / "run.py").read_text())
+RESULTS = sorted(
+    {f.parent for name in {*LISTED} - {IN_PYTHON} for f in HOME.glob(f"{name}/results/**/*.csv")}
+)
+"""Every folder of results whose runs are cells."""
+
+
+def label(folder: Path) -> str:
+    return str(folder.relative_to(HOME)).replace("/results", "")
+
+
+@pytest.fixture(params=RESULTS, ids=label)
+def folder(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.param
+    return found
+
+
+def test_there_are_results() -> None:
+    assert {folder.relative_to(HOME).parts[0] for folder in RESULTS} == {*LISTED} - {IN_PYTHON}
+    assert len(RESULTS) >= 11
+
+
+def rows(cells: list[Cell]) -> pd.DataFrame:
+    """A row a cell, with what a summary says of its settings."""
+    plans = [cell.config.plan for cell in cells]
+    return pd.DataFrame(
+        {
+            "name": [cell.name for cell in cells],
+            "method_given": [cell.config.method for cell in cells],
+            "task": [plan.task.name for plan in plans],
+            "method": [plan.method.text for plan in plans],
+            "temporal": [plan.temporal for plan in plans],
+            "gradient": [float(f"{plan.method.gradient:.6g}") for plan in plans],
+            "seed": [cell.config.seed for cell in cells],
+            "clients": [plan.clients for plan in plans],
+            "iterations": [plan.iterations for plan in plans],
+            "rounds": [plan.rounds for plan in plans],
+        }
+    )
+
+
+def test_settings_agree_with_the_numbers(folder: Path) -> None:
+    mine, compared = rows(from_toml(folder / FILE)), 0
+    for file in sorted(folder.glob("*.csv")):
+        table = pd.read_csv(file)
+        for wanted, compare in KINDS.items():
+            if {*wanted.split()} <= {*table.columns}:
+                compare(mine, table)
+                compared += 1
+                break
+    assert compared, f"no table of {folder} says of which runs it is"
+
+
+def _summary(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A `summary.csv`: the cells, one by one."""
+    names = ["task", "method", "temporal", "gradient", "seed", "clients", "iterations", "rounds"]
+    pd.testing.assert_frame_equal(mine[names], table[names], check_dtype=False)
+
+
+def _methods(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row a method, means over seeds."""
+    mine = mine.assign(row=mine["name"].str.rpartition("-seed")[0])
+    assert [*table["name"]] == [*mine["row"].unique()]
+    for row in table.to_dict("records"):
+        cells = mine[mine["row"] == row["name"]]
+        assert [*cells["seed"]] == [*range(row["seeds"])]
+        assert row["method"] in {*cells["method"], *cells["method_given"]}
+        assert {*cells["iterations"]} == {row.get("iterations", cells["iterations"].iloc[0])}
+
+
+def _messages(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row a run, by what its messages hold: at least one entry of each tensor, so a bit more."""
+    assert [*table["name"]] == [*mine["name"]]
+    assert [*table["temporal"]] == pytest.approx([*(1 / mine["temporal"])])
+    assert [*table["gradient"]] == pytest.approx([*mine["gradient"]], rel=0.01)
+
+
+def _matrix(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row a cell and stage of a square whose dense cells count for both methods."""
+    last = table[table["stage"] == table["stage"].max()]
+    assert {*mine["task"]} == {*last["task"]} and {*mine["iterations"]} == {last["stage"].iloc[0]}
+    short = mine["name"].str.rpartition("-n")[0]
+    found = {*zip(short, mine["temporal"], mine["gradient"], strict=True)}
+    shown = {
+        ("dense" if p == 1 else method, n, p)
+        for method, n, p in zip(last["method"], last["temporal"], last["gradient"], strict=True)
+    }
+    left_out = {("dense", 1, 1)} if "kind" in table else set()  # sbc-curves: it is not sparse
+    assert found == shown | left_out
+
+
+def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row an evaluation of some of the cells."""
+    places = {*zip(mine["temporal"], mine["gradient"], strict=True)}
+    assert {*zip(table["temporal"], table["gradient"], strict=True)} <= places
+    assert {*table["task"]} == {*mine["task"]}
+    assert {*table.groupby("method")["iteration"].max()} == {*mine["iterations"]}
+
+
+KINDS = {
+    "status seed": _summary,
+    "name method seeds": _methods,
+    "name side_bits temporal": _messages,
+    "error stage temporal": _matrix,
+    "error iteration temporal": _curves,
+}
+"""The tables that say of which runs they are, by columns that no other has together."""
+
+
+def test_no_machine_s_place_is_in_them(folder: Path) -> None:
+    for cell in from_toml(folder / FILE):
+        assert cell.config.data is None and cell.config.device == "cpu"
+
+
+def test_its_readme_names_it() -> None:
+    for folder in RESULTS:
+        name = folder.relative_to(HOME).parts[0]
+        text = (HOME / name / "README.md").read_text()
+        assert f"sweep --config experiments/{name}/results" in text
+
+
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_dry_run_writes_the_settings_alone(name: str, scale: str, typed: Typed) -> None:
+    arguments = ("experiment", name, "--scale", scale, "--dry-run", "--out", "out")
+    said = typed(*arguments, "--data", "none")
+    assert said.code == 0, said.err
+    found = [f for f in Path("out").rglob("*") if f.is_file()]
+    assert {f.name for f in found} == (set() if name == IN_PYTHON else {FILE})
+    cells = [cell for file in found for cell in from_toml(file)]
+    for cell in cells:
+        assert f"{cell.name}: {cell.config.plan.task.name}, " in said.out
+    lines = said.out.splitlines()
+    if name != IN_PYTHON:
+        assert len(lines) == len(cells) + len(found)
+    assert lines[-1].startswith("Settings: ")
+
+
+def test_a_dry_run_of_only_some_rows(typed: Typed) -> None:
+    arguments = ("experiment", "sbc-table2", "--only", "mnist_lenet5", "--dry-run", "--out", "out")
+    assert typed(*arguments).code == 0
+    assert [*Path("out").iterdir()] == [Path("out/mnist_lenet5")]
+    committed = HOME / "sbc-table2" / "results" / "mnist_lenet5" / FILE
+    assert Path("out/mnist_lenet5", FILE).read_bytes() == committed.read_bytes()
+
+
+@pytest.mark.parametrize("name", sorted(ALL - {*LISTED}))
+def test_a_dry_run_of_what_has_no_cells_is_refused(name: str, typed: Typed) -> None:
+    said = typed("experiment", name, "--dry-run", "--scale", "smoke")
+    assert said.code == 2 and f"--dry-run: {name} has no list of runs" in said.err
+    assert not [*Path.cwd().iterdir()]
