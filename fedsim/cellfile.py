@@ -52,7 +52,7 @@ def to_toml(cells: Sequence[Cell]) -> str:
         ['[cells.seed0]', 'seed = 0', '', '[cells.seed1]', 'seed = 1']
     """
     check_names(cells)
-    kept = [cell for cell in cells if _written(cell)]
+    kept = [cell for cell in cells if _is_named(cell)]
     if not kept:
         raise UsageError("no cell can be written as TOML: their tasks are defined in Python")
     names = [f.name for f in fields(RunConfig) if f.name not in _MACHINE]
@@ -66,14 +66,9 @@ def to_toml(cells: Sequence[Cell]) -> str:
     }
     varied = [name for name in names if name not in shared]
     values[TABLE] = {cell.name: _given(cell.config, varied) for cell in kept}
-    remarks = ["runs these cells; --data says where data sets lie.", *_defaults(kept)]
-    left = [cell for cell in cells if not _written(cell)]
-    if left:
-        tasks = ", ".join(dict.fromkeys(cell.config.plan.task.name for cell in left))
-        said = ", ".join(cell.name for cell in left)
-        remarks.append(f"Left out, their tasks ({tasks}) are defined in Python: {said}.")
-    head = [f"`python -m fedsim sweep --config {FILE} --out DIR`", *remarks]
-    return "".join(f"# {line}\n" for line in head) + "\n" + tomli_w.dumps(values)
+    left = [cell for cell in cells if not _is_named(cell)]
+    remarks = "".join(f"# {line}\n" for line in _remarks(kept, left))
+    return f"{remarks}\n{tomli_w.dumps(values)}"
 
 
 def from_toml(path: Path) -> list[Cell]:
@@ -130,7 +125,7 @@ def write(cells: Sequence[Cell], out: Path) -> Path | None:
     before = from_toml(path) if path.exists() else []
     now = {cell.name for cell in cells}
     kept = [c for c in before if c.name not in now and (out / "cells" / c.name).is_dir()]
-    if not any(map(_written, [*kept, *cells])):
+    if not any(map(_is_named, [*kept, *cells])):
         return None
     write_settings(path, to_toml([*kept, *cells]))
     return path
@@ -159,7 +154,7 @@ def digest(cells: Sequence[Cell]) -> str:
     return blake2b(said.encode(), digest_size=4).hexdigest()
 
 
-def _written(cell: Cell) -> bool:
+def _is_named(cell: Cell) -> bool:
     return not isinstance(cell.config.task, Task)
 
 
@@ -169,12 +164,19 @@ def _given(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _defaults(cells: Sequence[Cell]) -> list[str]:
-    """A remark a task: what it decides where no cell does."""
-    remarks = []
-    for task in dict.fromkeys(cell.config.plan.task.name for cell in cells):
-        mine = [cell.config for cell in cells if cell.config.task == task]
+def _remarks(cells: Sequence[Cell], left: Sequence[Cell]) -> list[str]:
+    """How the cells are run, what their tasks decide, and which cells are ``left`` out."""
+    remarks = [
+        f"`python -m fedsim sweep --config {FILE} --out DIR`",
+        "runs these cells; --data says where data sets lie.",
+    ]
+    for task in dict.fromkeys(cell.config.plan.task for cell in cells):
+        mine = [cell.config for cell in cells if cell.config.task == task.name]
         open_ = [n for n in _FROM_TASK if all(getattr(config, n) is None for config in mine)]
-        said = ", ".join(f"{name} = {json.dumps(getattr(mine[0].plan, name))}" for name in open_)
-        remarks += [f"Left to the task {task}: {said}."] if said else []
+        said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
+        remarks += [f"Left to the task {task.name}: {said}."] if said else []
+    if left:
+        tasks = ", ".join(dict.fromkeys(cell.config.plan.task.name for cell in left))
+        names = ", ".join(cell.name for cell in left)
+        remarks.append(f"Left out, their tasks ({tasks}) are defined in Python: {names}.")
     return remarks

@@ -56,7 +56,6 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
     config = from_flags(flags)
-    grid = isinstance(config, grids.SweepConfig)
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
     out = shared.folder(flags, default_name(config, flags.config))
     jobs = flags.jobs
@@ -66,19 +65,28 @@ def command(flags: argparse.Namespace) -> int:
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric = cells[0].config.plan.task.metric_name
     with Bars(rounds, metric, quiet=flags.json) as bars:
-        how: dict[str, Any] = {
-            "jobs": jobs, "ray_address": flags.ray_address, "progress": bars
-        }  # fmt: skip
-        if isinstance(config, grids.SweepConfig):
-            summaries = sweeps.sweep(config, out, **how)
-        else:
-            summaries = sweeps.run_cells(config, out, **how)
-    missing = "" if grid else report_missing(out)
+        how = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars}
+        summaries, missing = _run(config, out, how)
     if flags.json:
         print_document({"out": str(out), "cells": summaries})
     else:
         show(summaries, out, missing)
     return int(any(s["status"] != "done" for s in summaries))
+
+
+def _run(
+    config: grids.SweepConfig | list[grids.Cell], out: Path, how: dict[str, Any]
+) -> tuple[list[dict[str, Any]], str]:
+    """The summaries; and why there is no page, which may be so of listed cells."""
+    if isinstance(config, grids.SweepConfig):
+        return sweeps.sweep(config, out, **how), ""
+    summaries = sweeps.run_cells(config, out, **how)
+    try:
+        sweeps.summarize(out)
+    except UsageError as error:  # two at one place on the plane, or a method of several tasks
+        (out / "report.html").unlink(missing_ok=True)  # of fewer cells, which could be shown
+        return summaries, str(error)
+    return summaries, ""
 
 
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
@@ -121,16 +129,6 @@ def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None)
     method = "".join(c if c.isalnum() else "-" for c in config.base.method).strip("-")
     digest = sweeps.shared_digest(config)
     return f"{config.base.plan.task.name}-{method[:40]}-{digest}"
-
-
-def report_missing(out: Path) -> str:
-    """Writes the page of listed cells; if none can show them, why (two have one place, say)."""
-    try:
-        sweeps.summarize(out)
-    except UsageError as error:
-        (out / "report.html").unlink(missing_ok=True)  # of fewer cells, which could be shown
-        return str(error)
-    return ""
 
 
 def show(summaries: list[dict[str, Any]], out: Path, missing: str) -> None:
