@@ -164,6 +164,16 @@ def test_a_dry_run_of_only_some_rows(typed: Typed) -> None:
     assert Path("out/mnist_lenet5", FILE).read_bytes() == committed.read_bytes()
 
 
+def test_a_dry_run_takes_no_runs_over(typed: Typed) -> None:
+    beside = Path("sbc-matrix-smoke/digits/cells/dense-n1-p1")
+    beside.mkdir(parents=True)
+    (beside / "summary.json").write_text("{}")
+    out = Path("sbc-curves-smoke")
+    said = typed("experiment", "sbc-curves", "--scale", "smoke", "--dry-run", "--out", out)
+    assert said.code == 0, said.err
+    assert [f.name for f in out.rglob("*") if f.is_file()] == [FILE]
+
+
 @pytest.mark.parametrize("name", sorted(ALL - {*LISTED}))
 def test_a_dry_run_of_what_has_no_cells_is_refused(name: str, typed: Typed) -> None:
     said = typed("experiment", name, "--dry-run", "--scale", "smoke")

@@ -84,6 +84,14 @@ def test_what_is_a_machine_s_is_not_written(tmp_path: Path) -> None:
     assert (read.config.data, read.config.device) == ("/there", "cuda:1")
 
 
+def test_a_cell_s_settings_go_over_the_shared_and_the_command_s_over_both() -> None:
+    values = {"method": "raw", "iterations": 20, "temporal": 4, "seed": 1,
+              "cells": {"a": {"temporal": 2}, "b": {"iterations": 30, "seed": 2}}}  # fmt: skip
+    a, b = (cell.config for cell in from_values(values, "here", over={"seed": 7}))
+    assert (a.iterations, a.temporal, a.seed) == (20, 2, 7)
+    assert (b.iterations, b.temporal, b.seed) == (30, 4, 7)
+
+
 def test_cells_of_a_task_in_python_are_left_out(make_task: Any, tmp_path: Path) -> None:
     own = Cell("mine", replace(BASE, task=make_task(), iterations=None))
     text = to_toml([own, Cell("theirs", BASE)])
