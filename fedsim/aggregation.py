@@ -8,6 +8,7 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from fedsim.config import RunConfig
 from fedsim.plan import CODED, WIDTH
+from fedsim.trainer import lr_factor, make_optimizer
 from strategies import (
     Aggregate,
     Buffers,
@@ -15,6 +16,7 @@ from strategies import (
     DelayedDSGD,
     InNetwork,
     Majority,
+    Stepped,
     natural_code,
 )
 from strategies.memory import Remembering
@@ -47,6 +49,9 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> Remember
         "buffers": buffers,
     }
     up, down = plan.method.compressor, plan.downlink
+    if config.strategy == "gradients":
+        common |= {"weighting": config.weighting, "factor": lambda n: lr_factor(plan.task, n - 1)}
+        return Stepped(up, down, optimizer=partial(make_optimizer, config), **common)
     if config.strategy in ("dsgd", *CODED):
         aggregate = _aggregate(config)
         return DelayedDSGD(up, down, weighting=config.weighting, aggregate=aggregate, **common)

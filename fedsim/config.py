@@ -17,6 +17,7 @@ from fedsim.tasks import partition as partitions
 
 STRATEGIES = (
     "dsgd", "majority", "innetwork", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
+    "gradients",
 )  # fmt: skip
 ENGINES = ("local", "flower")
 WEIGHTINGS = ("uniform", "samples")

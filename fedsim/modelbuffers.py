@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from compressors import State
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
+from fedsim.plan import AVERAGING, CODED
 from strategies.buffers import Buffers
 
 
@@ -68,7 +69,7 @@ def server_buffers(config: RunConfig, buffers: ModelBuffers) -> Buffers | None:
     """The server's end of a run; None for a model without buffers that travel."""
     if not buffers.names:
         return None
-    own = config.strategy in ("dsgd", "majority", "innetwork")
+    own = config.strategy in (*AVERAGING, *CODED)
     weighting = config.weighting if own else "samples"  # as the updates are averaged
     if config.buffers == "mean":
         return Buffers(buffers.initial, weighting=weighting)

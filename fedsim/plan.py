@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CODED = ("majority", "innetwork")
 """Strategies that aggregate codes, and take the methods that send them: never ``raw``."""
 
+AVERAGING = ("dsgd", "gradients")
+"""Strategies that take the mean of what clients send, by ``weighting``."""
+
 WIDTH = 32
 """Bits of the accumulators of ``innetwork``: what switches have (SwitchML, Sapio et al. 2021)."""
 
@@ -67,7 +70,6 @@ def plan_of(config: "RunConfig") -> Plan:
     clients = config.clients or task.clients
     cohort = config.cohort or clients
     iterations = config.iterations or task.iterations
-    masking = config.momentum_masking
     plan = Plan(
         task=task,
         method=method,
@@ -80,10 +82,16 @@ def plan_of(config: "RunConfig") -> Plan:
         partition=task.partition if config.partition is None else config.partition,
         min_replies=config.min_replies or cohort,
         evaluate_every=config.evaluate_every or max(1, iterations // config.temporal // 20),
-        masks=method.residuals if masking == "auto" else masking == "on",
+        masks=_masks(config, method),
     )
     _check(config, plan)
     return plan
+
+
+def _masks(config: "RunConfig", method: Method) -> bool:
+    if config.momentum_masking == "auto":
+        return method.residuals and config.strategy != "gradients"
+    return config.momentum_masking == "on"
 
 
 def _downlink(config: "RunConfig", method: Method) -> Compressor:
@@ -121,16 +129,33 @@ def _check(config: "RunConfig", plan: Plan) -> None:
         raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
-    if config.server_lr is not None and config.strategy in ("dsgd", *CODED, "fedavg"):
+    if config.server_lr is not None and config.strategy in (*AVERAGING, *CODED, "fedavg"):
         raise UsageError(f"--server-lr is {config.server_lr}: strategy {config.strategy} has none")
-    if config.weighting != "uniform" and config.strategy != "dsgd":
+    if config.weighting != "uniform" and config.strategy not in AVERAGING:
         raise UsageError(
-            f"--weighting is {config.weighting!r}: it belongs to strategy dsgd; a majority counts "
-            "every client once, as a switch does, and Flower's strategies weight by samples"
+            f"--weighting is {config.weighting!r}: it belongs to {' and '.join(AVERAGING)}; a "
+            "majority counts every client once, as a switch does, and Flower's strategies weight "
+            "by samples"
         )
+    if config.strategy == "gradients":
+        _check_gradients(config, plan)
     if config.strategy == "innetwork":
         _check_switch(config, plan)
     _check_momentum(config, plan)
+
+
+def _check_gradients(config: "RunConfig", plan: Plan) -> None:
+    """One gradient a round, and a momentum that is the server's."""
+    if plan.temporal != 1:
+        raise UsageError(
+            f"--temporal is {plan.temporal}: strategy gradients sends the gradient of one batch; "
+            "give --temporal 1"
+        )
+    if plan.masks:
+        raise UsageError(
+            "--momentum-masking is 'on': with strategy gradients the server has the momentum, and "
+            "nothing of a client's to mask"
+        )
 
 
 def _check_switch(config: "RunConfig", plan: Plan) -> None:

@@ -5,10 +5,12 @@ but a cache of data. Optimizer state and buffers are kept over rounds as plain t
 """
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from compressors import Sent, State, Tensors, derive
 from fedsim.batches import Batches
@@ -17,6 +19,7 @@ from fedsim.federation import Federation
 from fedsim.modelbuffers import ModelBuffers
 from fedsim.tasks import Data, Task
 from fedsim.tasks.dropout import dropouts, own_masks, reseed
+from strategies.stepping import load_optimizer_state, optimizer_state
 
 _BUILDING = threading.Lock()
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
@@ -26,6 +29,7 @@ _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 class Trained:
     """What n local iterations gave: after minus before, optimizer state, mean training loss.
 
+    With strategy ``gradients`` the update is the gradient of one batch, and no state comes of it.
     ``buffers`` are the model's (BatchNorm's statistics), as training left them.
     """
 
@@ -43,6 +47,24 @@ def build_model(task: Task, seed: int, data: Data | None = None) -> nn.Module:
     with _BUILDING, torch.random.fork_rng(devices=[]):  # workers start at the same time
         torch.manual_seed(derive(seed, "init"))
         return own_masks(task.model(data))
+
+
+def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:
+    """The task's, with the learning rate and momentum of the run where it names them."""
+    optimizer = config.plan.task.optimizer(parameters)
+    for key, value in (("lr", config.lr), ("momentum", config.momentum)):
+        if value is not None:
+            for group in optimizer.param_groups:
+                group[key] = value
+    return optimizer
+
+
+def lr_factor(task: Task, iteration: int) -> float:
+    """The factor on the base learning rate in local iteration 0, 1, ... of the task's schedule."""
+    factor = 1.0
+    for start, value in task.lr_steps:
+        factor = value if iteration >= start else factor
+    return factor
 
 
 class Trainer:
@@ -66,14 +88,9 @@ class Trainer:
         self.model = model.to(memory_format=layout) if self.task.channels_last else model
         self.parameters = dict(self.model.named_parameters())
         self.buffers = ModelBuffers(self.model, self.task.name)
-        self.optimizer = self.task.optimizer(self.parameters.values())
-        if config.lr is not None:
-            for group in self.optimizer.param_groups:
-                group["lr"] = config.lr
-        if config.momentum is not None:
-            for group in self.optimizer.param_groups:
-                group["momentum"] = config.momentum
+        self.optimizer = make_optimizer(config, self.parameters.values())
         self._fresh = {n: x.clone() for n, x in self._optimizer_state().items()}  # Adagrad's sums
+        self._steps = config.strategy != "gradients"
         self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self._dropouts, self._noise = dropouts(self.model), torch.Generator()
@@ -106,10 +123,17 @@ class Trainer:
             self._set_lr(iteration)
             seed = derive(self.config.seed, "step", client, iteration)
             total += self._step(batches.at(iteration), seed)
-        with torch.no_grad():
-            update = {n: (p - weights[n].to(self.device)).contiguous() for n, p in self._named()}
-        loss = float(total) / iterations
-        return Trained(update, self._optimizer_state(), loss, self.buffers.copy())
+        loss, state = float(total) / iterations, self._optimizer_state() if self._steps else {}
+        return Trained(self._update(weights), state, loss, self.buffers.copy())
+
+    @torch.no_grad()
+    def _update(self, weights: Tensors) -> dict[str, Tensor]:
+        """What the client sends: after minus before, or the gradient."""
+        if self._steps:
+            return {n: (p - weights[n].to(self.device)).contiguous() for n, p in self._named()}
+        named = self.parameters.items()  # a parameter that the loss does not reach has no gradient
+        zero = torch.zeros_like
+        return {n: (zero(p) if p.grad is None else p.grad).contiguous() for n, p in named}
 
     def _step(self, index: Tensor, seed: int) -> Tensor:
         """One iteration; what it draws (masks, augmentation, negatives) follows from ``seed``."""
@@ -122,7 +146,8 @@ class Trainer:
             loss = self.task.loss(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        self.optimizer.step()
+        if self._steps:
+            self.optimizer.step()
         return loss.detach()
 
     def _precision(self) -> torch.autocast:
@@ -140,9 +165,7 @@ class Trainer:
         return self._batches[client]
 
     def _set_lr(self, iteration: int) -> None:
-        factor = 1.0
-        for start, value in self.task.lr_steps:
-            factor = value if iteration >= start else factor
+        factor = lr_factor(self.task, iteration)
         for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
             group["lr"] = base * factor
 
@@ -152,19 +175,10 @@ class Trainer:
             for name, p in self.parameters.items():
                 p.copy_(weights[name])
         self.optimizer.state.clear()
-        for key, value in optimizer.items():
-            kind, name = key.split("/", 1)
-            p = self.parameters[name]
-            copy = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.clone()
-            self.optimizer.state[p][kind] = copy
+        load_optimizer_state(self.optimizer, self.parameters, optimizer)
 
     def _optimizer_state(self) -> State:
-        return {
-            f"{kind}/{name}": value
-            for name, p in self.parameters.items()
-            for kind, value in self.optimizer.state[p].items()
-            if isinstance(value, Tensor)
-        }
+        return optimizer_state(self.optimizer, self.parameters)
 
 
 def mask_momentum(optimizer: State, sent: Sent) -> State:

@@ -1,8 +1,9 @@
 """Flower strategies for compressed communication: Message-API apps, bytes in every message.
 
 ``DelayedDSGD`` is Algorithm 1 of the SBC paper, with the mean, a ``Majority`` or an
-``InNetwork`` sum of what clients sent; ``Compressed`` gives compressed uplink and downlink to
-any Flower strategy, with ``client_mod`` as its client half.
+``InNetwork`` sum of what clients sent; ``Stepped`` takes gradients and has an optimizer at the
+server; ``Compressed`` gives compressed uplink and downlink to any Flower strategy, with
+``client_mod`` as its client half.
 """
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
@@ -15,6 +16,7 @@ from strategies.innetwork import AccumulatorOverflow, InNetwork, natural_code
 from strategies.majority import Majority, vote_code
 from strategies.mod import client_mod
 from strategies.nodes import answer_partition
+from strategies.stepping import Stepped
 
 __all__ = [
     "AccumulatorOverflow",
@@ -26,6 +28,7 @@ __all__ = [
     "Exchange",
     "InNetwork",
     "Majority",
+    "Stepped",
     "TooFewReplies",
     "Trip",
     "Uplink",

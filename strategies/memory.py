@@ -19,6 +19,7 @@ from strategies.compressed import Compressed
 from strategies.delayed import DelayedDSGD
 from strategies.exchange import Downlink, Exchange
 from strategies.payload import to_arrays, to_tensors
+from strategies.stepping import Stepped
 
 Remembering = DelayedDSGD | Compressed
 
@@ -40,6 +41,8 @@ def save(strategy: Remembering) -> tuple[State, dict[str, Any]]:
         tensors |= nest("buffers", exchange.buffers.values)
     if isinstance(strategy, Compressed):
         tensors |= nest("inner", _inner_tensors(strategy.strategy))
+    if isinstance(strategy, Stepped):
+        tensors |= nest("optimizer", strategy.state())
     return tensors, values
 
 
@@ -57,6 +60,8 @@ def restore(strategy: Remembering, tensors: State, values: dict[str, Any]) -> No
     strategy.exchange = exchange
     if isinstance(strategy, Compressed):
         _set_inner(strategy.strategy, inside("inner", tensors))
+    if isinstance(strategy, Stepped):
+        strategy.restore(inside("optimizer", tensors))
 
 
 def _inner_tensors(inner: object) -> State:

@@ -19,6 +19,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "both ways, partial cohort": {"downlink": "gradient_dropping(0.05)", "cohort": 2},
     "fedadam both ways": {"strategy": "fedadam", "downlink": "sbc(0.1)", "cohort": 3},
     "fedyogi": {"strategy": "fedyogi", "method": "raw"},
+    "gradients both ways": {
+        "strategy": "gradients", "downlink": "sbc(0.1)", "temporal": 1, "iterations": 6,
+    },
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 
@@ -42,7 +45,7 @@ def recording(seen: list[int]) -> Any:
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_a_stopped_run_ends_as_if_it_had_not(settings: dict[str, Any], tmp_path: Path) -> None:
     """Six rounds, a checkpoint every second; stopped after 3 and, gone on from 2, after 5."""
-    config = small(iterations=30, checkpoint_every=2, evaluate_every=2, **settings)
+    config = small(**{"iterations": 30, "checkpoint_every": 2, "evaluate_every": 2} | settings)
     run(config, tmp_path / "whole")
     out = tmp_path / "parts"
     for number in (3, 5):

@@ -1,0 +1,102 @@
+"""Gradients up, an optimizer's step at the server: DSGD as papers do it that compress gradients."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from compressors import Compressor, State
+from strategies.delayed import DelayedDSGD
+from strategies.exchange import Uplink, average
+
+
+class Stepped(DelayedDSGD):
+    """Averages compressed gradients; an optimizer at the server makes one step of the mean.
+
+    With a momentum or Adam this is not the mean of the clients' own steps: a row of an embedding
+    that one client of four has seen moves by a whole step of Adam, not by a quarter of one.
+
+    Args:
+        uplink: how clients encode their gradients.
+        downlink: how the change of the model is encoded; raw by default.
+        optimizer: makes the optimizer of the model's parameters.
+        factor: round (1, 2, ...) -> factor on its learning rate.
+        common: what ``DelayedDSGD`` takes, but for ``aggregate``.
+
+    Source: Kostopoulou et al. 2021 (DeepReduce), Figure 12; Aji & Heafield 2017, section 3.
+
+    Example:
+        >>> from compressors import Raw
+        >>> Stepped(Raw(), optimizer=torch.optim.Adam, clients=4).state()  # before the first round
+        {}
+    """
+
+    def __init__(
+        self,
+        uplink: Compressor,
+        downlink: Compressor | None = None,
+        *,
+        optimizer: Callable[[list[Parameter]], Optimizer],
+        factor: Callable[[int], float] = lambda round_number: 1.0,
+        **common: Any,
+    ) -> None:
+        super().__init__(uplink, downlink, aggregate=self._step, **common)
+        self._make, self._factor = optimizer, factor
+        self._held: State = {}
+        self._parameters: dict[str, Parameter] = {}
+        self._optimizer: Optimizer | None = None
+
+    def state(self) -> State:
+        """The optimizer's, by kind and parameter."""
+        return optimizer_state(self._optimizer, self._parameters) if self._optimizer else self._held
+
+    def restore(self, state: State) -> None:
+        """Goes on from what ``state`` returned."""
+        self._optimizer, self._held = None, state
+
+    def _step(self, uplinks: Mapping[int, Uplink], round_number: int) -> dict[str, Tensor]:
+        assert self.exchange is not None
+        weights, gradient = self.exchange.weights, average(uplinks, self.weighting)
+        if self._optimizer is None:
+            self._parameters = {n: Parameter(x.clone()) for n, x in weights.items()}
+            self._optimizer = self._make(list(self._parameters.values()))
+            self._rates = [group["lr"] for group in self._optimizer.param_groups]
+            load_optimizer_state(self._optimizer, self._parameters, self._held)
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * self._factor(round_number)
+        with torch.no_grad():
+            for name, p in self._parameters.items():
+                p.copy_(weights[name])  # with a lossy downlink it is not where it stepped to
+                p.grad = gradient[name]
+        self._optimizer.step()
+        return {name: p.detach() - weights[name] for name, p in self._parameters.items()}
+
+
+def optimizer_state(optimizer: Optimizer, parameters: Mapping[str, Parameter]) -> State:
+    """What ``optimizer`` remembers as tensors by ``kind/parameter``; not copied."""
+    return {
+        f"{kind}/{name}": value
+        for name, p in parameters.items()
+        for kind, value in optimizer.state[p].items()
+        if isinstance(value, Tensor)
+    }
+
+
+def load_optimizer_state(
+    optimizer: Optimizer, parameters: Mapping[str, Parameter], state: State
+) -> None:
+    """Puts back what ``optimizer_state`` returned, copying: steps work in place, states may not.
+
+    An empty state leaves the optimizer as it was made: Adagrad begins with sums.
+    """
+    if not state:
+        return
+    optimizer.state.clear()
+    for key, value in state.items():
+        kind, name = key.split("/", 1)
+        p = parameters[name]
+        copy = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.clone()
+        optimizer.state[p][kind] = copy
