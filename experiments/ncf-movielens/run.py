@@ -93,7 +93,7 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
             RunConfig(
                 task="ncf", method=ROWS[name].method, strategy=ROWS[name].strategy, temporal=1,
                 seed=seed, data=data, clients=clients, iterations=iterations, batch_size=batch_size,
-                evaluate_every=-(-iterations // 10),
+                evaluate_every=max(2, iterations // 10),
             ),
         )
         for seed in range(seeds)

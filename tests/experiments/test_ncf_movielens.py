@@ -22,6 +22,12 @@ def ncf() -> Any:
     return experiment("ncf-movielens")
 
 
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """The data folder; found before ``typed`` hides the environment."""
+    return folder_with("ml-latest-small")
+
+
 def test_the_paper_s_numbers(ncf: Any) -> None:
     table = {n: (r.volume, r.hit_rate) for n, r in ncf.ROWS.items() if r.volume is not None}
     assert table == {
@@ -64,14 +70,13 @@ def test_popularity_ranks_by_how_many_rated(ncf: Any) -> None:
     assert ncf.popularity(Data(train, torch.ones(7), test, y, "made up")) == pytest.approx(1 / 3)
 
 
-def test_popularity_on_the_real_set(ncf: Any) -> None:
-    data = ncf.get_task("ncf").load(folder_with("ml-latest-small"), False)
+def test_popularity_on_the_real_set(ncf: Any, folder: Path) -> None:
+    data = ncf.get_task("ncf").load(folder, False)
     assert ncf.popularity(data) == pytest.approx(361 / 610)
 
 
 @pytest.mark.slow
-def test_smoke(ncf: Any, typed: Typed) -> None:
-    folder = folder_with("ml-latest-small")
+def test_smoke(ncf: Any, folder: Path, typed: Typed) -> None:
     arguments = ("experiment", "ncf-movielens", "--scale", "smoke", "--data", folder)
     said = typed(*arguments, "--out", "out")
     assert said.code == 0, said.err
