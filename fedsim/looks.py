@@ -1,13 +1,11 @@
 """How figures name and colour things: the same in the PNG figures and in the report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps
-from matplotlib.colors import to_hex, to_rgb
 
 from fedsim import units
 from fedsim.labels import is_dense
@@ -82,7 +80,10 @@ def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
     if any(key.method for key in keys):
         return _by_method(keys, temporals)
     black = CellKey(1, 1, any(key.reference for key in keys))
-    shades = [to_hex(shade) for shade in colormaps["viridis"](np.linspace(0, 0.85, len(gradients)))]
+    from matplotlib import colormaps  # half a second that only figures should wait
+
+    places = np.linspace(0, 0.85, len(gradients))
+    shades = [_hex(shade[:3]) for shade in colormaps["viridis"](places)]
     found = {}
     for key in keys:
         place = temporals.index(key.temporal)
@@ -102,10 +103,19 @@ def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKe
         base = METHODS[(number - 1) % len(METHODS)]
         if not number:
             base = GREYS[dense.index(key.method) % len(GREYS)]
-        red, green, blue = (c + pale * (1 - c) for c in to_rgb(base))
-        colour = to_hex((red, green, blue))
+        colour = _hex([c + pale * (1 - c) for c in _rgb(base)])
         found[key] = Look(colour, temporals.index(key.temporal), number)
     return found
+
+
+def _rgb(colour: str) -> list[float]:
+    """Red, green and blue of `#rrggbb`, from 0 to 1."""
+    return [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+
+
+def _hex(rgb: Iterable[float]) -> str:
+    """The `#rrggbb` of red, green and blue from 0 to 1."""
+    return "#" + "".join(f"{round(255 * c):02x}" for c in rgb)
 
 
 def method_looks(methods: Sequence[str]) -> dict[str, Look]:
@@ -156,8 +166,9 @@ def is_logarithmic(value: str) -> bool:
 
 def ink(background: tuple[float, float, float, float]) -> str:
     """Black or white, whichever is easier to read on a colour (WCAG 2 relative luminance)."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in
-              to_rgb(background)]  # fmt: skip
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background[:3]
+    ]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     # Equal contrast with black and white: (L + 0.05)^2 = 1.05 * 0.05.
     return "black" if luminance > 0.179 else "white"

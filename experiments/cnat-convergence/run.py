@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim import RunConfig, UsageError
+from fedsim import RunConfig
 from fedsim.files import write_text
 from fedsim.plot import save
 from fedsim.results import Results
-from fedsim.shown import run_shown
+from fedsim.shown import chosen, run_shown
 from fedsim.sweeps import Cell
 
 POINTS = 1.0
@@ -90,7 +90,7 @@ class Length:
 
 
 TASKS = {
-    "digits": {"smoke": Length(6, 8, 2, 1, 3), "short": Length(200, 32, 2, 3, 20)},
+    "digits": {"smoke": Length(2, 8, 2, 1, 2), "short": Length(200, 32, 2, 3, 20)},
     "fashion_lenet5": {"short": Length(200, 32, 2, 3, 40)},
 }
 """A row a task; ``paper`` is the task's own length."""
@@ -122,13 +122,9 @@ def cells(task: str, size: Length, data: str | None) -> list[Cell]:
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Runs the tasks in ``only`` (default: all of the scale); 1 if a run failed."""
-    names = only or [name for name in TASKS if length(name, scale)]
-    sizes = {name: length(name, scale) for name in names if name in TASKS}
-    for name in names:
-        if sizes.get(name) is None:
-            known = ", ".join(task for task in TASKS if length(task, scale))
-            raise UsageError(f"--only is {name!r}: tasks of --scale {scale} are {known}")
-    return max(_task(n, cells(n, size, data), out / n, jobs) for n, size in sizes.items() if size)
+    known = {name: size for name in TASKS if (size := length(name, scale))}
+    names = chosen(only, known, f"tasks of --scale {scale}")
+    return max(_task(n, cells(n, known[n], data), out / n, jobs) for n in names)
 
 
 def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:

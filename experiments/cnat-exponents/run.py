@@ -16,10 +16,11 @@ from rich.progress import track
 from torch import Tensor
 
 from compressors import Natural
-from fedsim import Task, UsageError
+from fedsim import Task
 from fedsim.batches import Batches
 from fedsim.files import write_text
 from fedsim.plot import save
+from fedsim.shown import chosen
 from fedsim.tasks import get_task
 from fedsim.trainer import build_model
 
@@ -131,10 +132,7 @@ def _facts(name: str, kind: str, histogram: pd.DataFrame, entries: int) -> dict:
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Counts for the tasks in ``only`` (default: all; smoke: digits)."""
-    for name in only or ():
-        if name not in TASKS:
-            raise UsageError(f"--only is {name!r}: tasks are {', '.join(TASKS)}")
-    names = only or (["digits"] if scale == "smoke" else list(TASKS))
+    names = chosen(only, TASKS, "tasks", ["digits"] if scale == "smoke" else None)
     torch.set_num_threads(1)
     found = [record(name, scale, Path(data) if data else None) for name in names]
     histogram = pd.concat(f.histogram for f in found)

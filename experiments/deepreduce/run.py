@@ -15,16 +15,16 @@ sys.path.insert(0, str(Path(__file__).parent))  # the other two files stand besi
 from deepreduce_figures import FIGURES
 from deepreduce_rows import ROWS, predicted_percent
 
-from fedsim import RunConfig, UsageError, measure
+from fedsim import RunConfig, measure
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.shown import run_shown
+from fedsim.shown import chosen, run_shown
 from fedsim.sweeps import Cell
 from fedsim.tasks import get_task
 from fedsim.trainer import build_model
 
 SCALES = {
-    "smoke": ("digits", 3, 8, 1),
+    "smoke": ("digits", 2, 8, 1),
     "short": ("fashion_lenet5", 200, 32, 1),
     "paper": ("fashion_lenet5", 2000, 128, 3),
 }
@@ -46,7 +46,7 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
             RunConfig(
                 task=task, method=ROWS[name].method, temporal=1, seed=seed, data=data,
                 iterations=iterations, batch_size=batch_size, evaluate_every=-(-iterations // 8),
-                momentum_masking="off",
+                momentum_masking="off", clients=2 if scale == "smoke" else None,
             ),
         )
         for seed in range(seeds)
@@ -56,10 +56,8 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Runs the methods in ``only`` (default: all); 1 if a run failed."""
-    for name in only or ():
-        if name not in ROWS:
-            raise UsageError(f"--only is {name!r}: rows are {', '.join(ROWS)}")
-    found = cells(only or (SMOKE if scale == "smoke" else list(ROWS)), scale, data)
+    names = chosen(only, ROWS, default=SMOKE if scale == "smoke" else None)
+    found = cells(names, scale, data)
     results = run_shown(found, out, jobs)
     if results is None:
         return 1

@@ -73,6 +73,9 @@ ROWS = {
     )
 }  # fmt: skip
 FIGURES = ("fig2", "fig4", "fig6", "fig8", "table1")
+SMOKE = ("dense", "drop-99", "local-99", "plain-dense", "plain-local-99", "min-1", "avg-2",
+         "column-1")  # fmt: skip
+"""The rows of ``smoke``: one of each kind."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,11 @@ class Scale:
     plain: str
     rounds: int
     batch_size: int
+    clients: int | None = None  # as the tasks have it
 
 
 SCALES = {
-    "smoke": Scale("digits", "digits", 4, 8),
+    "smoke": Scale("digits", "digits", 2, 8, clients=2),
     "short": Scale("mnist_mlp512_ln", "mnist_mlp512", 500, 40),
     "paper": Scale("mnist_mlp4096_ln", "mnist_mlp4096", 7500, 40),
 }
@@ -119,7 +123,7 @@ def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
             RunConfig(
                 task=learnt[row.layer], method=row.up, downlink=row.down, temporal=1, data=data,
                 strategy="fedadagrad", server_lr=SERVER_LR, momentum_masking="off",
-                iterations=chosen.rounds, batch_size=chosen.batch_size,
+                iterations=chosen.rounds, batch_size=chosen.batch_size, clients=chosen.clients,
                 evaluate_every=max(1, chosen.rounds // EVALUATIONS),
                 device="cuda" if scale == "paper" and torch.cuda.is_available() else "cpu",
             ),

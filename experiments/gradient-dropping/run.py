@@ -11,31 +11,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
 from dropping_figures import DRAWN
-from dropping_rows import FIGURES, SCALES, cells, rows_of
+from dropping_rows import FIGURES, SCALES, SMOKE, cells, rows_of
 from dropping_tables import collect, curves, markdown
 
-from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.results import load
-from fedsim.shown import run_shown
+from fedsim.results import Results
+from fedsim.shown import chosen, run_shown
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Runs what the figures in ``only`` (default: all) show; 1 if a run failed."""
-    for name in only or ():
-        if name not in FIGURES:
-            raise UsageError(f"--only is {name!r}: it takes {', '.join(FIGURES)}")
-    found = cells(rows_of(only), scale, data)
-    if run_shown(found, out, jobs) is None:
+    figures = chosen(only, FIGURES, "figures")
+    rows = [row for row in rows_of(figures) if scale != "smoke" or row.name in SMOKE]
+    results = run_shown(cells(rows, scale, data), out, jobs)
+    if results is None:
         return 1
-    write(out, SCALES[scale].batch_size, only)
+    write(results, SCALES[scale].batch_size, figures, out)
     return 0
 
 
-def write(out: Path, batch_size: int, only: list[str] | None = None) -> None:
-    """Tables of all runs in ``out``, and the figures in ``only`` (default: all)."""
-    results = load(out)
+def write(results: Results, batch_size: int, figures: list[str], out: Path) -> None:
+    """Tables of all runs, and the figures that are asked for."""
     table = collect(results.runs, results.rounds, batch_size)
     lines = curves(results.rounds)
     table.to_csv(out / "tables.csv", index=False, float_format="%.6g")
@@ -43,6 +40,6 @@ def write(out: Path, batch_size: int, only: list[str] | None = None) -> None:
     text = markdown(table, lines)
     write_text(out / "tables.md", text)
     for name, draw in DRAWN.items():
-        if name in (only or FIGURES):
+        if name in figures:
             save(draw(lines), out / f"{name}.png")
     print(text)

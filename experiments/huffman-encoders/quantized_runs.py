@@ -50,7 +50,7 @@ class Benchmark:
         return math.ceil(self.epochs * samples / (CLIENTS * self.batch_size)), self.batch_size
 
 
-SCALES = {"smoke": (20, 8), "short": (300, 32)}
+SCALES = {"smoke": (10, 8), "short": (300, 32)}
 """Iterations, and samples a client and iteration, of the scales that are not the paper's."""
 
 

@@ -17,9 +17,9 @@ from quantized_messages import LIFTS, QUANTIZERS, Recorded, progress
 from quantized_runs import BASELINE, BENCHMARKS, load, record
 from symbol_encoders import ENCODERS, entropy_bits, measure, zero_share
 
-from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
+from fedsim.shown import chosen
 
 REPEATS = {"smoke": 1, "short": 3, "paper": 5}
 """Encodings of a message, of which the quickest counts, after one that does not."""
@@ -57,10 +57,8 @@ def rows(name: str, runs: Recorded, repeats: int) -> list[dict]:
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Trains and measures the tasks in ``only`` (default: all but digits; smoke: digits)."""
-    names = only or (["digits"] if scale == "smoke" else [n for n in BENCHMARKS if n != "digits"])
-    for name in names:
-        if name not in BENCHMARKS:
-            raise UsageError(f"--only is {name!r}: tasks are {', '.join(BENCHMARKS)}")
+    whole = ["digits"] if scale == "smoke" else [n for n in BENCHMARKS if n != "digits"]
+    names = chosen(only, BENCHMARKS, "tasks", whole)
     folder = Path(data) if data else None
     missing = [name for name in names if not stored(out, name).exists()]
     for name in missing:

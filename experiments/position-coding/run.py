@@ -22,9 +22,9 @@ import record
 from compressors import BitReader, BitWriter, parse
 from compressors.pipeline import Pipeline
 from compressors.positions.base import PositionCode
-from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
+from fedsim.shown import chosen
 
 CODERS = (
     "golomb", "golomb(exact)", "golomb(fit)", "context", "auto", "huffman", "ans", "elias_gamma",
@@ -32,7 +32,8 @@ CODERS = (
     "raw32", "bitmap",
 )  # fmt: skip
 DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-PASSES = 5
+PASSES = {"smoke": 1, "short": 5, "paper": 5}
+"""Times that every message is coded; the fastest counts."""
 HELD_OUT = 1
 """The client of the table and of the figure; constants of ``context`` were chosen on client 0."""
 Message = list[tuple[np.ndarray, int]]
@@ -46,14 +47,16 @@ def coder(text: str) -> PositionCode:
     return codec.positions
 
 
-def measure(code: PositionCode, messages: list[Message]) -> tuple[int, float, float]:
-    """Bits of all messages, and seconds to encode and to decode them: the fastest of ``PASSES``.
+def measure(
+    code: PositionCode, messages: list[Message], passes: int
+) -> tuple[int, float, float]:
+    """Bits of all messages, and seconds to encode and to decode them: the fastest of ``passes``.
 
     A message is a list of (sorted positions, n), one a tensor, in one stream of bits. Raises
     ``RuntimeError`` where a position does not come back.
     """
-    times = np.zeros((PASSES, 2))
-    for passed in range(PASSES):
+    times = np.zeros((passes, 2))
+    for passed in range(passes):
         bits = 0
         for message in messages:
             out = BitWriter()
@@ -78,7 +81,9 @@ def entropy(n: int, k: int) -> float:
     return (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2)
 
 
-def rows(model: str, setting: str, client: int, messages: list[Message]) -> list[dict]:
+def rows(
+    model: str, setting: str, client: int, messages: list[Message], passes: int
+) -> list[dict]:
     """A row a coder for one group of messages."""
     tensors = [tensor for message in messages for tensor in message]
     count = sum(positions.size for positions, _ in tensors)
@@ -86,7 +91,7 @@ def rows(model: str, setting: str, client: int, messages: list[Message]) -> list
     made = {name: coder(name) for name in CODERS}
     found = []
     for name, code in made.items():
-        bits, encode, decode = measure(code, messages)
+        bits, encode, decode = measure(code, messages, passes)
         found.append(
             {
                 "model": model, "setting": setting, "client": client, "coder": name,
@@ -115,27 +120,24 @@ def real(model: str, scale: str, out: Path, data: str | None) -> list[dict]:
     return [
         row
         for (setting, client), messages in groups.items()
-        for row in rows(model, setting, client, list(messages.values()))
+        for row in rows(model, setting, client, list(messages.values()), PASSES[scale])
     ]
 
 
-def drawn(n: int) -> list[dict]:
+def drawn(n: int, passes: int) -> list[dict]:
     """The rows of random positions, a density at a time."""
     generator, found = np.random.default_rng(0), []
     for p in track(DENSITIES, "random positions", transient=True):
         positions = np.sort(generator.choice(n, round(p * n), replace=False)).astype(np.int64)
-        found += rows("random", f"{p:g}", 0, [[(positions, n)]])
+        found += rows("random", f"{p:g}", 0, [[(positions, n)]], passes)
     return found
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Measures the models in ``only`` (default: all; smoke: digits) and random positions."""
-    models = only or (["digits"] if scale == "smoke" else list(record.TASKS))
-    for model in models:
-        if model not in record.TASKS:
-            raise UsageError(f"--only is {model!r}: models are {', '.join(record.TASKS)}")
+    models = chosen(only, record.TASKS, "models", ["digits"] if scale == "smoke" else None)
     found = [row for model in models for row in real(model, scale, out, data)]
-    frame = pd.DataFrame(found + drawn(RANDOM_ENTRIES[scale]))
+    frame = pd.DataFrame(found + drawn(RANDOM_ENTRIES[scale], PASSES[scale]))
     write_text(out / "positions.csv", frame.to_csv(index=False, float_format="%.5g"))
     text = markdown(frame)
     write_text(out / "positions.md", text)

@@ -18,11 +18,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 sys.path.insert(0, str(Path(__file__).parents[1] / "sbc-matrix"))
 from plane_runs import METHODS, SCALES, Square, errors
 
-from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
 from fedsim.results import Results
-from fedsim.shown import run_shown
+from fedsim.shown import chosen, run_shown
 from fedsim.units import bits
 
 LINES = {
@@ -38,13 +37,11 @@ KINDS = {"temporal": "#9467bd", "gradient": "#e69f00", "both": "#56b4e9"}
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Draws the tasks in ``only`` (default: all of the scale); 1 if a run failed."""
     squares = SCALES[scale]
-    for name in only or ():
-        if name not in squares:
-            raise UsageError(f"--only is {name!r}: tasks are {', '.join(squares)}")
+    names = chosen(only, squares, "tasks")
     beside = out.parent / f"sbc-matrix-{scale}"
-    for name in (only or squares) if jobs else ():
+    for name in names if jobs else ():
         take_over(beside / name / "cells", out / name / "cells")
-    return max(_task(squares[name], out / name, jobs, data) for name in only or squares)
+    return max(_task(squares[name], out / name, jobs, data) for name in names)
 
 
 def take_over(source: Path, target: Path) -> None:

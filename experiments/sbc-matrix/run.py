@@ -17,11 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
 from diagonals import explained
 from plane_runs import METHODS, SCALES, Square, errors
 
-from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.looks import ink
 from fedsim.plot import save
-from fedsim.shown import run_shown
+from fedsim.shown import chosen, run_shown
 
 FEW = 3
 """Rounds below which a cell has hardly exchanged anything: it is also left out once."""
@@ -32,10 +31,8 @@ COLOURS = colormaps["cividis_r"]  # as fedsim.plot: brighter is better, here low
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Runs the tasks in ``only`` (default: all of the scale); 1 if a run failed."""
     squares = SCALES[scale]
-    for name in only or ():
-        if name not in squares:
-            raise UsageError(f"--only is {name!r}: tasks are {', '.join(squares)}")
-    return max(_task(squares[name], out / name, jobs, data) for name in only or squares)
+    names = chosen(only, squares, "tasks")
+    return max(_task(squares[name], out / name, jobs, data) for name in names)
 
 
 def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:

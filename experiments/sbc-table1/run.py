@@ -10,9 +10,9 @@ import pandas as pd
 
 from compressors.theory.positions import ideal_position_bits
 from compressors.theory.tables import TABLES
-from fedsim import RunConfig, UsageError
+from fedsim import RunConfig
 from fedsim.files import write_text
-from fedsim.shown import run_shown
+from fedsim.shown import chosen, run_shown
 from fedsim.sweeps import Cell
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5")
@@ -60,10 +60,7 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Measures on the tasks in ``only`` (default: mnist_lenet5; smoke: digits)."""
-    names = only or (["digits"] if scale == "smoke" else ["mnist_lenet5"])
-    for name in names:
-        if name not in TASKS:
-            raise UsageError(f"--only is {name!r}: tasks are {', '.join(TASKS)}")
+    names = chosen(only, TASKS, "tasks", ["digits" if scale == "smoke" else "mnist_lenet5"])
     return max(_task(name, cells(name, scale, data), out / name, jobs) for name in names)
 
 

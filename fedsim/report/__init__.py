@@ -4,8 +4,6 @@ from pathlib import Path
 
 from fedsim.errors import UsageError
 from fedsim.files import write_text
-from fedsim.plot import matrix, save
-from fedsim.report.page import page
 from fedsim.results import load
 from fedsim.texts import table
 
@@ -31,6 +29,10 @@ def write(*directories: Path | str, out: Path | str | None = None) -> Path:
         write("results/digits")
         write("results/sbc", "results/gradient_dropping", out="results/both")
     """
+    # Here, not above: what draws takes a second to import, which other commands need not wait.
+    from fedsim.plot import matrix, save
+    from fedsim.report.page import page
+
     results = load(*directories)
     if out is None and len(directories) > 1:
         raise UsageError(f"a report of {len(directories)} folders needs one of its own: give --out")

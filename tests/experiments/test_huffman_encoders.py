@@ -149,7 +149,7 @@ def test_the_published_length(run: Any) -> None:
     benchmarks = import_module("quantized_runs").BENCHMARKS
     assert benchmarks["mnist_lenet5"].plan("paper", 60_000) == (6563, 160)  # 70 epochs
     assert benchmarks["char_lstm"].plan("paper", 20_000) == (7500, 20)  # 30 epochs
-    assert benchmarks["digits"].plan("smoke", 1437) == (20, 8)
+    assert benchmarks["digits"].plan("smoke", 1437) == (10, 8)
 
 
 def test_an_unknown_task_is_refused(typed: Typed) -> None:

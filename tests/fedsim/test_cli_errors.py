@@ -202,7 +202,7 @@ OTHERS = {
     "experiment sbc-table2 --only nope": ["--only", "'nope'", "mnist_lenet5"],
     "experiment sbc-table2 --scale nope": ["--scale", "'nope'", "'smoke'"],
     "experiment sbc-table2 --jobs 0 --scale smoke": ["--jobs", "0", "above 0"],
-    "experiment sbc-table2 --scale smoke": ["MNIST", "--data"],
+    "experiment sbc-table2 --only mnist_lenet5 --scale smoke": ["MNIST", "--data"],
     "nope": ["'nope'", "'sweep', 'run'"],
     "": ["COMMAND"],
 }

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from datasets import Dataset
+from flwr_datasets.partitioner import IidPartitioner
 
 from fedsim.errors import UsageError
 from fedsim.tasks.partition import check, split
@@ -153,7 +155,17 @@ def test_labels_are_one_a_sample():
 def test_missing_flwr_datasets_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "flwr_datasets", None)
     with pytest.raises(UsageError, match="flwr-datasets.*\n.*pip install flwr-datasets"):
-        split(LABELS, 4, "iid", seed=0)
+        split(LABELS, 4, "shards(2)", seed=0)
+    assert len(split(LABELS, 4, "iid", seed=0)) == 4  # needs no labels, and no package
+
+
+@pytest.mark.parametrize("clients", [1, 4, 7])
+def test_iid_deals_as_flwr_datasets_does(clients):
+    order = np.random.default_rng(3).permutation(len(LABELS))
+    flower = IidPartitioner(clients)
+    flower.dataset = Dataset.from_dict({"sample": order})
+    for number, part in enumerate(split(LABELS, clients, "iid", seed=3)):
+        assert part.tolist() == sorted(flower.load_partition(number)["sample"])
 
 
 def test_a_split_in_a_new_process_is_quiet_and_the_same(tmp_path):
