@@ -192,10 +192,11 @@ def markdown(frame: pd.DataFrame, positions: pd.DataFrame, guess: float) -> str:
         f"| popularity: no user, no training | | | | | {guess:.4f} | {guess:.4f} | | |",
     ]
     for row in frame.to_dict("records"):
+        spread = f" ± {row['best_spread']:.4f}" if row["seeds"] > 1 else ""
         paper = [f"{x:.4f}" if x == x else "" for x in (row["paper_volume"], row["paper_hit_rate"])]
         lines.append(
             f"| {row['title']} | {row['where']} | {row['seeds']} | {row['relative_volume']:.4f} | "
-            f"{paper[0]} | {row['best_hit_rate']:.4f} ± {row['best_spread']:.4f} | "
+            f"{paper[0]} | {row['best_hit_rate']:.4f}{spread} | "
             f"{row['last_hit_rate']:.4f} | {paper[1]} | {100 * row['sent_share']:.1f} % |"
         )
     lines += [

@@ -13,13 +13,14 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from compressors import Raw, gradient_dropping
 from fedsim.engines.local import LocalGrid
-from strategies import Compressed, DelayedDSGD, memory
+from strategies import Compressed, DelayedDSGD, Stepped, memory
 from strategies.memory import Remembering
 from strategies.payload import to_arrays
 from tests.strategies.linear import Pull, grid_of, modded_app, record
 
 HALF = gradient_dropping(0.5)
 TARGETS = [(8.0, 4.0), (0.0, -16.0), (3.0, 5.0)]
+ADAM = partial(torch.optim.Adam, lr=0.1)
 TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}
 
 
@@ -34,6 +35,7 @@ def wrapped(make: Callable[..., FedAvg], down: object) -> Compressed:
 
 MAKERS: list[Callable[[object], Remembering]] = [
     lambda down: DelayedDSGD(HALF, down, clients=3, cohort=2),
+    lambda down: Stepped(HALF, down, optimizer=ADAM, clients=3, cohort=2),
     *(
         partial(wrapped, make)
         for make in (
