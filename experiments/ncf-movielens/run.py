@@ -33,7 +33,7 @@ SCALES = {
 about 40 % on ml-20m: volumes can be compared.
 """
 ONCE = ("p2-fit-poly", "updates")
-"""One seed at the short scale: two thirds of a second to find the conflict sets of a message."""
+"""One seed at the short scale: conflict sets of all positives take long, and the other is ours."""
 SMOKE = ("dense", "skcompress", "p0-qsgd", "cnat")
 _QSGD = "dither(63, bucket=512)"  # 7 bits: a sign and a level in one of 127 symbols
 
