@@ -74,7 +74,7 @@ SMOKE = {
     "iterations": 8, "batch_size": 8, "clients": 2, "evaluate_every": 2, "test_samples": 100,
 }  # fmt: skip
 SHORT = {
-    "cifar_resnet32": {"iterations": 100, "batch_size": 32, "test_samples": 2000},
+    "cifar_resnet32": {"iterations": 400, "batch_size": 32, "test_samples": 2000},
     "char_lstm": {"iterations": 2000},
 }
 """Rows that take a GPU, or hours, at the published length; the others have it at this scale too."""
