@@ -7,6 +7,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from fedsim.units import FRACTIONS
+
 VOLUME = "volume (% of dense float32)"
 _PARTS = {"index": "tab:blue", "value": "tab:orange", "side": "tab:green", "header": "grey"}
 _COLOURS = {"Top-r": "tab:blue", "Random-r": "tab:orange"}
@@ -23,13 +25,19 @@ def _ticks(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def _score(frame: pd.DataFrame) -> str:
+    """The label of an axis of scores."""
+    metric = str(frame["metric"].iloc[0])
+    return f"{metric} (%)" if metric in FRACTIONS else f"{metric} (lower is better)"
+
+
 def _of(frame: pd.DataFrame, number: int) -> pd.DataFrame:
     """The rows that figure ``number`` of the paper shows."""
     return frame[[str(number) in shown.split() for shown in frame["figures"]]]
 
 
 def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Figure 6: accuracy and volume against the rate of false positives, a column a policy."""
+    """Figure 6: score and volume against the rate of false positives, a column a policy."""
     drawn = _figure(10, 5.6)
     axes = drawn.subplots(2, len(POLICIES), sharex=True, sharey="row")
     for column, policy in enumerate(POLICIES):
@@ -39,7 +47,7 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
             mine = frame[(frame["policy"] == policy) & (frame["sparsifier"] == title)]
             mine = mine.sort_values("eps")
             look = {"color": _COLOURS[title], "marker": "o", "label": title}
-            upper.plot(mine["eps"], mine["accuracy_percent"], **look)
+            upper.plot(mine["eps"], mine["score"], **look)
             lower.plot(mine["eps"], mine["wire_percent"], **look)
             lower.plot(mine["eps"], mine["predicted_percent"], "kx", markersize=7)
             _plain((upper, lower), frame[frame["name"] == name], f"{title} alone", _COLOURS[title])
@@ -49,7 +57,7 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         _ticks(lower.yaxis)
         for one in (upper, lower):
             one.grid(alpha=0.25)
-    axes[0, 0].set_ylabel("accuracy (%)")
+    axes[0, 0].set_ylabel(_score(frame))
     axes[1, 0].set_ylabel(VOLUME)
     axes[0, 2].legend(fontsize=8)
     axes[1, 2].legend(fontsize=8)
@@ -58,22 +66,22 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
 def _plain(axes: tuple[Axes, ...], row: pd.DataFrame, label: str, colour: str) -> None:
     """Dashed lines at a method without a rate, if it is there."""
-    for one, value in zip(axes, ("accuracy_percent", "wire_percent"), strict=False):
+    for one, value in zip(axes, ("score", "wire_percent"), strict=False):
         for level in row[value]:
             one.axhline(level, color=colour, linestyle="--", linewidth=1, label=label)
 
 
 def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Figures 7 and 8: accuracy over iterations, as there, and over bits."""
+    """Figures 7 and 8: score over iterations, as there, and over bits."""
     drawn = _figure(10, 7)
     for (left, right), number in zip(drawn.subplots(2, 2, sharey="row"), (7, 8), strict=True):
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             mine = curves[curves["name"] == row["name"]]
             look = {"label": row["title"], "linewidth": 1.4, "marker": "osD^vP"[i % 6]}
             look |= {"markersize": 3.5, "color": "black" if row["name"] == "dense" else f"C{i}"}
-            left.plot(mine["iteration"], 100 * mine["accuracy"], **look)
-            right.plot(mine["up_bits"], 100 * mine["accuracy"], **look)
-        left.set(xlabel="local iterations", ylabel="accuracy (%)", title=f"Figure {number}")
+            left.plot(mine["iteration"], mine["score"], **look)
+            right.plot(mine["up_bits"], mine["score"], **look)
+        left.set(xlabel="local iterations", ylabel=_score(frame), title=f"Figure {number}")
         right.set(xlabel="bits that a client has sent", xscale="log")
         left.legend(fontsize=8)
         for axes in (left, right):
@@ -82,15 +90,15 @@ def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
 
 def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Figures 15 and 9: accuracy over volume, of the policies and of stand-alone compressors."""
+    """Figures 15 and 9: score over volume, of the policies and of stand-alone compressors."""
     drawn = _figure(10, 4.2)
     for axes, number in zip(drawn.subplots(1, 2), (15, 9), strict=True):
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             axes.plot(
-                row["wire_percent"], row["accuracy_percent"], "osD^vP"[i % 6], markersize=8,
+                row["wire_percent"], row["score"], "osD^vP"[i % 6], markersize=8,
                 color="black" if row["name"] == "dense" else f"C{i}", label=row["title"],
             )  # fmt: skip
-        axes.set(xscale="log", xlabel=VOLUME, ylabel="accuracy (%)", title=f"Figure {number}")
+        axes.set(xscale="log", xlabel=VOLUME, ylabel=_score(frame), title=f"Figure {number}")
         _ticks(axes.xaxis)
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8)
@@ -98,22 +106,23 @@ def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
 
 def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Figure 10: index and value volume of each combination, and the time of a message."""
-    mine = _of(frame, 10)
-    drawn = _figure(11, 4.8)
-    left, right = drawn.subplots(1, 2, sharey=True)
+    """Figure 10: index and value volume of each combination; if measured, a message's time."""
+    mine, timed = _of(frame, 10), "encode_ms" in frame
+    drawn = _figure(11 if timed else 6.5, 4.8)
+    panels = drawn.subplots(1, 1 + timed, sharey=True, squeeze=False)[0]
     start = 0 * mine["wire_percent"]
     for part, colour in _PARTS.items():
         size = mine[f"{part}_percent"]
-        left.barh(mine["title"], size, left=start, label=part, color=colour)
+        panels[0].barh(mine["title"], size, left=start, label=part, color=colour)
         start = start + size
-    left.invert_yaxis()
-    left.set(xlabel=VOLUME, title="Figure 10a: volume")
-    for part, marker in (("encode", "o"), ("decode", "s")):
-        right.plot(mine[f"{part}_ms"], mine["title"], marker, label=part)
-    right.set(xscale="log", xlabel="milliseconds an update", title="Figure 10b: time")
-    _ticks(right.xaxis)
-    for axes in (left, right):
+    panels[0].invert_yaxis()
+    panels[0].set(xlabel=VOLUME, title="Figure 10a: volume")
+    if timed:
+        for part, marker in (("encode", "o"), ("decode", "s")):
+            panels[1].plot(mine[f"{part}_ms"], mine["title"], marker, label=part)
+        panels[1].set(xscale="log", xlabel="milliseconds an update", title="Figure 10b: time")
+        _ticks(panels[1].xaxis)
+    for axes in panels:
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8)
     return drawn

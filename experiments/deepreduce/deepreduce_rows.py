@@ -74,6 +74,12 @@ ROWS = {
 }  # fmt: skip
 """All rows by name. ``golomb`` is not in the paper: a lossless code beside the Bloom filters."""
 
+DOZEN = [
+    "dense", "topr", *(f"topr-{policy}-{CHOSEN:g}" for policy in POLICIES), "fit-poly", "fit-dexp",
+    "qsgd", "p0-fit-poly", "p2-qsgd", "skcompress", "golomb",
+]  # fmt: skip
+"""The rows of the tasks on which a run is dear."""
+
 
 def predicted_percent(row: Row, sizes: Iterable[int]) -> float:
     """Volume of a Bloom filter and float32 values by the formulas, in per cent of dense float32.

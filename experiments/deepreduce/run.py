@@ -2,7 +2,8 @@
 
     python -m fedsim experiment deepreduce --scale short --data DIR
 
-Runs that are in the results folder are not run again; times are measured anew at every call.
+``--only`` takes tasks, rows or both; the results of a task are in a folder of its name. Runs that
+are there are not run again; times are measured anew at every call.
 """
 
 import sys
@@ -11,86 +12,109 @@ from pathlib import Path
 import pandas as pd
 from torch import Tensor, autograd, nn
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "topk-cnat"))
 sys.path.insert(0, str(Path(__file__).parent))  # the other two files stand beside this one
 from deepreduce_figures import FIGURES
-from deepreduce_rows import ROWS, predicted_percent
+from deepreduce_rows import DOZEN, ROWS, predicted_percent
+from task_lengths import DEAR, Length, split_only
 
-from fedsim import RunConfig, measure
+from fedsim import measure
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.shown import chosen, run_shown
+from fedsim.results import Results
+from fedsim.shown import run_shown
 from fedsim.sweeps import Cell
 from fedsim.tasks import get_task
 from fedsim.trainer import build_model
+from fedsim.units import FRACTIONS
 
-SCALES = {
-    "smoke": ("digits", 2, 8, 1),
-    "short": ("fashion_lenet5", 200, 32, 1),
-    "paper": ("fashion_lenet5", 2000, 128, 3),
-}
-"""Task, local iterations, batch size, seeds; the paper's own task is ResNet-20 on CIFAR-10."""
 SMOKE = [
     "dense", "topr", "topr-p0-0.01", "topr-p1-0.01", "randr-p2-0.1", "rle", "fit-poly",
     "skcompress",
 ]  # fmt: skip
+TASKS = {
+    "digits": {"smoke": Length(2, 8, 1, clients=2)},
+    "fashion_lenet5": {
+        "short": Length(200, 32, 1, evaluations=8), "paper": Length(2000, 128, 3, evaluations=8),
+    },
+    **DEAR,
+}  # fmt: skip
+"""A row a task and scale; the paper's own task is ResNet-20 on CIFAR-10."""
+NAMES = {"digits": SMOKE, "fashion_lenet5": list(ROWS)}
+"""The rows of a task; ``DOZEN`` of the others."""
+TIMED = ("digits", "fashion_lenet5")
+"""Tasks on whose gradient encoding and decoding are timed (Figure 10b)."""
 SAMPLES = 128  # of the gradient on which encoding and decoding are timed
 BITS = {"index": "position", "value": "value", "side": "side", "header": "header"}
 
 
-def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
+def cells(task: str, names: list[str], scale: str, data: str | None) -> list[Cell]:
     """A run a method and seed, without momentum masking: that is not of this paper."""
-    task, iterations, batch_size, seeds = SCALES[scale]
+    size = TASKS[task][scale]
     return [
-        Cell(
-            f"{name}-seed{seed}",
-            RunConfig(
-                task=task, method=ROWS[name].method, temporal=1, seed=seed, data=data,
-                iterations=iterations, batch_size=batch_size, evaluate_every=-(-iterations // 8),
-                momentum_masking="off", clients=2 if scale == "smoke" else None,
-            ),
-        )
-        for seed in range(seeds)
+        Cell(f"{name}-seed{seed}", size.config(task, ROWS[name].method, seed, data, "off"))
+        for seed in range(size.seeds)
         for name in names
-    ]  # fmt: skip
+    ]
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Runs the methods in ``only`` (default: all); 1 if a run failed."""
-    names = chosen(only, ROWS, default=SMOKE if scale == "smoke" else None)
-    found = cells(names, scale, data)
-    results = run_shown(found, out, jobs)
+    """Runs the tasks and rows in ``only`` (default: all; smoke: digits); 1 if a run failed."""
+    known = [name for name, sizes in TASKS.items() if scale in sizes]
+    tasks, names = split_only(only, known, ROWS)
+    tasks = tasks or known[: 1 if scale == "smoke" else None]
+    return max(_task(t, names or NAMES.get(t, DOZEN), scale, out / t, jobs, data) for t in tasks)
+
+
+def _task(task: str, names: list[str], scale: str, out: Path, jobs: int, data: str | None) -> int:
+    results = run_shown(cells(task, names, scale, data), out, jobs)
     if results is None:
         return 1
     runs = results.runs
-    frame = collect(runs, SCALES[scale][0]).merge(times(runs, scale, data), on="name")
-    curves = learning(results.rounds)
+    frame, curves = collect(runs, task, data), learning(results)
+    if task in TIMED:
+        frame = frame.merge(times(runs, task, scale, data), on="name")
     write_text(out / "tables.csv", frame.to_csv(index=False, float_format="%.6g"))
     write_text(out / "curves.csv", curves.to_csv(index=False, float_format="%.6g"))
-    text = markdown(frame)
+    text = f"{task}: {runs['data_source'].iloc[0]}\n\n{markdown(frame)}"
     write_text(out / "tables.md", text)
     for name, draw in FIGURES.items():
-        save(draw(frame, curves), out / f"{name}.png")
+        if name != "fig6" or frame["eps"].nunique() > 1:  # its axis
+            save(draw(frame, curves), out / f"{name}.png")
     print(text)
     return 0
+
+
+def _shown(scores: pd.Series, metric: str) -> pd.Series:
+    """Fractions in per cent, other scores as they are."""
+    return scores * (100 if metric in FRACTIONS else 1)
 
 
 def _rows_of(cell_names: pd.Index | pd.Series) -> list[str]:
     return [str(cell).rpartition("-seed")[0] for cell in cell_names]
 
 
-def collect(runs: pd.DataFrame, task: str) -> pd.DataFrame:
-    """A row a method: accuracy over seeds, bits a client sent in all, and shares of dense float32.
+def collect(runs: pd.DataFrame, name_of_task: str, data: str | None) -> pd.DataFrame:
+    """A row a method: score over seeds, bits a client sent in all, and shares of dense float32.
 
-    ``*_percent`` of wire, index, value, side and header are per cent of 32 bits an entry and
-    iteration; ``predicted_percent`` is the formulas' volume of a Bloom filter with its values.
+    ``score`` is accuracy in per cent, or perplexity. ``*_percent`` of wire, index, value, side,
+    header and buffer are per cent of 32 bits an entry and iteration. ``wire`` is the updates'
+    whole messages; ``buffer`` is BatchNorm's statistics, beside them in messages of their own.
+    ``predicted_percent`` is the formulas' volume of a Bloom filter with its values.
     """
-    sizes = [x.numel() for x in build_model(get_task(task), 0).parameters()]
+    task, metric = get_task(name_of_task), runs["metric_name"].iloc[0]
+    samples = task.load(Path(data) if data else None, False)
+    sizes = [x.numel() for x in build_model(task, 0, samples).parameters()]
     rows = []
     for name, mine in runs.groupby(_rows_of(runs.index), sort=False):
         row = ROWS[str(name)]
         dense_bits = 32 * mine["parameters"].iloc[0] * mine["iterations"].iloc[0]
         bloom = row.policy and row.policy != "naive"
-        bits = {"wire": mine["up_wire_bits"].mean()}
+        score = _shown(mine["metric"], metric)
+        bits = {
+            "wire": (mine["up_wire_bits"] - mine["up_buffer_bits"]).mean(),
+            "buffer": mine["up_buffer_bits"].mean(),
+        }
         bits |= {part: mine[f"up_{column}_bits"].mean() for part, column in BITS.items()}
         rows.append(
             {
@@ -98,8 +122,7 @@ def collect(runs: pd.DataFrame, task: str) -> pd.DataFrame:
                 "figures": " ".join(map(str, row.figures)), "sparsifier": row.sparsifier,
                 "policy": row.policy, "eps": row.eps, "seeds": len(mine),
                 "iterations": mine["iterations"].iloc[0],
-                "accuracy_percent": 100 * mine["metric"].mean(),
-                "accuracy_spread": 100 * mine["metric"].std(ddof=0),
+                "metric": metric, "score": score.mean(), "score_spread": score.std(ddof=0),
                 "ratio_wire": mine["ratio_wire"].mean(),
                 "sent_percent": 100 * mine["up_sent"].mean() / (dense_bits / 32),
                 **{f"{part}_bits": count for part, count in bits.items()},
@@ -121,7 +144,7 @@ def gradient(task_name: str, data: str | None) -> dict[str, Tensor]:
     return dict(zip(named, autograd.grad(loss, list(named.values())), strict=True))
 
 
-def times(runs: pd.DataFrame, scale: str, data: str | None) -> pd.DataFrame:
+def times(runs: pd.DataFrame, task: str, scale: str, data: str | None) -> pd.DataFrame:
     """Milliseconds to encode and decode one update, by method: the median of repeats, one thread.
 
     The rows are those of ``runs``; each message is the method's first, memory included.
@@ -129,7 +152,7 @@ def times(runs: pd.DataFrame, scale: str, data: str | None) -> pd.DataFrame:
     names = list(dict.fromkeys(_rows_of(runs.index)))
     methods = {name: ROWS[name].method for name in names}
     repeat = 1 if scale == "smoke" else 15
-    table = measure(gradient(SCALES[scale][0], data), list(methods.values()), repeat=repeat)
+    table = measure(gradient(task, data), list(methods.values()), repeat=repeat)
     if (table["error"] != "").any():
         raise RuntimeError("; ".join(table["error"]))
     by_method = table.set_index("method")
@@ -137,30 +160,36 @@ def times(runs: pd.DataFrame, scale: str, data: str | None) -> pd.DataFrame:
     return found.set_axis(["encode_ms", "decode_ms"], axis=1).assign(name=names)
 
 
-def learning(rounds: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy over iterations and wire bits a client: the means over seeds, a row a moment."""
-    table = rounds.assign(name=_rows_of(rounds["run"]))
-    share = table["up_wire_bits"] / table["clients"]
+def learning(results: Results) -> pd.DataFrame:
+    """The score over iterations and a client's wire bits: means over seeds, a row a moment.
+
+    The bits are those of the updates' messages, as in ``collect``.
+    """
+    metric = results.runs["metric_name"].iloc[0]
+    table = results.rounds.assign(name=_rows_of(results.rounds["run"]))
+    share = (table["up_wire_bits"] - table["up_buffer_bits"]) / table["clients"]
     table["up_bits"] = share.groupby(table["run"]).cumsum()
-    table = table[table["metric"].notna()]
-    mean = table.groupby(["name", "iteration"], sort=False)[["up_bits", "metric"]].mean()
-    return mean.reset_index().rename(columns={"metric": "accuracy"})
+    table = table[table["metric"].notna()].assign(score=_shown(table["metric"], metric))
+    mean = table.groupby(["name", "iteration"], sort=False)[["up_bits", "score"]].mean()
+    return mean.reset_index()
 
 
 def markdown(frame: pd.DataFrame) -> str:
-    """Every row: accuracy, volume, its parts and what the formulas say, and times."""
+    """Every row: score, volume, its parts and what the formulas say, and times if measured."""
+    timed = "encode_ms" in frame
     lines = [
-        "| method | accuracy | volume | index | value | side | header | formula "
-        "| encode ms | decode ms |", "| --- " * 10 + "|",
-    ]  # fmt: skip
+        f"| method | {frame['metric'].iloc[0]} | volume | index | value | side | header | formula |"
+        + (" encode ms | decode ms |" if timed else ""),
+        "| --- " * (10 if timed else 8) + "|",
+    ]
     for row in frame.to_dict("records"):
         parts = " | ".join(
             f"{row[f'{part}_percent']:.3g} %" for part in ("wire", "index", "value", "side")
         )
         said = "" if pd.isna(row["predicted_percent"]) else f"{row['predicted_percent']:.4g} %"
+        end = f" {row['encode_ms']:.2f} | {row['decode_ms']:.2f} |" if timed else ""
         lines.append(
-            f"| {row['title']} | {row['accuracy_percent']:.2f} | {parts} | "
-            f"{row['header_percent']:.2g} % | {said} | "
-            f"{row['encode_ms']:.2f} | {row['decode_ms']:.2f} |"
+            f"| {row['title']} | {row['score']:.2f} | {parts} | "
+            f"{row['header_percent']:.2g} % | {said} |{end}"
         )
     return "\n".join(lines) + "\n"

@@ -1,9 +1,14 @@
-"""An experiment's module, as the command line loads it."""
+"""An experiment's module, as the command line loads it, and data on which it starts anywhere."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from fedsim.tasks.chars import HELD_OUT
+from fedsim.tasks.pack_cifar import pack
 from tests.markdown import ROOT
 
 
@@ -14,3 +19,16 @@ def experiment(name: str) -> Any:
     module = sys.modules[spec.name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def made_up(folder: Path) -> Path:
+    """A data folder with a few images as CIFAR-10 and a line again and again as Shakespeare."""
+    (folder / "shakespeare").mkdir(parents=True)
+    line = "The quick brown fox jumps over the lazy dog.\n"
+    text = line * (2 * HELD_OUT // len(line))
+    (folder / "shakespeare" / "shakespeare_complete.txt").write_text(text)
+    images = np.random.default_rng(0).integers(0, 256, (60, 32, 32, 3), dtype=np.uint8)
+    classes = np.arange(60) % 10
+    parts = (images[:40], classes[:40], images[40:], classes[40:])
+    pack(folder / "cifar10.npz", *parts, source="made up")
+    return folder

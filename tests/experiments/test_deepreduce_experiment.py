@@ -11,7 +11,7 @@ import torch
 
 from compressors import BitWriter, Bloom, compress, decompress, parse, text
 from fedsim.commands.experiment import experiments
-from tests.experiments.loading import experiment
+from tests.experiments.loading import experiment, made_up
 from tests.fedsim.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
@@ -52,8 +52,10 @@ def test_the_rows_are_the_figures(deepreduce: Any) -> None:
     seven = {name for name, r in rows.items() if 7 in r.figures}
     assert seven == {"dense", "topr"} | {f"topr-{p}-0.001" for p in ("p0", "p1", "p2", "naive")}
     assert text(parse(rows["topr"].method)) == "ef(per_tensor(topk(0.01) | float32 | raw32))"
-    tables = [deepreduce.cells(list(rows), scale, None) for scale in ("smoke", "short", "paper")]
-    assert [len(cells) for cells in tables] == [len(rows), len(rows), 3 * len(rows)]
+    sizes = [(t, s) for t, scales in deepreduce.TASKS.items() for s in scales]
+    tables = [deepreduce.cells(task, list(rows), scale, None) for task, scale in sizes]
+    seeds = {size: len(cells) // len(rows) for size, cells in zip(sizes, tables, strict=True)}
+    assert seeds["fashion_lenet5", "short"] == 1 and seeds["cifar_resnet20", "paper"] == 3
     assert not any(cell.config.plan.masks for cells in tables for cell in cells)
 
 
@@ -99,18 +101,37 @@ def test_random_r_writes_the_positions_that_a_seed_alone_would_say(deepreduce: A
 def test_smoke(typed: Typed, deepreduce: Any) -> None:
     said = typed("experiment", "deepreduce", "--scale", "smoke", "--out", "out")
     assert said.code == 0, said.err
-    frame = pd.read_csv(Path("out", "tables.csv")).set_index("name")
+    frame = pd.read_csv(Path("out", "digits", "tables.csv")).set_index("name")
     assert list(frame.index) == deepreduce.SMOKE
     parts = sum(frame[f"{part}_bits"] for part in ("index", "value", "side", "header"))
     assert parts.tolist() == pytest.approx(frame["wire_bits"].tolist(), rel=1e-5)  # six digits
     # Lossless codes of the same positions: the same run.
     same = frame.loc[["topr", "rle"]]
-    assert same["accuracy_percent"].nunique() == same["value_bits"].nunique() == 1
+    assert same["score"].nunique() == same["value_bits"].nunique() == 1
     assert frame["index_bits"]["rle"] < frame["index_bits"]["topr"]
     assert frame["wire_percent"]["dense"] == pytest.approx(100, abs=0.01)
     assert (frame[["encode_ms", "decode_ms"]] > 0).all().all()
     for name in ("fig6", "fig7-8", "fig9-15", "fig10"):
-        assert Path("out", f"{name}.png").stat().st_size > 10_000
+        assert Path("out", "digits", f"{name}.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["cifar_resnet20", "char_lstm"])
+def test_smoke_of_a_dear_task(typed: Typed, deepreduce: Any, tmp_path: Path, task: str) -> None:
+    rows = ["dense", "topr-p2-0.001", "fit-poly"]
+    only = ",".join([task, *rows])
+    arguments = ("experiment", "deepreduce", "--scale", "smoke", "--only", only, "--out", "out")
+    said = typed(*arguments, "--data", made_up(tmp_path / "data"))
+    assert said.code == 0, said.err
+    frame = pd.read_csv(Path("out", task, "tables.csv")).set_index("name")
+    assert list(frame.index) == rows
+    # BatchNorm's statistics are beside the volume, which is the updates' alone.
+    assert (frame["buffer_percent"] > 0).all() == (task == "cifar_resnet20")
+    assert frame["wire_percent"]["dense"] == pytest.approx(100, abs=0.1)
+    parts = sum(frame[f"{part}_bits"] for part in ("index", "value", "side", "header"))
+    assert parts.tolist() == pytest.approx(frame["wire_bits"].tolist(), rel=1e-5)  # six digits
+    assert "encode_ms" not in frame and not Path("out", task, "fig6.png").exists()
+    assert Path("out", task, "fig10.png").stat().st_size > 10_000
 
 
 def test_an_unknown_row(typed: Typed) -> None:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from compressors import parse
-from tests.experiments.loading import experiment
+from fedsim import UsageError
+from tests.experiments.loading import experiment, made_up
 from tests.fedsim.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
@@ -49,15 +50,53 @@ def test_variance_smoke(typed: Typed) -> None:
 
 
 @pytest.mark.slow
+def test_variance_of_real_updates_smoke(typed: Typed, tmp_path: Path) -> None:
+    arguments = ("experiment", "cnat-variance", "--scale", "smoke", "--out", "out")
+    only = "cifar_resnet20,char_lstm"
+    said = typed(*arguments, "--only", only, "--data", made_up(tmp_path / "data"))
+    assert said.code == 0, said.err
+    frame = pd.read_csv(Path("out", "real.csv"))
+    assert frame.groupby("task").size().to_dict() == {"char_lstm": 4, "cifar_resnet20": 4}
+    cnat = frame[frame["method"] == "cnat"].set_index("task")
+    assert cnat["entries"]["cifar_resnet20"] == 269_722
+    assert (cnat["omega"] < 1 / 8).all() and (cnat["omega"] > 0.04).all()
+    assert ((cnat["omega_normal"] > 0.078) & (cnat["omega_normal"] < 0.086)).all()
+
+
+@pytest.mark.slow
 def test_topk_cnat_smoke(typed: Typed) -> None:
     said = typed("experiment", "topk-cnat", "--scale", "smoke", "--out", "out")
     assert said.code == 0, said.err
-    table = (Path("out", "tables.md")).read_text()
+    table = Path("out", "digits", "tables.md").read_text()
     assert "Table 2" in table and "PowerSGD rank 2" in table
-    frame = pd.read_csv(Path("out", "tables.csv")).set_index("name")
+    frame = pd.read_csv(Path("out", "digits", "tables.csv")).set_index("name")
     ratio = frame["content_percent"]
     # Positions cost about as much, values 9 bits in place of 32.
     assert ratio["topk-cnat-0.39"] < 0.55 * ratio["topk-0.39"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["cifar_resnet20", "char_lstm"])
+def test_topk_cnat_smoke_of_a_dear_task(typed: Typed, tmp_path: Path, task: str) -> None:
+    only = f"{task},topk-0.39,topk-cnat-0.39,sgd"
+    arguments = ("experiment", "topk-cnat", "--scale", "smoke", "--only", only, "--out", "out")
+    said = typed(*arguments, "--data", made_up(tmp_path / "data"))
+    assert said.code == 0, said.err
+    frame = pd.read_csv(Path("out", task, "tables.csv")).set_index("name")
+    assert set(frame["metric"]) == {"perplexity" if task == "char_lstm" else "accuracy"}
+    # Positions cost about as much, values 9 bits in place of 32; BatchNorm's are not of the method.
+    content = frame["content_percent"]
+    assert content["topk-cnat-0.39"] < 0.55 * content["topk-0.39"]
+    assert content["sgd"] == pytest.approx(100, abs=0.01)
+    assert Path("out", task, "tables.png").stat().st_size > 10_000
+
+
+def test_only_takes_tasks_and_rows() -> None:
+    module = experiment("topk-cnat")
+    known = module.TASKS, module.ROWS
+    assert module.split_only(["sgd", "char_lstm"], *known) == (["char_lstm"], ["sgd"])
+    with pytest.raises(UsageError, match="'topk'.*tasks are digits.*rows are topk-0.39"):
+        module.split_only(["sgd", "topk"], *known)
 
 
 def test_every_method_of_the_convergence_figures_can_be_read() -> None:

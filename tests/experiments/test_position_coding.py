@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.experiments.loading import experiment, made_up
 from tests.fedsim.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
@@ -29,3 +30,16 @@ def test_position_coding_smoke(typed: Typed) -> None:
     assert (of_context <= 1.01 * of_golomb).all()
     assert "| digits | sbc-0.01-n10 |" in said.out
     assert Path("out", "positions.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_images_are_drawn_and_fewer_clients_train_where_a_step_is_dear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = experiment("position-coding").record
+    monkeypatch.setitem(record.SCALES, "smoke", (4, 2))
+    data, setting = made_up(tmp_path / "data"), record.SETTINGS[1]
+    patterns = list(record.record("cifar_resnet20", setting, "smoke", data))
+    assert {p.client for p in patterns} == {0, 1} and {p.moment for p in patterns} >= {0.5, 0.9}
+    assert {p.n for p in patterns if p.tensor.endswith("weight")} >= {432, 9216, 36_864}
+    assert all(p.positions.size >= 1 and p.positions.max() < p.n for p in patterns)
