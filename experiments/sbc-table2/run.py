@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fedsim import RunConfig
 from fedsim.files import write_text
@@ -137,9 +139,20 @@ def figure(task: str, results: Results) -> Figure:
     if task.startswith("mnist"):
         left.set_ylim(0.95, 1)
     if not rises:
-        left.set_yscale("log")
+        least = float(results.rounds["metric"].min())
+        for axes in (left, right):
+            _from_least(axes, least)
     left.legend(fontsize="small")
     return drawn
+
+
+def _from_least(axes: Axes, least: float) -> None:
+    """A logarithmic axis from the least value to five times it: SBC (3) begins far above."""
+    axes.set_yscale("log")
+    axes.set_ylim(0.95 * least, 5 * least)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 4, 5, 7)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def compare(task: str, results: Results) -> str:
