@@ -16,10 +16,10 @@ from compressors.base import (
     derive,
 )
 from compressors.bits import SPANS, BitReader, BitWriter
-from compressors.catalogue import CATALOGUE, ROWS, Row
+from compressors.catalogue import CATALOGUE, ROWS, Row, own_rows
 from compressors.deepreduce import deepreduce, skcompress
 from compressors.dgc import DGC
-from compressors.errors import PayloadError, UpdateError
+from compressors.errors import PartError, PayloadError, UpdateError
 from compressors.feedback import ErrorFeedback
 from compressors.integer_sum import Switch
 from compressors.lift import ByName, Flat, PerTensor
@@ -30,6 +30,7 @@ from compressors.methods_more import powersgd, q_sparse, sketched, structured_ma
 from compressors.parser import parse
 from compressors.pipeline import Pipeline
 from compressors.positions.auto import Auto
+from compressors.positions.base import PositionCode
 from compressors.positions.bitmap import Bitmap
 from compressors.positions.bloom import Bloom
 from compressors.positions.context import Context
@@ -38,6 +39,7 @@ from compressors.positions.delta_huffman import DeltaHuffman
 from compressors.positions.golomb import Golomb
 from compressors.positions.index_huffman import IndexHuffman
 from compressors.positions.raw32 import Raw32
+from compressors.quantize.base import Place, Quantizer, Symbols, code_dtype
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither, natural_dither, qsgd
 from compressors.quantize.floats import BFloat16, Float16, Float32
@@ -53,6 +55,7 @@ from compressors.quantize.terngrad import TernGrad
 from compressors.raw import Raw
 from compressors.rotate import Rotate
 from compressors.sketchml import SketchML
+from compressors.sparsify.base import Seeded, Sparsifier
 from compressors.sparsify.blocks import Blocks
 from compressors.sparsify.dryden import Dryden
 from compressors.sparsify.identity import Identity
@@ -60,6 +63,7 @@ from compressors.sparsify.randk import Bernoulli, RandK
 from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.threshold import Nonzero, Threshold
 from compressors.sparsify.topk import OneSided, TopK
+from compressors.symbols.base import SymbolCode
 from compressors.symbols.elias import EliasDelta, EliasGamma, EliasOmega
 from compressors.symbols.fixed import Fixed
 from compressors.symbols.huffman import Huffman
@@ -72,6 +76,7 @@ from compressors.text import from_json, text, to_json
 from compressors.threelc import ThreeLC
 from compressors.values.curvefit import FitPoly
 from compressors.values.dexp import FitDExp
+from compressors.verifying import check_decoded, verify
 
 __all__ = [
     "ALL",
@@ -117,9 +122,13 @@ __all__ = [
     "OneBit",
     "OneSided",
     "Packet",
+    "PartError",
     "PayloadError",
     "PerTensor",
     "Pipeline",
+    "Place",
+    "PositionCode",
+    "Quantizer",
     "ROWS",
     "RTopK",
     "RandK",
@@ -134,6 +143,7 @@ __all__ = [
     "SPANS",
     "SampleHuffman",
     "ScaledSign",
+    "Seeded",
     "Sent",
     "SentTensor",
     "SharedMagnitude",
@@ -142,8 +152,11 @@ __all__ = [
     "Sketch",
     "SketchML",
     "SparseHuffman",
+    "Sparsifier",
     "State",
     "Switch",
+    "SymbolCode",
+    "Symbols",
     "Tensors",
     "TernGrad",
     "Then",
@@ -153,6 +166,8 @@ __all__ = [
     "UpdateError",
     "VectorCodec",
     "Zstd",
+    "check_decoded",
+    "code_dtype",
     "compress",
     "decompress",
     "deepreduce",
@@ -162,6 +177,7 @@ __all__ = [
     "from_json",
     "gradient_dropping",
     "natural_dither",
+    "own_rows",
     "parse",
     "powersgd",
     "q_sparse",
@@ -176,4 +192,5 @@ __all__ = [
     "text",
     "to_json",
     "topk_cnat",
+    "verify",
 ]

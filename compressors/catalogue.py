@@ -22,7 +22,7 @@ from compressors.rows import (
 )
 from compressors.rows.base import Kind, Row
 
-__all__ = ["CATALOGUE", "Kind", "ROWS", "Row"]
+__all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "own_rows"]
 
 _EVERY: tuple[Row, ...] = (
     methods.ROWS + whole.ROWS + compressors.ROWS + sparsifiers.ROWS + quantizers.ROWS
@@ -31,6 +31,17 @@ _EVERY: tuple[Row, ...] = (
 )
 
 CATALOGUE: dict[str, Row] = {row.name: row for row in _EVERY}
+_OURS = dict(CATALOGUE)
+
+
+def own_rows() -> dict[str, Row]:
+    """The rows that a user added, or put in the place of one of this package's.
+
+    Example:
+        >>> own_rows()
+        {}
+    """
+    return {name: row for name, row in CATALOGUE.items() if _OURS.get(name) is not row}
 
 
 def _usable(row: Row) -> bool:

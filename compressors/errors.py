@@ -7,3 +7,7 @@ class PayloadError(ValueError):
 
 class UpdateError(ValueError):
     """An update that no message can carry: NaN, infinity, or a dtype other than float32."""
+
+
+class PartError(ValueError):
+    """A part that breaks its contract: what it handed over, or that its decoding does not fit."""

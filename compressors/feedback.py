@@ -1,6 +1,7 @@
 """Residual accumulation: what was not sent is added to the next update (SBC, equation 2)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -15,8 +16,10 @@ from compressors.base import (
     finite,
 )
 from compressors.bits import BitReader, BitWriter
+from compressors.dgc import DGC
 from compressors.errors import UpdateError
 from compressors.lift import inside, nest
+from compressors.text import text
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,19 @@ class ErrorFeedback:
     """Sends ``update + residual`` and keeps what the receiver will not see of it.
 
     At every moment the sum of what was decoded plus the residual is the sum of the
-    updates, up to float32 rounding.
+    updates, up to float32 rounding. Raises ``ValueError`` around what keeps a residual itself
+    (``ef``, ``dgc``): what is not sent would be kept, and sent, twice.
     """
 
     inner: Compressor
 
     def __post_init__(self) -> None:
         check_compressor("ef", self.inner)
+        if keeper := _keeper(self.inner):
+            raise ValueError(
+                f"ef around {text(keeper)}, which keeps what is not sent itself: it would be kept "
+                "twice; leave one of the two out"
+            )
 
     @property
     def needs_seed(self) -> bool:
@@ -59,6 +68,16 @@ class ErrorFeedback:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         return self.inner.read(bits, like, seed)
+
+
+def _keeper(thing: Any) -> Any:
+    """The first part of a compressor that has a residual of its own, or None."""
+    if isinstance(thing, ErrorFeedback | DGC):
+        return thing
+    parts = thing if isinstance(thing, tuple) else ()
+    if is_dataclass(thing):
+        parts = tuple(getattr(thing, f.name) for f in fields(thing))
+    return next(filter(None, map(_keeper, parts)), None)
 
 
 def _rest(wanted: Tensor, sent: SentTensor) -> Tensor:

@@ -20,7 +20,8 @@ from compressors.base import (
     tensor_seed,
 )
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import UpdateError
+from compressors.checks import write_tensor
+from compressors.errors import PartError, UpdateError
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class PerTensor:
         sent: Sent = {}
         for i, (name, x) in enumerate(update.items()):
             try:
-                sent[name] = self.codec.write(x, out, tensor_seed(seed, i))
-            except UpdateError as error:
-                raise UpdateError(f"tensor {name!r}: {error}") from error
+                sent[name] = write_tensor(self.codec, x, out, tensor_seed(seed, i))
+            except (UpdateError, PartError) as error:
+                raise type(error)(f"tensor {name!r}: {error}") from error
         return sent, state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
@@ -86,7 +87,7 @@ class Flat:
         if not update:
             return {}, state
         joined = torch.cat([x.detach().reshape(-1) for x in update.values()])
-        whole = self.codec.write(joined, out, tensor_seed(seed, 0))
+        whole = write_tensor(self.codec, joined, out, tensor_seed(seed, 0))
         return _split(whole, update), state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:

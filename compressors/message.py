@@ -18,6 +18,7 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
+from compressors.checks import check_update, is_foreign
 from compressors.errors import PayloadError, UpdateError
 from compressors.text import text
 
@@ -75,7 +76,10 @@ def compress(
     if compressor.needs_seed:
         out.uint(seed, 32)
     before = compressor.init(update) if state is None else state
-    sent, after = compressor.write(update, before, out, seed)
+    with out.span("values"):  # what a method does not book itself is no header
+        sent, after = compressor.write(update, before, out, seed)
+    if is_foreign(compressor):
+        check_update(compressor, sent, update)
     for name, one in sent.items():
         as_given = one.values.data_ptr() == update[name].data_ptr()
         if not as_given and not finite(one.values):
@@ -111,7 +115,8 @@ def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
             f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
         )
     seed = bits.uint(32) if compressor.needs_seed else 0
-    update = compressor.read(bits, like, seed)
+    with bits.span("values"):
+        update = compressor.read(bits, like, seed)
     bits.finish()
     for name, x in update.items():
         if not finite(x):

@@ -7,12 +7,15 @@
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
+from inspect import isclass
 from typing import Any
 
 from compressors.base import Compressor
 from compressors.catalogue import CATALOGUE, Row
 from compressors.lift import ByName, Flat, PerTensor
 from compressors.pipeline import Pipeline
+from compressors.rows.base import lacking
 from compressors.sparsify.identity import Identity
 
 _TOKEN = re.compile(
@@ -28,7 +31,9 @@ def parse(source: str) -> Compressor:
     """The compressor that ``source`` names.
 
     A bare codec means ``per_tensor`` of it, and a pipeline without a sparsifier sends every
-    entry. Raises ``ValueError`` that names the offending part and what is allowed.
+    entry. A pipeline's parts may stand in any order: each has a slot of its own (a coder of both
+    kinds codes positions first, then symbols). Raises ``ValueError`` that names the offending
+    part and what is allowed.
 
     Example:
         >>> parse("topk(0.01) | float32 | golomb") == parse("per_tensor(topk(0.01)|float32|golomb)")
@@ -61,7 +66,10 @@ class _Reader:
         return ValueError(f"method {self.source!r}: {why}")
 
     def unknown(self, name: str) -> ValueError:
-        return self.error(f"unknown name {name!r}: known are {', '.join(CATALOGUE)}")
+        near = get_close_matches(name.lower(), CATALOGUE, n=1)
+        some = "known are sbc, gradient_dropping, raw, ...: "
+        guess = f"did you mean {near[0]!r}? " if near else some
+        return self.error(f"unknown name {name!r}: {guess}`fedsim list methods` prints them all")
 
     def advance(self) -> str:
         """Moves to the next token and returns the value of the one left behind."""
@@ -98,15 +106,19 @@ class _Reader:
         if name not in CATALOGUE:
             raise self.unknown(name)
         row = CATALOGUE[name]
-        positional, named = self.arguments() if self.value == "(" else ([], {})
+        if row.name != name:
+            raise self.error(f"CATALOGUE[{name!r}] is the row {row.name!r}: give both one name")
+        positional, named = self.arguments(name) if self.value == "(" else ([], {})
         thing = self.build(row, positional, named)
         return _Part(row, thing) if row.kind in _SLOTS else thing
 
-    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, name: str) -> tuple[list[Any], dict[str, Any]]:
         positional: list[Any] = []
         named: dict[str, Any] = {}
         self.expect("(")
         while self.value != ")":
+            if self.kind == "end":
+                raise self.error(f"')' is missing: {name}( is not closed")
             key, value = self.argument()
             if key in named:
                 raise self.error(f"{key} is given twice")
@@ -114,7 +126,7 @@ class _Reader:
                 named[key] = value
             else:
                 positional.append(value)
-            if self.value != ")":
+            if self.value != ")" and self.kind != "end":
                 self.expect(",")
         self.advance()
         return positional, named
@@ -144,13 +156,24 @@ class _Reader:
             positional = [taken(value) for value in positional]
             named = {key: taken(value) for key, value in named.items()}
         try:
-            return row.make(*positional, **named)
+            return _checked(row, row.make(*positional, **named))
         except TypeError as error:
             raise self.error(
                 f"{row.name}: {str(error).split('() ')[-1]}, as in {row.example!r}"
             ) from error
         except ValueError as error:
             raise self.error(str(error)) from error
+
+
+def _checked(row: Row, thing: Any) -> Any:
+    """What a function made; ``ValueError`` unless it is what its row says. A class was checked."""
+    if not isclass(row.make):
+        thing = _whole(thing) if row.kind == "method" else thing
+        if missing := lacking(row.kind, thing):
+            raise ValueError(
+                f"{row.name} made {thing!r}: no {row.kind}, it lacks {', '.join(missing)}"
+            )
+    return thing
 
 
 def _what(row: Row) -> Callable[[Any], Any]:

@@ -1,6 +1,7 @@
 """Select, code positions, gather, quantize, code symbols: one tensor, four named slots."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -8,6 +9,14 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.checks import (
+    check_count,
+    check_rebuilt,
+    check_selected,
+    check_symbols,
+    check_values,
+    is_own,
+)
 from compressors.errors import PayloadError, UpdateError
 from compressors.positions.base import Lossy, PositionCode
 from compressors.positions.golomb import Golomb
@@ -89,16 +98,26 @@ class Pipeline:
         parts = (self.sparsify, self.quantize, self.positions)
         return any(part.needs_seed for part in parts)
 
+    @cached_property
+    def _own(self) -> bool:
+        """Whether a part comes from outside this package: what it hands over is then checked."""
+        return is_own((self.sparsify, self.quantize, self.positions, self.symbols))
+
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         """See ``VectorCodec.write``."""
         flat = x.detach().reshape(-1)
         if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         place, values = self._choose(flat, x.shape, out, seed)
-        symbols = self.quantize.quantize(values, place, out, tensor_seed(seed, _ROUND))
+        with out.span("side"):  # a quantizer may open the span itself, the inner one counts
+            symbols = self.quantize.quantize(values, place, out, tensor_seed(seed, _ROUND))
+        if self._own:
+            check_symbols(self.quantize, symbols, place.k, flat.device)
         with out.span("values"):
             self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
         decoded = self.quantize.dequantize(symbols, place, tensor_seed(seed, _ROUND))
+        if self._own:
+            check_values(self.quantize, decoded, place.k)
         if place.indices is None:
             return SentTensor(decoded.view(x.shape), ALL, x.shape)
         return SentTensor(decoded, place.indices, x.shape)
@@ -110,13 +129,15 @@ class Pipeline:
         if self._dense:
             return Place(None, shape), flat
         n, unit = flat.numel(), self.sparsify.unit
-        chosen, scale = self.sparsify.select(flat, tensor_seed(seed, _SELECT))
+        units = -(-n // unit)
+        chosen, scale = self._select(flat, units, seed)
         written = None  # entries, where their values travel for other positions
         if self.writes_positions:
-            units = -(-n // unit)
             self._write_count(chosen.numel(), units, out)
             with out.span("positions"):
                 rebuilt = self.positions.write_positions(chosen.cpu().numpy(), units, out, seed)
+            if self._own:
+                check_rebuilt(self.positions, rebuilt, units)
             if isinstance(self.positions, Lossy) and self.positions.shifts:
                 written = chosen
             chosen = torch.from_numpy(rebuilt).to(flat.device)
@@ -128,12 +149,20 @@ class Pipeline:
                 raise UpdateError(f"values times {scale:g} overflow float32")
         return Place(indices, shape), values
 
+    def _select(self, flat: Tensor, units: int, seed: int) -> tuple[Tensor, float]:
+        selected = self.sparsify.select(flat, tensor_seed(seed, _SELECT))
+        if self._own:
+            check_count(self.sparsify, self.sparsify.count(units), units)
+            return check_selected(self.sparsify, selected, units, flat.device)
+        return selected
+
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
         """See ``VectorCodec.read``."""
         if like.numel() == 0:
             return torch.zeros_like(like)
         place = Place(self._read_indices(bits, like, seed), like.shape)
-        alphabet, side = self.quantize.read_side(bits, place)
+        with bits.span("side"):
+            alphabet, side = self.quantize.read_side(bits, place)
         with bits.span("values"):
             codes = self.symbols.read_symbols(bits, place.k, alphabet, like.device)
         symbols = Symbols(codes, alphabet, side)
@@ -156,14 +185,16 @@ class Pipeline:
 
     def _write_count(self, k: int, n: int, out: BitWriter) -> None:
         nominal = k == self.sparsify.count(n)
-        out.uint(int(nominal), 1)
-        if not nominal:
-            out.gamma(k + 1)
+        with out.span("header"):
+            out.uint(int(nominal), 1)
+            if not nominal:
+                out.gamma(k + 1)
 
     def _read_count(self, bits: BitReader, n: int) -> int:
-        if bits.uint(1):
-            return self.sparsify.count(n)
-        k = bits.gamma() - 1
+        with bits.span("header"):
+            if bits.uint(1):
+                return self.sparsify.count(n)
+            k = bits.gamma() - 1
         if k > n:
             raise PayloadError(f"{k} units announced for a tensor of {n}")
         return k

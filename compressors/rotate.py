@@ -8,6 +8,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, VectorCodec, check_codec, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.checks import write_tensor
 from compressors.kernels.hadamard import rotate
 
 _SIGNS, _INNER = 1, 2  # purposes of a tensor's seed
@@ -45,7 +46,7 @@ class Rotate:
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         rotated = rotate(x.detach().reshape(-1), tensor_seed(seed, _SIGNS))
-        sent = self.codec.write(rotated, out, tensor_seed(seed, _INNER))
+        sent = write_tensor(self.codec, rotated, out, tensor_seed(seed, _INNER))
         decoded = rotate(sent.decoded, tensor_seed(seed, _SIGNS), back=True)
         return SentTensor(decoded.view(x.shape), ALL, x.shape)
 

@@ -89,7 +89,8 @@ class SketchML:
             raise UpdateError(f"sketchml: {flat.numel()} entries: keys have at most 4 bytes")
         chosen, _ = TopK(self.p).select(flat, tensor_seed(seed, _SELECT))
         k = chosen.numel()
-        out.gamma(k + 1)
+        with out.span("header"):
+            out.gamma(k + 1)
         values, place = flat[chosen].cpu(), Place(None, torch.Size([k]))
         symbols = Sketch(self.buckets).quantize(values, place, out, 0)
         if k == 0:
@@ -137,7 +138,8 @@ class SketchML:
         n = like.numel()
         if n == 0:
             return torch.zeros_like(like)
-        k = bits.gamma() - 1
+        with bits.span("header"):
+            k = bits.gamma() - 1
         if k > n:
             raise PayloadError(f"{k} values announced for a tensor of {n}")
         _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))

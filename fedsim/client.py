@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from compressors import Packet, Raw, State, compress, decompress, derive
+from compressors import Packet, Raw, State, check_decoded, compress, decompress, derive
 from compressors.lift import inside, nest
 from fedsim.config import RunConfig
 from fedsim.states import ClientStates, number
@@ -63,6 +63,8 @@ def _round(
     packet, memory = compress(config.plan.method.compressor, trained.update, held, seed)
     masked = mask_momentum(trained.optimizer, packet.sent) if config.plan.masks else None
     clock.append(time.perf_counter())
+    if round_number == 1:  # outside the clock; from then on what was sent is taken on trust
+        check_decoded(config.plan.method.compressor, packet, like)
     after = nest("uplink", memory) | nest("optimizer", masked or trained.optimizer)
     after |= nest("buffers", {n: x for n, x in trained.buffers.items() if n not in arrived})
     after["iterations"] = torch.tensor(done + count)

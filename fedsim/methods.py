@@ -1,7 +1,6 @@
 """From what a user calls a method, and the gradient sparsity, to a compressor."""
 
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
 from inspect import signature
 from typing import Any
 
@@ -23,7 +22,6 @@ class Method:
         return text(self.compressor)
 
 
-@lru_cache(maxsize=256)
 def resolve(method: str, gradient: float | None) -> Method:
     """The method that ``method`` names at gradient sparsity ``gradient`` (None: not given).
 

@@ -1,6 +1,7 @@
 """Several runs: one after the other here, or side by side as Ray tasks of one core each."""
 
 import logging
+import re
 import socket
 import time
 import traceback
@@ -8,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsim.cargo import Cargo
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.files import write_json, write_text
@@ -18,6 +20,7 @@ Progress = Callable[[str, dict[str, Any]], None]
 
 _POLL_SECONDS = 0.2
 _KNOCK_SECONDS = 10.0
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_here(work: Sequence[Work], progress: Progress | None) -> None:
@@ -41,10 +44,14 @@ def _attempt(
 
 
 def _record(config: RunConfig, folder: Path, error: Exception) -> None:
-    """Leaves why a run failed, unless ``run`` did: it cannot before its model is built."""
+    """Leaves why a run failed, unless ``run`` did: it cannot before its model is built.
+
+    What a worker raised comes from Ray inside an error of its own, in colours.
+    """
     if (folder / "summary.json").exists():
         return
-    plan, reason = config.plan, (str(error).splitlines() or [""])[0]
+    cause = getattr(error, "cause", None) or error
+    plan, reason = config.plan, (_COLOURS.sub("", str(cause)).splitlines() or [""])[0]
     summary = {
         "task": plan.task.name,
         "method": plan.method.text,
@@ -55,9 +62,10 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
         "higher_is_better": plan.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
         "status": "failed",
-        "error": f"{type(error).__name__}: {reason}",
+        "error": f"{type(cause).__name__}: {reason}",
     }
-    write_text(folder / "error.txt", "".join(traceback.format_exception(error)))
+    told = "".join(traceback.format_exception(error))
+    write_text(folder / "error.txt", _COLOURS.sub("", told))
     write_json(folder / "summary.json", summary)
 
 
@@ -81,7 +89,8 @@ def run_on_ray(
         while waiting or running:
             while waiting and len(running) < jobs:
                 item = waiting.pop(0)
-                running[attempt.remote(*item, board)] = item
+                name, config, folder = item
+                running[attempt.remote(name, Cargo(config), folder, board)] = item
             ended, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
             for name, row in ray.get(board.take.remote()):
                 if progress:
@@ -132,10 +141,10 @@ class _Board:
         return rows
 
 
-def _attempt_on_ray(name: str, config: RunConfig, folder: Path, board: Any) -> None:
+def _attempt_on_ray(name: str, cargo: Cargo, folder: Path, board: Any) -> None:
     import ray
 
-    last = 0.0
+    last, config = 0.0, cargo.config
 
     def progress(row: dict[str, Any]) -> None:
         nonlocal last

@@ -8,7 +8,7 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD
 
-from compressors import Compressor, Natural, Raw, Switch
+from compressors import Compressor, Natural, Raw, Row, Switch, own_rows
 from fedsim.errors import UsageError
 from fedsim.methods import Method, corrects_momentum, resolve, takes_fraction
 from fedsim.tasks import Task, get_task
@@ -62,9 +62,14 @@ class Plan:
         return min(self.iterations, round_number * self.temporal)
 
 
-@lru_cache(maxsize=256)
 def plan_of(config: "RunConfig") -> Plan:
     """The plan of a run; ``UsageError`` where settings do not go together."""
+    return cached_plan(config, tuple(own_rows().items()))
+
+
+@lru_cache(maxsize=256)
+def cached_plan(config: "RunConfig", own: tuple[tuple[str, Row], ...]) -> Plan:
+    """``plan_of`` with the user's rows: a name that a notebook defines again means another."""
     task = get_task(config.task)
     method = resolve(config.method, config.gradient)
     clients = config.clients or task.clients

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 from safetensors.torch import save
 
 from fedsim import checkpoint, devices, environment, ledger, scalars
+from fedsim.cargo import Cargo
 from fedsim.client import make_client_app
 from fedsim.config import RunConfig, default_of, from_toml
 from fedsim.engines import flower, heap, local
@@ -45,7 +46,8 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
     """
     logging.getLogger("flwr").setLevel(logging.ERROR)  # two lines a round from its strategies
     states = InProcess(deferred=True) if config.engine == "local" else None
-    app = make_client_app(lambda context: config, states or InContext())
+    cargo = Cargo(config)
+    app = make_client_app(lambda context: cargo.config, states or InContext())
     clients, workers = config.plan.clients, config.workers
 
     def engine(main: Callable[[Grid], None]) -> None:

@@ -15,7 +15,16 @@ import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from torch import Tensor
 
-from compressors import Compressor, PayloadError, Raw, State, compress, derive, receive
+from compressors import (
+    Compressor,
+    PayloadError,
+    Raw,
+    State,
+    check_decoded,
+    compress,
+    derive,
+    receive,
+)
 from compressors.bits import Span
 from strategies.buffers import ASKED, PAYLOAD, Buffers
 from strategies.payload import METRICS, SAMPLES, SENT, Kind, get, put
@@ -180,6 +189,8 @@ class Exchange:
         packet, self.memory = compress(
             self.downlink, delta, self.memory, derive(self.seed, "downlink", self.version)
         )
+        if self.version == 0:  # once a run: what follows goes by what was said to be sent
+            check_decoded(self.downlink, packet, self.weights)
         self.weights = {n: x + packet.sent[n].decoded for n, x in self.weights.items()}
         self.version, self._model = self.version + 1, None
         self.last_update = Downlink(packet.payload, "update", packet.spans)

@@ -5,7 +5,7 @@ from typing import cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message
 
-from compressors import Compressor, Raw, State, compress, decompress, derive
+from compressors import Compressor, Raw, State, check_decoded, compress, decompress, derive
 from compressors.lift import inside, nest
 from strategies.buffers import ASKED, PAYLOAD, to_payload
 from strategies.payload import KEY, get, is_float, put, to_arrays, to_parameters, to_tensors
@@ -114,6 +114,8 @@ class _Mod:
         number = int(cast(int, settings["round"]))
         seed = derive(self.seed, "uplink", str(client), number)
         packet, residual = compress(self.uplink, update, held, seed)
+        if not memory:  # its first message
+            check_decoded(self.uplink, packet, base)
         own = {n: after[n] for n in self.carried}
         beside = {PAYLOAD: to_payload(own)} if ASKED in settings else {}
         del reply.content[name]

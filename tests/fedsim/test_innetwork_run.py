@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from compressors import Switch
 from fedsim import RunConfig, RunFailed, UsageError, run
 from fedsim.grids import SweepConfig
-from fedsim.plan import plan_of
+from fedsim.plan import cached_plan
 from fedsim.sweeps import shared_digest
 from tests.fedsim import replaying
 from tests.fedsim.replaying import Weights
@@ -74,14 +74,14 @@ def test_a_compressed_downlink_replays(tmp_path: Path) -> None:
 
 def test_an_overflow_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that believes in more room: entries at the top of the window fill 2**31 units."""
-    plan_of.cache_clear()
+    cached_plan.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr(Switch, "capacity", 10)
         config = small(**SWITCH | {"method": "cnat(6, -20)"})
         words = r"round 1, tensor '.*', entry \d+: .* 32 bits"
         with pytest.raises(RunFailed, match=words) as error:
             run(config, tmp_path)
-    plan_of.cache_clear()
+    cached_plan.cache_clear()
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["status"], summary["error"]) == ("failed", str(error.value))
 

@@ -1,0 +1,183 @@
+"""What a part of a user's own hands over, checked before any kernel sees it.
+
+The package's own parts keep their contracts by their tests and are not looked at: a kernel
+that is given positions that do not rise, or a code beyond its alphabet, writes outside its arrays.
+"""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.base import SentTensor, Tensors, VectorCodec
+from compressors.bits import BitWriter
+from compressors.errors import PartError
+from compressors.quantize.base import Symbols, code_dtype
+
+_PACKAGE = __name__.partition(".")[0] + "."
+
+
+def is_own(thing: Any) -> bool:
+    """Whether a class from outside this package is in ``thing``, or is its own.
+
+    Example:
+        >>> from compressors import parse
+        >>> is_own(parse("sbc(0.01)"))
+        False
+    """
+    if isinstance(thing, tuple):
+        return any(is_own(part) for part in thing)
+    if thing is None or isinstance(thing, str | int | float):
+        return False
+    if is_foreign(thing) or not is_dataclass(thing):
+        return True
+    return any(is_own(getattr(thing, f.name)) for f in fields(thing))
+
+
+def is_foreign(thing: Any) -> bool:
+    """Whether the class itself, whatever is inside it, comes from outside this package."""
+    return not type(thing).__module__.startswith(_PACKAGE)
+
+
+def check_selected(part: Any, given: Any, n: int, device: torch.device) -> tuple[Tensor, float]:
+    """What ``select`` returned for ``n`` units; ``PartError`` unless as ``Sparsifier`` says."""
+    said = f"{name(part)}.select returned"
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise PartError(
+            f"{said} {_shown(given)}: it returns a pair, the sorted int64 positions (k,) and "
+            "the factor on their values"
+        )
+    positions, scale = given
+    if not isinstance(positions, Tensor) or positions.dtype != torch.int64 or positions.dim() != 1:
+        raise PartError(f"{said} {_shown(positions)} as positions: they are an int64 tensor (k,)")
+    if positions.device != device:
+        raise PartError(f"{said} positions on {positions.device}, not on the update's {device}")
+    if isinstance(scale, bool) or not isinstance(scale, int | float):
+        raise PartError(f"{said} {_shown(scale)} as the factor on the values: it is a number")
+    _check_rising(f"{said} positions", positions.cpu().numpy(), n)
+    return positions, scale
+
+
+def check_rebuilt(part: Any, given: Any, n: int) -> np.ndarray:
+    """What ``write_positions`` returned; ``PartError`` unless they are positions below ``n``."""
+    said = f"{name(part)}.write_positions returned"
+    if not isinstance(given, np.ndarray) or given.dtype != np.int64 or given.ndim != 1:
+        raise PartError(
+            f"{said} {_shown(given)}: it returns the int64 array (k,) of the positions that "
+            "the receiver will rebuild"
+        )
+    _check_rising(f"{said} positions", given, n)
+    return given
+
+
+def _check_rising(said: str, positions: np.ndarray, n: int) -> None:
+    inside = positions.size == 0 or (positions[0] >= 0 and positions[-1] < n)
+    if not inside or not bool((positions[1:] > positions[:-1]).all()):
+        raise PartError(f"{said} that do not rise from entry 0 to entry {n - 1}")
+
+
+def check_count(part: Any, given: Any, n: int) -> int:
+    """What ``count`` returned for ``n`` units; ``PartError`` unless it is a number of units."""
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= n:
+        raise PartError(f"{name(part)}.count({n}) returned {given!r}: it is an int from 0 to {n}")
+    return given
+
+
+def check_symbols(part: Any, given: Any, k: int, device: torch.device) -> Symbols:
+    """What ``quantize`` made of ``k`` values; ``PartError`` unless it is as ``Symbols`` says."""
+    said = f"{name(part)}.quantize returned"
+    if not isinstance(given, Symbols):
+        raise PartError(f"{said} {_shown(given)}: it returns Symbols(codes, alphabet, side)")
+    codes, alphabet = given.codes, given.alphabet
+    if isinstance(alphabet, bool) or not isinstance(alphabet, int) or not 0 < alphabet <= 1 << 32:
+        raise PartError(f"{said} the alphabet {alphabet!r}: it is an int from 1 to 2**32")
+    wanted = code_dtype(alphabet)
+    if not isinstance(codes, Tensor) or codes.dtype != wanted or codes.shape != (k,):
+        raise PartError(
+            f"{said} {_shown(codes)} as codes of {k} values: with an alphabet of {alphabet} they "
+            f"are a {wanted} tensor ({k},), see code_dtype"
+        )
+    if codes.device != device:
+        raise PartError(f"{said} codes on {codes.device}, not on the values' {device}")
+    whole = codes.long() & 0xFFFFFFFF if wanted == torch.int32 else codes.long()
+    if k and not 0 <= int(whole.min()) <= int(whole.max()) < alphabet:
+        raise PartError(
+            f"{said} codes from {int(whole.min())} to {int(whole.max())}: with an alphabet of "
+            f"{alphabet} they lie from 0 to {alphabet - 1}"
+        )
+    return given
+
+
+def check_values(part: Any, given: Any, k: int) -> Tensor:
+    """What ``dequantize`` returned; ``PartError`` unless it is ``k`` float32 values."""
+    if not isinstance(given, Tensor) or given.dtype != torch.float32 or given.shape != (k,):
+        raise PartError(
+            f"{name(part)}.dequantize returned {_shown(given)}: it returns a float32 tensor ({k},)"
+        )
+    return given
+
+
+def write_tensor(codec: VectorCodec, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+    """``codec.write``; ``PartError`` where a codec of a user's own says something odd of ``x``."""
+    sent = codec.write(x, out, seed)
+    if is_foreign(codec):
+        check_sent(f"{name(codec)}.write returned", sent, x)
+    return sent
+
+
+def check_update(compressor: Any, sent: Any, update: Tensors) -> None:
+    """``PartError`` where a compressor of a user's own says something odd of ``update``."""
+    said = f"{name(compressor)}.write returned"
+    if not isinstance(sent, dict) or list(sent) != list(update):
+        what = f"the tensors {list(sent)}" if isinstance(sent, dict) else _shown(sent)
+        raise PartError(f"{said} {what}: what is sent is a dict with the tensors {list(update)}")
+    for key, x in update.items():
+        check_sent(f"tensor {key!r}: {said}", sent[key], x)
+
+
+def check_sent(said: str, sent: Any, x: Tensor) -> None:
+    """``PartError``, which starts with ``said``, unless ``sent`` tells what travelled of ``x``."""
+    if not isinstance(sent, SentTensor):
+        raise PartError(f"{said} {_shown(sent)}: it returns a SentTensor")
+    values, indices = sent.values, sent.indices
+    if not isinstance(values, Tensor) or values.dtype != torch.float32:
+        raise PartError(f"{said} {_shown(values)} as values: they are a float32 tensor")
+    if tuple(sent.shape) != tuple(x.shape):
+        raise PartError(f"{said} a shape of {tuple(sent.shape)} for a tensor {tuple(x.shape)}")
+    if not isinstance(indices, Tensor):
+        if values.shape != x.shape:
+            raise PartError(
+                f"{said} {_shown(values)} as all entries of a tensor {tuple(x.shape)}: where "
+                "indices is ALL the values have its shape"
+            )
+        return
+    if indices.dtype != torch.int64 or indices.dim() != 1 or values.shape != indices.shape:
+        raise PartError(
+            f"{said} {_shown(indices)} as indices of {_shown(values)}: they are an int64 tensor "
+            "(k,) for values (k,), or ALL"
+        )
+    _check_rising(f"{said} indices", indices.cpu().numpy(), x.numel())
+
+
+def name(part: Any) -> str:
+    """What a part is called in the catalogue, or its class where it is not in it."""
+    from compressors.text import name_of  # it prints pipelines, which import this module
+
+    try:
+        return name_of(part)
+    except ValueError:
+        return type(part).__name__
+
+
+def _shown(thing: Any) -> str:
+    """What was handed over, in a few words: a tensor by its dtype and shape."""
+    if isinstance(thing, Tensor):
+        return f"a {thing.dtype} tensor {tuple(thing.shape)}"
+    if isinstance(thing, np.ndarray):
+        return f"a numpy array {thing.shape} of {thing.dtype}"
+    if isinstance(thing, tuple):
+        return f"a tuple of {len(thing)}"
+    plain = thing is None or isinstance(thing, int | float | str)
+    return repr(thing) if plain else f"a {type(thing).__name__}"

@@ -1,0 +1,163 @@
+"""Tries a method before anybody trains with it: what the receiver decodes is what was sent.
+
+The suite of this package asks more of its own methods; this asks of any method what a wrong
+bit count, a wrong model or a crash would follow from.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compressors.base import Compressor, State, Tensors, VectorCodec
+from compressors.checks import check_update
+from compressors.errors import PartError, PayloadError, UpdateError
+from compressors.lift import PerTensor
+from compressors.message import Packet, compress, decompress, explain
+from compressors.parser import parse
+from compressors.text import text
+
+_CUTS = 16  # of a payload: at even distances
+
+
+def check_decoded(compressor: Compressor, packet: Packet, like: Tensors) -> None:
+    """Raises ``PartError`` unless the payload decodes to ``packet.sent``, bit for bit.
+
+    The sender of a message does not decode it: its memory and its momentum go by what
+    ``write`` says that it sent. ``like`` gives names, shapes and devices; its values are not read.
+
+    Example:
+        >>> method, update = parse("sbc(0.5)"), {"w": torch.tensor([1.0, 0.0, 3.0])}
+        >>> check_decoded(method, compress(method, update)[0], update)
+    """
+    method = f"method {text(compressor)!r}"
+    try:
+        got = decompress(compressor, packet.payload, like)
+    except PayloadError as error:
+        raise PartError(f"{method}: its own message cannot be decoded: {error}") from error
+    except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
+        raise PartError(
+            f"{method}: its own message cannot be decoded: {type(error).__name__}: {error}"
+        ) from error
+    if list(got) != list(packet.sent):
+        raise PartError(f"{method}: decoding gives the tensors {list(got)}, not {list(like)}")
+    for key, one in packet.sent.items():
+        if not _same(got[key], one.decoded):
+            raise PartError(
+                f"{method}: tensor {key!r}: decoding its message does not give what write() said "
+                "was sent"
+            )
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Equal shapes, dtypes, devices and bits."""
+    if (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
+        return False
+    return torch.equal(a.contiguous().view(torch.int32), b.contiguous().view(torch.int32))
+
+
+def verify(method: str | Compressor | VectorCodec) -> None:
+    """Tries ``method`` on small and large updates; returns nothing where all is well.
+
+    Of every message (random values, equal values, zeros, one entry, a scalar, nothing at all, a
+    large tensor, three in a row with the memory) it asks: does the payload decode to what
+    ``write`` said was sent, bit for bit; is every bit read; does what carries entries take bits
+    outside the header; are the update and the memory left as they were; does the same seed
+    give the same bytes; and is a payload that is cut refused with ``PayloadError``. Parts that
+    are not this package's own are checked on the way: positions that rise, codes below their
+    alphabet, the dtypes of their contracts.
+
+    Args:
+        method: a text, a compressor or a codec of one tensor, with all its parts in ``CATALOGUE``.
+
+    Raises:
+        ValueError: the method cannot be made, or breaks its contract; the message names the
+            method, the update, and where it can the part and the tensor.
+
+    Example:
+        >>> verify("topk(0.1) | dither(7) | golomb")
+        >>> verify("ef(per_tensor(one_sided(0.01) | mean | golomb))")
+    """
+    compressor = _compressor(method)
+    for title, update in _updates().items():
+        try:
+            _messages(compressor, update)
+        except (PartError, PayloadError, UpdateError) as error:
+            raise PartError(f"verify {text(compressor)!r}: {title}: {error}") from error
+        except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
+            raise PartError(
+                f"verify {text(compressor)!r}: {title}: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _compressor(method: str | Compressor | VectorCodec) -> Compressor:
+    """The method as a compressor that its text means again."""
+    made: Any = parse(method) if isinstance(method, str) else method
+    whole: Compressor = made if hasattr(made, "init") else PerTensor(made)
+    if parse(text(whole)) != whole:
+        raise PartError(f"verify: the text {text(whole)!r} does not mean {whole!r}")
+    return whole
+
+
+def _updates() -> Mapping[str, dict[str, Tensor]]:
+    drawn = torch.Generator().manual_seed(0)
+    matrix, vector = torch.randn(30, 64, generator=drawn), torch.randn(7, generator=drawn)
+    edges = {
+        "zeros": torch.zeros(40), "one entry": torch.tensor([-2.5]), "scalar": torch.tensor(1.5),
+        "one zero": torch.zeros(1), "empty": torch.zeros(0), "empty matrix": torch.zeros(3, 0),
+        "equal entries": torch.full((5, 8), -2.0), "few entries": torch.eye(40)[7],
+    }  # fmt: skip
+    alone = {title: {"w": x} for title, x in edges.items()}
+    return {
+        "random values": {"matrix": matrix, "vector": vector}, **alone,
+        "all of these in one message": {"vector": vector, **edges},
+        "a large tensor": {"w": torch.randn(300_000, generator=drawn)}, "no tensors": {},
+    }  # fmt: skip
+
+
+def _messages(compressor: Compressor, update: Tensors) -> None:
+    """Three messages of one sender: each decoded, and the first also cut."""
+    state: State | None = None
+    unread = {key: torch.full_like(x, math.nan) for key, x in update.items()}
+    for seed in range(3):
+        kept = {key: x.clone() for key, x in update.items()}
+        memory = {key: x.clone() for key, x in (state or {}).items()}
+        packet, after = compress(compressor, update, state, seed)
+        check_update(compressor, packet.sent, update)
+        check_decoded(compressor, packet, unread)
+        _check_bits(compressor, packet, unread)
+        if not _unchanged(kept, update) or not _unchanged(memory, state or {}):
+            raise PartError("write() changes the update or the memory that it is given")
+        if compress(compressor, update, state, seed)[0].payload != packet.payload:
+            raise PartError("the same update, memory and seed give other bytes the second time")
+        if seed == 0:
+            _check_cut(compressor, packet.payload, update)
+        state = after
+
+
+def _check_bits(compressor: Compressor, packet: Packet, update: Tensors) -> None:
+    """Both sides book the same bits, and entries take bits outside the header."""
+    booked, content = packet.spans, sum(packet.spans.values()) - packet.spans["header"]
+    found = explain(compressor, packet.payload, update)
+    if found != booked:
+        raise PartError(f"the writer books {booked}, the reader {found}: open the same spans")
+    if not content and any(one.count for one in packet.sent.values()):
+        raise PartError("entries are said to be sent, and no bit but the header's is written")
+
+
+def _check_cut(compressor: Compressor, payload: bytes, update: Tensors) -> None:
+    for cut in range(0, len(payload), max(1, len(payload) // _CUTS)):
+        words = f"a payload cut to {cut} of {len(payload)} bytes"
+        try:
+            decompress(compressor, payload[:cut], update)
+        except PayloadError:
+            continue
+        except Exception as error:
+            raise PartError(f"{words} raises {type(error).__name__}, not PayloadError") from error
+        raise PartError(f"{words} is decoded as if it were whole")
+
+
+def _unchanged(before: Tensors, after: Tensors) -> bool:
+    return list(before) == list(after) and all(torch.equal(x, after[k]) for k, x in before.items())

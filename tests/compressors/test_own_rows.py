@@ -1,0 +1,100 @@
+"""Rows that a user adds: what is wrong with them is said where they are written, or first used."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+from test_own_parts import Halves, Whole
+
+from compressors import CATALOGUE, Raw, Row, TopK, own_rows, parse
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A sparsifier without most of one."""
+
+    p: float
+    unit: int  # a field without a default is there all the same
+
+    def select(self, x: Any, seed: int) -> Any:
+        return x, 1.0
+
+
+@dataclass(frozen=True)
+class NoReader(Halves):
+    """A quantizer that cannot be read."""
+
+    read_side: ClassVar[Any] = None
+
+
+
+class Plain:
+    """No dataclass at all."""
+
+    needs_seed = False
+
+
+@dataclass
+class Thawed(Plain):
+    """A dataclass whose settings may change."""
+
+
+def row(kind: Any, made: Any, name: Any = "mine") -> Row:
+    return Row(name, kind, made, "A test's", "here", "mine")
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "words"),
+    [
+        ("sparsfier", TopK, "row 'mine': kind 'sparsfier' is unknown: sparsifier, quantizer, pos"),
+        ("sparsifier", Missing, "Missing is no sparsifier: it lacks needs_seed, one_sign, count$"),
+        ("quantizer", NoReader, "NoReader is no quantizer: it lacks read_side$"),
+        ("codec", Raw(), r"make is Raw\(\): a class or a function"),
+        ("codec", Plain, r"Plain is no frozen dataclass: write @dataclass\(frozen=True\) above"),
+        ("codec", Thawed, "Thawed is no frozen dataclass"),
+        ("compressor", Whole, "Whole is no compressor: it lacks init$"),
+    ],
+)
+def test_a_row_that_cannot_be(kind: Any, made: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        row(kind, made)
+
+
+@pytest.mark.parametrize("name", ["", "top k", "0.1", "a|b", None])
+def test_a_name_that_cannot_be_read(name: Any) -> None:
+    with pytest.raises(ValueError, match="a name is letters, digits and underscores"):
+        row("codec", Whole, name)
+
+
+def test_a_key_that_is_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CATALOGUE, "other", row("codec", Whole))
+    with pytest.raises(ValueError, match=r"CATALOGUE\['other'\] is the row 'mine': give both one"):
+        parse("other")
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "words"),
+    [
+        ("method", None, "mine made None: no method, it lacks needs_seed, init, write, read"),
+        ("quantizer", TopK(0.1), r"no quantizer, it lacks quantize, read_side, dequantize"),
+    ],
+)
+def test_a_function_that_makes_something_else(
+    kind: Any, made: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CATALOGUE, "mine", row(kind, lambda: made))
+    with pytest.raises(ValueError, match=words):
+        parse("mine")
+
+
+def test_a_method_may_be_a_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CATALOGUE, "mine", row("method", lambda: parse("cnat").codec))
+    assert parse("mine") == parse("per_tensor(cnat)")
+
+
+def test_own_rows_are_those_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert own_rows() == {}
+    mine, other = row("codec", Whole), row("codec", Whole, "raw")
+    monkeypatch.setitem(CATALOGUE, "mine", mine)
+    monkeypatch.setitem(CATALOGUE, "raw", other)
+    assert own_rows() == {"mine": mine, "raw": other}
