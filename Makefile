@@ -30,10 +30,12 @@ install-dev: .venv/installed-dev
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	@echo "installing: some minutes, about 7 GB (torch with CUDA's libraries)"
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
 	touch $@
 
 .venv/installed-dev: .venv/installed
+	@echo "installing what the tests need: some minutes"
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 

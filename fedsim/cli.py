@@ -5,7 +5,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from fedsim.commands import (
     codec,
@@ -29,7 +30,22 @@ With --json a command prints one JSON document on stdout and nothing else."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are two lines, without the list of all flags."""
+    """A parser whose errors are two lines, without the list of all flags.
+
+    A command's own parser refuses the flags that it does not know, and names the nearest: argparse
+    would leave them to the parser of all commands, whose help does not list them.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """See ``argparse``; nothing is left over."""
+        found, extra = super().parse_known_args(args, namespace)
+        if extra:
+            flags = [name for name in self._option_string_actions if name.startswith("--")]
+            near = [get_close_matches(word.split("=")[0], flags, n=1) for word in extra]
+            meant = ", ".join(dict.fromkeys(match[0] for match in near if match))
+            asked = f"; did you mean {meant}?" if meant else ""
+            self.error(f"unrecognized arguments: {' '.join(extra)}{asked}")
+        return found, extra
 
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""

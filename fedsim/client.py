@@ -12,6 +12,7 @@ from torch import Tensor
 from compressors import Packet, Raw, State, check_decoded, compress, decompress, derive
 from compressors.lift import inside, nest
 from fedsim.config import RunConfig
+from fedsim.errors import training
 from fedsim.states import ClientStates, number
 from fedsim.trainer import Trainer, mask_momentum, trainer_of
 from strategies.buffers import ASKED, PAYLOAD, to_payload
@@ -60,7 +61,8 @@ def _round(
     clock.append(time.perf_counter())
     seed = derive(config.seed, "uplink", client, round_number)
     held = inside("uplink", state) or None
-    packet, memory = compress(config.plan.method.compressor, trained.update, held, seed)
+    with training(round_number, trained.loss):
+        packet, memory = compress(config.plan.method.compressor, trained.update, held, seed)
     masked = mask_momentum(trained.optimizer, packet.sent) if config.plan.masks else None
     clock.append(time.perf_counter())
     if round_number == 1:  # outside the clock; from then on what was sent is taken on trust

@@ -4,13 +4,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 import tomli_w
 
 from compressors import text
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unknown
+from fedsim.methods import spelled
 from fedsim.plan import Plan, plan_of
 from fedsim.tasks import Task, adopt
 from fedsim.tasks import partition as partitions
@@ -38,6 +40,10 @@ def _setting(default: Any, help: str, *, result: bool = True, later: bool = Fals
 @dataclass(frozen=True)
 class RunConfig:
     """One run. Every field is a flag of the command line (``--local-like-this``).
+
+    What each setting means, with its default, is listed by ``fedsim run --help``. None stands for
+    the default that is named there (the task's, mostly). ``method`` and ``downlink`` are texts, or
+    compressors of ``compressors``; the task is a name or a ``fedsim.Task``.
 
     Raises ``UsageError`` for a value outside what is allowed, naming the setting, the
     value and what is allowed.
@@ -95,6 +101,11 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
+        for f in fields(self):
+            value = _plain(f.name, getattr(self, f.name))
+            if f.name != "task":
+                _check_type("RunConfig", f.name, value, type_of(f))
+            object.__setattr__(self, f.name, value)
         object.__setattr__(self, "task", adopt(self.task))
         _check(self)
 
@@ -148,8 +159,8 @@ def check_values(values: Mapping[str, Any], origin: str) -> None:
     known = {f.name: f for f in fields(RunConfig)}
     for key, value in values.items():
         if key not in known:
-            raise UsageError(f"{origin}: unknown setting {key!r}; known are {', '.join(known)}")
-        _check_type(origin, key, value, type_of(known[key]))
+            raise UsageError(f"{origin}: {unknown('setting', key, known)}")
+        _check_type(origin, key, _plain(key, value), type_of(known[key]))
 
 
 def from_toml(path: Path) -> RunConfig:
@@ -174,6 +185,15 @@ def default_of(name: str) -> Any:
     """A field's default."""
     found = next(f for f in fields(RunConfig) if f.name == name)
     return None if found.default is MISSING else found.default
+
+
+def _plain(name: str, value: Any) -> Any:
+    """The value as TOML has it: text for compressors and paths, Python's numbers for numpy's."""
+    if name in ("method", "downlink"):
+        return spelled(value, _flag(name))
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.config import RunConfig
-from fedsim.errors import UsageError
+from fedsim.errors import DataError, UsageError
 from fedsim.tasks import Data, Task
 from fedsim.tasks import partition as partitions
 from fedsim.tasks.base import check
@@ -39,7 +39,7 @@ class Federation:
 def _load(
     task: Task, folder: str | None, download: bool, clients: int, partition: str, seed: int
 ) -> Federation:
-    data = task.load(Path(folder) if folder else None, download)
+    data = _data(task, folder, download)
     check(task.name, data)
     groups = data.groups()
     if groups is None and partitions.goes_by_labels(partition):
@@ -49,3 +49,16 @@ def _load(
         )
     labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
     return Federation(data, tuple(partitions.split(labels, clients, partition, seed)))
+
+
+def _data(task: Task, folder: str | None, download: bool) -> Data:
+    try:
+        return task.load(Path(folder) if folder else None, download)
+    except UsageError:  # says itself what it misses
+        raise
+    except Exception as error:
+        none = "" if folder else " (none is given: --data DIR, data='DIR' in Python, $FEDSIM_DATA)"
+        raise DataError(
+            f"task {task.name}: load failed with folder {folder}{none}: "
+            f"{type(error).__name__}: {error}"
+        ) from error

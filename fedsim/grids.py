@@ -6,15 +6,17 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
-from fedsim.errors import UsageError
-from fedsim.methods import resolve, takes_fraction
+from fedsim.errors import UsageError, unknown
+from fedsim.methods import resolve, spelled, takes_fraction
 from fedsim.plan import CODED
 from fedsim.tasks import Task
 
 GRID = ("temporal", "gradient", "seeds")
+_CELLS = ("temporal", "gradient", "seed")  # settings that the grid gives each cell
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -122,7 +124,7 @@ def to_toml(config: SweepConfig) -> str:
     for f in fields(RunConfig):
         value = getattr(config.base, f.name)
         value = value.name if isinstance(value, Task) else value
-        if f.name not in ("temporal", "gradient", "seed") and value != default_of(f.name):
+        if f.name not in _CELLS and value != default_of(f.name):
             values[f.name] = value
     return tomli_w.dumps(values)
 
@@ -146,8 +148,12 @@ def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
         raise UsageError(
             f"{origin}: seed is {values['seed']!r}; a sweep takes seeds, how many, from 0 up"
         )
+    known = [*GRID, "baseline", *(f.name for f in fields(RunConfig) if f.name not in _CELLS)]
+    for key in values:
+        if key not in known:
+            raise UsageError(f"{origin}: {unknown('setting', key, known)}")
     rest = {k: v for k, v in values.items() if k not in (*GRID, "baseline")}
-    method = str(rest.get("method", "sbc"))
+    method = str(spelled(rest.get("method", "sbc"), "--method"))
     gradient = _numbers(values.get("gradient", []), origin, "gradient")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
@@ -159,7 +165,8 @@ def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
 
 
 def _numbers(value: Any, origin: str, name: str) -> list[float]:
-    listed = value if isinstance(value, list | tuple) else [value]
+    listed = value if isinstance(value, list | tuple | np.ndarray) else [value]
+    listed = [v.item() if isinstance(v, np.generic) else v for v in listed]
     if any(isinstance(v, bool) or not isinstance(v, int | float) for v in listed):
         raise UsageError(f"{origin}: {name} is {value!r}; it takes a number or a list of numbers")
-    return list(listed)
+    return listed

@@ -54,6 +54,23 @@ def resolve(method: str, gradient: float | None) -> Method:
     return Method(compressor, own, _contains(compressor, ErrorFeedback))
 
 
+def spelled(method: Any, flag: str) -> Any:
+    """The text of a method that was given as a compressor; anything else as it is.
+
+    Raises ``UsageError`` for a compressor with a part that is not in the catalogue.
+
+    Example:
+        >>> spelled(parse("sbc(0.1)"), "--method"), spelled("sbc(0.1)", "--method")
+        ('ef(per_tensor(one_sided(0.1) | mean | golomb))', 'sbc(0.1)')
+    """
+    if not is_dataclass(method):
+        return method
+    try:
+        return text(method)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from error
+
+
 def corrects_momentum(compressor: Compressor) -> bool:
     """Whether the method keeps the clients' momentum in its own memory.
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.labels import methods_of, several, template
+from fedsim.labels import labels, methods_of, several
 from fedsim.looks import beside
 
 
@@ -86,17 +86,16 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
 
 
 def method_text(runs: pd.DataFrame) -> str:
-    """The method of a sweep's cells as one text, the gradient sparsity written `{p}`.
+    """The method of a sweep's cells as titles have it: its label, as in curves and tables.
 
     The dense cells (p = 1), which send float32 whatever the method, count only where there are no
-    others; several methods are told by their labels, joined by commas.
+    others; the labels of several methods are joined by commas.
     """
     if several(runs):
         return ", ".join(methods_of(runs))
     sparse = runs[runs["gradient"] != 1]
     rows = sparse if len(sparse) else runs[~beside(runs)]
-    pairs = zip(rows["method"], rows["gradient"], strict=True)
-    return ", ".join(dict.fromkeys(template(text, p) for text, p in pairs))
+    return ", ".join(dict.fromkeys(labels(rows)))
 
 
 def _check(runs: pd.DataFrame, value: str, clash: pd.Series) -> None:

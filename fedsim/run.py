@@ -10,7 +10,7 @@ import torch
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
-from fedsim import checkpoint, devices, environment, ledger, scalars
+from fedsim import checkpoint, devices, environment, ledger, scalars, trial
 from fedsim.cargo import Cargo
 from fedsim.client import make_client_app
 from fedsim.config import RunConfig, default_of, from_toml
@@ -40,7 +40,7 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or is damaged; the
-            data is missing or cannot be split so.
+            data is missing or cannot be split so; a task of the user's own refuses its first batch.
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
             ``failed`` and ``error.txt`` has the traceback.
     """
@@ -68,6 +68,7 @@ def carry_out(
 ) -> dict[str, Any]:
     """The body of ``run`` over any engine: a function that calls what it is given with a grid."""
     devices.check(config.device)
+    trial.check(config)
     finished = prepare(config, out)
     if finished is not None:
         return finished

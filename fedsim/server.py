@@ -119,7 +119,10 @@ class Server:
 def _check_finite(number: int, weights: Tensors) -> None:
     for name, x in weights.items():
         if not finite(x):
-            raise RunFailed(f"round {number}: weight {name!r} is not finite any more")
+            raise RunFailed(
+                f"round {number}: weight {name!r} is not finite any more: a learning rate (--lr, "
+                "--server-lr) is too high"
+            )
 
 
 def _mean(trip: Trip, key: str) -> float:

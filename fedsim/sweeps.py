@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim import cellfile, devices, report, scalars
+from fedsim import cellfile, devices, report, scalars, trial
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.federation import Federation
@@ -76,6 +76,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
         if here:
             devices.check(cell.config.device)
             scalars.check(cell.config.tensorboard)
+            trial.check(cell.config)
         Federation.of(cell.config)
 
 
@@ -101,17 +102,36 @@ def _summary(folder: Path) -> dict[str, Any]:
     return dict.fromkeys(COLUMNS) | read_summary(folder)  # a failed run has no metric, no bits
 
 
-def sweep(config: SweepConfig, out: Path | str, **how: Any) -> list[dict[str, Any]]:
-    """Runs a grid in the folder ``out``; see ``run_cells`` for ``how`` and for what is raised.
+def sweep(
+    config: SweepConfig,
+    out: Path | str,
+    *,
+    jobs: int = 1,
+    ray_address: str | None = None,
+    progress: Callable[[str, dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Runs a grid in the folder ``out``, with tables, figures and page; returns all summaries.
 
     A folder may grow: cells of other temporal or gradient sparsities may be added later,
     as long as all other settings are the same.
+
+    Args:
+        config: the grid.
+        out: a folder, made if need be.
+        jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
+        ray_address: a Ray cluster to run on; ``out`` must be a folder that its nodes share.
+        progress: called with a cell's name and the row of every round it finishes.
+
+    Raises ``UsageError`` before anything starts, for whatever a cell would refuse. A cell that
+    fails later has ``failed`` as its ``status``, and the rest go on.
     """
     out = Path(out)
     cells = config.cells()
-    check(cells, how.get("jobs", 1), here=how.get("ray_address") is None)
+    check(cells, jobs, here=ray_address is None)
     claim(out, config)
-    summaries = run_cells(cells, out, described=False, **how)
+    summaries = run_cells(
+        cells, out, jobs=jobs, ray_address=ray_address, progress=progress, described=False
+    )
     summarize(out)
     return summaries
 

@@ -116,13 +116,11 @@ class Trainer:
         """
         self._restore(weights, optimizer or self._fresh)
         self.buffers.load(buffers or {})
-        batches = self._batches_of(client)
         total = torch.zeros((), device=self.device)
         self.model.train()
         for iteration in range(done, done + iterations):
             self._set_lr(iteration)
-            seed = derive(self.config.seed, "step", client, iteration)
-            total += self._step(batches.at(iteration), seed)
+            total += self._step(*self.batch(client, iteration))
         loss, state = float(total) / iterations, self._optimizer_state() if self._steps else {}
         return Trained(self._update(weights), state, loss, self.buffers.copy())
 
@@ -135,25 +133,31 @@ class Trainer:
         zero = torch.zeros_like
         return {n: (zero(p) if p.grad is None else p.grad).contiguous() for n, p in named}
 
-    def _step(self, index: Tensor, seed: int) -> Tensor:
-        """One iteration; what it draws (masks, augmentation, negatives) follows from ``seed``."""
+    def batch(self, client: int, iteration: int) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of a local iteration of ``client``, as the model takes them.
+
+        What that iteration draws (augmentation, negatives, and the masks of the model) is seeded.
+        """
+        seed = derive(self.config.seed, "step", client, iteration)
         reseed(self._dropouts, seed)
+        index = self._batches_of(client).at(iteration)
         x, y = self.federation.data.batch(index, self._noise.manual_seed(seed))
         x, y = x.to(self.device), y.to(self.device)
-        if x.dim() == 4:
-            x = x.contiguous(memory_format=self.layout)
-        with self._precision():
+        return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x, y
+
+    def precision(self) -> torch.autocast:
+        """Float32, or bfloat16 where autocast knows it to do: weights and updates stay float32."""
+        lower = self.config.precision == "bfloat16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
+
+    def _step(self, x: Tensor, y: Tensor) -> Tensor:
+        with self.precision():
             loss = self.task.loss(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if self._steps:
             self.optimizer.step()
         return loss.detach()
-
-    def _precision(self) -> torch.autocast:
-        """Float32, or bfloat16 where autocast knows it to do: weights and updates stay float32."""
-        lower = self.config.precision == "bfloat16"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [(name, p.detach()) for name, p in self.parameters.items()]

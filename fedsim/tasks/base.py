@@ -19,6 +19,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
 from fedsim.errors import DataError, UsageError
+from fedsim.tasks.roles import ROLES, check_role
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -134,11 +135,8 @@ class Task:
             raise UsageError(
                 f"task: name is {self.name!r}; it names folders too: letters, digits, '_', '.', '-'"
             )
-        for role in ("build", "load", "optimizer", "loss", "metric", "reported"):
-            if not callable(getattr(self, role)):
-                raise UsageError(
-                    f"task {self.name}: {role} is {getattr(self, role)!r}; it is a function"
-                )
+        for role in ROLES:
+            check_role(self.name, role, getattr(self, role), self.from_data)
         for role in ("batch_size", "iterations", "evaluation_batch", "clients"):
             value = getattr(self, role)
             if not isinstance(value, int) or value < 1:
@@ -163,12 +161,21 @@ def check(name: str, data: object) -> None:
         DataError: it is no `Data`, a part of it is no tensor, or inputs and targets do not pair.
     """
     if not isinstance(data, Data):
-        raise DataError(f"task {name}: load returned {type(data).__name__}; it returns fedsim.Data")
-    for part in ("train_x", "train_y", "test_x", "test_y"):
+        raise DataError(
+            f"task {name}: load returned {_kind(data)}; it returns "
+            "fedsim.Data(train_x, train_y, test_x, test_y, source)"
+        )
+    parts = ("train_x", "train_y", "test_x", "test_y")
+    for part in parts if data.labels is None else (*parts, "labels"):
         value = getattr(data, part)
-        whole = isinstance(value, Tensor) and value.dim() > 0
-        if not (whole or (part.endswith("_x") and _are_samples(value))) or not len(value):
-            raise DataError(f"task {name}: {part} is no tensor of one sample or more")
+        if not isinstance(value, Tensor) and not (part.endswith("_x") and _are_samples(value)):
+            raise DataError(
+                f"task {name}: {part} is a {_kind(value)}; it is a torch tensor{_maker(value)}"
+            )
+        if isinstance(value, Tensor) and value.dim() == 0:
+            raise DataError(f"task {name}: {part} is a single number; its rows are the samples")
+        if not len(value):
+            raise DataError(f"task {name}: {part} has no samples; it has one or more")
     pairs = [("train_x", "train_y"), ("test_x", "test_y")]
     for left, right in pairs + ([("train_x", "labels")] if data.labels is not None else []):
         here, there = len(getattr(data, left)), len(getattr(data, right))
@@ -177,8 +184,23 @@ def check(name: str, data: object) -> None:
 
 
 def _are_samples(value: object) -> bool:
-    """Whether ``value`` may be `Samples`; a list or an array is there by mistake."""
-    return hasattr(value, "__getitem__") and not isinstance(value, Sequence | Mapping | ndarray)
+    """Whether ``value`` may be `Samples`; a list, an array or a table is there by mistake."""
+    known = isinstance(value, Sequence | Mapping | ndarray) or hasattr(value, "to_numpy")
+    return hasattr(value, "__getitem__") and not known
+
+
+def _kind(value: object) -> str:
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def _maker(value: object) -> str:
+    """How a tensor is made of what was given in its place."""
+    if isinstance(value, ndarray):
+        return " (torch.from_numpy)"
+    if hasattr(value, "to_numpy"):  # pandas
+        return " (torch.from_numpy of its .to_numpy())"
+    return " (torch.tensor)" if isinstance(value, Sequence) else ""
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -196,7 +196,8 @@ def test_a_sweep_of_the_file_is_the_experiment_again(typed: Typed) -> None:
         assert 'data = "elsewhere"' in Path("again/cells", name, "config.toml").read_text()
     first, second = (Path(out, "runs.toml").read_bytes() for out in ("first", "again"))
     assert first == second
-    assert "momentum_masking = off" in Path("again/report.html").read_text()  # which tells them apart
+    page = Path("again/report.html").read_text()
+    assert "momentum_masking = off" in page  # two runs of one place, told apart
     before = files(Path("again/cells"))
     assert typed(*arguments, "--out", "again").code == 0 and files(Path("again/cells")) == before
 

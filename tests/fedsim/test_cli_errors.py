@@ -52,11 +52,12 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--workers 0": ("--workers", ["0", "above 0"]),
     "--checkpoint-every 0": ("--checkpoint-every", ["0", "above 0"]),
     "--nope": ("--nope", ["unrecognized", "--help"]),
+    "--gradints 1": ("--gradints", ["unrecognized", "did you mean --gradient?"]),
     "--out file/below": ("--out", ["file/below", "cannot be written"]),
     "--out file": ("--out", ["file", "cannot be written"]),
     "--config none.toml": ("none.toml", ["No such file"]),
     "--config bad.toml": ("bad.toml", ["TOML"]),
-    "--config unknown.toml": ("unknown.toml", ["'tusk'", "known are task, method"]),
+    "--config unknown.toml": ("unknown.toml", ["'tusk'", "did you mean task?", "task, method"]),
     "--config type.toml": ("type.toml", ["clients", "'four'", "int"]),
     "--config bytes.toml": ("bytes.toml", ["TOML"]),
     "--config .": (".", ["TOML"]),
@@ -192,6 +193,15 @@ def test_a_run_in_a_folder_of_another(typed: Typed) -> None:
 def test_a_folder_without_permission(typed: Typed) -> None:
     Path("locked").mkdir(mode=0o500)
     refused(typed("run", "--out", "locked/x"), "--out", "locked/x", "Permission denied")
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_an_unknown_flag_leads_to_the_help_of_its_command(command: str, typed: Typed) -> None:
+    said = typed(command, "--jsn")
+    assert said.code == 2 and said.err.splitlines() == [
+        f"fedsim {command}: unrecognized arguments: --jsn; did you mean --json?",
+        f"`fedsim {command} --help` says what there is",
+    ]
 
 
 OTHERS = {

@@ -4,10 +4,11 @@ from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from compressors import parse, sbc
-from fedsim import RunConfig, UsageError
+from compressors import Float32, Pipeline, TopK, parse, sbc, text
+from fedsim import RunConfig, SweepConfig, UsageError
 from fedsim.config import from_mapping, from_toml
 
 FULL = RunConfig(
@@ -179,3 +180,44 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_change_is_checked_too() -> None:
     with pytest.raises(UsageError, match="--cohort is 9"):
         replace(FULL, cohort=9)
+
+
+def test_a_compressor_is_its_text() -> None:
+    for method in (sbc(0.1), Pipeline(TopK(0.1), Float32()), parse("cnat")):
+        config = RunConfig(method=method, downlink=method)
+        assert config == RunConfig(method=text(method), downlink=text(method))
+        assert config.plan.downlink == config.plan.method.compressor
+        assert from_mapping({"method": method, "downlink": method}, "here") == config
+        assert SweepConfig.of(method=method).base.method == text(method)
+
+
+def test_a_compressor_without_a_name_is_refused() -> None:
+    class Mine(TopK):
+        """A part of a user's own, without its row."""
+
+    with pytest.raises(UsageError, match=r"--method: .*Mine.* is not in the catalogue"):
+        RunConfig(method=Pipeline(Mine(0.1), Float32()))
+    with pytest.raises(UsageError, match=r"--method: .*Mine.* is not in the catalogue"):
+        SweepConfig.of(method=Pipeline(Mine(0.1), Float32()))
+
+
+def test_numpys_numbers_and_paths_are_pythons(tmp_path: Path) -> None:
+    config = RunConfig(temporal=np.int64(5), lr=np.float32(0.5), data=tmp_path)
+    assert config == RunConfig(temporal=5, lr=0.5, data=str(tmp_path))
+    assert "temporal = 5\nlr = 0.5\n" in config.to_toml()
+    grid = SweepConfig.of(temporal=np.array([1, 10]), gradient=[np.float32(0.5)], method="sbc")
+    assert grid == SweepConfig.of(temporal=[1, 10], gradient=[0.5], method="sbc")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"temporal": [1, 10]}, r"RunConfig: temporal is \[1, 10\]; it takes int"),
+        ({"method": 3}, "RunConfig: method is 3; it takes str"),
+        ({"lr": "0.1"}, "RunConfig: lr is '0.1'; it takes float"),
+        ({"download": 1}, "RunConfig: download is 1; it takes bool"),
+    ],
+)
+def test_a_value_of_another_type(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        RunConfig(**settings)

@@ -103,7 +103,8 @@ def test_toml_and_back(config: SweepConfig, tmp_path: Path) -> None:
         ({"gradient": [True]}, r"gradient is \[True\]"),
         ({"seeds": "3"}, "seeds takes a whole number"),
         ({"baseline": 1}, "seeds takes .*baseline true or false"),
-        ({"tusk": "digits"}, "unknown setting 'tusk'; known are task,"),
+        ({"tusk": "digits"}, r"unknown setting 'tusk' \(did you mean task\?\); known are tempo"),
+        ({"gradients": [0.1]}, r"unknown .*'gradients' \(did you mean gradient\?\); .* seeds, "),
         ({"clients": "x"}, "clients is 'x'; it takes int"),
     ],
 )

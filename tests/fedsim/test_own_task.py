@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -20,7 +21,7 @@ from tests.fedsim.runs import make_task
 from tests.markdown import ROOT, blocks
 
 __all__ = ["make_task"]  # the fixture
-PAGE = [b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python"][0]
+PAGE, CSV = (b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
 TASK, USE = PAGE.split("summary = ")
 
 
@@ -45,6 +46,20 @@ def test_a_run_learns_it(spirals: Task, tmp_path: Path) -> None:
     assert summary["data_source"] == "spirals, made up"
     assert from_toml(tmp_path / "config.toml") == config
     assert run(config, tmp_path) == summary  # done already
+
+
+def test_the_page_reads_a_file(spirals: Task, tmp_path: Path) -> None:
+    table = np.random.default_rng(1).normal(size=(500, 3))
+    table[:, 2] = table[:, 0] > table[:, 1]
+    np.savetxt(tmp_path / "mine.csv", table, delimiter=",", header="a,b,class")
+    names: dict[str, Any] = {}
+    exec(CSV, names)
+    data = names["load"](tmp_path, False)
+    assert (data.train_x.shape, data.test_x.shape) == ((400, 2), (100, 2))
+    assert torch.equal(data.train_y, (data.train_x[:, 0] > data.train_x[:, 1]).long())
+    task = replace(spirals, load=names["load"])
+    config = RunConfig(task=task, data=str(tmp_path), method="sbc(0.1)", iterations=200)
+    assert run(config, tmp_path / "out")["metric"] > 0.9
 
 
 def test_a_sweep_takes_it(spirals: Task, tmp_path: Path) -> None:
@@ -176,8 +191,8 @@ Y = torch.zeros(8, dtype=torch.int64)
         ((Y, Y), "load returned tuple; it returns fedsim.Data"),
         (Data(Y, Y[:7], Y, Y, ""), "train_x has 8 samples and train_y 7"),
         (Data(Y, Y, Y, Y, "", labels=Y[:3]), "train_x has 8 samples and labels 3"),
-        (Data(Y, Y, Y[:0], Y[:0], ""), "test_x is no tensor of one sample or more"),
-        (Data([1.0], Y, Y, Y, ""), "train_x is no tensor"),
+        (Data(Y, Y, Y[:0], Y[:0], ""), "test_x has no samples; it has one or more"),
+        (Data([1.0], Y, Y, Y, ""), "train_x is a list; it is a torch tensor"),
     ],
 )
 def test_data_that_cannot_be(data: Any, words: str) -> None:

@@ -1,0 +1,69 @@
+"""What the functions of a task are called with, and what was put in their place by mistake."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from fedsim.errors import UsageError
+
+_TAKES: dict[str, tuple[str, ...]] = {
+    "build": (),
+    "load": ("folder", "download"),
+    "optimizer": ("parameters",),
+    "loss": ("outputs", "targets"),
+    "metric": ("outputs", "targets"),
+    "reported": ("mean",),
+}
+_SHAPES = {
+    "build": "a function that makes a new model: lambda: nn.Sequential(...)",
+    "optimizer": "a function that makes one: "
+    "lambda parameters: torch.optim.SGD(parameters, lr=0.1)",
+}
+
+ROLES = tuple(_TAKES)
+"""The fields of a task that are functions."""
+
+
+def check_role(task: str, role: str, value: object, from_data: bool) -> None:
+    """Refuses what is no function of a task's field `role`, or takes other arguments.
+
+    Raises:
+        UsageError: it names the task, the field, what was given and what the field takes.
+
+    Example:
+        >>> check_role("mine", "load", lambda: 1, False)
+        Traceback (most recent call last):
+        fedsim.errors.UsageError: task mine: load is called as load(folder, download), and \
+<lambda> does not take that: too many positional arguments
+    """
+    made = isinstance(value, nn.Module if role == "build" else Optimizer)
+    if made and role in _SHAPES:
+        kind = "a model" if role == "build" else "an optimizer"
+        raise UsageError(
+            f"task {task}: {role} is {kind} ({type(value).__name__}); it is {_SHAPES[role]}"
+        )
+    if not callable(value):
+        shape = _SHAPES.get(role, f"a function, {role}({', '.join(_TAKES[role])})")
+        raise UsageError(f"task {task}: {role} is {value!r}; it is {shape}")
+    if role in ("loss", "metric") and isinstance(value, type) and issubclass(value, nn.Module):
+        raise UsageError(
+            f"task {task}: {role} is the class {value.__name__}; it is one of it: "
+            f"{value.__name__}()"
+        )
+    takes = ("data",) if role == "build" and from_data else _TAKES[role]
+    try:
+        wanted: Any = signature(value)
+    except (TypeError, ValueError):  # of a builtin that does not tell
+        return
+    try:
+        wanted.bind(*takes)
+    except TypeError as error:
+        name = getattr(value, "__name__", type(value).__name__)
+        raise UsageError(
+            f"task {task}: {role} is called as {role}({', '.join(takes)}), and {name} does not "
+            f"take that: {error}"
+        ) from error

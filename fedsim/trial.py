@@ -1,0 +1,201 @@
+"""One batch of a user's own task before any round: its first mistake is told by the field's name.
+
+fedsim's own tasks are tested; of a task that a user wrote nobody knows whether loss and model take
+its data. Nothing is left of the trial: a model of its own is trained, and the states of all random
+generators are as they were.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from compressors.base import finite
+from fedsim.config import RunConfig
+from fedsim.errors import UsageError
+from fedsim.evaluation import spread
+from fedsim.federation import Federation
+from fedsim.tasks import Data, Task
+from fedsim.trainer import Trainer
+
+
+def check(config: RunConfig) -> None:
+    """Refuses what no round could be trained with, before anything is written.
+
+    Raises:
+        DataError: the data is missing or is not what a task's `load` returns.
+        UsageError: it cannot be split so; or, of a user's own task, a field refuses the first
+            batch of client 0 or returns what it should not.
+    """
+    Federation.of(config)
+    if isinstance(config.task, Task):
+        names = ("task", "clients", "batch_size", "seed", "partition", "precision", "device",
+                 "data", "download")  # fmt: skip
+        _passes(RunConfig(method="raw", temporal=1, **{n: getattr(config, n) for n in names}))
+
+
+@lru_cache(maxsize=256)
+def _passes(config: RunConfig) -> None:
+    """Once a process for all cells that differ only in what a batch does not depend on."""
+    with _untouched(torch.device(config.device)):
+        trainer = _trainer(config)
+        _one_step(trainer)
+        _one_score(trainer)
+
+
+@contextmanager
+def _untouched(device: torch.device) -> Iterator[None]:
+    """Leaves every global generator as it was: a user's functions may draw from any."""
+    plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - users draw from it
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        try:
+            yield
+        finally:
+            random.setstate(plain)
+            np.random.set_state(arrays)  # noqa: NPY002
+
+
+@contextmanager
+def _calling(task: Task, call: str, facts: Callable[[], str] | None = None) -> Iterator[None]:
+    """Says what of the task failed, on what; what fedsim refuses itself has its words."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        words = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        where = f" on a batch: {words}{facts()}" if facts else f": {words}"
+        raise UsageError(f"task {task.name}: {call} fails{where}") from error
+
+
+def _trainer(config: RunConfig) -> Trainer:
+    task, federation = config.plan.task, Federation.of(config)
+    with _calling(task, "build"):
+        model = task.model(federation.data)
+    _check_model(task, model)
+    parameters = list(model.parameters())
+    with _calling(task, "optimizer(parameters)"):
+        optimizer: Any = task.optimizer(parameters)
+    if not isinstance(optimizer, Optimizer):
+        raise _returned(task, "optimizer", optimizer, "a torch.optim.Optimizer")
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if held - {id(p) for p in parameters}:
+        raise UsageError(
+            f"task {task.name}: optimizer returned one of other parameters than it was given; it "
+            "makes a new one of those: lambda parameters: torch.optim.SGD(parameters, lr=0.1)"
+        )
+    trainer = Trainer(config, federation)
+    if trainer.model is model:
+        raise UsageError(
+            f"task {task.name}: build returned the same model twice; it makes a new one with every "
+            "call: lambda: nn.Sequential(...)"
+        )
+    return trainer
+
+
+def _check_model(task: Task, model: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise _returned(task, "build", model, "a torch.nn.Module")
+    named = dict(model.named_parameters())
+    if not named:
+        raise UsageError(f"task {task.name}: build made a model without parameters to train")
+    for name, p in named.items():
+        if p.dtype != torch.float32:
+            raise UsageError(
+                f"task {task.name}: build made a model whose {name!r} is {_type(p)}; parameters "
+                "are float32, and so are the inputs that they take (x.float())"
+            )
+
+
+def _one_step(trainer: Trainer) -> None:
+    """The first local iteration of client 0, a field at a time."""
+    task, data = trainer.task, trainer.federation.data
+    with _calling(task, "load: a batch of its data"):
+        x, y = trainer.batch(0, 0)
+    facts = partial(_facts, "train", data, x, y)
+    trainer.model.train()
+    with trainer.precision():
+        with _calling(task, "model(x), of build's model,", facts):
+            outputs = trainer.model(x)
+        with _calling(task, "loss(model(x), y)", facts):
+            loss: Any = task.loss(outputs, y)
+    if not isinstance(loss, Tensor) or loss.dim():
+        raise _returned(task, "loss", loss, "the mean over the batch, a tensor of one number")
+    if not loss.requires_grad:
+        raise UsageError(
+            f"task {task.name}: loss returned a number without a gradient; it is made of the "
+            "outputs by torch's functions"
+        )
+    if math.isnan(float(loss.detach())):
+        raise UsageError(f"task {task.name}: loss is NaN on a first batch{facts()}")
+    with _calling(task, "the gradient of loss(model(x), y)", facts):
+        loss.backward()
+    with _calling(task, "optimizer: its step()"):
+        trainer.optimizer.step()
+
+
+@torch.no_grad()
+def _one_score(trainer: Trainer) -> None:
+    """Held-out samples as the server scores them, once and twice: a sum doubles."""
+    task, data = trainer.task, trainer.federation.data
+    index = spread(len(data.test_x), max(1, task.evaluation_batch // 2))
+    trainer.model.eval()
+    once, twice = (_score(trainer, i) for i in (index, torch.cat([index, index])))
+    if abs(twice - once) < abs(twice - 2 * once):
+        raise UsageError(
+            f"task {task.name}: metric is {once:g} for {len(index)} samples and {twice:g} for the "
+            "same samples twice; it returns the sum of the score over the samples, not their mean: "
+            ".sum(), not .mean()"
+        )
+
+
+def _score(trainer: Trainer, index: Tensor) -> float:
+    task, data = trainer.task, trainer.federation.data
+    with _calling(task, "load: a batch of its held-out data"):
+        x, y = data.test_x[index].to(trainer.device), data.test_y[index].to(trainer.device)
+    facts = partial(_facts, "test", data, x, y)
+    with _calling(task, "model(x), of build's model,", facts):
+        outputs = trainer.model(x)
+    with _calling(task, "loss(model(x), y)", facts):
+        float(task.loss(outputs, y))
+    with _calling(task, "metric(model(x), y)", facts):
+        score: Any = task.metric(outputs, y)
+    if isinstance(score, Tensor) and score.numel() != 1:
+        raise _returned(task, "metric", score, "the sum over the batch, one number")
+    with _calling(task, "metric: float() of what it returned"):
+        return float(score)
+
+
+def _returned(task: Task, role: str, value: object, wanted: str) -> UsageError:
+    what = type(value).__name__
+    if isinstance(value, Tensor):
+        what = f"a tensor of shape {tuple(value.shape)}"
+    return UsageError(f"task {task.name}: {role} returned {what}; it returns {wanted}")
+
+
+def _facts(part: str, data: Data, x: Tensor, y: Tensor) -> str:
+    """What the tensors are, and what those of a classifier are where these are something else."""
+    shown, notes = [], []
+    for letter, batch in (("x", x), ("y", y)):
+        name, whole = f"{part}_{letter}", getattr(data, f"{part}_{letter}")
+        if not isinstance(whole, Tensor) or (part == "train" and data.draw is not None):
+            name, whole = f"a batch of {name}", batch
+        shown.append(f"{name} is {_type(whole)} {tuple(whole.shape)}")
+        if whole.is_floating_point() and not finite(whole):
+            notes.append(f"{name} holds NaN or infinity")
+    if x.dtype == torch.float64:
+        notes.append("most models take float32 inputs (x.float())")
+    if y.dtype != torch.int64 or y.dim() != 1:
+        notes.append("cross entropy takes int64 class numbers of shape (n,)")
+    return "; " + "; ".join([", ".join(shown), *notes])
+
+
+def _type(x: Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
