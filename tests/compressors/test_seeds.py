@@ -70,7 +70,7 @@ seeded = pytest.mark.parametrize("kind", SEEDED)
 
 @pytest.fixture(autouse=True)
 def _toy_in_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Row("random_half", "compressor", RandomHalf, "a toy", "this test", "")
+    row = Row("random_half", "codec", RandomHalf, "a toy", "this test", "")
     monkeypatch.setitem(catalogue.CATALOGUE, row.name, row)
 
 
