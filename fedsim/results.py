@@ -112,7 +112,8 @@ def load(*paths: Path | str) -> Results:
         settings = settings_of(found)
         comparable(cells, settings, found)
         told = variants(cells, settings)
-        cells = without_repeated(cells, found, settings, told)
+        if len(paths) > 1:  # in one folder every run has the name that it was given
+            cells = without_repeated(cells, found, settings, told)
     cells = _ordered(cells)
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(told.values()):

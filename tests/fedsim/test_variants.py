@@ -195,6 +195,15 @@ def test_one_folder_that_has_a_cell_twice(tmp_path: Path) -> None:
     assert runs.loc["n10-p0.1-s0", "label"] == "sbc"
 
 
+def test_one_folder_keeps_every_run_that_it_names(tmp_path: Path) -> None:
+    """Two names of one cell with the same settings: a list may have them, and both can be asked."""
+    for name in ("short", "long"):
+        make_run(tmp_path / "cells" / name, 10, 0.1)
+    results = load(tmp_path)
+    assert sorted(results.runs.index) == ["long", "short"]
+    assert set(results.rounds["run"]) == {"long", "short"}
+
+
 def test_no_folder() -> None:
     with pytest.raises(UsageError, match="no folder"):
         load()
