@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from compressors import compress, parse
-from fedsim import Data, RunConfig, UsageError
+from fedsim import Data, RunConfig
 from fedsim.federation import Federation
 from fedsim.files import write_text
 from fedsim.plot import save
 from fedsim.results import Results
-from fedsim.shown import run_shown
+from fedsim.shown import chosen, run_shown
 from fedsim.sweeps import Cell
 from fedsim.tasks import get_task
 from fedsim.trainer import Trainer
@@ -104,10 +104,8 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Runs the methods in ``only`` (default: all); 1 if a run failed."""
-    for name in only or ():
-        if name not in ROWS:
-            raise UsageError(f"--only is {name!r}: rows are {', '.join(ROWS)}")
-    found = cells(only or list(SMOKE if scale == "smoke" else ROWS), scale, data)
+    names = chosen(only, ROWS, default=SMOKE if scale == "smoke" else None)
+    found = cells(names, scale, data)
     results = run_shown(found, out, jobs)
     if results is None:
         return 1

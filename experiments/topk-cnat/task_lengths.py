@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fedsim import RunConfig, UsageError
+from fedsim import RunConfig
+from fedsim.shown import chosen
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,5 @@ def split_only(
 
     Raises ``UsageError`` for a name that is neither.
     """
-    for name in only or ():
-        if name not in tasks and name not in rows:
-            known = f"tasks are {', '.join(tasks)}; rows are {', '.join(rows)}"
-            raise UsageError(f"--only is {name!r}: {known}")
-    named = only or []
+    named = chosen(only, [*tasks, *rows], "tasks and rows", default=())
     return [name for name in named if name in tasks], [name for name in named if name in rows]

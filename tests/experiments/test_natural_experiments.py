@@ -95,7 +95,7 @@ def test_only_takes_tasks_and_rows() -> None:
     module = experiment("topk-cnat")
     known = module.TASKS, module.ROWS
     assert module.split_only(["sgd", "char_lstm"], *known) == (["char_lstm"], ["sgd"])
-    with pytest.raises(UsageError, match="'topk'.*tasks are digits.*rows are topk-0.39"):
+    with pytest.raises(UsageError, match="'topk'.*tasks and rows are digits.*topk-0.39"):
         module.split_only(["sgd", "topk"], *known)
 
 

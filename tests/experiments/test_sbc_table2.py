@@ -9,11 +9,10 @@ import pytest
 from fedsim.commands.experiment import experiments
 from tests.experiments.loading import experiment
 from tests.fedsim.commands import Typed, files, typed
-from tests.markdown import ROOT
+from tests.fedsim.realdata import folder_with
 
 __all__ = ["typed"]  # the fixture
 
-DATA = ROOT.parent / "shared" / "data"
 ROW = "mnist_lenet5"
 NAMES = ["baseline", "dropping", "fedavg", "sbc1", "sbc2", "sbc3"]
 
@@ -67,9 +66,7 @@ def test_a_row_for_a_gpu_is_refused_when_shortened(typed: Typed) -> None:
 def test_smoke(table2: Any, typed: Typed, row: str) -> None:
     arguments: tuple[str | Path, ...] = ("experiment", "sbc-table2", "--scale", "smoke")
     if row == ROW:
-        if not (DATA / "MNIST").is_dir():
-            pytest.skip("MNIST is not in shared/data beside the checkout")
-        arguments += ("--only", ROW, "--data", DATA)
+        arguments += ("--only", ROW, "--data", folder_with("MNIST"))
     said = typed(*arguments, "--out", "out")
     assert said.code == 0, said.err
     assert "Traceback" not in said.out + said.err

@@ -6,10 +6,12 @@ import pytest
 
 from fedsim.commands.experiment import experiments
 from tests.fedsim.commands import Typed, typed
+from tests.fedsim.realdata import folder_with
 from tests.markdown import ROOT
 
 __all__ = ["typed"]  # the fixture
-DATA = ROOT.parent / "shared" / "data"
+NEEDS = {"ncf-movielens": "ml-latest-small"}
+"""Smoke runs that need a data set; all others run on what is always there."""
 FOLDER = ROOT / "experiments"
 
 
@@ -22,10 +24,8 @@ def test_every_folder_is_an_experiment_that_is_listed() -> None:
 @pytest.mark.parametrize("name", [row["name"] for row in experiments()])
 def test_smoke(name: str, typed: Typed) -> None:
     """It ends well, trains nothing outside its folder, and leaves numbers and what it printed."""
-    data = ("--data", DATA) if DATA.is_dir() else ()
+    data = ("--data", folder_with(NEEDS[name])) if name in NEEDS else ()
     said = typed("experiment", name, "--scale", "smoke", "--out", "out", *data)
-    if not data and "--data" in said.err:
-        pytest.skip("this smoke run needs data, and shared/data is not beside the checkout")
     assert said.code == 0, said.err
     assert "Traceback" not in said.out + said.err
     assert [path.name for path in Path.cwd().iterdir()] == ["out"]

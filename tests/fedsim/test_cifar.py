@@ -1,7 +1,6 @@
 """CIFAR-10: its forms on disk, how it is packed, and its augmentation."""
 
 import hashlib
-import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +16,8 @@ from fedsim.errors import DataError
 from fedsim.tasks import cifar, get_task
 from fedsim.tasks.images import CropAndFlip, Pixels, crop_and_flip
 from fedsim.tasks.pack_cifar import main, pack
+from tests.fedsim.realdata import folder_with
 from tests.fedsim.runs import assert_same
-
-REAL = Path(os.environ.get("FEDSIM_DATA", "")) / "cifar10.npz"
 
 
 def arrays(train: int = 40, test: int = 12) -> dict[str, Any]:
@@ -203,9 +201,12 @@ def test_runs_are_the_same_on_any_number_of_workers(folder: Path, tmp_path: Path
     assert_same(tmp_path / "one", tmp_path / "two")
 
 
-@pytest.mark.skipif(not REAL.is_file(), reason="needs cifar10.npz in $FEDSIM_DATA")
-def test_resnet20_learns_on_real_images() -> None:
-    task, data = get_task("cifar_resnet20"), cifar.load(REAL.parent)
+@pytest.mark.slow
+def test_resnet20_learns_on_real_images(tmp_path: Path) -> None:
+    """The strips of ../shared, packed as docs/tasks.md says."""
+    packed = tmp_path / "cifar10.npz"
+    assert main([str(folder_with("cifar10") / "cifar10"), str(packed)]) == 0
+    task, data = get_task("cifar_resnet20"), cifar.load(tmp_path)
     assert (len(data.train_x), len(data.test_x)) == (50_000, 10_000)
     assert torch.bincount(data.train_y).tolist() == [5_000] * 10
     with torch.random.fork_rng():

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
 
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
-from fedsim import parallel, run
+from fedsim import client, parallel, run
 from fedsim.cargo import Cargo
 from fedsim.errors import RunFailed
 from tests.fedsim.runs import small
@@ -46,6 +47,17 @@ def test_an_uplink_that_decodes_to_something_else_ends_the_run(tmp_path: Path) -
              "decoding its message does not give what write")  # fmt: skip
     with pytest.raises(RunFailed, match=words):
         run(small(method="grows"), tmp_path)
+
+
+def test_a_client_that_comes_later_is_checked_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its own first message, in whatever round that is, and with no other."""
+    looked: list[object] = []
+    monkeypatch.setattr(client, "check_decoded", lambda *_: looked.append(1))
+    run(small(method="raw", temporal=1, cohort=1, iterations=12), tmp_path)
+    took_part = pd.read_parquet(tmp_path / "clients.parquet")["client"]
+    assert len(looked) == took_part.nunique() > 1 and len(took_part) == 12
 
 
 def test_a_downlink_that_decodes_to_something_else_ends_the_run(tmp_path: Path) -> None:

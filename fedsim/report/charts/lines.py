@@ -31,11 +31,7 @@ def curves(rounds: pd.DataFrame, x: str, name: str) -> go.Figure:
             text=[at(line, place, x, name) for place in range(len(line.x))],
             hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
-    figure = chart(traces, 500)
-    figure.update_xaxes(type="log" if x == "up_bits" else "linear", title=LABELS[x])
-    figure.update_yaxes(title=escape(label(name)))
-    plain_powers(figure, x == "up_bits")
-    return figure
+    return _over(traces, x, name)
 
 
 def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
@@ -61,11 +57,7 @@ def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
             line={"color": look.colour, "width": 2, "shape": "hv"},
             marker={"symbol": symbol(look), "size": [6] * len(texts) + [0]},
         ))  # fmt: skip
-    figure = chart(traces, 500)
-    figure.update_xaxes(type="log", title=LABELS["up_bits"])
-    figure.update_yaxes(title=escape(label(name)))
-    plain_powers(figure, True)
-    return figure
+    return _over(traces, "up_bits", name)
 
 
 def pareto(runs: pd.DataFrame) -> go.Figure:
@@ -89,8 +81,13 @@ def pareto(runs: pd.DataFrame) -> go.Figure:
                     "symbol": symbol(look)},
             text=[at(point, 0, "up_content_bits", name)], hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
-    figure = chart(traces, 500)
-    figure.update_xaxes(type="log", title=LABELS["up_content_bits"])
+    return _over(traces, "up_content_bits", name)
+
+
+def _over(traces: list[go.Scatter], x: str, name: str) -> go.Figure:
+    """A chart of the metric `name` over the column `x`; bits on a logarithmic axis."""
+    figure, bits = chart(traces, 500), x.endswith("_bits")
+    figure.update_xaxes(type="log" if bits else "linear", title=LABELS[x])
     figure.update_yaxes(title=escape(label(name)))
-    plain_powers(figure, True)
+    plain_powers(figure, bits)
     return figure
