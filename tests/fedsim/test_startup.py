@@ -39,8 +39,8 @@ def test_what_needs_no_figures_imports_none(arguments: str) -> None:
     start(FIGURES + DATA + CLUSTER, *arguments.split())
 
 
-def test_a_run_needs_no_partitioner_and_no_cluster(tmp_path: Path) -> None:
-    absent = ("flwr_datasets", "datasets", *CLUSTER)
+def test_a_run_of_digits_needs_no_data_library_and_no_cluster(tmp_path: Path) -> None:
+    absent = (*DATA, *CLUSTER)
     start(absent, "run", "--iterations", "1", "--json", "--out", str(tmp_path / "out"))
 
 

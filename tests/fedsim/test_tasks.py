@@ -112,6 +112,17 @@ def test_digits_are_all_there_once():
     assert abs(data.train_x.std() - 1) < 0.02
 
 
+def test_digits_are_in_the_order_that_scikit_learn_drew():
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    target = load_digits().target
+    drawn = train_test_split(range(1797), test_size=360, stratify=target, random_state=0)
+    data = get_task("digits").load(None, False)
+    assert data.train_y.tolist() == target[drawn[0]].tolist()
+    assert data.test_y.tolist() == target[drawn[1]].tolist()
+
+
 def test_digits_do_not_touch_global_generators():
     from fedsim.tasks import digits
 
