@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from inspect import signature
 from typing import Any
 
-from compressors import CATALOGUE, DGC, Compressor, ErrorFeedback, parse, text
+from compressors import CATALOGUE, DGC, ByName, Compressor, ErrorFeedback, parse, text
 from fedsim.errors import UsageError
 
 
@@ -133,8 +133,14 @@ def _check_gradient(gradient: float | None) -> None:
 
 
 def _share(thing: Any) -> float:
-    """The sparsifier's fraction inside a compressor; 1 where there is none."""
-    for part in _walk(thing):
+    """The sparsifier's fraction inside a compressor; 1 where there is none.
+
+    Of rules by name it is the last one's, which takes what the others leave: most, as a rule.
+    """
+    parts = _walk(thing)
+    for named in (part for part in parts if isinstance(part, ByName)):
+        return _share(named.rules[-1])
+    for part in parts:
         if (hasattr(part, "select") or isinstance(part, DGC)) and hasattr(part, "p"):
             return float(part.p)
     return 1.0

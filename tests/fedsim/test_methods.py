@@ -81,3 +81,12 @@ def test_whole_texts() -> None:
         compressor_of("sbc", "or else")
     with pytest.raises(UsageError, match="unknown name 'zip'"):
         compressor_of("zip")
+
+
+def test_the_fraction_of_rules_by_name_is_the_last_ones():
+    rules = "by_name('size<1000', sbc(0.1), '*', {})"
+    assert resolve(rules.format("sbc({p})"), 0.01).gradient == 0.01
+    assert resolve(rules.format("sbc(0.02)"), None).gradient == 0.02
+    assert resolve(rules.format("raw"), None).gradient == 1
+    within = "ef(by_name('size<1000', topk(0.1) | float32, '*', topk(0.03) | float32))"
+    assert resolve(within, None).gradient == 0.03
