@@ -1,10 +1,9 @@
 """`char_lstm`: Shakespeare, character by character, with the settings of Table III of Sattler et
 al. 2018 (Sparse Binary Compression).
 
-The paper gives neither the rate of dropout nor the width of the embedding ("we adapt the
-implementation of WordLSTM ... by decreasing the size of the embedding"): both are those of the
-tutorial's configuration that has 200 hidden units, "small": no dropout, an embedding as wide as
-the layers.
+The paper names dropout and a smaller embedding and prints neither the rate nor the width: both
+are those of the tutorial's configuration that has 200 hidden units, "small", which drops nothing
+and has an embedding as wide as the layers.
 """
 
 from __future__ import annotations
