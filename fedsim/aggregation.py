@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
@@ -64,6 +65,17 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> Remember
     if config.server_lr is not None:
         settings[rate] = config.server_lr
     return Compressed(make(**settings), up, down, **common)
+
+
+def server_rate(config: RunConfig) -> float | None:
+    """The learning rate of the server's optimizer, Flower's default where none is given.
+
+    None: the strategy has none of its own.
+    """
+    make, rate = SERVER_OPTIMIZERS.get(config.strategy, (None, ""))
+    if config.server_lr is not None or make is None or not rate:
+        return config.server_lr
+    return float(signature(make).parameters[rate].default)
 
 
 def _aggregate(config: RunConfig) -> Aggregate | None:

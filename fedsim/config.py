@@ -11,7 +11,7 @@ import numpy as np
 import tomli_w
 
 from compressors import text
-from fedsim.errors import UsageError, unknown
+from fedsim.errors import UsageError, names_told, unknown
 from fedsim.methods import spelled
 from fedsim.plan import Plan, plan_of
 from fedsim.tasks import Task, adopt
@@ -37,6 +37,7 @@ def _setting(default: Any, help: str, *, result: bool = True, later: bool = Fals
     return field(default=default, metadata={"help": help, "result": result, "later": later})
 
 
+@names_told
 @dataclass(frozen=True)
 class RunConfig:
     """One run. Every field is a flag of the command line (``--local-like-this``).

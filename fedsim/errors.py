@@ -3,8 +3,12 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
 
 from compressors import UpdateError
+
+C = TypeVar("C")
 
 
 class UsageError(ValueError):
@@ -51,3 +55,43 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, known, n=1)
     meant = f" (did you mean {near[0]}?)" if near else ""
     return f"unknown {what} {name!r}{meant}; known are {', '.join(known)}"
+
+
+def expect(value: object, kind: type, where: str) -> None:
+    """Refuses a value of another type than a function takes.
+
+    Example:
+        >>> expect("digits", dict, "run()")
+        Traceback (most recent call last):
+        fedsim.errors.UsageError: run() takes a dict, and was given 'digits'
+    """
+    if not isinstance(value, kind):
+        raise UsageError(f"{where} takes a {kind.__name__}, and was given {value!r}")
+
+
+def names_told(kind: type[C]) -> type[C]:
+    """Lets a dataclass refuse, in ``unknown``'s words, a keyword that is no field of it.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @names_told
+        ... @dataclass
+        ... class Point:
+        ...     height: float = 0.0
+        >>> Point(hight=2.0)
+        Traceback (most recent call last):
+        fedsim.errors.UsageError: Point: unknown setting 'hight' (did you mean height?); known are \
+height
+    """
+    plain: Any = vars(kind)["__init__"]
+    known = list(vars(kind)["__dataclass_fields__"])
+
+    @wraps(plain)
+    def init(self: Any, *args: Any, **values: Any) -> None:
+        for name in values:
+            if name not in known:
+                raise UsageError(f"{kind.__name__}: {unknown('setting', name, known)}")
+        plain(self, *args, **values)
+
+    type.__setattr__(kind, "__init__", init)
+    return kind

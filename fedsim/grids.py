@@ -10,7 +10,7 @@ import numpy as np
 import tomli_w
 
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
-from fedsim.errors import UsageError, unknown
+from fedsim.errors import UsageError, names_told, unknown
 from fedsim.methods import resolve, spelled, takes_fraction
 from fedsim.plan import CODED
 from fedsim.tasks import Task
@@ -45,6 +45,7 @@ class Cell:
         return cls(f"n{config.temporal}-p{gradient:g}-s{config.seed}", config)
 
 
+@names_told
 @dataclass(frozen=True)
 class SweepConfig:
     """A grid: every temporal sparsity with every gradient sparsity and seed.
@@ -159,6 +160,8 @@ def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
     base = from_mapping({"method": method, **rest, "temporal": 1, **first}, origin)
     temporal = _numbers(values.get("temporal", [10]), origin, "temporal")
+    if not temporal:
+        raise UsageError(f"{origin}: temporal is []; it takes one number or several")
     if not all(float(n).is_integer() for n in temporal):
         raise UsageError(f"{origin}: temporal is {temporal}; it takes whole numbers")
     return SweepConfig(base, tuple(int(n) for n in temporal), tuple(gradient), seeds, baseline)

@@ -13,7 +13,7 @@ DENSE = "dense"
 """The label of `raw`: every entry as float32, in every method's plane the line p = 1."""
 
 VARIANT = "variant"
-"""The column of the settings in which runs of several folders differ; there only where some do."""
+"""The column of the settings in which runs differ; there only where some do."""
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
 _ONE = r"1(?:\.0*)?"
@@ -57,12 +57,13 @@ def methods_of(frame: pd.DataFrame) -> list[str]:
 
 
 def several(frame: pd.DataFrame) -> bool:
-    """Whether the rows are of more than one method, or of references with other settings.
+    """Whether the rows are of more than one method, or of settings that differ.
 
-    The dense reference is no method.
+    The dense reference is no method, but one with other settings than the method's is another's.
     """
     dense = [label for label in set(labels(frame)) if is_dense(label)]
-    return len(methods_of(frame)) > 1 or len(dense) > 1
+    settings = frame[VARIANT].nunique() if VARIANT in frame.columns else 1
+    return len(methods_of(frame)) > 1 or len(dense) > 1 or settings > 1
 
 
 def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:

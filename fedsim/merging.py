@@ -10,6 +10,8 @@ from typing import Any
 
 from fedsim.config import RunConfig, default_of
 from fedsim.errors import UsageError
+from fedsim.plan import CODED
+from fedsim.summaries import OF_TASK, TRAINED
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
@@ -78,10 +80,40 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
     found = dict.fromkeys(cells, "")
     for names in _by_task(cells).values():
         known = {name: settings[name] for name in names if name in settings}
+        known = _with_defaults(cells, _with_codes(cells, known))
         keys = differing(known)
         for name, own in known.items():
             told = [f"{key} = {own[key]}" for key in keys if own[key] != default_of(key)]
             found[name] = ", ".join(told)
+    return found
+
+
+def _with_codes(
+    cells: Cells, settings: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Settings where the reference beside votes or integers has their strategy.
+
+    A sweep gives it the mean (`SweepConfig`), as raw is no code: nothing in which one would differ.
+    """
+    raw = [name for name in settings if cells[name].get("method") == "raw"]
+    others = {own["strategy"] for name, own in settings.items() if name not in raw}
+    if len(others) != 1 or not others <= {*CODED}:
+        return dict(settings)
+    means = [name for name in raw if settings[name]["strategy"] == "dsgd"]
+    return {**settings, **{name: settings[name] | {"strategy": min(others)} for name in means}}
+
+
+def _with_defaults(
+    cells: Cells, settings: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Settings of one task's runs without those that name what is the task's anyway."""
+    trained = {name: cells[name].get(TRAINED) or {} for name in settings}
+    found = {name: dict(own) for name, own in settings.items()}
+    for key in OF_TASK:
+        default = [trained[n].get(key) for n, own in settings.items() if own[key] is None]
+        for name, own in found.items():
+            if own[key] is not None and trained[name].get(key, own) in default:
+                own[key] = None
     return found
 
 

@@ -1,15 +1,13 @@
-"""What runs and sweeps leave on disk, as pandas frames; and the summary of a sweep's cells."""
+"""What runs and sweeps leave on disk, as pandas frames."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.files import write_parquet, write_text
 from fedsim.labels import VARIANT, labels
 from fedsim.merging import (
     comparable,
@@ -19,32 +17,7 @@ from fedsim.merging import (
     variants,
     without_repeated,
 )
-
-KEYS = ("task", "method", "temporal", "gradient", "seed")
-
-INTEGERS = ("temporal", "seed", "clients", "iterations", "rounds", "parameters")
-
-FLOATS = (
-    "gradient", "metric", "loss",
-    "up_wire_bits", "up_content_bits",
-    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
-    "down_wire_bits", "down_content_bits", "down_buffer_bits",
-    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
-)  # fmt: skip
-
-COLUMNS = (
-    "task", "method", "temporal", "gradient", "seed",
-    "clients", "iterations", "rounds", "parameters",
-    "metric_name", "higher_is_better", "metric", "loss",
-    "up_wire_bits", "up_content_bits",
-    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
-    "down_wire_bits", "down_content_bits", "down_buffer_bits",
-    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
-    "data_source", "engine", "status", "error",
-)  # fmt: skip
-
-ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
-LAYER_COLUMNS = ("round", "tensor", "entries", "sent")
+from fedsim.summaries import frame, layers_of, read_summary, rounds_of
 
 
 @dataclass(frozen=True)
@@ -53,13 +26,15 @@ class Results:
 
     Attributes:
         runs: a row a finished run (done or failed), by n upwards, p downwards and seed, indexed by
-            the run's folder name; the columns are those of `summary.json` (`COLUMNS`), then
-            `label`, what figures call the method (`fedsim.labels.labels`). Where runs differ in
-            settings, a column `variant` before it says in which: `lr = 0.05`.
+            the run's folder name; the columns are those of `summary.csv`
+            (`fedsim.summaries.COLUMNS`), then `label`, what figures call the method
+            (`fedsim.labels.labels`). Where runs differ in settings, a column `variant` before it
+            says in which: `lr = 0.05`.
             Bits are per client, summed over rounds.
         rounds: a row a communication round, in the order of the runs: task, method, temporal,
             gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
-            metric_name and higher_is_better of the run. Bits are sums over the cohort.
+            metric_name, higher_is_better and, where there is one, variant of the run. Bits are
+            sums over the cohort.
         layers: a row a tensor of the model and round that was evaluated: the keys as in `rounds`,
             then round, tensor, entries, sent (the mean over the cohort), label. Empty where no run
             has recorded it.
@@ -75,6 +50,15 @@ class Results:
     layers: pd.DataFrame = field(default_factory=pd.DataFrame)
     folders: Mapping[str, Path] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """What was read, in a line: the frames have too many columns to be printed."""
+        tasks, methods = (_few(self.runs[name]) for name in ("task", "label"))
+        begun = f", {len(self.unfinished)} unfinished" if self.unfinished else ""
+        return (
+            f"Results({str(self.path)!r}: {tasks}, {methods}; runs {len(self.runs)} rows{begun}, "
+            f"rounds {len(self.rounds)}, layers {len(self.layers)})"
+        )
+
 
 def load(*paths: Path | str) -> Results:
     """The results in a sweep's folder (`cells/*/`), in that of a single run, or in several of them.
@@ -82,8 +66,7 @@ def load(*paths: Path | str) -> Results:
     A failed run is in `.runs`, and in `.rounds` with the rounds that it did. Of several folders,
     runs are called `folder/run`; a run that several hold with the same settings (the dense
     reference of each) counts once. Settings in which the runs of a task differ (learning rate,
-    strategy, clients) are part of their labels, where they are not at their defaults; so they are
-    in one folder that has a cell twice.
+    strategy, clients) are part of their labels, where they are not at their defaults.
 
     Args:
         paths: folders that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
@@ -107,23 +90,22 @@ def load(*paths: Path | str) -> Results:
         found |= {before + folder.name: folder for folder in finished}
         unfinished += [before + name for name in begun]
     cells = {name: read_summary(folder) for name, folder in found.items()}
-    told: dict[str, str] = {}
+    settings = settings_of(found)
     if len(paths) > 1 or repeats(cells):
-        settings = settings_of(found)
         comparable(cells, settings, found)
-        told = variants(cells, settings)
-        if len(paths) > 1:  # in one folder every run has the name that it was given
-            cells = without_repeated(cells, found, settings, told)
+    told = variants(cells, settings)
+    if len(paths) > 1:  # in one folder every run has the name that it was given
+        cells = without_repeated(cells, found, settings, told)
     cells = _ordered(cells)
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(told.values()):
         runs[VARIANT] = [told[name] for name in cells]
     runs["label"] = labels(runs)
     folders = {name: found[name] for name in cells}
-    rounds = _joined([_rounds(name, folders[name], cells[name]) for name in cells], runs)
+    rounds = _joined([rounds_of(name, folders[name], cells[name]) for name in cells], runs)
     for name in ("metric_name", "higher_is_better"):
         rounds[name] = rounds["run"].map(runs[name])
-    layers = _joined([_layers(name, folders[name], cells[name]) for name in cells], runs)
+    layers = _joined([layers_of(name, folders[name], cells[name]) for name in cells], runs)
     return Results(runs, rounds, Path(paths[0]), tuple(unfinished), layers, folders)
 
 
@@ -134,11 +116,7 @@ def _finished(path: Path) -> tuple[list[Path], list[str]]:
     unfinished = [folder.name for folder in folders if folder not in finished]
     if not finished:
         started = f" ({len(unfinished)} unfinished)" if unfinished else ""
-        raise UsageError(
-            f"no results in {path}: no finished run{started}.\n"
-            "Give a folder that `fedsim run` or `fedsim sweep` wrote: "
-            "it holds summary.json or cells/*/summary.json."
-        )
+        raise UsageError(f"no results in {path}: no finished run{started}.\n{_instead(path)}")
     return finished, unfinished
 
 
@@ -147,67 +125,34 @@ def run_folders(path: Path) -> list[Path]:
 
     Empty where `path` is no folder of results. Raises UsageError where it is no folder.
     """
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"no results in {path}: it is a file; give its folder, {path.parent}.")
     if not path.is_dir():
         raise UsageError(f"no results in {path}: there is no such folder.")
-    cells = path / "cells"
-    if cells.is_dir():
-        found = (item for item in cells.iterdir() if item.is_dir())
+    if kind_of(path) == "sweep":
+        found = (item for item in (path / "cells").iterdir() if item.is_dir())
         return sorted(item for item in found if not item.name.startswith("."))
+    return [path.resolve()] if kind_of(path) == "run" else []
+
+
+def kind_of(path: Path) -> Literal["run", "sweep"] | None:
+    """Whether a folder is a run's or a sweep's; None: neither's, or there is none."""
+    if (path / "cells").is_dir():
+        return "sweep"
     marks = ("summary.json", "config.toml")
-    return [path.resolve()] if any((path / mark).exists() for mark in marks) else []
+    return "run" if any((path / mark).exists() for mark in marks) else None
 
 
-def read_summary(folder: Path) -> dict[str, Any]:
-    """The cell in `folder/summary.json`.
-
-    Raises:
-        UsageError: the file cannot be read, is not JSON, or lacks what identifies a run.
-    """
-    file = folder / "summary.json"
-    try:
-        cell = json.loads(file.read_text(encoding="utf-8"))
-        missing = [key for key in (*KEYS, "status") if cell.get(key) is None]
-        frame([cell])  # a text where a number belongs
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise _damaged(file, str(error)) from error
-    if missing:
-        raise _damaged(file, f"it lacks {', '.join(missing)}")
-    return dict(cell)
-
-
-def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Cells (the dicts of `summary.json`) as a frame, a row each, `COLUMNS` first.
-
-    A value that is missing or None is NaN. Counts are int64, or pandas' nullable Int64 where one
-    is missing (a cell that failed early).
-
-    Raises:
-        ValueError, TypeError: a number is not one.
-    """
-    table = pd.DataFrame(list(cells))
-    extra = [name for name in table.columns if name not in COLUMNS]
-    table = table.reindex(columns=[*COLUMNS, *extra])
-    for name in INTEGERS:
-        counts = pd.to_numeric(table[name]).astype("Int64")
-        table[name] = counts if counts.isna().any() else counts.astype("int64")
-    for name in FLOATS:
-        table[name] = pd.to_numeric(table[name]).astype("float64")
-    for name in ("task", "method", "metric_name", "data_source", "engine", "status", "error"):
-        # Without this a column that is all None would be written with another type.
-        table[name] = table[name].astype("str").where(table[name].notna())
-    return table
-
-
-def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
-    """Writes `summary.csv` and `summary.parquet`, a row a cell, each whole or not at all.
-
-    Args:
-        directory: the folder of the sweep.
-        cells: the dicts of `summary.json`; the rows keep their order.
-    """
-    table = frame(cells)
-    write_text(Path(directory) / "summary.csv", table.to_csv(index=False))
-    write_parquet(Path(directory) / "summary.parquet", table)
+def _instead(path: Path) -> str:
+    """What to give where `path` holds no results: folders in it that do, or what such are."""
+    inside = sorted(item for item in path.iterdir() if item.is_dir() and kind_of(item))
+    if kind_of(path) or not inside:
+        return (
+            "Give a folder that `fedsim run` or `fedsim sweep` wrote: "
+            "it holds summary.json or cells/*/summary.json."
+        )
+    more = f" and {len(inside) - 5} more" if len(inside) > 5 else ""
+    return f"Give one of the folders in it, or several: {', '.join(map(str, inside[:5]))}{more}."
 
 
 def _ordered(cells: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -222,39 +167,11 @@ def _ordered(cells: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def _joined(tables: list[pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
     # pandas would take the types of empty tables into account.
     joined = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
-    return joined.assign(label=joined["run"].map(runs["label"]))
+    told = [name for name in ("label", VARIANT) if name in runs.columns]
+    return joined.assign(**{name: joined["run"].map(runs[name]) for name in told})
 
 
-def _rounds(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
-    optional = cell["status"] != "done"
-    return _keyed(name, cell, _read(folder / "rounds.parquet", ROUND_COLUMNS, optional))
-
-
-def _layers(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
-    return _keyed(name, cell, _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True))
-
-
-def _read(file: Path, columns: Sequence[str], optional: bool) -> pd.DataFrame:
-    if optional and not file.exists():
-        return pd.DataFrame(columns=list(columns), dtype="float64")
-    try:
-        table = pd.read_parquet(file)
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors too
-        raise _damaged(file, str(error)) from error
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        raise _damaged(file, f"it lacks the columns {', '.join(missing)}")
-    return table
-
-
-def _keyed(name: str, cell: dict[str, Any], table: pd.DataFrame) -> pd.DataFrame:
-    keys = {key: cell[key] for key in KEYS} | {"run": name}
-    left = pd.DataFrame({key: [value] * len(table) for key, value in keys.items()})
-    return pd.concat([left, table.reset_index(drop=True)], axis=1)
-
-
-def _damaged(file: Path, why: str) -> UsageError:
-    reason = why.splitlines()[0][:200] if why else "it cannot be read"
-    return UsageError(
-        f"{file} cannot be read: {reason}.\nDelete the folder {file.parent} and run it again."
-    )
+def _few(column: pd.Series) -> str:
+    """The first three values of a column, and how many more there are."""
+    found = [str(value) for value in column.unique()]
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")

@@ -15,13 +15,15 @@ from fedsim.cargo import Cargo
 from fedsim.client import make_client_app
 from fedsim.config import RunConfig, default_of, from_toml
 from fedsim.engines import flower, heap, local
-from fedsim.errors import RunFailed, UsageError
+from fedsim.errors import RunFailed, UsageError, expect
 from fedsim.federation import Federation
 from fedsim.files import replacing, write_bytes, write_json, write_text
 from fedsim.record import FolderRecorder, Progress
-from fedsim.results import read_summary
+from fedsim.results import kind_of
 from fedsim.server import Server
 from fedsim.states import InContext, InProcess
+from fedsim.summaries import TRAINED, read_finished
+from fedsim.trained import settings
 from fedsim.trainer import Trainer
 
 
@@ -39,11 +41,13 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
         progress: called with every round's row.
 
     Raises:
-        UsageError: the folder cannot be written, belongs to other settings or is damaged; the
-            data is missing or cannot be split so; a task of the user's own refuses its first batch.
+        UsageError: the folder cannot be written, belongs to other settings or to a sweep, or is
+            damaged; the data is missing or cannot be split so; a task of the user's own refuses
+            its first batch.
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
             ``failed`` and ``error.txt`` has the traceback.
     """
+    expect(config, RunConfig, "run()")
     logging.getLogger("flwr").setLevel(logging.ERROR)  # two lines a round from its strategies
     states = InProcess(deferred=True) if config.engine == "local" else None
     cargo = Cargo(config)
@@ -89,6 +93,11 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     """Checks the folder and the settings; returns the summary if the run is done already."""
     scalars.check(config.tensorboard)
     Federation.of(config)  # missing data and bad splits are refused before anything is written
+    if kind_of(out) == "sweep":
+        raise UsageError(
+            f"--out is {out}: it holds a sweep (cells/), beside which a run would not be seen; "
+            "choose another folder"
+        )
     try:
         out.mkdir(parents=True, exist_ok=True)
         with replacing(out / ".writable"):
@@ -99,7 +108,7 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     written = out / "config.toml"
     if written.exists():
         same_settings(from_toml(written), config, out)
-    summary = read_summary(out) if (out / "summary.json").exists() else None
+    summary = read_finished(out) if (out / "summary.json").exists() else None
     if summary is not None and summary["status"] == "done":
         _tidy(out)  # a kill may have come between the summary and this
         if config.tensorboard:
@@ -114,12 +123,16 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Raises ``UsageError`` naming the settings in which a results folder differs."""
     then, wanted = before.identity(), now.identity()
     pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
-    differ = [f"{k} {a!r} there, {b!r} here" for k, (a, b) in pairs.items() if a != b]
+    differ = [f"{k} {_said(a)} there, {_said(b)} here" for k, (a, b) in pairs.items() if a != b]
     if differ:
         raise UsageError(
             f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
             "choose another folder"
         )
+
+
+def _said(value: Any) -> str:
+    return "the default" if value is None else repr(value)
 
 
 def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:
@@ -140,6 +153,7 @@ def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:
         "total_sparsity": plan.method.gradient / plan.temporal,
         "data_source": trainer.federation.data.source,
         "engine": config.engine,
+        TRAINED: settings(config, trainer.parameters.values()),
     }
 
 

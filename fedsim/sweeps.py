@@ -11,13 +11,14 @@ from typing import Any
 
 from fedsim import cellfile, devices, report, scalars, trial
 from fedsim.config import RunConfig
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, expect
 from fedsim.federation import Federation
 from fedsim.grids import Cell, SweepConfig, from_toml, to_toml
 from fedsim.parallel import run_here, run_on_ray
 from fedsim.plan import CODED
-from fedsim.results import COLUMNS, load, read_summary, write_summary
+from fedsim.results import kind_of, load, run_folders
 from fedsim.run import prepare, same_settings
+from fedsim.summaries import COLUMNS, read_finished, read_summary, write_summary
 
 
 def run_cells(
@@ -45,6 +46,7 @@ def run_cells(
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
     """
     check(cells, jobs, here=ray_address is None)
+    check_folder(out)
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
     done = {c.name: prepare(c.config, folders[c.name]) for c in cells}
     if described:
@@ -78,6 +80,21 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
             scalars.check(cell.config.tensorboard)
             trial.check(cell.config)
         Federation.of(cell.config)
+
+
+def check_folder(out: Path) -> None:
+    """Refuses a folder that is a run's, or whose finished cells could not be shown at the end.
+
+    Cells of earlier sweeps count too: the tables and figures are of them all.
+    """
+    if kind_of(out) == "run":
+        raise UsageError(
+            f"--out is {out}: it holds a run, which would not be seen beside a sweep's cells; "
+            "choose another folder"
+        )
+    for folder in run_folders(out) if out.is_dir() else []:
+        if (folder / "summary.json").exists():
+            read_finished(folder)
 
 
 def summarize(*folders: Path, out: Path | None = None) -> tuple[list[dict[str, Any]], Path]:
@@ -125,9 +142,11 @@ def sweep(
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse. A cell that
     fails later has ``failed`` as its ``status``, and the rest go on.
     """
+    expect(config, SweepConfig, "sweep()")
     out = Path(out)
     cells = config.cells()
     check(cells, jobs, here=ray_address is None)
+    check_folder(out)
     claim(out, config)
     summaries = run_cells(
         cells, out, jobs=jobs, ray_address=ray_address, progress=progress, described=False

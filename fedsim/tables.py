@@ -1,8 +1,8 @@
 """Result tables: what the terminal and the report show."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 import rich
@@ -15,8 +15,8 @@ from fedsim import units
 from fedsim.labels import VARIANT, labels, several
 from fedsim.looks import reference
 from fedsim.plane import method_text
-from fedsim.results import frame
 
+_CELL = ["task", "method", "label", "temporal", "gradient"]
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 CAPTION = (
     "n: local iterations a round; p: fraction of entries sent; p/n: total sparsity.\n"
@@ -53,19 +53,27 @@ _RATIO_WIRE = _Column("ratio\nwire", lambda row: units.ratio(row["ratio_wire"]))
 _SECONDS = _Column("seconds", lambda row: units.seconds(row["seconds"]))
 _STATUS = _Column("status", lambda row: row["status"])
 
-_WIDE = (
-    _N, _P, _TOTAL, _METRIC, _DIFFERENCE, _WIRE, _PAYLOAD, _DOWN, _DOWN_PAYLOAD,
-    _RATIO_WIRE, _RATIO, _SECONDS, _STATUS,
-)  # fmt: skip
-# Where the terminal is narrow: two lines a row.
-_NARROW = (
-    _N, _P, _TOTAL,
-    _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE),
-    _stack("up wire\npayload", _WIRE, _PAYLOAD),
-    _stack("down wire\npayload", _DOWN, _DOWN_PAYLOAD),
-    _stack("ratio\nwire\npayload", _RATIO_WIRE, _RATIO),
-    _SECONDS, _STATUS,
-)  # fmt: skip
+
+
+def _wide(dense: bool) -> list[_Column]:
+    """A column a number; ``dense``: whether there is a reference to compare with."""
+    difference = [_DIFFERENCE] if dense else []
+    return [
+        _N, _P, _TOTAL, _METRIC, *difference, _WIRE, _PAYLOAD, _DOWN, _DOWN_PAYLOAD,
+        _RATIO_WIRE, _RATIO, _SECONDS, _STATUS,
+    ]  # fmt: skip
+
+
+def _narrow(dense: bool) -> list[_Column]:
+    """Where the terminal is narrow: two lines a row."""
+    compared = _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE) if dense else _METRIC
+    return [
+        _N, _P, _TOTAL, compared,
+        _stack("up wire\npayload", _WIRE, _PAYLOAD),
+        _stack("down wire\npayload", _DOWN, _DOWN_PAYLOAD),
+        _stack("ratio\nwire\npayload", _RATIO_WIRE, _RATIO),
+        _SECONDS, _STATUS,
+    ]  # fmt: skip
 
 
 def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
@@ -87,49 +95,51 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(difference=runs["metric"] - pd.Series(base, index=runs.index, dtype=float))
 
 
-def summary_table(cells: list[dict[str, Any]], width: int | None = None) -> Table:
-    """A sweep's cells for the terminal: a row a cell, failed ones too.
+def summary_table(rows: pd.DataFrame, width: int | None = None) -> Table:
+    """Runs for the terminal: a row a run, failed ones too.
 
     Bits are per client, summed over rounds; "payload" is positions, values and side information,
     "wire" the whole message. Where there are several seeds, each cell's seeds are followed by
     their mean and sample standard deviation.
 
     Args:
-        cells: the dicts of `summary.json`.
+        rows: the frame of `fedsim.load(...).runs`, or some of its rows.
         width: columns of the terminal; None asks rich. Where a line a row does not fit, metric
             and difference, upstream bits, and ratios take two lines a row: that fits 80 columns.
 
     Example:
-        rich.print(summary_table(cells))
+        rich.print(summary_table(fedsim.load("results/sbc").runs))
     """
-    rows = frame(cells)
     width = rich.get_console().width if width is None else width
-    wide = _terminal(rows, _WIDE)
+    wide = _terminal(rows, False, width)
     room = Console(width=1000).measure(wide).maximum
-    return wide if room <= width else _terminal(rows, _NARROW)
+    return wide if room <= width else _terminal(rows, True, width)
 
 
 def summary_texts(
-    rows: pd.DataFrame, columns: Sequence[_Column] = _WIDE
+    rows: pd.DataFrame, narrow: bool = False
 ) -> tuple[list[str], list[tuple[list[str], str]]]:
     """The headings of the summary table; and its rows: texts, and "done", "failed" or "seeds".
 
-    A row of kind "seeds" is the mean or the standard deviation of the seeds above it.
+    A row of kind "seeds" is the mean or the standard deviation of the seeds above it. Runs of one
+    label, n, p and seed are no seeds: nothing is averaged, and each has its name.
 
     Args:
         rows: the frame of `fedsim.load(...).runs`, in any order.
+        narrow: whether columns are stacked, two lines a row.
     """
-    rows = add_difference(rows).assign(label=labels(rows))
+    rows = add_difference(rows).assign(label=labels(rows), run=rows.index.astype(str))
     names = list(rows["metric_name"].dropna().unique())
     unit = "points" if any(name in units.FRACTIONS for name in names) else ""
     words = {"metric": " / ".join(names) or "metric", "unit": unit}
-    columns = [*_identity(rows), *columns]
+    dense = bool(rows["difference"].notna().any())
+    columns = [*_identity(rows), *(_narrow(dense) if narrow else _wide(dense))]
     headings = [column.heading.format(**words).strip() for column in columns]
     return headings, [([column.show(row) for column in columns], kind) for row, kind in _rows(rows)]
 
 
-def _terminal(rows: pd.DataFrame, columns: Sequence[_Column]) -> Table:
-    headings, lines = summary_texts(rows, columns)
+def _terminal(rows: pd.DataFrame, narrow: bool, width: int) -> Table:
+    headings, lines = summary_texts(rows, narrow)
     points = any("points" in heading for heading in headings)
     table = Table(
         box=box.SIMPLE_HEAD, padding=0, show_edge=False, title=_title(rows),
@@ -137,17 +147,43 @@ def _terminal(rows: pd.DataFrame, columns: Sequence[_Column]) -> Table:
         title_justify="left", caption_justify="left",
     )  # fmt: skip
     for heading in headings:
-        left = heading in ("task", "method", "status")
+        left = heading in ("task", "method", "run", "status")
         table.add_column(
-            heading,
-            justify="left" if left else "right",
-            no_wrap=heading != "method",
-            overflow="fold",
+            heading, justify="left" if left else "right", no_wrap=True, overflow="fold"
         )
+    if narrow and "method" in headings:
+        _fit(lines, headings, width)
     for texts, kind in lines:
         # Text, not str: a method's brackets are no markup.
         table.add_row(*map(Text, texts), style=_KINDS[kind])
     return table
+
+
+def _fit(lines: list[tuple[list[str], str]], headings: Sequence[str], width: int) -> None:
+    """Breaks the methods where the other columns leave them no room."""
+    place = headings.index("method")
+    texts = [headings, *(line for line, _ in lines)]
+    others = [k for k in range(len(headings)) if k != place]
+    taken = [max(len(part) for text in texts for part in text[k].split("\n")) for k in others]
+    for line, _ in lines:
+        line[place] = broken(line[place], max(8, width - sum(taken) - len(others)))
+
+
+def broken(method: str, width: int) -> str:
+    """A method's text in lines of at most `width`: broken after `(`, `,`, `|` and blanks, and
+    within a word only where it is longer.
+
+    Example:
+        >>> print(broken("per_tensor(sign(0.003))", 16))
+        per_tensor(
+        sign(0.003))
+    """
+    lines = [""]
+    for part in re.findall(r"[^(,|\s]*(?:[(,|]\s*|\s+|$)", method):
+        if len((lines[-1] + part).rstrip()) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _identity(rows: pd.DataFrame) -> list[_Column]:
@@ -157,7 +193,14 @@ def _identity(rows: pd.DataFrame) -> list[_Column]:
         columns.append(_Column("method", lambda row: row["label"]))
     if rows["seed"].nunique() > 1:
         columns.append(_Column("seed", lambda row: f"{row['seed']}"))
+    if _repeated(rows).any():
+        columns.append(_Column("run", lambda row: row["run"]))
     return columns
+
+
+def _repeated(rows: pd.DataFrame) -> pd.Series:
+    """Rows that only the names of their runs tell apart."""
+    return rows.assign(label=labels(rows)).duplicated([*_CELL, "seed"], keep=False)
 
 
 def _title(rows: pd.DataFrame) -> Text:
@@ -178,11 +221,11 @@ def _rows(rows: pd.DataFrame) -> list[tuple[pd.Series, str]]:
         ["task", *by, "temporal", "gradient", "seed"], kind="stable",
         ascending=[True, *(True for _ in by), True, False, True],
     )  # fmt: skip
-    for _, cell in rows.groupby(["task", "method", "label", "temporal", "gradient"], sort=False):
+    for _, cell in rows.groupby(_CELL, sort=False):
         for _, row in cell.iterrows():
             shown.append((row, "done" if row["status"] == "done" else "failed"))
         done = cell[cell["status"] == "done"]
-        if len(done) > 1:
+        if len(done) > 1 and not _repeated(cell).any():
             shown += [(row, "seeds") for row in _statistics(done)]
     return shown
 
@@ -193,7 +236,7 @@ def _statistics(done: pd.DataFrame) -> list[pd.Series]:
     )
     mean = done.iloc[0].copy()
     mean[numbers] = done[numbers].astype("float64").mean()
-    mean["seed"], mean["status"] = "mean", ""
+    mean["seed"], mean["status"], mean["run"] = "mean", "", ""
     spread = mean.copy()
     spread[numbers] = float("nan")
     for name in ("metric", "difference"):

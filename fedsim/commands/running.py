@@ -12,8 +12,9 @@ from fedsim.commands.document import print_document
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
 from fedsim.progress import Bars
-from fedsim.results import write_summary
+from fedsim.results import load
 from fedsim.run import run
+from fedsim.summaries import write_summary
 from fedsim.tables import summary_table
 
 
@@ -46,7 +47,7 @@ def command(flags: argparse.Namespace) -> int:
         print_document({"out": str(out), **summary})
     else:
         console = Console()
-        console.print(summary_table([summary], console.width))
+        console.print(summary_table(load(out).runs, console.width))
         console.print(f"Results: {out}", highlight=False, soft_wrap=True)
     return 0
 

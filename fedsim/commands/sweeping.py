@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.console import Console
 
 from fedsim import cellfile, grids, sweeps
@@ -15,6 +16,8 @@ from fedsim.config import read_toml
 from fedsim.errors import UsageError
 from fedsim.methods import takes_fraction
 from fedsim.progress import Bars
+from fedsim.results import load
+from fedsim.summaries import frame
 from fedsim.tables import summary_table
 
 
@@ -70,7 +73,7 @@ def command(flags: argparse.Namespace) -> int:
     if flags.json:
         print_document({"out": str(out), "cells": summaries})
     else:
-        show(summaries, out, missing)
+        show(summaries, shown(out, [cell.name for cell in cells], summaries), out, missing)
     return int(any(s["status"] != "done" for s in summaries))
 
 
@@ -131,10 +134,22 @@ def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None)
     return f"{config.base.plan.task.name}-{method[:40]}-{digest}"
 
 
-def show(summaries: list[dict[str, Any]], out: Path, missing: str) -> None:
+def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.DataFrame:
+    """The rows of these cells, told apart by their settings as on the page.
+
+    Cells that no page can hold together are told by their names, and none is averaged.
+    """
+    try:
+        runs = load(out).runs
+    except UsageError:
+        return frame(summaries).set_index(pd.Index(names)).assign(label=names)
+    return runs[runs.index.isin(names)]
+
+
+def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing: str) -> None:
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     console = Console()
-    console.print(summary_table(summaries, console.width))
+    console.print(summary_table(runs, console.width))
     for summary in summaries:
         if summary["status"] != "done":
             where = f"n={summary['temporal']} p={summary['gradient']:g} seed={summary['seed']}"

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from fedsim.labels import labels, methods_of, of_method, several
-from fedsim.results import frame
+from fedsim.summaries import frame
 from tests.fedsim.sweepmaker import make_cell
 
 

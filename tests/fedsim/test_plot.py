@@ -14,7 +14,7 @@ from fedsim.errors import UsageError
 from fedsim.looks import ink, looks
 from fedsim.plane import method_text, plane
 from fedsim.plot import matrix, save
-from fedsim.results import frame
+from fedsim.summaries import frame
 from tests.fedsim.sweepmaker import make_cell as run
 
 

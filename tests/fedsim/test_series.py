@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from fedsim.errors import UsageError
 from fedsim.looks import CellKey
 from fedsim.plot import curves, pareto
-from fedsim.results import frame, load
+from fedsim.results import load
 from fedsim.series import curve_lines, front, pareto_points
+from fedsim.summaries import frame
 from tests.fedsim.sweepmaker import make_cell as run
 from tests.fedsim.sweepmaker import make_sweep
 

@@ -11,8 +11,9 @@ from fedsim import plot
 from fedsim.budgets import budgets, leaders
 from fedsim.errors import UsageError
 from fedsim.looks import METHODS, CellKey, looks
-from fedsim.results import Results, frame, load
+from fedsim.results import Results, load
 from fedsim.series import curve_lines, pareto_points
+from fedsim.summaries import frame
 from fedsim.tables import summary_texts
 from fedsim.texts import table
 from tests.fedsim.sweepmaker import make_cell, make_sweep

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fedsim import units
 from fedsim.errors import UsageError
-from fedsim.results import frame
+from fedsim.summaries import frame
 from fedsim.tables import add_difference, summary_table
 from fedsim.texts import table
 from tests.fedsim.sweepmaker import make_cell as cell
@@ -20,7 +20,7 @@ from tests.fedsim.sweepmaker import make_run, make_sweep
 def printed(cells: list[dict[str, Any]], width: int) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(summary_table(cells, width))
+        console.print(summary_table(frame(cells), width))
     return capture.get()
 
 

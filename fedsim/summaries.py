@@ -1,0 +1,150 @@
+"""What one run leaves on disk: its summary, as rows of a table, and its frames."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedsim.errors import UsageError
+from fedsim.files import write_parquet, write_text
+
+KEYS = ("task", "method", "temporal", "gradient", "seed")
+
+INTEGERS = ("temporal", "seed", "clients", "iterations", "rounds", "parameters")
+
+FLOATS = (
+    "gradient", "metric", "loss",
+    "up_wire_bits", "up_content_bits",
+    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
+    "down_wire_bits", "down_content_bits", "down_buffer_bits",
+    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
+)  # fmt: skip
+
+COLUMNS = (
+    "task", "method", "temporal", "gradient", "seed",
+    "clients", "iterations", "rounds", "parameters",
+    "metric_name", "higher_is_better", "metric", "loss",
+    "up_wire_bits", "up_content_bits",
+    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
+    "down_wire_bits", "down_content_bits", "down_buffer_bits",
+    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
+    "data_source", "engine", "status", "error",
+)  # fmt: skip
+
+ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
+LAYER_COLUMNS = ("round", "tensor", "entries", "sent")
+
+TRAINED = "settings"
+"""The key of `summary.json` under which stands what trained the model, defaults filled in; it is
+no column of a table."""
+
+OF_TASK = ("lr", "momentum", "batch_size", "clients", "partition", "iterations")
+"""Settings that are the task's where a run does not name them."""
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The cell in `folder/summary.json`.
+
+    Raises:
+        UsageError: the file cannot be read, is not JSON, or lacks what identifies a run.
+    """
+    file = folder / "summary.json"
+    try:
+        cell = json.loads(file.read_text(encoding="utf-8"))
+        missing = [key for key in (*KEYS, "status") if cell.get(key) is None]
+        frame([cell])  # a text where a number belongs
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise _damaged(file, str(error)) from error
+    if missing:
+        raise _damaged(file, f"it lacks {', '.join(missing)}")
+    return dict(cell)
+
+
+def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Cells (the dicts of `summary.json`) as a frame, a row each, `COLUMNS` first.
+
+    Their settings (`TRAINED`) are left out. A value that is missing or None is NaN. Counts are
+    int64, or pandas' nullable Int64 where one is missing (a cell that failed early).
+
+    Raises:
+        ValueError, TypeError: a number is not one.
+    """
+    table = pd.DataFrame(list(cells))
+    extra = [name for name in table.columns if name not in (*COLUMNS, TRAINED)]
+    table = table.reindex(columns=[*COLUMNS, *extra])
+    for name in INTEGERS:
+        counts = pd.to_numeric(table[name]).astype("Int64")
+        table[name] = counts if counts.isna().any() else counts.astype("int64")
+    for name in FLOATS:
+        table[name] = pd.to_numeric(table[name]).astype("float64")
+    for name in ("task", "method", "metric_name", "data_source", "engine", "status", "error"):
+        # Without this a column that is all None would be written with another type.
+        table[name] = table[name].astype("str").where(table[name].notna())
+    return table
+
+
+def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
+    """Writes `summary.csv` and `summary.parquet`, a row a cell, each whole or not at all.
+
+    Args:
+        directory: the folder of the sweep.
+        cells: the dicts of `summary.json`; the rows keep their order.
+    """
+    table = frame(cells)
+    write_text(Path(directory) / "summary.csv", table.to_csv(index=False))
+    write_parquet(Path(directory) / "summary.parquet", table)
+
+
+def read_finished(folder: Path) -> dict[str, Any]:
+    """The cell in `folder/summary.json`, of a run whose other tables can be read too.
+
+    Raises:
+        UsageError: one of them is damaged, or a run that is done has no `rounds.parquet`.
+    """
+    cell = read_summary(folder)
+    rounds_of(folder.name, folder, cell)
+    layers_of(folder.name, folder, cell)
+    return cell
+
+
+def rounds_of(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
+    """`rounds.parquet` behind the keys of its cell and the run's name; empty where a run failed
+    before its first round."""
+    optional = cell["status"] != "done"
+    return _keyed(name, cell, _read(folder / "rounds.parquet", ROUND_COLUMNS, optional))
+
+
+def layers_of(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
+    """`layers.parquet` in the same way; empty where there is none, as in older folders."""
+    return _keyed(name, cell, _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True))
+
+
+def _read(file: Path, columns: Sequence[str], optional: bool) -> pd.DataFrame:
+    if optional and not file.exists():
+        return pd.DataFrame(columns=list(columns), dtype="float64")
+    try:
+        table = pd.read_parquet(file)
+    except FileNotFoundError as error:
+        raise _damaged(file, "it is missing") from error
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors too
+        raise _damaged(file, str(error)) from error
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise _damaged(file, f"it lacks the columns {', '.join(missing)}")
+    return table
+
+
+def _keyed(name: str, cell: dict[str, Any], table: pd.DataFrame) -> pd.DataFrame:
+    keys = {key: cell[key] for key in KEYS} | {"run": name}
+    left = pd.DataFrame({key: [value] * len(table) for key, value in keys.items()})
+    return pd.concat([left, table.reset_index(drop=True)], axis=1)
+
+
+def _damaged(file: Path, why: str) -> UsageError:
+    reason = why.splitlines()[0][:200] if why else "it cannot be read"
+    return UsageError(
+        f"{file} cannot be read: {reason}.\nDelete the folder {file.parent} and run it again, or "
+        "move it elsewhere to go on with the others."
+    )

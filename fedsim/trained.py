@@ -1,0 +1,58 @@
+"""What trains a run's model: every setting of learning, with the task's defaults filled in."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch.nn import Parameter
+
+from compressors import text
+from fedsim.aggregation import server_rate
+from fedsim.config import RunConfig
+from fedsim.trainer import make_optimizer
+
+
+def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """The settings that trained a run's model, by name, as JSON has them.
+
+    `lr`, `momentum` and `weight_decay` are the optimizer's, a list where its groups of parameters
+    differ; None: it has none. `lr_steps` are the task's: from which iteration the rate is times
+    which factor.
+
+    Args:
+        config: the run.
+        parameters: the model's; the task makes its optimizer of them.
+
+    Example:
+        >>> import torch
+        >>> found = settings(RunConfig(task="digits"), [Parameter(torch.zeros(1))])
+        >>> found["optimizer"], found["batch_size"], found["clients"]
+        ('SGD', 32, 4)
+    """
+    plan = config.plan
+    optimizer = make_optimizer(config, parameters)
+    groups = optimizer.param_groups
+    return {
+        "optimizer": type(optimizer).__name__,
+        **{key: _one([g.get(key) for g in groups]) for key in ("lr", "momentum", "weight_decay")},
+        "lr_steps": [list(step) for step in plan.task.lr_steps],
+        "batch_size": plan.batch_size,
+        "clients": plan.clients,
+        "cohort": plan.cohort,
+        "partition": plan.partition,
+        "iterations": plan.iterations,
+        "evaluate_every": plan.evaluate_every,
+        "test_samples": config.test_samples,
+        "strategy": config.strategy,
+        "server_lr": server_rate(config),
+        "weighting": config.weighting,
+        "downlink": text(plan.downlink),
+        "momentum_masking": plan.masks,
+        "buffers": config.buffers,
+        "precision": config.precision,
+    }
+
+
+def _one(values: list[Any]) -> Any:
+    """The value that all groups have; else theirs, in order."""
+    found = [float(value) if isinstance(value, int | float) else None for value in values]
+    return found[0] if len(set(found)) == 1 else found
