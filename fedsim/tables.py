@@ -18,6 +18,10 @@ from fedsim.plane import method_text
 
 _CELL = ["task", "method", "label", "temporal", "gradient"]
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
+# `sign(0.003)` with what closes or goes on behind it; or what ends in a mark, a blank or the text.
+_PART = re.compile(
+    r"[^\s(|,]+\([^()]*\)[^\s|,(]*(?:\s*[|,])?\s*|\(?[^\s(|,]*(?:\s*[|,]\s*|\(|\s+|$)"
+)
 CAPTION = (
     "n: local iterations a round; p: fraction of entries sent; p/n: total sparsity.\n"
     "Bits are per client over the whole run, 1 kbit = 1000 bit. Wire: whole "
@@ -170,8 +174,8 @@ def _fit(lines: list[tuple[list[str], str]], headings: Sequence[str], width: int
 
 
 def broken(method: str, width: int) -> str:
-    """A method's text in lines of at most `width`: broken after `(`, `,`, `|` and blanks, and
-    within a word only where it is longer.
+    """A method's text in lines of at most `width`: broken after `(`, `,`, `|` and blanks, and not
+    within `sign(0.003)`; a part that is longer stays as it is.
 
     Example:
         >>> print(broken("per_tensor(sign(0.003))", 16))
@@ -179,7 +183,7 @@ def broken(method: str, width: int) -> str:
         sign(0.003))
     """
     lines = [""]
-    for part in re.findall(r"[^(,|\s]*(?:[(,|]\s*|\s+|$)", method):
+    for part in filter(None, _PART.findall(method)):
         if len((lines[-1] + part).rstrip()) > width and lines[-1]:
             lines.append("")
         lines[-1] += part

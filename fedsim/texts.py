@@ -1,23 +1,41 @@
 """Result tables as markdown, LaTeX or CSV text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
 
 from fedsim import units
 from fedsim.errors import UsageError
+from fedsim.inputs import check_frame
+from fedsim.looks import label, metric_name
 from fedsim.markup import latex, markdown
 from fedsim.tables import add_difference
 
-_DIGITS = ("metric", "loss", "difference", "seconds")
 _SHOWN = (
     "task", "label", "method", "temporal", "gradient", "total_sparsity", "seed", "metric",
     "difference",
     "up_wire_bits", "up_content_bits", "down_wire_bits", "down_content_bits", "ratio_wire",
     "ratio_content", "seconds", "status",
 )  # fmt: skip
+_WHERE_THEY_DIFFER = ("task", "seed", "status", "difference")
+_HEADINGS = {
+    "label": "method", "temporal": "n", "gradient": "p", "total_sparsity": "p/n",
+    "up_wire_bits": "up wire", "up_content_bits": "up payload", "down_wire_bits": "down wire",
+    "down_content_bits": "down payload", "ratio_wire": "ratio (wire)",
+    "ratio_content": "ratio (payload)", "seconds": "time (s)",
+}  # fmt: skip
 _STYLES = {"markdown": markdown, "latex": latex}
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What a reader sees of a column: its heading, with the unit, and its values."""
+
+    heading: str
+    texts: list[str]
+    numeric: bool
 
 
 def table(
@@ -27,25 +45,30 @@ def table(
 ) -> str:
     """`runs` as the text of a table.
 
+    In markdown and LaTeX a heading has the column's unit and the metric's name, bits have one unit
+    a column and three digits, and the difference from the dense reference is in percentage points
+    where the metric is a fraction.
+
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
-        style: "markdown"; "latex" (a tabular that needs the package booktabs); or "csv", whose
-            numbers have all their digits.
+        style: "markdown"; "latex" (a tabular that needs the package booktabs); or "csv", which
+            has the frame's names of columns, and numbers with all their digits.
         columns: which columns, in which order; "difference" is the difference from the dense
-            reference (`add_difference`). None: the main ones; for csv all.
+            reference (`add_difference`). None: the main ones, task, seed and status where they
+            differ; for csv all.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
         table(results.runs, "latex", ["label", "temporal", "gradient", "metric", "ratio_content"])
 
     Raises:
-        UsageError: an unknown style or column.
+        UsageError: an unknown style or column; it is no frame of runs.
     """
+    check_frame(runs, "runs", "table()")
     if style not in _STYLES and style != "csv":
         raise UsageError(f"style is {style!r}: it must be one of {', '.join(_STYLES)}, csv.")
     full = add_difference(runs) if "difference" not in runs.columns else runs
-    told = [name for name in _SHOWN if name != ("method" if "label" in full.columns else "label")]
-    default = runs.columns if style == "csv" else [name for name in told if name in full.columns]
+    default = runs.columns if style == "csv" else _main(full)
     names = list(default if columns is None else columns)
     unknown = [name for name in names if name not in full.columns]
     if unknown:
@@ -54,16 +77,49 @@ def table(
         )
     if style == "csv":
         return str(full[names].to_csv(index=False))
-    cells = [[_text(name, row[name]) for name in names] for _, row in full.iterrows()]
-    numeric = [pd.api.types.is_numeric_dtype(full[name]) for name in names]
-    return _STYLES[style](names, cells, numeric)
+    shown = [_column(name, full) for name in names]
+    cells = list(zip(*(column.texts for column in shown), strict=True))
+    headings = [column.heading for column in shown]
+    return _STYLES[style](headings, cells, [column.numeric for column in shown])
 
 
-def _text(name: str, value: Any) -> str:
+def _main(full: pd.DataFrame) -> list[str]:
+    """The main columns, without those that say the same of every row."""
+    hidden = {"method" if "label" in full.columns else "label"}
+    for name in _WHERE_THEY_DIFFER:
+        values = full[name].unique() if name in full.columns else []
+        same = full[name].isna().all() if name == "difference" else len(values) == 1
+        if same and (name != "status" or values[0] == "done"):  # that all failed is worth a column
+            hidden.add(name)
+    return [name for name in _SHOWN if name in full.columns and name not in hidden]
+
+
+def _column(name: str, full: pd.DataFrame) -> _Column:
+    values = full[name]
+    heading = _HEADINGS.get(name, name.replace("_", " "))
+    numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+    if name == "metric":
+        return _Column(label(metric_name(full)), _scores(full, units.score), True)
+    if name == "difference":
+        points = any(metric in units.FRACTIONS for metric in full["metric_name"])
+        heading = f"vs dense{' (points)' if points else ''}"
+        return _Column(heading, _scores(full, units.difference), True)
+    if name.endswith("_bits"):
+        divisor, unit = units.scale(values.dropna())
+        heading = f"{_HEADINGS.get(name, heading.removesuffix(' bits'))} ({unit})"
+        return _Column(heading, [units.digits(value) for value in values / divisor], True)
+    if name.startswith("ratio") or name in ("loss", "seconds"):
+        return _Column(heading, [units.digits(value) for value in values], True)
+    return _Column(heading, [_text(value) for value in values], numeric)
+
+
+def _scores(full: pd.DataFrame, show: Callable[[float, str], str]) -> list[str]:
+    """The column of a score or a difference, each as its own metric is written."""
+    name = "metric" if show is units.score else "difference"
+    return [show(value, str(of)) for value, of in zip(full[name], full["metric_name"], strict=True)]
+
+
+def _text(value: Any) -> str:
     if value is None or pd.isna(value):
         return ""
-    if not isinstance(value, float):
-        return str(value)
-    if name.endswith("_bits"):
-        return f"{value:.0f}"
-    return f"{value:.4g}" if name in _DIGITS or name.startswith("ratio") else units.plain(value)
+    return units.plain(value) if isinstance(value, float) else str(value)

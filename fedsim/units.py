@@ -1,6 +1,7 @@
 """Numbers as people read them: three significant digits and a unit, the same everywhere."""
 
 import math
+from collections.abc import Iterable
 
 # Scores that are fractions: their differences are told in percentage points.
 FRACTIONS = frozenset({"accuracy", "top1", "top5", "hit_rate", "f1", "auc"})
@@ -41,6 +42,28 @@ def difference(value: float | None, name: str, signed: bool = True) -> str:
     shown = round(float(value or 0), 9)
     sign = "+" if signed and shown else ""
     return f"{100 * shown:{sign}.2f}" if name in FRACTIONS else f"{shown:{sign}.3g}"
+
+
+def digits(value: float | None) -> str:
+    """Three significant digits without an exponent: `0.00232`, `35.1`, `24935`."""
+    if _unknown(value):
+        return ""
+    return _three(float(value or 0)) if abs(value or 0) >= 1 else f"{value:.3g}"
+
+
+def scale(counts: Iterable[float]) -> tuple[float, str]:
+    """What to divide numbers of bits by in a column, and that unit: `(1e6, "Mbit")`.
+
+    The unit is that of the geometric mean of the least and the greatest.
+
+    Example:
+        >>> scale([232e3, 821e6])
+        (1000000.0, 'Mbit')
+    """
+    known = [float(count) for count in counts if count > 0]
+    middle = math.sqrt(min(known) * max(known)) if known else 0.0
+    place = next((k for k in range(4, 0, -1) if middle >= 1000**k), 0)
+    return 1000.0**place, ("bit", "kbit", "Mbit", "Gbit", "Tbit")[place]
 
 
 def seconds(value: float | None) -> str:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from fedsim import units
 from fedsim.budgets import Budget, budgets, leaders
+from fedsim.inputs import check_frame
 from fedsim.looks import (
     LABELS,
     Look,
@@ -33,8 +34,9 @@ def pareto(runs: pd.DataFrame) -> Figure:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
 
     Raises:
-        UsageError: no run is done.
+        UsageError: no run is done; it is no frame of runs.
     """
+    check_frame(runs, "runs", "pareto()")
     points = pareto_points(runs)
     figure = drawing(7.2, 4.4)
     axes = figure.add_subplot()
@@ -71,12 +73,13 @@ def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
         name: what to call the metric; default: the runs' own name of it.
 
     Raises:
-        UsageError: nothing to draw.
+        UsageError: nothing to draw; it is no frame of rounds.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
         budget(results.rounds).savefig("budget.pdf")
     """
+    check_frame(rounds, "rounds", "budget()")
     higher = higher_is_better(rounds)
     found = budgets(rounds, higher)
     styles = method_looks([one.method for one in found])

@@ -56,11 +56,13 @@ def save(figure: Figure, path: Path | str) -> None:
     """Writes `figure`, whole or not at all: PNG at 150 dpi, or what the suffix says (pdf, svg).
 
     Raises:
-        UsageError: a suffix that matplotlib cannot write.
+        UsageError: a suffix that matplotlib cannot write, or a folder that is not there.
     """
     kind = Path(path).suffix.lstrip(".").lower() or "png"
     if kind not in figure.canvas.get_supported_filetypes():
         raise UsageError(f"figure file {path}: the suffix must be png, pdf, svg or such.")
+    if not Path(path).parent.is_dir():
+        raise UsageError(f"figure file {path}: there is no folder {Path(path).parent}.")
     dates = {"pdf": "CreationDate", "svg": "Date"}
     metadata = {dates[kind]: None} if kind in dates else None
     with replacing(path) as file:

@@ -5,6 +5,7 @@ from typing import Literal
 import pandas as pd
 from matplotlib.figure import Figure
 
+from fedsim.inputs import check_frame
 from fedsim.looks import LABELS, cell_label, label, looks, metric_name
 from fedsim.plot.canvas import LINES, drawing, finish, marker, plain, title
 from fedsim.series import curve_lines
@@ -30,12 +31,13 @@ def curves(
         name: what to call `y`; default: the runs' metric, or the column.
 
     Raises:
-        UsageError: an unknown `x` or `y`, or nothing to draw.
+        UsageError: an unknown `x` or `y`, or nothing to draw; it is no frame of rounds.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
         curves(results.rounds, "up_bits").savefig("curves.pdf")
     """
+    check_frame(rounds, "rounds", "curves()")
     lines = curve_lines(rounds, x, y)
     figure = drawing(7.2 if len(lines) <= 8 else 8.6, 4.4)
     axes = figure.add_subplot()

@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedsim import units
 from fedsim.errors import UsageError
+from fedsim.inputs import check_frame
 from fedsim.labels import labels, methods_of, of_method, several
 from fedsim.looks import higher_is_better, ink, is_logarithmic, label, metric_name, value_text
 from fedsim.plane import Plane, plane
@@ -43,6 +44,7 @@ def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None)
     Example:
         save(matrix(fedsim.load("results/digits").runs, "ratio_content"), "ratio.png")
     """
+    check_frame(runs, "runs", "matrix()")
     grids = planes(runs, value, method)
     shown = of_method(runs, method) if method is not None else runs
     name = metric_name(shown) if value == "metric" else value

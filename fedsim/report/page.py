@@ -94,16 +94,19 @@ def _explanation(results: Results) -> str:
 
 
 def _reference(runs: pd.DataFrame) -> str:
-    dense = runs[reference(runs) & (runs["status"] == "done")]
+    found = runs[reference(runs)]
+    dense = found[found["status"] == "done"]
+    if len(found) > len(dense) == 0:
+        return '<p class="note">The dense reference (raw, n = 1) failed: see Failed cells.</p>'
     if not len(dense):
         return '<p class="note">There is no dense reference (raw, n = 1) among the cells.</p>'
-    name, found = metric_name(runs), []
+    name, lines = metric_name(runs), []
     for told, of in dense.groupby(labels(dense)):
         value, bits = of["metric"].mean(), of["up_wire_bits"].mean()
         text = f"{name} {units.score(value, name)} with {units.bits(bits)} a client upstream"
         which = f"{told}: " if VARIANT in runs.columns else ""
-        found.append(f"{escape(which)}<strong>{escape(text)}</strong>")
-    return f"<p>Dense reference (n = 1, p = 1): {'; '.join(found)}.</p>"
+        lines.append(f"{escape(which)}<strong>{escape(text)}</strong>")
+    return f"<p>Dense reference (n = 1, p = 1): {'; '.join(lines)}.</p>"
 
 
 def _values(column: pd.Series) -> str:

@@ -2,14 +2,18 @@
 
 import json
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from fedsim.config import default_of
 from fedsim.labels import VARIANT
 from fedsim.merging import differing, settings_of
 from fedsim.results import Results
+from fedsim.summaries import OF_TASK, TRAINED, read_summary
 from fedsim.tables import summary_texts
+
+_UNITS = {"timeout": "timeout (seconds)"}
 
 
 def summary(results: Results) -> str:
@@ -43,8 +47,37 @@ def failures(results: Results) -> str:
 
 
 def settings(results: Results) -> str:
-    """The settings in the runs' `config.toml`: those all runs share, and those that differ."""
-    return _by_method(results) + _listing(results, "config.toml", tomllib.loads)
+    """What trained the models, defaults filled in; then what the runs' `config.toml` say."""
+    given = _listing(results, "config.toml", tomllib.loads)
+    trained = _trained(results)
+    if trained:
+        trained = f"<h3>What trained the models</h3>{trained}<h3>As given</h3>"
+    return _by_method(results) + trained + given
+
+
+def _trained(results: Results) -> str:
+    """A table of the settings of learning, a row each, with whose default a value is; empty of
+    runs that an older version made."""
+    values: dict[str, list[str]] = {}
+    for name in results.runs.index:
+        folder = results.folders[str(name)]
+        try:
+            given = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            given = {}
+        for key, value in (read_summary(folder).get(TRAINED) or {}).items():
+            text = value if isinstance(value, str) else json.dumps(value)
+            whose = f" ({_whose(key, given)})" if _whose(key, given) else ""
+            if value not in (None, []) and text + whose not in values.setdefault(key, []):
+                values[key].append(text + whose)
+    return _rows({key: seen for key, seen in values.items() if seen})
+
+
+def _whose(key: str, given: Mapping[str, Any]) -> str:
+    """Whose default the value of a setting is; empty where it was given."""
+    if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
+        return "" if given.get(key) is not None else "the task's default"
+    return "default" if given.get(key) in (None, default_of(key)) else ""
 
 
 def _by_method(results: Results) -> str:
@@ -62,7 +95,7 @@ def _by_method(results: Results) -> str:
     head = "".join(f'<th scope="col">{escape(key)}</th>' for key in ("method", *keys))
     return (
         '<h3>In which methods differ</h3><div class="wide"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div><h3>All</h3>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -87,17 +120,22 @@ def _listing(results: Results, file: str, parse: Callable[[str], Any]) -> str:
             unread.append(name)
             continue
         for key, value in flat.items():
-            seen = values.setdefault(key, [])
+            seen = values.setdefault(_UNITS.get(key, key), [])
             if value not in seen:
                 seen.append(value)
+    table = _rows(values)
+    if unread:
+        table += f'<p class="note">{file} cannot be read in: {escape(", ".join(unread))}.</p>'
+    return table
+
+
+def _rows(values: Mapping[str, Sequence[str]]) -> str:
+    """A table with a row a setting and the values that occur; empty of none."""
     rows = "".join(
         f'<tr><th scope="row">{escape(key)}</th><td>{_several(seen)}</td></tr>'
         for key, seen in values.items()
     )
-    table = f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>' if rows else ""
-    if unread:
-        table += f'<p class="note">{file} cannot be read in: {escape(", ".join(unread))}.</p>'
-    return table
+    return f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>' if rows else ""
 
 
 def _several(values: Sequence[str]) -> str:

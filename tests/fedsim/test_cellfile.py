@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import re
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
@@ -213,6 +214,29 @@ def test_flags_go_over_every_cell_and_the_folder_is_named_for_them(typed: Typed)
     assert {row["iterations"] for folder in made for row in summaries(folder).values()} == {10, 20}
     said = typed(*arguments, "--iterations", "10", "--out", made[0], "--seed", "3")
     assert said.code == 2 and "--seed" in said.err
+
+
+def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
+    """The table of `sweep` calls them what the page does, and averages none."""
+    fast, served = replace(BASE, lr=0.1), replace(BASE, strategy="fedadam")
+    cells = [Cell("a", BASE), Cell("b", fast), Cell("c", served), Cell("d", replace(BASE, seed=1))]
+    Path("abc.toml").write_text(to_toml(cells))
+    said = typed("sweep", "--config", "abc.toml", "--jobs", "1", "--out", "out")
+    assert said.code == 0, said.err
+    text = " ".join(said.out.split())
+    assert "digits: sbc, sbc (lr = 0.1), sbc (strategy = fedadam)" in text
+    assert said.out.count(" mean ") == said.out.count("± sd") == 1  # of a and d
+    again = typed("report", "out")
+    assert again.out.splitlines()[:-1] == said.out.splitlines()[:-2]
+
+
+def test_cells_that_no_page_can_hold_are_told_by_their_names(typed: Typed) -> None:
+    cells = [Cell("all", BASE), Cell("few", replace(BASE, test_samples=100))]
+    Path("two.toml").write_text(to_toml(cells))
+    said = typed("sweep", "--config", "two.toml", "--jobs", "1", "--out", "out")
+    assert said.code == 0 and "test_samples is None in the one and 100" in said.out
+    assert re.search(r"^all +2 ", said.out, re.M) and re.search(r"^few +2 ", said.out, re.M)
+    assert "mean" not in said.out
 
 
 REFUSED = {

@@ -109,7 +109,7 @@ def test_sweep_json(demo: Path, typed: Typed, no_page: None) -> None:
     table = pd.read_csv(demo / "summary.csv")
     for cell, (_, row) in zip(found["cells"], table.iterrows(), strict=True):
         assert set(cell) >= CELL
-        assert set(cell) == set(table.columns)
+        assert set(cell) == {*table.columns, "settings"}
         for name in CELL:
             assert cell[name] == row[name], name
     assert [c["gradient"] for c in found["cells"]] == [1, 0.01]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim.sweeps import run_cells
 from tests.fedsim.runs import done, finished, small
 
 __all__ = ["done", "finished"]  # fixtures
@@ -104,3 +105,43 @@ def test_flowers_simulation_is_not_started_inside_ray(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="--engine is 'flower' and --jobs is"):
             sweep(config, tmp_path / "out", **how)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_and_a_sweep_have_folders_of_their_own(done: Path, tmp_path: Path) -> None:
+    config = SweepConfig(small(method="sbc", gradient=0.1), (5,), (0.1,), baseline=False)
+    before = sorted(done.iterdir())
+    with pytest.raises(UsageError, match="--out is .*done: it holds a run"):
+        sweep(config, done)
+    with pytest.raises(UsageError, match="it holds a run"):
+        run_cells(config.cells(), done)
+    assert sorted(done.iterdir()) == before
+    (tmp_path / "swept" / "cells").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"--out is .*swept: it holds a sweep \(cells/\)"):
+        run(small(), tmp_path / "swept")
+    assert [f.name for f in (tmp_path / "swept").iterdir()] == ["cells"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_cell_that_cannot_be_shown_stops_a_sweep_before_it_trains(
+    damage: str, done: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "swept"
+    (out / "cells").mkdir(parents=True)
+    file = done.rename(out / "cells" / "old") / "rounds.parquet"
+    file.write_bytes(file.read_bytes()[:-9])
+    if damage == "missing":
+        file.unlink()
+    words = r"(?s)old/rounds\.parquet cannot be read: .*Delete the folder .*or move it"
+    config = SweepConfig(small(method="sbc", gradient=0.1), (5,), (0.1,), baseline=False)
+    for start in (lambda: sweep(config, out), lambda: run_cells(config.cells(), out)):
+        with pytest.raises(UsageError, match=words) as error:
+            start()
+        assert ("it is missing" in str(error.value)) == (damage == "missing")
+    assert [f.name for f in (out / "cells").iterdir()] == ["old"] and len([*out.iterdir()]) == 1
+    with pytest.raises(UsageError, match=r"rounds\.parquet cannot be read"):
+        run(small(), out / "cells" / "old")
+
+
+def test_settings_left_alone_are_told_as_defaults(done: Path) -> None:
+    with pytest.raises(UsageError, match="lr the default there, 0.5 here"):
+        run(small(lr=0.5), done)

@@ -187,6 +187,31 @@ def test_a_report_of_a_single_run_and_of_failures_only(tmp_path: Path) -> None:
     assert "RunFailed" in page.text and "chart-metric" not in str(page.tags)
 
 
+def test_a_reference_that_failed_is_not_missing(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,), failed=[(1, 1)])
+    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    assert "The dense reference (raw, n = 1) failed" in page.text
+    assert "There is no dense reference" not in page.text
+
+
+def test_what_trained_the_models_comes_first_with_whose_default_it_is(tmp_path: Path) -> None:
+    trained = {
+        "optimizer": "SGD", "lr": 0.02, "momentum": None, "lr_steps": [[5, 0.1]], "clients": 4,
+        "cohort": 4, "strategy": "dsgd",
+    }  # fmt: skip
+    make_sweep(tmp_path, (10,), (0.1,), settings=trained)
+    make_run(tmp_path / "cells" / "fast", 10, 0.1, seed=1, settings=trained | {"lr": 0.5})
+    file = tmp_path / "cells" / "fast" / "config.toml"
+    file.write_text(f"{file.read_text()}\nlr = 0.5\ntimeout = 600.0")
+    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    assert (
+        "What trained the models optimizer SGD (the task's default) "
+        "lr 0.02 (the task's default) ; 0.5 lr_steps [[5, 0.1]] (the task's default) clients 4 "
+        "cohort 4 (default) strategy dsgd (default) As given task digits"
+    ) in page.text
+    assert "timeout (seconds) 600.0" in page.text
+
+
 def test_settings_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
     (tmp_path / "cells" / "n10-p0.1-s0" / "config.toml").write_text("= broken")

@@ -130,7 +130,7 @@ def test_damaged_rounds_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="rounds.parquet"):
         load(tmp_path / "run")
     file.unlink()
-    with pytest.raises(UsageError, match="rounds.parquet"):
+    with pytest.raises(UsageError, match=r"rounds.parquet cannot be read: it is missing\.\n"):
         load(tmp_path / "run")
     write_parquet(file, pd.DataFrame({"round": [1]}))
     with pytest.raises(UsageError, match="up_content_bits"):
@@ -143,8 +143,38 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no results in"):
         load(tmp_path)
     make_sweep(tmp_path, (10,), (0.1,), baseline=False, unfinished=[(10, 0.1)])
-    with pytest.raises(UsageError, match="1 unfinished"):
+    with pytest.raises(UsageError, match=r"1 unfinished.*\n.*cells/\*/summary.json"):
         load(tmp_path)
+
+
+def test_a_folder_above_results_and_a_file_in_them_lead_there(tmp_path: Path) -> None:
+    make_sweep(tmp_path / "b", (10,), (0.1,))
+    make_run(tmp_path / "a")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UsageError) as error:
+        load(tmp_path)
+    assert str(error.value).endswith(f"or several: {tmp_path}/a, {tmp_path}/b.")
+    for number in range(6):
+        make_run(tmp_path / f"more{number}")
+    with pytest.raises(UsageError, match=r"more2 and 3 more\.$"):
+        load(tmp_path)
+    with pytest.raises(UsageError, match="summary.json: it is a file; give its folder, .*/a.$"):
+        load(tmp_path / "a" / "summary.json")
+
+
+def test_results_are_printed_in_a_line(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (1, 10), (0.1,), unfinished=[(10, 0.1)])
+    assert repr(load(tmp_path)) == (
+        f"Results({str(tmp_path)!r}: digits, dense, sbc; runs 2 rows, 1 unfinished, rounds 400, "
+        "layers 400)"
+    )
+
+
+def test_the_settings_that_trained_a_model_are_no_columns(tmp_path: Path) -> None:
+    cell = make_run(tmp_path / "run", settings={"lr": 0.1, "lr_steps": [[5, 0.1]]})
+    assert load(tmp_path / "run").runs.columns.tolist() == [*COLUMNS, "label"]
+    write_summary(tmp_path, [cell])
+    assert "lr" not in (tmp_path / "summary.csv").read_text()
 
 
 def test_the_summary_goes_to_disk_and_back(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from flwr.serverapp.strategy import FedAdam
 from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
@@ -196,3 +197,24 @@ def test_environment_and_config_name_no_machine(finished: Path) -> None:
     text = (finished / "environment.json").read_text()
     assert str(finished) not in text and str(Path.home()) not in text
     assert "out" not in tomllib.loads((finished / "config.toml").read_text())
+
+
+def test_the_summary_says_what_trained_the_model(tmp_path: Path) -> None:
+    summary = run(small(clients=2), tmp_path / "a")
+    found = summary["settings"]
+    assert {name: found[name] for name in ("optimizer", "lr", "momentum", "batch_size")} == {
+        "optimizer": "SGD", "lr": 0.02, "momentum": 0.9, "batch_size": 32,
+    }  # fmt: skip
+    assert (found["clients"], found["cohort"], found["partition"]) == (2, 2, "iid")
+    assert found["downlink"] == "raw" and found["momentum_masking"] is True
+    assert found["server_lr"] is None
+    given = run(small(strategy="fedadam", lr=0.5, momentum=0.0, batch_size=8), tmp_path / "b")
+    found = given["settings"]
+    assert (found["lr"], found["momentum"], found["batch_size"]) == (0.5, 0.0, 8)
+    assert found["server_lr"] == FedAdam().eta
+
+
+def test_a_schedule_does_not_change_the_rate_that_is_told(make_task: Any, tmp_path: Path) -> None:
+    task = make_task(lr_steps=((2, 0.1),))
+    found = run(RunConfig(task=task.name, method="raw", temporal=4), tmp_path)["settings"]
+    assert (found["lr"], found["lr_steps"]) == (0.1, [[2, 0.1]])

@@ -10,11 +10,13 @@ from rich.console import Console
 
 from fedsim import units
 from fedsim.errors import UsageError
+from fedsim.results import load
 from fedsim.summaries import frame
-from fedsim.tables import add_difference, summary_table
+from fedsim.tables import add_difference, broken, summary_table, summary_texts
 from fedsim.texts import table
 from tests.fedsim.sweepmaker import make_cell as cell
 from tests.fedsim.sweepmaker import make_run, make_sweep
+from tests.fedsim.test_several import TOPK
 
 
 def printed(cells: list[dict[str, Any]], width: int) -> str:
@@ -110,20 +112,86 @@ def test_text_is_no_markup_and_the_method_shows_p_as_a_variable() -> None:
     assert "[bold]x[/bold]" in text and "sbc({p})" in text
 
 
+def test_a_table_for_a_paper(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.01, 0.001))
+    runs = load(tmp_path).runs
+    lines = table(runs).splitlines()
+    assert lines[0] == (
+        "| method | n | p | p/n | accuracy | vs dense (points) | up wire (kbit) | "
+        "up payload (kbit) | down wire (Mbit) | down payload (Mbit) | ratio (wire) | "
+        "ratio (payload) | time (s) |"
+    )
+    one = runs.iloc[1]
+    points = 100 * (one["metric"] - runs["metric"].iloc[0])
+    megabits = [f"{one[f'{name}_bits'] / 1e3:.3g}" for name in ("up_wire", "up_content")]
+    start = ["sbc", "10", "0.01", "0.001", f"{one['metric']:.4f}", f"{points:+.2f}", *megabits]
+    assert lines[3].startswith(f"| {' | '.join(start)} | 3.20 | ")
+    assert lines[3].split(" | ")[-2] == "2207"  # the ratio, without an exponent
+    latex = table(runs, "latex", ["label", "metric", "up_content_bits", "parameters"])
+    assert r"method & accuracy & up payload (kbit) & parameters \\" in table(
+        runs[1:], "latex", ["label", "metric", "up_content_bits", "parameters"]
+    )
+    assert "{lrrr}" in latex and r"\_bits" not in latex
+
+
+def test_a_table_leaves_out_what_all_rows_share(tmp_path: Path) -> None:
+    make_sweep(tmp_path / "a", (10,), (0.1,), seeds=(0, 1), baseline=False, failed=[(1, 1)])
+    head = table(load(tmp_path / "a").runs).splitlines()[0].split(" | ")
+    assert "seed" in head and not {"task", "status", "vs dense (points)"} & {*head}
+    make_sweep(tmp_path / "b", (10,), (0.1, 0.01), failed=[(10, 0.1)])
+    head = table(load(tmp_path / "b").runs).splitlines()[0]
+    assert "status" in head and "seed" not in head
+    make_run(tmp_path / "c", failed=True)
+    assert "| failed |" in table(load(tmp_path / "c").runs)
+
+
 def test_markdown(tmp_path: Path) -> None:
     runs = frame([make_run(tmp_path / "a", 10, 0.01)])
     lines = table(runs, columns=["method", "temporal", "total_sparsity", "metric"]).splitlines()
-    assert lines[0] == "| method | temporal | total_sparsity | metric |"
+    assert lines[0] == "| method | n | p/n | accuracy |"
     assert lines[1] == "| --- | ---: | ---: | ---: |"
     method = r"ef(per_tensor(one_sided(0.01) \| mean \| golomb))"
-    assert lines[2] == f"| {method} | 10 | 0.001 | {runs['metric'][0]:.4g} |"
+    assert lines[2] == f"| {method} | 10 | 0.001 | {runs['metric'][0]:.4f} |"
 
 
 def test_latex_escapes_what_would_be_a_command() -> None:
     runs = frame([cell(1, 1, 0.5, task=r"50% of_a & b\c {$#}")])
     text = table(runs, "latex", ["task", "metric", "difference"])
-    assert r"50\% of\_a \& b\textbackslash{}c \{\$\#\} & 0.5 & 0 \\" in text
+    assert r"50\% of\_a \& b\textbackslash{}c \{\$\#\} & 0.5000 & 0.00 \\" in text
     assert r"\begin{tabular}{lrr}" in text and text.count(r"\\") == 2
+
+
+def test_runs_of_one_place_are_no_seeds(tmp_path: Path) -> None:
+    """Two cells of the same settings by other names: both are shown, and nothing is averaged."""
+    make_sweep(tmp_path, (10,), (0.1,), seeds=(0, 1))
+    make_run(tmp_path / "cells" / "again", 10, 0.1)
+    headings, rows = summary_texts(load(tmp_path).runs)
+    place = headings.index("run")
+    assert [texts[place] for texts, kind in rows if kind == "done"] == [
+        "n1-p1-s0", "n1-p1-s1", "again", "n10-p0.1-s0", "n10-p0.1-s1",
+    ]  # fmt: skip
+    averaged = [texts[headings.index("n")] for texts, kind in rows if kind == "seeds"]
+    assert averaged == ["1", "1"]
+
+
+def test_without_a_reference_nothing_is_set_against_it(tmp_path: Path) -> None:
+    cells = make_sweep(tmp_path, (10,), (0.1,), baseline=False)
+    for width in (80, 200):
+        text = printed(cells, width)
+        assert "accuracy" in text and "vs dense" not in text
+
+
+def test_a_long_method_is_broken_between_its_parts() -> None:
+    full = {f"{way}_{kind}_bits": 8e8 for way in ("up", "down") for kind in ("wire", "content")}
+    forms = ("per_tensor(sign(0.003))", TOPK.replace("{p}", "0.1"))
+    cells = [cell(10, 0.1, 0.9, method=form, **full) for form in forms]
+    lines = printed([cell(1, 1, 0.95), *cells], 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    words = {line.split("  ")[0].split(" 10 ")[0].strip() for line in lines}
+    assert {"per_tensor(", "sign(0.003))", "gradient_dropping"} <= words
+    assert broken(TOPK, 22).splitlines() == ["ef(per_tensor(", "topk({p}) | float32 |", "golomb))"]
+    assert broken(TOPK, 80) == TOPK and broken("gradient_dropping", 2) == "gradient_dropping"
+    assert broken("sbc (lr = 0.1)", 8).splitlines() == ["sbc (lr", "= 0.1)"]
 
 
 def test_csv_has_all_digits(tmp_path: Path) -> None:

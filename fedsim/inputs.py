@@ -1,0 +1,45 @@
+"""What figures and tables are made of: whether a function was given the frame that it takes."""
+
+from typing import Literal
+
+import pandas as pd
+
+from fedsim.errors import UsageError
+from fedsim.results import Results
+
+_KEYS = ("task", "method", "temporal", "gradient", "seed")
+_NEEDED = {
+    "runs": (*_KEYS, "metric", "status"),
+    "rounds": (*_KEYS, "run", "round", "iteration", "clients", "metric", "up_content_bits"),
+}
+
+
+def check_frame(frame: object, kind: Literal["runs", "rounds"], where: str) -> None:
+    """Refuses what is not the frame `runs` or `rounds` of `fedsim.load(...)`, or rows of it.
+
+    Args:
+        frame: what was given.
+        kind: which of the frames the function takes.
+        where: the function, as the message calls it.
+
+    Raises:
+        UsageError: it is none, or has no rows; the message says what to give.
+
+    Example:
+        >>> check_frame("results/sbc", "runs", "matrix()")
+        Traceback (most recent call last):
+        fedsim.errors.UsageError: matrix() takes the frame results.runs of results = \
+fedsim.load(...), and was given a str
+    """
+    takes = f"{where} takes the frame results.{kind} of results = fedsim.load(...)"
+    if isinstance(frame, Results):
+        raise UsageError(f"{where} takes a frame: give results.{kind}, not the results as a whole")
+    if not isinstance(frame, pd.DataFrame):
+        raise UsageError(f"{takes}, and was given a {type(frame).__name__}")
+    missing = [name for name in _NEEDED[kind] if name not in frame.columns]
+    if missing:
+        other = next((k for k in _NEEDED if k != kind and {*_NEEDED[k]} <= {*frame.columns}), "")
+        lacks = f"results.{other}" if other else f"one without {', '.join(missing)}"
+        raise UsageError(f"{takes}, and was given {lacks}")
+    if not len(frame):
+        raise UsageError(f"{takes}, and was given one without rows: there are no {kind}")
