@@ -22,7 +22,7 @@ from fedsim.record import FolderRecorder, Progress
 from fedsim.results import kind_of
 from fedsim.server import Server
 from fedsim.states import InContext, InProcess
-from fedsim.summaries import TRAINED, read_finished
+from fedsim.summaries import OF_TASK, TRAINED, read_finished
 from fedsim.trained import settings
 from fedsim.trainer import Trainer
 
@@ -123,7 +123,11 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Raises ``UsageError`` naming the settings in which a results folder differs."""
     then, wanted = before.identity(), now.identity()
     pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
-    differ = [f"{k} {_said(a)} there, {_said(b)} here" for k, (a, b) in pairs.items() if a != b]
+    differ = [
+        f"{name} {_said(name, a)} there, {_said(name, b)} here"
+        for name, (a, b) in pairs.items()
+        if a != b
+    ]
     if differ:
         raise UsageError(
             f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
@@ -131,8 +135,10 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
         )
 
 
-def _said(value: Any) -> str:
-    return "the default" if value is None else repr(value)
+def _said(name: str, value: Any) -> str:
+    if value is not None:
+        return repr(value)
+    return "the task's" if name in OF_TASK else "the default"
 
 
 def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:

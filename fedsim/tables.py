@@ -58,7 +58,6 @@ _SECONDS = _Column("seconds", lambda row: units.seconds(row["seconds"]))
 _STATUS = _Column("status", lambda row: row["status"])
 
 
-
 def _wide(dense: bool) -> list[_Column]:
     """A column a number; ``dense``: whether there is a reference to compare with."""
     difference = [_DIFFERENCE] if dense else []

@@ -115,6 +115,12 @@ def test_python(block: Block, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("block", PYTHON, ids=[b.page for b in PYTHON])
+def test_tables_are_printed_whole(block: Block) -> None:
+    """pandas leaves out the middle columns of a frame that is wider than the terminal."""
+    assert not re.search(r"print\(\w+\.(runs|rounds|layers)\b", block.text)
+
+
 def test_the_codec_of_ten_lines(tmp_path: Path) -> None:
     """CONTRIBUTING's example, as it stands there, is a sparsifier that goes there and back."""
     block, row = [b for b in blocks(ROOT / "CONTRIBUTING.md") if b.language == "python"]

@@ -143,5 +143,5 @@ def test_a_cell_that_cannot_be_shown_stops_a_sweep_before_it_trains(
 
 
 def test_settings_left_alone_are_told_as_defaults(done: Path) -> None:
-    with pytest.raises(UsageError, match="lr the default there, 0.5 here"):
-        run(small(lr=0.5), done)
+    with pytest.raises(UsageError, match="lr the task's there, 0.5 here; .* the default there"):
+        run(small(lr=0.5, test_samples=9), done)
