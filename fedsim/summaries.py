@@ -1,7 +1,7 @@
 """What one run leaves on disk: its summary, as rows of a table, and its frames."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,8 @@ def read_finished(folder: Path) -> dict[str, Any]:
         UsageError: one of them is damaged, or a run that is done has no `rounds.parquet`.
     """
     cell = read_summary(folder)
-    rounds_of(folder.name, folder, cell)
-    layers_of(folder.name, folder, cell)
+    _read(folder / "rounds.parquet", ROUND_COLUMNS, cell["status"] != "done", _without_rows)
+    _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True, read=_without_rows)
     return cell
 
 
@@ -121,11 +121,23 @@ def layers_of(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
     return _keyed(name, cell, _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True))
 
 
-def _read(file: Path, columns: Sequence[str], optional: bool) -> pd.DataFrame:
+def _without_rows(file: Path) -> pd.DataFrame:
+    """A table's columns, from the end of its file: a tenth of the time that its rows take."""
+    from pyarrow.parquet import read_schema
+
+    return pd.DataFrame(columns=read_schema(file).names)
+
+
+def _read(
+    file: Path,
+    columns: Sequence[str],
+    optional: bool,
+    read: Callable[[Path], pd.DataFrame] = pd.read_parquet,
+) -> pd.DataFrame:
     if optional and not file.exists():
         return pd.DataFrame(columns=list(columns), dtype="float64")
     try:
-        table = pd.read_parquet(file)
+        table = read(file)
     except FileNotFoundError as error:
         raise _damaged(file, "it is missing") from error
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors too
