@@ -19,6 +19,7 @@ Cells = Mapping[str, dict[str, Any]]
 _CELL = ("task", "method", "temporal", "gradient", "seed")
 _BESIDE = (*_CELL, "evaluate_every")  # when the server looks is no part of what it finds
 _SETTINGS = [f.name for f in fields(RunConfig) if f.metadata["result"] and f.name not in _BESIDE]
+_NOT_OF_RAW = (("strategy", "dsgd", CODED), ("momentum_masking", "auto", ("off",)))
 _SCORED = ("test_samples",)
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
 _DIGEST = re.compile(r"sha256 \w+")
@@ -57,7 +58,10 @@ def settings_of(folders: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
             table = tomllib.loads((folder / "config.toml").read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        found[name] = {key: table.get(key, default_of(key)) for key in _SETTINGS}
+        own = {key: table.get(key, default_of(key)) for key in _SETTINGS}
+        if own["downlink"] == "raw" and own["strategy"] != "majority":
+            own["downlink"] = None  # which it stands for
+        found[name] = own
     return found
 
 
@@ -80,7 +84,7 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
     found = dict.fromkeys(cells, "")
     for names in _by_task(cells).values():
         known = {name: settings[name] for name in names if name in settings}
-        known = _with_defaults(cells, _with_codes(cells, known))
+        known = _with_defaults(cells, _as_reference(cells, known))
         keys = differing(known)
         for name, own in known.items():
             told = [f"{key} = {own[key]}" for key in keys if own[key] != default_of(key)]
@@ -88,19 +92,21 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
     return found
 
 
-def _with_codes(
+def _as_reference(
     cells: Cells, settings: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Settings where the reference beside votes or integers has their strategy.
+    """Settings where the reference has those of its methods that say nothing of raw sending.
 
-    A sweep gives it the mean (`SweepConfig`), as raw is no code: nothing in which one would differ.
+    A sweep of votes or integers gives it the mean (`SweepConfig`), as raw is no code; and it has no
+    residuals for which momentum would be masked.
     """
     raw = [name for name in settings if cells[name].get("method") == "raw"]
-    others = {own["strategy"] for name, own in settings.items() if name not in raw}
-    if len(others) != 1 or not others <= {*CODED}:
-        return dict(settings)
-    means = [name for name in raw if settings[name]["strategy"] == "dsgd"]
-    return {**settings, **{name: settings[name] | {"strategy": min(others)} for name in means}}
+    found = {name: dict(own) for name, own in settings.items()}
+    for key, standard, same in _NOT_OF_RAW:
+        others = {own[key] for name, own in settings.items() if name not in raw}
+        for name in raw if len(others) == 1 and others <= {*same} else ():
+            found[name][key] = min(others) if found[name][key] == standard else found[name][key]
+    return found
 
 
 def _with_defaults(

@@ -56,7 +56,7 @@ def test_labels_say_in_what_the_folders_differ(tuned: Results) -> None:
 def test_the_same_settings_have_no_variant(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (10,), (0.1,))
     make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK)
-    say(tmp_path / "a", 'strategy = "dsgd"\nbuffers = "mean"')  # what is left out in b
+    say(tmp_path / "a", 'strategy = "dsgd"\ndownlink = "raw"')  # what is left out in b
     say(tmp_path / "b", "jobs_of_a_later_version = 3")
     runs = load(tmp_path / "a", tmp_path / "b").runs
     assert "variant" not in runs.columns and sorted(set(runs["label"])) == [
@@ -217,14 +217,19 @@ def test_a_reference_of_other_settings_is_not_drawn_as_the_methods_own(tmp_path:
     assert cells == ["dense", "sbc (lr = 0.5)"]
 
 
-@pytest.mark.parametrize("strategy", ["majority", "innetwork"])
-def test_the_mean_of_the_reference_is_no_setting_of_its_own(strategy: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("strategy", "majority"), ("strategy", "innetwork"), ("momentum_masking", "off")],
+)
+def test_the_mean_of_the_reference_is_no_setting_of_its_own(
+    key: str, value: str, tmp_path: Path
+) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
-    say(tmp_path, f'strategy = "{strategy}"', "n10-*")  # as a sweep writes it
+    say(tmp_path, f'{key} = "{value}"', "n10-*")  # as a sweep writes it, of votes
     runs = load(tmp_path).runs
     assert "variant" not in runs.columns and set(runs["label"]) == {"dense", "sbc"}
     make_run(tmp_path / "cells" / "mean", 10, 0.1)
-    assert load(tmp_path).runs.loc["n10-p0.1-s0", "label"] == f"sbc (strategy = {strategy})"
+    assert load(tmp_path).runs.loc["n10-p0.1-s0", "label"] == f"sbc ({key} = {value})"
 
 
 def test_what_is_the_tasks_anyway_is_no_difference(tmp_path: Path) -> None:
