@@ -62,6 +62,7 @@ def rows(cells: list[Cell]) -> pd.DataFrame:
             "clients": [plan.clients for plan in plans],
             "iterations": [plan.iterations for plan in plans],
             "rounds": [plan.rounds for plan in plans],
+            "masking": [cell.config.momentum_masking for cell in cells],
         }
     )
 
@@ -106,6 +107,7 @@ def _matrix(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     """A row a cell and stage of a square whose dense cells count for both methods."""
     last = table[table["stage"] == table["stage"].max()]
     assert {*mine["task"]} == {*last["task"]} and {*mine["iterations"]} == {last["stage"].iloc[0]}
+    mine = mine[mine["masking"] == "auto"]  # the others are of `unmasked.csv`
     short = mine["name"].str.rpartition("-n")[0]
     found = {*zip(short, mine["temporal"], mine["gradient"], strict=True)}
     shown = {
@@ -114,6 +116,15 @@ def _matrix(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     }
     left_out = {("dense", 1, 1)} if "kind" in table else set()  # sbc-curves: it is not sparse
     assert found == shown | left_out
+
+
+def _unmasked(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row a cell without momentum masking and stage; both that cell and its like are there."""
+    mine = mine[(mine["temporal"] == 1) & (mine["gradient"] < 1)]
+    for masking in ("auto", "off"):
+        cells = mine[mine["masking"] == masking]
+        found = {*zip(cells["method_given"], cells["gradient"], strict=True)}
+        assert found == {*zip(table["method"], table["gradient"], strict=True)}
 
 
 def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
@@ -128,6 +139,7 @@ KINDS = {
     "status seed": _summary,
     "name method seeds": _methods,
     "name side_bits temporal": _messages,
+    "masked unmasked stage": _unmasked,
     "error stage temporal": _matrix,
     "error iteration temporal": _curves,
 }
