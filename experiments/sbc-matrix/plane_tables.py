@@ -81,8 +81,8 @@ def bare_table(bare: pd.DataFrame) -> str:
         )  # fmt: skip
     shown = percent(pd.DataFrame(rows), ["dense", "masked", "bare", "least", "temporal"])
     columns = {
-        "total sparsities": "{levels}", "temporal alone beats gradient alone": "{wins}",
-        "by (mean)": "{masked:+.1f}", "unmasked": "{bare_wins}", "by": "{bare:+.1f}",
+        "total sparsities": "{levels}", "masked: temporal alone beats gradient alone": "{wins}",
+        "by": "{masked:+.1f}", "unmasked: it does": "{bare_wins}", "by (mean)": "{bare:+.1f}",
         "best of gradient alone, unmasked": "{least:.1f}", "of temporal alone": "{temporal:.1f}",
         "dense": "{dense:.1f}",
     }  # fmt: skip

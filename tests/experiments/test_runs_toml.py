@@ -127,6 +127,14 @@ def _unmasked(mine: pd.DataFrame, table: pd.DataFrame) -> None:
         assert found == {*zip(table["method"], table["gradient"], strict=True)}
 
 
+def _forms(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row a diagonal and stage: its best cell."""
+    mine = mine[mine["masking"] == "auto"]
+    places = {*zip(mine["temporal"], mine["gradient"], strict=True)}
+    assert {*zip(table["temporal"], table["gradient"], strict=True)} <= places
+    assert {*table["task"]} == {*mine["task"]}
+
+
 def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     """A row an evaluation of some of the cells."""
     places = {*zip(mine["temporal"], mine["gradient"], strict=True)}
@@ -140,6 +148,7 @@ KINDS = {
     "name method seeds": _methods,
     "name side_bits temporal": _messages,
     "masked unmasked stage": _unmasked,
+    "place stale temporal": _forms,
     "error stage temporal": _matrix,
     "error iteration temporal": _curves,
 }
