@@ -79,7 +79,7 @@ BENCHMARKS = {
     "cifar_resnet20": Benchmark(get_task("cifar_resnet20"), 0.5, 0.02),
     "char_lstm256": Benchmark(_neighbour("CHAR_LSTM256"), 8, 1.0, epochs=30, batch_size=20),
     "char_lstm": Benchmark(
-        get_task("char_lstm"), 1.0, 0.2, 30, batch_size=20, steps=STEPS, clip=5.0, few=5
+        get_task("char_lstm"), 1.0, 0.05, 30, batch_size=20, steps=STEPS, clip=5.0, few=5
     ),
 }
 """A row a model; another task is one row more."""
