@@ -112,7 +112,7 @@ class Run:
         title = f"{self.task.name}, {self.quantizer}"
         found: list[Recording] = []
         for number in progress(range(self.iterations), title):
-            gradients = [self._gradient(client, number) for client in range(CLIENTS)]
+            gradients = [self.gradient(client, number) for client in range(CLIENTS)]
             if not plain and number in moments:
                 found += self._record(gradients[0], moments[number], number)
             self._step(method, gradients, number)
@@ -120,7 +120,7 @@ class Run:
         print(f"{title}: {self.task.metric_name} {score:.4f}", file=sys.stderr)
         return score, found
 
-    def _gradient(self, client: int, number: int) -> dict[str, Tensor]:
+    def gradient(self, client: int, number: int) -> dict[str, Tensor]:
         seed = derive(0, "step", client, number)
         reseed(self.dropouts, seed)
         x, y = self.data.batch(self.batches[client].at(number), self.noise.manual_seed(seed))
