@@ -121,6 +121,7 @@ class Run:
         return score, found
 
     def gradient(self, client: int, number: int) -> dict[str, Tensor]:
+        """What ``client`` has to send in iteration ``number``, multiplied and clipped."""
         seed = derive(0, "step", client, number)
         reseed(self.dropouts, seed)
         x, y = self.data.batch(self.batches[client].at(number), self.noise.manual_seed(seed))

@@ -1,5 +1,6 @@
 """Natural compression's experiments: their rows, and all of them at smoke scale."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +22,36 @@ def test_every_method_of_the_tables_can_be_read() -> None:
         parse(row.method)
     with_cnat = [row for name, row in rows.items() if name.startswith("topk-cnat")]
     assert [row.volume for row in with_cnat] == [0.48, 1.95, 7.81, 3.12, 0.74, 2.36]
+
+
+def test_steps_that_are_a_task_s_own() -> None:
+    module = experiment("topk-cnat")
+    for (task, name), method in module.FITTED.items():
+        assert task in module.TASKS and parse(method) != parse(module.ROWS[name].method)
+    (cell,) = module.cells("char_lstm", ["sign"], "short", None)
+    assert cell.config.method == "sign(0.01)"
+
+
+@pytest.mark.parametrize(
+    ("metric", "found"), [("accuracy", ["2", "2", "", ""]), ("perplexity", ["1", "1", "", ""])]
+)
+def test_the_best_top_k_of_no_more_volume(metric: str, found: list[str]) -> None:
+    """Between two methods of top-k the score decides; 3 takes too much, and top-k has none."""
+    experiment("topk-cnat")
+    rows = {  # content in per cent, score
+        "sgd": (4.0, 50), "powersgd-2": (2.0, 60), "powersgd-7": (0.5, 60), "topk-1": (4.0, 1),
+        "topk-cnat-1": (1.0, 30), "topk-cnat-2": (2.0, 40), "topk-cnat-3": (4.1, 35),
+    }  # fmt: skip
+    frame = pd.DataFrame(
+        [
+            {"name": n, "content_percent": c, "score": s, "metric": metric}
+            for n, (c, s) in rows.items()
+        ]
+    )
+    got = import_module("topk_tables").matched(frame)
+    names = got["matched"].str.removeprefix("topk-cnat-").tolist()
+    assert names == [*found, "", "", ""]
+    assert got["matched_score"].isna().tolist() == [not name for name in names]
 
 
 def test_every_method_of_the_figures_can_be_read() -> None:
@@ -69,7 +100,10 @@ def test_topk_cnat_smoke(typed: Typed) -> None:
     assert said.code == 0, said.err
     table = Path("out", "digits", "tables.md").read_text()
     assert "Table 2" in table and "PowerSGD rank 2" in table
+    curves = pd.read_csv(Path("out", "digits", "curves.csv"))
+    assert set(curves["name"]) == set(experiment("topk-cnat").SMOKE)
     frame = pd.read_csv(Path("out", "digits", "tables.csv")).set_index("name")
+    assert frame["matched"]["powersgd-2"] == "topk-cnat-0.39"
     ratio = frame["content_percent"]
     # Positions cost about as much, values 9 bits in place of 32.
     assert ratio["topk-cnat-0.39"] < 0.55 * ratio["topk-0.39"]
