@@ -34,6 +34,7 @@ CODERS = (
 )  # fmt: skip
 LINES = (".-", "x:", "+--")  # seven colours each
 DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+TWO = ("golomb", "context")  # of each message by itself
 PASSES = {"smoke": 1, "short": 5, "paper": 5}
 """Times that every message is coded; the fastest counts."""
 HELD_OUT = 1
@@ -108,20 +109,24 @@ def rows(
     return found
 
 
-def short_gaps(model: str, setting: str, client: int, messages: list[Message]) -> dict:
-    """How many of a group's gaps are one or two; a tensor's first is counted from -1."""
-    gaps = [np.diff(positions, prepend=-1) for message in messages for positions, _ in message]
-    whole = np.concatenate(gaps)
+def moment(model: str, setting: str, client: int, when: float, message: Message) -> dict:
+    """One message: how many gaps are one or two, and its bits a position by two coders.
+
+    A tensor's first gap is counted from -1; ``when`` is the share of the run that is over.
+    """
+    gaps = np.concatenate([np.diff(positions, prepend=-1) for positions, _ in message])
+    bits = {name: measure(coder(name), [message], 1)[0] / gaps.size for name in TWO}
     return {
-        "model": model, "setting": setting, "client": client, "gaps": whole.size,
-        "one_or_two_percent": 100 * float((whole <= 2).mean()),
+        "model": model, "setting": setting, "client": client, "moment": when,
+        "positions": gaps.size, "gaps_of_one_or_two_percent": 100 * float((gaps <= 2).mean()),
+        **{f"{name}_bits_per_position": count for name, count in bits.items()},
     }  # fmt: skip
 
 
 def recorded(
     model: str, scale: str, out: Path, data: str | None
-) -> dict[tuple[str, int], list[Message]]:
-    """Messages by setting and client; recorded first where they are not there yet."""
+) -> dict[tuple[str, int], dict[float, Message]]:
+    """Messages by setting and client, then by moment; recorded first where they are missing."""
     path = out / "patterns" / f"{model}.npz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +136,7 @@ def recorded(
         if p.positions.size:
             messages = groups.setdefault((p.setting, p.client), {})
             messages.setdefault(p.moment, []).append((p.positions, p.n))
-    return {key: list(messages.values()) for key, messages in groups.items()}
+    return groups
 
 
 def drawn(n: int, passes: int) -> list[dict]:
@@ -147,13 +152,13 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
     """Measures the models in ``only`` (default: all; smoke: digits) and random positions."""
     models = chosen(only, record.TASKS, "models", ["digits"] if scale == "smoke" else None)
     found: list[dict] = []
-    gaps: list[dict] = []
+    moments: list[dict] = []
     for model in models:
         for (setting, client), messages in recorded(model, scale, out, data).items():
-            found += rows(model, setting, client, messages, PASSES[scale])
-            gaps.append(short_gaps(model, setting, client, messages))
-    table = pd.DataFrame(gaps).to_csv(index=False, float_format="%.5g")
-    write_text(out / "gaps.csv", table)
+            found += rows(model, setting, client, list(messages.values()), PASSES[scale])
+            moments += [moment(model, setting, client, *one) for one in messages.items()]
+    table = pd.DataFrame(moments).to_csv(index=False, float_format="%.5g")
+    write_text(out / "moments.csv", table)
     frame = pd.DataFrame(found + drawn(RANDOM_ENTRIES[scale], PASSES[scale]))
     write_text(out / "positions.csv", frame.to_csv(index=False, float_format="%.5g"))
     text = markdown(frame)

@@ -31,16 +31,19 @@ def test_position_coding_smoke(typed: Typed) -> None:
     of_golomb = random["bits_per_position"].xs("golomb(exact)", level="coder")
     assert (of_context <= 1.01 * of_golomb).all()
     assert "| digits | sbc-0.01-n10 |" in said.out
-    gaps = pd.read_csv(Path("out", "gaps.csv"))
-    assert len(gaps) == 12 and gaps["one_or_two_percent"].between(0, 100).all()
+    moments = pd.read_csv(Path("out", "moments.csv"))
+    assert moments.groupby(["setting", "client"]).ngroups == 12
+    golomb = frame[(frame["model"] == "digits") & (frame["coder"] == "golomb")]
+    assert moments["positions"].sum() == golomb["positions"].sum()  # a row a message
     assert Path("out", "positions.png").stat().st_size > 10_000
 
 
 def test_gaps_of_one_or_two() -> None:
     """Gaps 1, 1, 3 of one tensor and 2 of another, each tensor's first from -1."""
-    messages = [[(np.array([0, 1, 4]), 9)], [(np.array([1]), 5)]]
-    row = experiment("position-coding").short_gaps("digits", "sbc", 0, messages)
-    assert (row["gaps"], row["one_or_two_percent"]) == (4, 75)
+    message = [(np.array([0, 1, 4]), 9), (np.array([1]), 5)]
+    row = experiment("position-coding").moment("digits", "sbc", 0, 0.5, message)
+    assert (row["positions"], row["gaps_of_one_or_two_percent"]) == (4, 75)
+    assert row["golomb_bits_per_position"] > 0 < row["context_bits_per_position"]
 
 
 @pytest.mark.slow
