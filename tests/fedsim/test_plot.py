@@ -48,16 +48,17 @@ def test_the_matrix_has_n_down_and_p_across() -> None:
 def test_equal_total_sparsity_is_joined() -> None:
     runs = frame([run(n, p, 0.5) for n in (1, 10, 100) for p in (1, 0.1, 0.01)])
     grid = plane(runs)
-    assert sorted(grid.diagonals()) == [
-        [(0, 1), (1, 0)], [(0, 2), (1, 1), (2, 0)], [(1, 2), (2, 1)],
-    ]  # fmt: skip
-    # Each of the four joints is a dark line with a white one on it.
-    assert len(matrix(runs).axes[0].lines) == 8
+    # Two cells at a corner are no line to follow.
+    assert grid.diagonals() == [[(0, 2), (1, 1), (2, 0)]]
+    figure = matrix(runs)
+    # Each of the two joints is a dark line with a white one on it.
+    assert len(figure.axes[0].lines) == 4
+    assert "Short lines join cells of equal total sparsity" in figure.get_supxlabel()
     assert 0.3 / 3 != 0.1  # the same but for rounding
-    thirds = frame([run(n, p, 0.5) for n in (1, 3) for p in (0.3, 0.1)])
-    assert plane(thirds).diagonals() == [[(0, 1), (1, 0)]]
-    uneven = frame([run(n, p, 0.5) for n in (1, 3) for p in (1, 0.1)])
-    assert plane(uneven).diagonals() == []
+    thirds = frame([run(n, p, 0.5) for n in (1, 3, 9) for p in (0.9, 0.3, 0.1)])
+    assert plane(thirds).diagonals() == [[(0, 2), (1, 1), (2, 0)]]
+    uneven = matrix(frame([run(n, p, 0.5) for n in (1, 3) for p in (1, 0.1)]))
+    assert not uneven.axes[0].lines and not uneven.get_supxlabel()
 
 
 def test_seeds_are_averaged_and_failures_counted() -> None:
