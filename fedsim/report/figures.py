@@ -6,7 +6,7 @@ from html import escape
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedsim.labels import methods_of, of_method, several
+from fedsim.labels import labels, methods_of, of_method, several
 from fedsim.looks import metric_name
 from fedsim.plane import one_celled, planes
 from fedsim.report import charts
@@ -17,8 +17,7 @@ _PLANE = "Rows: local iterations a round. Columns: fraction of entries sent. See
 _JOINED = " Short lines join cells of equal total sparsity p/n."
 _LINES = "A line a cell, the mean over its seeds; colour tells p, line and marker tell n."
 _LINES_OF_METHODS = (
-    "A line a cell, the mean over its seeds; colour and marker tell the method, line tells n, "
-    "paler lines send fewer entries."
+    "A line a cell, the mean over its seeds; colour and marker tell the method, line tells n."
 )
 _BUDGET = (
     "The best that any cell of a method has reached when a client has sent so many bits, the mean "
@@ -26,12 +25,12 @@ _BUDGET = (
     "at its best evaluation."
 )
 _POINTS = "A mark a cell; the line joins those that no other beats in both bits and metric."
-_PALER = " Paler marks send fewer entries."
+_PALER = " Paler ones send fewer entries."
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
 _BUFFERS = " Buffers: BatchNorm's statistics, part of wire and not of payload."
 _LAYERS = (
     "A row a tensor of the model, in its order; a mark a cell that does not send all: the mean "
-    "over the rounds that were evaluated. Within a row, marks stand apart by method and n."
+    "over the rounds that were evaluated. Within a row, each cell has a height of its own."
 )
 _CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
 
@@ -47,7 +46,8 @@ def figures(results: Results) -> list[Section]:
         return []
     rounds = results.rounds[results.rounds["run"].isin(done.index)]
     name, many = metric_name(runs), several(done)
-    lines = _LINES_OF_METHODS if many else _LINES
+    paler = _PALER if many and _of_several_sparsities(done) else ""
+    lines = (_LINES_OF_METHODS if many else _LINES) + paler
     found = [
         *_matrices(runs, name),
         _section(
@@ -63,15 +63,15 @@ def figures(results: Results) -> list[Section]:
         budget = {"": charts.budget(rounds, name)}
         found.append(_section("budget", "Best within a budget of bits", _BUDGET, budget))
     if len(pareto_points(runs)) > 1:
-        points = _POINTS + (_PALER if many else "")
-        found.append(_section("front", "Metric against bits", points, {"": charts.pareto(runs)}))
+        points = {"": charts.pareto(runs)}
+        found.append(_section("front", "Metric against bits", _POINTS + paler, points))
     parts = _PARTS + (_BUFFERS if charts.send_buffers(done) else "")
     bars = {name: charts.split(own) for name, own in _apart(runs).items()}
     found.append(_section("split", "What the bits are", parts, bars))
     layers = results.layers
     shown = charts.layers(layers) if len(layers) else None
     if shown is not None:
-        found.append(_section("layers", "What each layer sends", _LAYERS, {"": shown}))
+        found.append(_section("layers", "What each layer sends", _LAYERS + paler, {"": shown}))
     return found
 
 
@@ -97,6 +97,11 @@ def _planes(runs: pd.DataFrame, value: str) -> dict[str, go.Figure]:
     done = runs.loc[runs["status"] == "done", value]
     limits = (float(done.min()), float(done.max()))
     return {name: charts.heatmap(of, value, limits) for name, of in _apart(runs).items()}
+
+
+def _of_several_sparsities(runs: pd.DataFrame) -> bool:
+    """Whether some method's cells differ in p, which then tells how pale they are."""
+    return bool((runs.groupby(labels(runs))["gradient"].nunique() > 1).any())
 
 
 def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:

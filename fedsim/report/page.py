@@ -38,7 +38,7 @@ th{vertical-align:bottom;white-space:pre-line;background:#0000000a}
 .text th{vertical-align:top;font-weight:600}
 @media(max-width:40rem){.wide:not(.text){font-size:.8rem}
  .wide:not(.text) :is(th,td){padding:.2rem .35rem}
- .several .wide :is(th,td):first-child{min-width:6rem;white-space:normal;overflow-wrap:anywhere}}
+ .several .wide :is(th,td):first-child{min-width:7.5rem;white-space:normal;overflow-wrap:anywhere}}
 tr.seeds td{font-weight:bold}tr.failed td{color:#a00}
 nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem}
 h3{font-size:1rem;margin:1rem 0 0;overflow-wrap:anywhere}

@@ -1,12 +1,14 @@
 """What messages are made of: the parts of their bits, and how much of each tensor they hold."""
 
+from collections.abc import Sequence
 from html import escape
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from fedsim import units
-from fedsim.looks import looks
+from fedsim.looks import CellKey, Look, looks
 from fedsim.report.charts.frame import (
     chart,
     legend,
@@ -53,7 +55,7 @@ def split(runs: pd.DataFrame) -> go.Figure:
         ))  # fmt: skip
     figure = chart(traces, 150 + (32 if len(cells) < 12 else 24) * len(cells))
     figure.update_layout(barmode="stack", legend_traceorder="normal")
-    figure.update_xaxes(title_text="share of upstream bits (%)", range=[0, 100], dtick=25)
+    figure.update_xaxes(title_text="share of upstream bits (%)", range=[0, 100.01], dtick=25)
     figure.update_yaxes(autorange="reversed", automargin=True)
     return figure
 
@@ -61,7 +63,7 @@ def split(runs: pd.DataFrame) -> go.Figure:
 def layers(table: pd.DataFrame) -> go.Figure | None:
     """How much of each tensor travels: a row a tensor, a mark a cell; None where all travels.
 
-    Within a row each method and n has a lane, so that equal shares do not cover each other.
+    Within a row each cell has a lane, so that equal shares do not cover each other.
 
     Args:
         table: the frame of `fedsim.load(...).layers`; means are over its rounds and seeds.
@@ -76,27 +78,10 @@ def layers(table: pd.DataFrame) -> go.Figure | None:
     if not sparse:
         return None
     styles = looks([cell for cell, _ in cells_of(table)])
-    lanes = sorted({(cell.method, cell.temporal) for cell, _ in sparse})
-    traces, known = [], set[str]()
-    for cell, means in sparse:
-        look, shown = styles[cell], means[means["density"] > 0]
-        texts = [
-            f"{name_of(cell)}<br>{escape(str(tensor))}: {row['sent']:.4g} of "
-            f"{row['entries']:.0f} entries, {100 * row['density']:.3g} %"
-            for tensor, row in shown.iterrows()
-        ]
-        lane = (lanes.index((cell.method, cell.temporal)) + 0.5) / len(lanes) - 0.5
-        mark = {"size": 9 if len(lanes) < 3 else 7, "line": {"color": "black", "width": 0.5}}
-        traces.append(go.Scatter(
-            x=100 * shown["density"],
-            y=[order.index(tensor) + _LANES * lane for tensor in shown.index],
-            **legend(cell, known), mode="markers", text=texts,
-            marker={"color": look.colour, "symbol": symbol(look), **mark},
-            hovertemplate="%{text}<extra></extra>",
-        ))  # fmt: skip
-    row = max(24.0, min(8 + 8 * len(lanes), 2400 / len(order)))
+    marks = _marks(sparse, styles)
+    row = max(24.0, min(10 + 6 * len(sparse), 100, 2400 / len(order)))
     figure = chart(
-        [*traces, *reading({cell: styles[cell] for cell, _ in sparse}, lines=False)],
+        [*marks, *reading({cell: styles[cell] for cell, _ in sparse}, lines=False)],
         round(150 + row * len(order)),
     )
     figure.update_xaxes(title_text="entries sent a message (% of the tensor)")
@@ -107,7 +92,31 @@ def layers(table: pd.DataFrame) -> go.Figure | None:
                "gridcolor": "#dddddd"},
     )  # fmt: skip
     logarithmic(
-        figure, (share for trace in traces for share in trace.x),
+        figure, (share for trace in marks for share in trace.x),
         lambda digit, power: units.plain(digit * 10.0**power),
     )  # fmt: skip
     return figure
+
+
+def _marks(
+    sparse: Sequence[tuple[CellKey, pd.DataFrame]], styles: dict[CellKey, Look]
+) -> list[go.Scatter]:
+    """The marks of each cell: its tensors' shares in percent, over their rows 0, 1, ..."""
+    traces, known = [], set[str]()
+    for place, (cell, means) in enumerate(sparse):
+        look, shown = styles[cell], means[means["density"] > 0]
+        texts = [
+            f"{name_of(cell)}<br>{escape(str(tensor))}: {row['sent']:.4g} of "
+            f"{row['entries']:.0f} entries, {100 * row['density']:.3g} %"
+            for tensor, row in shown.iterrows()
+        ]
+        lane = _LANES * ((place + 0.5) / len(sparse) - 0.5)
+        mark = {"size": 9 if len(sparse) < 3 else 7, "line": {"color": "black", "width": 0.5}}
+        traces.append(go.Scatter(
+            x=100 * shown["density"],
+            y=np.flatnonzero(means["density"] > 0) + lane,
+            **legend(cell, known), mode="markers", text=texts,
+            marker={"color": look.colour, "symbol": symbol(look), **mark},
+            hovertemplate="%{text}<extra></extra>",
+        ))  # fmt: skip
+    return traces
