@@ -160,7 +160,9 @@ def test_home_end_and_escape_stay_in_the_chart(browser: Any, pages: dict[str, st
 def test_a_wide_table_says_that_it_scrolls(browser: Any, pages: dict[str, str]) -> None:
     table, hint = "[aria-label='Summary table']", "p:has(+ [aria-label='Summary table'])"
     desk = Opened(browser, pages["two"], DESKTOP).page
-    assert desk.evaluate(f'(t => t.scrollWidth <= t.clientWidth)(document.querySelector("{table}"))')
+    assert desk.evaluate(
+        f'(t => t.scrollWidth <= t.clientWidth)(document.querySelector("{table}"))'
+    )
     assert not desk.is_visible(hint)
     desk.close()
     phone = Opened(browser, pages["two"], PHONE).page

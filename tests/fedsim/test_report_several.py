@@ -119,3 +119,9 @@ def test_one_cell_a_method_makes_no_matrix(tmp_path: Path) -> None:
     make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK)
     page = Page(write(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
     assert "Matrix:" not in page.text and not list((tmp_path / "c").glob("*.png"))
+    assert "Paler" not in page.text  # each method has one p
+
+
+def test_captions_tell_of_paler_ones(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    page = Page(write(*folders, out=tmp_path / "both").read_text(encoding="utf-8"))
+    assert page.text.count("Paler ones send fewer entries.") == 4
