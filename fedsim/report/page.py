@@ -29,16 +29,19 @@ figure{margin:0 0 1rem}figcaption,.note{color:#555;font-size:.9rem;max-width:46r
  linear-gradient(to left,#fff 40%,#fff0) 100% 0/3rem 100% no-repeat local,
  linear-gradient(to right,#0004,#0000) 0 0/1rem 100% no-repeat scroll,
  linear-gradient(to left,#0004,#0000) 100% 0/1rem 100% no-repeat scroll}
-.wide:not(.text) :is(th,td):first-child{position:sticky;left:0;background:#fff}
-.wide thead th:first-child{box-shadow:inset 0 0 0 99px #0000000a}
+.wide:not(.text) :is(th,td):first-child{
+ position:sticky;left:0;background:#fff}
+.wide thead th:first-child{background:linear-gradient(#0000000a,#0000000a),#fff!important}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
+th,td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
 th{vertical-align:bottom;white-space:pre-line;background:#0000000a}
 .text td{white-space:normal;overflow-wrap:anywhere}.text td,.text th{text-align:left}
 .text th{vertical-align:top;font-weight:600}
-@media(max-width:40rem){.wide:not(.text){font-size:.8rem}
+.several .wide:not(.text) :is(th,td):first-child{
+ min-width:12rem;text-align:left;white-space:normal;overflow-wrap:anywhere}
+@media(max-width:40rem){.wide:not(.text) table{font-size:.72rem}
  .wide:not(.text) :is(th,td){padding:.2rem .35rem}
- .several .wide :is(th,td):first-child{min-width:7.5rem;white-space:normal;overflow-wrap:anywhere}}
+ .several .wide:not(.text) :is(th,td):first-child{min-width:7.5rem}}
 tr.seeds td{font-weight:bold}tr.failed td{color:#a00}
 nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem}
 h3{font-size:1rem;margin:1rem 0 0;overflow-wrap:anywhere}

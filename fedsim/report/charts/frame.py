@@ -24,7 +24,7 @@ def chart(traces: Sequence[Any], height: int) -> go.Figure:
     figure = go.Figure(list(traces))
     figure.update_layout(
         template="plotly_white", height=height, autosize=True, dragmode=False,
-        margin={"l": 10, "r": 10, "t": 20, "b": 10}, font=FONT,
+        margin={"l": 10, "r": 16, "t": 20, "b": 10}, font=FONT,
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font": FONT},
         hoverlabel={"align": "left"},
     )  # fmt: skip

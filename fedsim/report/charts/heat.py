@@ -21,6 +21,7 @@ from fedsim.looks import (
 from fedsim.plane import Plane, plane
 from fedsim.report.charts.frame import FONT, chart
 
+_PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
 _POWERS = np.arange(0, 13)
 _FINER = np.log10(np.outer(10.0**_POWERS, (1, 2, 5))).ravel()
 
@@ -78,12 +79,15 @@ def _scale(image: go.Heatmap, logarithmic: bool, limits: tuple[float, float] | N
 def _numbers(figure: go.Figure, grid: Plane, name: str) -> None:
     """The cells' values, black or white by what is behind them: plotly has one ink for all."""
     image, colours = figure.data[0], colormaps["cividis"]
+    texts = _grid_texts(grid, lambda at: value_text(float(grid.values[at]), name))
+    longest = max(len(text) for row in texts for text in row)
+    size = 14 if longest * len(grid.gradients) <= _PHONE else 12
     for row, column in zip(*np.nonzero(np.isfinite(image.z)), strict=True):
         place = (image.z[row, column] - image.zmin) / (image.zmax - image.zmin)
         behind = colours(float(1 - place if image.reversescale else place))
         figure.add_annotation(
-            x=int(column), y=int(row), text=value_text(float(grid.values[row, column]), name),
-            showarrow=False, font={"size": 14, "color": ink(behind)},
+            x=int(column), y=int(row), text=texts[row][column], showarrow=False,
+            font={"size": size, "color": ink(behind)},
         )  # fmt: skip
 
 
