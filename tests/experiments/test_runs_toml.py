@@ -16,6 +16,8 @@ __all__ = ["typed"]  # the fixture
 HOME = ROOT / "experiments"
 IN_PYTHON = "gradient-dropping"
 """The tasks of its figures are its own, so that no TOML can name them."""
+NOT_OF_CELLS = tuple(HOME / name / "results" for name in (IN_PYTHON, "cnat-variance"))
+"""Folders whose numbers are of no cell that TOML can name; others below them are."""
 STEPPED = "_stepped"
 """Ends the name of a row whose task is its own, in experiments whose other rows have TOML."""
 
@@ -26,7 +28,7 @@ RESULTS = sorted(
         file.parent
         for name in LISTED
         for file in HOME.glob(f"{name}/results/**/*.csv")
-        if not file.parent.name.endswith(STEPPED) and file.parent != HOME / IN_PYTHON / "results"
+        if not file.parent.name.endswith(STEPPED) and file.parent not in NOT_OF_CELLS
     }
 )
 """Every folder of results whose runs are cells."""
@@ -143,6 +145,11 @@ def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     assert {*table.groupby("method")["iteration"].max()} == {*mine["iterations"]}
 
 
+def _updates(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """Some rows a run, of the last update that it sent."""
+    assert [*table["task"].unique()] == [*mine["task"]] == [*mine["name"]]
+
+
 KINDS = {
     "status seed": _summary,
     "name method seeds": _methods,
@@ -151,6 +158,7 @@ KINDS = {
     "place stale temporal": _forms,
     "error stage temporal": _matrix,
     "error iteration temporal": _curves,
+    "task omega entries": _updates,
 }
 """The tables that say of which runs they are, by columns that no other has together."""
 
