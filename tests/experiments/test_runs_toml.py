@@ -146,7 +146,8 @@ def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _updates(mine: pd.DataFrame, table: pd.DataFrame) -> None:
-    """Some rows a run, of the last update that it sent."""
+    """Some rows a run, of the last update that it sent, whole and of a client alone."""
+    assert {*mine["method"]} == {"raw"} and {*mine["clients"]} == {1}
     assert [*table["task"].unique()] == [*mine["task"]] == [*mine["name"]]
 
 
