@@ -19,6 +19,7 @@ from fedsim.commands import (
     theory,
 )
 from fedsim.errors import RunFailed, UsageError
+from fedsim.record import CHECKPOINT_SECONDS
 
 COMMANDS = (sweeping, running, reporting, listing, codec, measuring, experiment, theory)
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
@@ -82,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"fedsim: {error}", file=sys.stderr)
         return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED
     except KeyboardInterrupt:
-        print("fedsim: stopped; the same command goes on from here", file=sys.stderr)
+        words = "stopped; the same command goes on, a run from its last checkpoint"
+        print(f"fedsim: {words} (one every {CHECKPOINT_SECONDS:g} s)", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as `| head` wishes

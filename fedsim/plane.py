@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.labels import labels, methods_of, several
+from fedsim.labels import labels, methods_of, of_method, several
 from fedsim.looks import beside
 
 
@@ -41,12 +41,15 @@ class Plane:
         return "no value" if self.done[at] else "no run"
 
     def diagonals(self) -> list[list[tuple[int, int]]]:
-        """Cells (row, column) of equal total sparsity, two or more together, top row first."""
+        """Cells (row, column) of equal total sparsity, three or more together, top row first.
+
+        Two alone, at a corner of the grid, make no line to follow.
+        """
         groups: dict[str, list[tuple[int, int]]] = {}
         for row, column in np.ndindex(self.values.shape):
             # 0.3 / 3 and 0.1 / 1 differ in the last bit.
             groups.setdefault(f"{self.sparsity(row, column):.6e}", []).append((row, column))
-        return [sorted(cells) for cells in groups.values() if len(cells) > 1]
+        return [sorted(cells) for cells in groups.values() if len(cells) > 2]
 
 
 def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
@@ -83,6 +86,32 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         _pivot(shown[shown["status"] != "done"], "seed", "size", rows, columns),
         None if on_grid or np.isnan(dense) else float(dense),
     )
+
+
+def planes(
+    runs: pd.DataFrame, value: str = "metric", method: str | None = None
+) -> dict[str, Plane]:
+    """The plane of every method by its label, or of one.
+
+    Raises:
+        UsageError: no such method; else as `plane`.
+    """
+    names = methods_of(runs)
+    if method is not None and method not in set(labels(runs)):
+        raise UsageError(f"method is {method!r}: the runs are of {', '.join(names) or 'none'}.")
+    if method is None and not several(runs):
+        return {"".join(names): plane(runs, value)}
+    chosen = names if method is None else [method]
+    return {name: plane(of_method(runs, name), value) for name in chosen}
+
+
+def one_celled(runs: pd.DataFrame) -> bool:
+    """Whether every method has but one cell of the plane: nothing to lay out.
+
+    Raises:
+        UsageError: as `plane`.
+    """
+    return all(grid.values.size == 1 for grid in planes(runs).values())
 
 
 def method_text(runs: pd.DataFrame) -> str:

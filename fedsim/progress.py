@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.progress import TimeRemainingColumn as Remaining
 
 from fedsim.units import bits
@@ -24,15 +24,17 @@ class Bars:
         self.rounds, self.metric = rounds, metric
         self.console = Console(stderr=True, quiet=quiet)
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
-            TextColumn("rounds · {task.fields[score]} · {task.fields[sent]} up"), Remaining(),
+            TextColumn("{task.description}"), BarColumn(bar_width=24),
+            TextColumn("{task.fields[told]}"), Remaining(),
             console=self.console, disable=not self.console.is_terminal,
         )  # fmt: skip
+        self._starting: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
         self._score: dict[str, str] = {}
 
     def __enter__(self) -> "Bars":
-        self._bars.start()
+        self._bars.start()  # data, models and Ray's workers take their time before a first round
+        self._starting = self._bars.add_task("starting", total=None, told="")
         return self
 
     def __exit__(
@@ -43,17 +45,15 @@ class Bars:
 
     def __call__(self, name: str, row: dict[str, Any]) -> None:
         """Books the row of a round that ``name`` has finished."""
+        if self._starting is not None:
+            self._bars.remove_task(self._starting)
+            self._starting = None
         if name not in self._tasks:
-            self._tasks[name] = self._bars.add_task(
-                name, total=self.rounds[name], score=f"{self.metric} –", sent=bits(0)
-            )
+            self._tasks[name] = self._bars.add_task(name, total=self.rounds[name], told="")
         if not math.isnan(row["metric"]):
             self._score[name] = f"{self.metric} {row['metric']:.4g}"
-        self._bars.update(
-            self._tasks[name],
-            completed=row["round"],
-            score=self._score.get(name, f"{self.metric} –"),
-            sent=bits(row["up_bits"]),
-        )
+        score, done = self._score.get(name, f"{self.metric} –"), row["round"]
+        told = f"{done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
+        self._bars.update(self._tasks[name], completed=done, told=told)
         if row["round"] == self.rounds[name] and not self.console.is_terminal:
             self.console.print(f"{name}: {self._score.get(name)}, {bits(row['up_bits'])} up")

@@ -143,20 +143,26 @@ def _one_step(trainer: Trainer) -> None:
 
 @torch.no_grad()
 def _one_score(trainer: Trainer) -> None:
-    """Held-out samples as the server scores them, once and twice: a sum doubles."""
+    """Held-out samples as the server scores them, once and twice: a sum doubles, a mean stays."""
     task, data = trainer.task, trainer.federation.data
     index = spread(len(data.test_x), max(1, task.evaluation_batch // 2))
     trainer.model.eval()
-    once, twice = (_score(trainer, i) for i in (index, torch.cat([index, index])))
+    (loss, once), (losses, twice) = (_score(trainer, i) for i in (index, torch.cat([index] * 2)))
+    told = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
+    if abs(losses - 2 * loss) < abs(losses - loss):
+        raise UsageError(
+            f"task {task.name}: loss is {loss:g} {told.format(losses)} the mean over the batch, "
+            "not the sum: reduction='mean'"
+        )
     if abs(twice - once) < abs(twice - 2 * once):
         raise UsageError(
-            f"task {task.name}: metric is {once:g} for {len(index)} samples and {twice:g} for the "
-            "same samples twice; it returns the sum of the score over the samples, not their mean: "
-            ".sum(), not .mean()"
+            f"task {task.name}: metric is {once:g} {told.format(twice)} the sum of the score over "
+            "the samples, not their mean: .sum(), not .mean()"
         )
 
 
-def _score(trainer: Trainer, index: Tensor) -> float:
+def _score(trainer: Trainer, index: Tensor) -> tuple[float, float]:
+    """Loss and metric of some held-out samples."""
     task, data = trainer.task, trainer.federation.data
     with _calling(task, "load: a batch of its held-out data"):
         x, y = data.test_x[index].to(trainer.device), data.test_y[index].to(trainer.device)
@@ -164,13 +170,13 @@ def _score(trainer: Trainer, index: Tensor) -> float:
     with _calling(task, "model(x), of build's model,", facts):
         outputs = trainer.model(x)
     with _calling(task, "loss(model(x), y)", facts):
-        float(task.loss(outputs, y))
+        loss = float(task.loss(outputs, y))
     with _calling(task, "metric(model(x), y)", facts):
         score: Any = task.metric(outputs, y)
     if isinstance(score, Tensor) and score.numel() != 1:
         raise _returned(task, "metric", score, "the sum over the batch, one number")
     with _calling(task, "metric: float() of what it returned"):
-        return float(score)
+        return loss, float(score)
 
 
 def _returned(task: Task, role: str, value: object, wanted: str) -> UsageError:

@@ -13,18 +13,19 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.progress import track
-from torch import Tensor
+from torch import Tensor, nn
 
-from compressors import Natural
-from fedsim import Task
+from compressors import Natural, derive
+from fedsim import Data, Task
 from fedsim.batches import Batches
+from fedsim.evaluation import spread
 from fedsim.files import write_text
 from fedsim.plot import save
 from fedsim.shown import chosen
 from fedsim.tasks import get_task
 from fedsim.trainer import build_model
 
-TASKS = ("digits", "mnist_lenet5", "fashion_lenet5")
+TASKS = ("digits", "mnist_lenet5", "fashion_lenet5", "cifar_resnet20")
 """Another task is one name more."""
 
 SCALES = {"smoke": (20, 8, 5), "short": (300, 32, 10), "paper": (2000, 128, 10)}
@@ -33,16 +34,20 @@ SCALES = {"smoke": (20, 8, 5), "short": (300, 32, 10), "paper": (2000, 128, 10)}
 KINDS = {"gradient": "gradients", "update": "the task's optimizer's steps"}
 LEAST = -149  # of float32, denormals included
 WINDOW = Natural(8)
+ACROSS = 2
+"""Panels in a row of the figure."""
+SCORED = 2000
 LOST = 1e-9
 """Share of the squared norm that a smaller window may leave below it."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What one task's run showed: a row a kind and exponent, and a row a kind."""
+    """What one task's run showed: a row a kind and exponent, a row a kind, and on which data."""
 
     histogram: pd.DataFrame
     facts: pd.DataFrame
+    source: str
 
 
 def exponents(values: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -60,16 +65,16 @@ def exponents(values: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return np.bincount(place, minlength=size), np.bincount(place, found**2, minlength=size)
 
 
-def gradients(task: Task, scale: str, folder: Path | None) -> Iterator[tuple[str, Tensor]]:
+def gradients(task: Task, data: Data, model: nn.Module, scale: str) -> Iterator[tuple[str, Tensor]]:
     """(kind, values) of one client that trains with the task's optimizer, as it goes."""
     iterations, size, every = SCALES[scale]
-    data, model = task.load(folder, False), build_model(task, 0)
     weights = list(model.parameters())
     optimizer = task.optimizer(weights)
     batches = Batches(np.arange(len(data.train_x)), size, 0, 0)
     for number in track(range(iterations), task.name, transient=True):
-        index = batches.at(number)
-        loss = task.loss(model(data.train_x[index]), data.train_y[index])
+        noise = torch.Generator().manual_seed(derive(0, "step", 0, number))
+        x, y = data.batch(batches.at(number), noise)  # CIFAR's is cropped and flipped
+        loss = task.loss(model(x), y)
         optimizer.zero_grad()
         loss.backward()
         before = [w.detach().clone() for w in weights]
@@ -87,7 +92,10 @@ def record(name: str, scale: str, folder: Path | None) -> Found:
     counts = {kind: np.zeros(size, np.int64) for kind in KINDS}
     squares = {kind: np.zeros(size) for kind in KINDS}
     entries = dict.fromkeys(KINDS, 0)
-    for kind, values in gradients(get_task(name), scale, folder):
+    task = get_task(name)
+    data = task.load(folder, False)
+    model = build_model(task, 0)
+    for kind, values in gradients(task, data, model, scale):
         some, powers = exponents(values)
         counts[kind] += some
         squares[kind] += powers
@@ -101,7 +109,22 @@ def record(name: str, scale: str, folder: Path | None) -> Found:
         for kind in KINDS
     )  # fmt: skip
     rows = [_facts(name, kind, histogram, entries[kind]) for kind in KINDS]
-    return Found(histogram, pd.DataFrame(rows))
+    facts = pd.DataFrame(rows).assign(**learned(task, data, model))
+    return Found(histogram, facts, data.source)
+
+
+@torch.no_grad()
+def learned(task: Task, data: Data, model: nn.Module) -> dict[str, float]:
+    """Accuracy of the model on ``SCORED`` held-out samples, and of always naming one class."""
+    model.eval()
+    chosen, right = spread(len(data.test_x), SCORED), 0.0
+    for index in chosen.split(task.evaluation_batch):
+        right += float(task.metric(model(data.test_x[index]), data.test_y[index]))
+    most = int(torch.bincount(data.test_y[chosen]).max())
+    return {
+        "accuracy_percent": 100 * right / len(chosen),
+        "one_class_percent": 100 * most / len(chosen),
+    }
 
 
 def _holds(bits: int) -> int:
@@ -140,7 +163,13 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
     out.mkdir(parents=True, exist_ok=True)
     write_text(out / "exponents.csv", histogram.to_csv(index=False, float_format="%.4g"))
     write_text(out / "facts.csv", facts.to_csv(index=False, float_format="%.4g"))
-    text = markdown(facts)
+    sources = (f"{name}: {f.source}\n" for name, f in zip(names, found, strict=True))
+    ends = (
+        f"{row['task']}: accuracy at the end {row['accuracy_percent']:.1f} %, of always naming one "
+        f"class {row['one_class_percent']:.1f} %\n"
+        for row in facts[facts["kind"] == "gradient"].to_dict("records")
+    )
+    text = "".join([markdown(facts), "\n", *ends, "\n", *sources])
     write_text(out / "tables.md", text)
     save(figure(histogram), out / "exponents.png")
     print(text)
@@ -168,23 +197,29 @@ def markdown(facts: pd.DataFrame) -> str:
 def figure(histogram: pd.DataFrame) -> Figure:
     """A panel a task: share of the values that are not zero, by exponent."""
     names = list(dict.fromkeys(histogram["task"]))
-    drawn = Figure(figsize=(4 * len(names) + 0.5, 3.4), layout="constrained")
-    panels = drawn.subplots(1, len(names), squeeze=False, sharey=True)[0]
-    for axes, name in zip(panels, names, strict=True):
+    rows = -(-len(names) // ACROSS)
+    across = min(len(names), ACROSS)
+    drawn = Figure(figsize=(4.6 * across, 2.9 * rows + 0.5), layout="constrained")
+    panels = drawn.subplots(rows, across, squeeze=False, sharey=True, sharex=True)
+    for axes, name in zip(panels.flat, names, strict=False):
         _panel(axes, histogram[histogram["task"] == name])
         axes.set_title(name, fontsize=10)
-    panels[0].set_ylabel("share of values that are not zero")
-    handles, labels = panels[0].get_legend_handles_labels()
+    for axes in panels[-1]:
+        axes.set_xlabel("exponent of |x|; dotted: its ends")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("share of values not zero")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
     drawn.legend(handles, labels, fontsize=9, loc="outside lower center", ncols=3, frameon=False)
     return drawn
 
 
 def _panel(axes: Axes, histogram: pd.DataFrame) -> None:
-    for kind, colour in zip(KINDS, ("#0072b2", "#d55e00"), strict=True):
+    looks = (("#0072b2", "-"), ("#d55e00", "--"))
+    for kind, (colour, line) in zip(KINDS, looks, strict=True):
         mine = histogram[histogram["kind"] == kind].set_index("exponent")["entries"]
         share = mine / mine.sum()
-        axes.step(share.index, share, where="mid", label=KINDS[kind], color=colour, lw=1.4)
+        axes.step(share.index, share, where="mid", label=KINDS[kind], color=colour, ls=line, lw=1.4)
         for end in (mine.index.min(), mine.index.max()):
             axes.axvline(end, color=colour, ls=":", lw=0.9)
     axes.axvspan(WINDOW.lowest, WINDOW.highest, color="grey", alpha=0.15, label="8 bits hold this")
-    axes.set(xlim=(LEAST, 128), yscale="log", xlabel="exponent of |x|; dotted: its ends")
+    axes.set(xlim=(LEAST, 128), yscale="log")

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
 from compressors import decompress, parse
-from fedsim import RunConfig, run
+from fedsim import RunConfig
+from fedsim.sweeps import Cell
 from fedsim.trainer import build_model
 
 
@@ -25,18 +25,27 @@ SMOKE = Moment(1, 1, 2)
 METHODS = ("cnat", "natural_dither(8)", "dither(8)", "dither(128)")
 
 
-def update(task: str, moment: Moment, data: str | None) -> torch.Tensor:
-    """All entries of the update (n,), float32, of a client that trains alone."""
-    config = RunConfig(
-        task=task, method="raw", temporal=moment.temporal, clients=1, batch_size=moment.batch_size,
-        iterations=moment.rounds * moment.temporal, evaluate_every=moment.rounds, test_samples=1,
-        data=data, keep_payloads=True,
-    )  # fmt: skip
-    with TemporaryDirectory() as folder:
-        run(config, Path(folder, "run"))
-        payload = sorted(Path(folder).rglob("client-000-up.bin"))[-1]
-        named = config.plan.task
-        model = build_model(named, 0, named.load(Path(data) if data else None, False))
-        template = {name: p.detach() for name, p in model.named_parameters()}
-        found = decompress(parse("raw"), payload.read_bytes(), template)
+def cells(tasks: list[str], scale: str, data: str | None) -> list[Cell]:
+    """A run a task, of one client that trains alone and whose messages are kept."""
+    moments = {task: SMOKE if scale == "smoke" else MODELS[task] for task in tasks}
+    return [
+        Cell(
+            task,
+            RunConfig(
+                task=task, method="raw", temporal=at.temporal, clients=1, data=data,
+                batch_size=at.batch_size, iterations=at.rounds * at.temporal,
+                evaluate_every=at.rounds, test_samples=1, keep_payloads=True,
+            ),
+        )
+        for task, at in moments.items()
+    ]  # fmt: skip
+
+
+def last_update(cell: Cell, out: Path) -> torch.Tensor:
+    """All entries of the update (n,), float32, that the run of ``cell`` in ``out`` sent last."""
+    payload = sorted((out / "cells" / cell.name).rglob("client-000-up.bin"))[-1]
+    task, data = cell.config.plan.task, cell.config.data
+    model = build_model(task, 0, task.load(Path(data) if data else None, False))
+    template = {name: p.detach() for name, p in model.named_parameters()}
+    found = decompress(parse("raw"), payload.read_bytes(), template)
     return torch.cat([x.flatten() for x in found.values()])

@@ -4,7 +4,7 @@
 
 Every point is a vector of standard normal entries that was encoded, decoded from the
 bytes, and compared with itself; bits are the payload's. With ``--only cifar_resnet20,char_lstm
---data DIR`` a few methods are measured on a real update of these, and nothing is drawn.
+--data DIR`` a few methods are measured on a real update of these instead, in a folder ``real``.
 """
 
 import sys
@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.progress import track
 
-sys.path.insert(0, str(Path(__file__).parent))  # the module beside this file
-from real_updates import METHODS, MODELS, SMOKE, update
+sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
+from real_updates import METHODS, MODELS, cells, last_update
+from variance_figures import figure, real_figure
 
 from compressors import compress, decompress, parse
 from compressors.theory import bound
-from fedsim import UsageError
 from fedsim.files import write_text
 from fedsim.plot import save
+from fedsim.shown import chosen, run_shown
 
 ENTRIES = {"smoke": (10_000, 10_000, 1), "short": (1_000_000, 100_000, 3)}
 ENTRIES["paper"] = (1_000_000, 100_000, 10)
@@ -113,9 +113,8 @@ def normal(entries: int, seed: int) -> torch.Tensor:
     return torch.randn(entries, generator=torch.Generator().manual_seed(seed))
 
 
-def real(task: str, scale: str, data: str | None, draws: int) -> pd.DataFrame:
-    """A row a method: its variance on an update of ``task``, and on as many normal entries."""
-    x = update(task, SMOKE if scale == "smoke" else MODELS[task], data)
+def real(task: str, x: torch.Tensor, draws: int) -> pd.DataFrame:
+    """A row a method: its variance on the update ``x``, and on as many normal entries."""
     drawn, rows = normal(x.numel(), 3), []
     for method in METHODS:
         point, usual = measure(method, x, draws), measure(method, drawn, draws)
@@ -132,47 +131,26 @@ def real(task: str, scale: str, data: str | None, draws: int) -> pd.DataFrame:
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Writes ``variance.csv`` and ``variance.png``, or ``real.csv`` of the models in ``only``."""
-    for name in only or ():
-        if name not in MODELS:
-            raise UsageError(f"--only is {name!r}: models are {', '.join(MODELS)}")
-    long, short, draws = ENTRIES[scale]
-    out.mkdir(parents=True, exist_ok=True)
-    if only:
-        frame = pd.concat([real(name, scale, data, draws) for name in only], ignore_index=True)
-        write_text(out / "real.csv", frame.to_csv(index=False, float_format="%.6g"))
-    else:
-        frame = pd.concat([first(long, draws), rivals(short, draws)], ignore_index=True)
-        write_text(out / "variance.csv", frame.to_csv(index=False, float_format="%.6g"))
-        save(figure(frame), out / "variance.png")
-    print(frame.to_string(index=False, float_format="%.4g"))
+    """Writes ``variance.csv`` and ``variance.png``, or ``real`` of the models in ``only``.
+
+    Without jobs (``--dry-run``) it lists the runs, which are all of the latter's.
+    """
+    names = chosen(only, MODELS, "models")
+    draws = ENTRIES[scale][2]
+    if only is None and jobs:
+        frame = pd.concat([first(ENTRIES[scale][0], draws), rivals(ENTRIES[scale][1], draws)])
+        _write(frame, figure(frame), out, "variance")
+        return 0
+    runs, out = cells(names, scale, data), out / "real"
+    if run_shown(runs, out, jobs) is None:
+        return 1
+    frame = pd.concat([real(run.name, last_update(run, out), draws) for run in runs])
+    _write(frame, real_figure(frame), out, "real")
     return 0
 
 
-def figure(frame: pd.DataFrame) -> Figure:
-    """All four figures on one page."""
-    drawn = Figure(figsize=(11, 8), layout="constrained")
-    top, under = drawn.subplots(2, 2, width_ratios=(1, 1))
-    axes = top[0]
-    for family, rows in frame[frame["figure"] == "1"].groupby("family", sort=False):
-        axes.plot(rows["omega"] + 1, rows["bits_per_entry"], "o-", label=family, markersize=4)
-    axes.set(
-        xscale="log", yscale="log", xlabel="ω + 1, measured", ylabel="bits a coordinate, measured",
-        title="Figure 1: d = 10⁶, standard normal entries",
-    )  # fmt: skip
-    axes.legend(fontsize=7)
-    mine = frame[frame["figure"] == "16-18"].pivot(index="s", columns="family", values="omega")
-    _curves(top[1], mine[["D_nat, s", "D_sta, u = s"]], "Figure 16: u = s")
-    small = mine[mine.index <= 8]
-    _curves(under[0], small[["D_nat, s", "D_sta, u = 2^(s-1)"]], "Figure 17: u = 2^(s-1)")
-    _curves(under[1], mine[["D_nat, s", "D_sta, u = 2^(s-1)"]], "Figure 18: large s")
-    under[1].axhline(1 / 8, color="grey", linestyle=":", label="1/8")
-    under[1].legend(fontsize=8)
-    return drawn
-
-
-def _curves(axes: Axes, frame: pd.DataFrame, title: str) -> None:
-    for family in frame:
-        axes.semilogy(frame.index, frame[family], "o-", label=family)
-    axes.set(xlabel="s", ylabel="variance: E‖C(x) − x‖² / ‖x‖²", title=title)
-    axes.legend(fontsize=8)
+def _write(frame: pd.DataFrame, drawn: Figure, out: Path, name: str) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
+    save(drawn, out / f"{name}.png")
+    print(frame.to_string(index=False, float_format="%.4g"))

@@ -7,11 +7,12 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from fedsim.looks import METHODS as COLOURS
 from fedsim.units import FRACTIONS
 
 VOLUME = "volume (% of dense float32)"
-_PARTS = {"index": "tab:blue", "value": "tab:orange", "side": "tab:green", "header": "grey"}
-_COLOURS = {"Top-r": "tab:blue", "Random-r": "tab:orange"}
+_PARTS = {"index": COLOURS[0], "value": COLOURS[5], "side": COLOURS[3], "header": "grey"}
+_COLOURS = {"Top-r": COLOURS[0], "Random-r": COLOURS[1]}
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -29,6 +30,11 @@ def _score(frame: pd.DataFrame) -> str:
     """The label of an axis of scores."""
     metric = str(frame["metric"].iloc[0])
     return f"{metric} (%)" if metric in FRACTIONS else f"{metric} (lower is better)"
+
+
+def _colour(name: str, place: int) -> str:
+    """Black for no compression, which is the first of its figures."""
+    return "black" if name == "dense" else COLOURS[(place - 1) % len(COLOURS)]
 
 
 def _of(frame: pd.DataFrame, number: int) -> pd.DataFrame:
@@ -78,7 +84,7 @@ def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             mine = curves[curves["name"] == row["name"]]
             look = {"label": row["title"], "linewidth": 1.4, "marker": "osD^vP"[i % 6]}
-            look |= {"markersize": 3.5, "color": "black" if row["name"] == "dense" else f"C{i}"}
+            look |= {"markersize": 3.5, "color": _colour(row["name"], i)}
             left.plot(mine["iteration"], mine["score"], **look)
             right.plot(mine["up_bits"], mine["score"], **look)
         left.set(xlabel="local iterations", ylabel=_score(frame), title=f"Figure {number}")
@@ -96,7 +102,7 @@ def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             axes.plot(
                 row["wire_percent"], row["score"], "osD^vP"[i % 6], markersize=8,
-                color="black" if row["name"] == "dense" else f"C{i}", label=row["title"],
+                color=_colour(row["name"], i), label=row["title"],
             )  # fmt: skip
         axes.set(xscale="log", xlabel=VOLUME, ylabel=_score(frame), title=f"Figure {number}")
         _ticks(axes.xaxis)
@@ -118,8 +124,8 @@ def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     panels[0].invert_yaxis()
     panels[0].set(xlabel=VOLUME, title="Figure 10a: volume")
     if timed:
-        for part, marker in (("encode", "o"), ("decode", "s")):
-            panels[1].plot(mine[f"{part}_ms"], mine["title"], marker, label=part)
+        for part, marker, colour in (("encode", "o", COLOURS[0]), ("decode", "s", COLOURS[1])):
+            panels[1].plot(mine[f"{part}_ms"], mine["title"], marker, color=colour, label=part)
         panels[1].set(xscale="log", xlabel="milliseconds an update", title="Figure 10b: time")
         _ticks(panels[1].xaxis)
     for axes in panels:
@@ -131,3 +137,10 @@ def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 FIGURES = {
     "fig6": rates, "fig7-8": convergence, "fig9-15": against_volume, "fig10": parts,
 }  # fmt: skip
+
+
+def has_rows(name: str, frame: pd.DataFrame) -> bool:
+    """Whether the figure has what it is about: rates in 6, stand-alone compressors in 9."""
+    if name == "fig6":
+        return frame["eps"].nunique() > 1
+    return name != "fig9-15" or bool(frame["name"].isin(("3lc", "sketchml")).any())

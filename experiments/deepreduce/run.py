@@ -14,23 +14,22 @@ from torch import Tensor, autograd, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "topk-cnat"))
 sys.path.insert(0, str(Path(__file__).parent))  # the other two files stand beside this one
-from deepreduce_figures import FIGURES
+from deepreduce_figures import FIGURES, has_rows
 from deepreduce_rows import DOZEN, ROWS, predicted_percent
+from run_curves import learning, rows_of, shown
 from task_lengths import DEAR, Length, split_only
 
 from fedsim import measure
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.results import Results
 from fedsim.shown import run_shown
 from fedsim.sweeps import Cell
 from fedsim.tasks import get_task
 from fedsim.trainer import build_model
-from fedsim.units import FRACTIONS
 
 SMOKE = [
     "dense", "topr", "topr-p0-0.01", "topr-p1-0.01", "randr-p2-0.1", "rle", "fit-poly",
-    "skcompress",
+    "skcompress", "3lc",
 ]  # fmt: skip
 TASKS = {
     "digits": {"smoke": Length(2, 8, 1, clients=2)},
@@ -79,19 +78,10 @@ def _task(task: str, names: list[str], scale: str, out: Path, jobs: int, data: s
     text = f"{task}: {runs['data_source'].iloc[0]}\n\n{markdown(frame)}"
     write_text(out / "tables.md", text)
     for name, draw in FIGURES.items():
-        if name != "fig6" or frame["eps"].nunique() > 1:  # its axis
+        if has_rows(name, frame):
             save(draw(frame, curves), out / f"{name}.png")
     print(text)
     return 0
-
-
-def _shown(scores: pd.Series, metric: str) -> pd.Series:
-    """Fractions in per cent, other scores as they are."""
-    return scores * (100 if metric in FRACTIONS else 1)
-
-
-def _rows_of(cell_names: pd.Index | pd.Series) -> list[str]:
-    return [str(cell).rpartition("-seed")[0] for cell in cell_names]
 
 
 def collect(runs: pd.DataFrame, name_of_task: str, data: str | None) -> pd.DataFrame:
@@ -106,11 +96,11 @@ def collect(runs: pd.DataFrame, name_of_task: str, data: str | None) -> pd.DataF
     samples = task.load(Path(data) if data else None, False)
     sizes = [x.numel() for x in build_model(task, 0, samples).parameters()]
     rows = []
-    for name, mine in runs.groupby(_rows_of(runs.index), sort=False):
+    for name, mine in runs.groupby(rows_of(runs.index), sort=False):
         row = ROWS[str(name)]
         dense_bits = 32 * mine["parameters"].iloc[0] * mine["iterations"].iloc[0]
         bloom = row.policy and row.policy != "naive"
-        score = _shown(mine["metric"], metric)
+        score = shown(mine["metric"], metric)
         bits = {
             "wire": (mine["up_wire_bits"] - mine["up_buffer_bits"]).mean(),
             "buffer": mine["up_buffer_bits"].mean(),
@@ -149,7 +139,7 @@ def times(runs: pd.DataFrame, task: str, scale: str, data: str | None) -> pd.Dat
 
     The rows are those of ``runs``; each message is the method's first, memory included.
     """
-    names = list(dict.fromkeys(_rows_of(runs.index)))
+    names = list(dict.fromkeys(rows_of(runs.index)))
     methods = {name: ROWS[name].method for name in names}
     repeat = 1 if scale == "smoke" else 15
     table = measure(gradient(task, data), list(methods.values()), repeat=repeat)
@@ -158,20 +148,6 @@ def times(runs: pd.DataFrame, task: str, scale: str, data: str | None) -> pd.Dat
     by_method = table.set_index("method")
     found = by_method.loc[list(methods.values()), ["compress_ms", "decompress_ms"]]
     return found.set_axis(["encode_ms", "decode_ms"], axis=1).assign(name=names)
-
-
-def learning(results: Results) -> pd.DataFrame:
-    """The score over iterations and a client's wire bits: means over seeds, a row a moment.
-
-    The bits are those of the updates' messages, as in ``collect``.
-    """
-    metric = results.runs["metric_name"].iloc[0]
-    table = results.rounds.assign(name=_rows_of(results.rounds["run"]))
-    share = (table["up_wire_bits"] - table["up_buffer_bits"]) / table["clients"]
-    table["up_bits"] = share.groupby(table["run"]).cumsum()
-    table = table[table["metric"].notna()].assign(score=_shown(table["metric"], metric))
-    mean = table.groupby(["name", "iteration"], sort=False)[["up_bits", "score"]].mean()
-    return mean.reset_index()
 
 
 def markdown(frame: pd.DataFrame) -> str:

@@ -6,20 +6,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 _LOOKS = {
-    "dense": ("black", "-"),
-    "drop-90": ("tab:blue", "--"),
-    "drop-99": ("tab:orange", "-"),
-    "drop-99.9": ("tab:green", "-."),
-    "local-99": ("tab:purple", "--"),
-    "plain-dense": ("black", "-"),
-    "plain-global-99": ("tab:orange", "-"),
-    "plain-local-99": ("tab:purple", "--"),
-    "min-1": ("tab:blue", "-"),
-    "avg-1": ("tab:green", "-"),
-    "min-2": ("tab:blue", "--"),
-    "avg-2": ("tab:green", "--"),
-    "column-1": ("tab:red", ":"),
+    "dense": ("#000000", "-", "o"),
+    "drop-90": ("#0072b2", "--", "s"),
+    "drop-99": ("#d55e00", "-", "^"),
+    "drop-99.9": ("#009e73", "-.", "D"),
+    "local-99": ("#56b4e9", "--", "v"),
+    "plain-dense": ("#000000", "-", "o"),
+    "plain-global-99": ("#d55e00", "-", "^"),
+    "plain-local-99": ("#56b4e9", "--", "v"),
+    "min-1": ("#0072b2", "-", "s"),
+    "avg-1": ("#009e73", "-", "D"),
+    "min-2": ("#0072b2", "--", "P"),
+    "avg-2": ("#009e73", "--", "X"),
+    "column-1": ("#cc79a7", ":", "*"),
 }
+"""Colour, line and marker: Okabe and Ito's colours, as fedsim.plot has them."""
+
 _TITLES = {
     ("fig4", "drop-99"): "drop 99 %, global",
     ("fig4", "plain-global-99"): "drop 99 %, global",
@@ -99,10 +101,12 @@ def _lines(
         mine = curves[(curves["name"] == name) & curves[y].notna()]
         if figure not in row.figures or mine.empty or layer not in (None, row.layer):
             continue
-        colour, line = _LOOKS[name]
-        marker = "." if y == "accuracy_percent" else ""
+        colour, line, marker = _LOOKS[name]
         label = _TITLES.get((figure, name), row.title)
-        axes.plot(mine[x], mine[y], color=colour, linestyle=line, marker=marker, label=label)
+        axes.plot(
+            mine[x], mine[y], color=colour, linestyle=line, marker=marker, markersize=4,
+            markerfacecolor="none", linewidth=1.3, label=label,
+        )  # fmt: skip
     axes.grid(alpha=0.25)
 
 

@@ -22,11 +22,20 @@ EVALUATIONS = 10
 
 
 @dataclass(frozen=True)
+class Printed:
+    """What the paper prints of a run: speeds a second (Table 1), accuracy (Figure 6), ratio."""
+
+    images: int | None = None
+    words: int | None = None
+    accuracy_percent: float | None = None
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
 class Row:
     """A run: how clients and server compress, and the figures that show it.
 
-    ``layer`` says whether the network has layer normalization. ``paper_images`` is what Table 1
-    prints, images a second.
+    ``layer`` says whether the network has layer normalization.
     """
 
     name: str
@@ -35,7 +44,7 @@ class Row:
     up: str
     down: str
     figures: tuple[str, ...]
-    paper_images: int | None = None
+    paper: Printed = Printed()
 
 
 def _drop(p: float, scope: str = "model") -> str:
@@ -46,20 +55,22 @@ def _quantized(value: str, bits: int) -> str:
     return f"ef(flat(topk(0.01) | magnitude({value}, {bits}) | golomb))"
 
 
-def _both(name: str, title: str, method: str, *figures: str, images: int | None = None) -> Row:
+def _both(name: str, title: str, method: str, *figures: str, paper: Printed = Printed()) -> Row:
     """A network with layer normalization; the same method both ways, as the paper has it."""
-    return Row(name, title, True, method, method, figures, images)
+    return Row(name, title, True, method, method, figures, paper)
 
 
 COLUMN = "ef(per_tensor(topk(0.01) | magnitude(column) | golomb))"
 ROWS = {
     row.name: row
     for row in (
-        _both("dense", "no dropping", "raw", "fig2", "fig4", "fig6", "table1", images=2489),
-        _both("drop-90", "drop 90 %", _drop(0.1), "fig2", "table1", images=3174),
+        _both("dense", "no dropping", "raw", "fig2", "fig4", "fig6", "table1",
+              paper=Printed(2489, 13100, 99.28, 1)),
+        _both("drop-90", "drop 90 %", _drop(0.1), "fig2", "table1", paper=Printed(3174, 14443)),
         _both("drop-99", "drop 99 %", _drop(0.01), "fig2", "fig4", "fig6", "fig8", "table1",
-              images=3726),
-        _both("drop-99.9", "drop 99.9 %", _drop(0.001), "fig2", "table1", images=3921),
+              paper=Printed(3726, 14740, 99.42, 50)),
+        _both("drop-99.9", "drop 99.9 %", _drop(0.001), "fig2", "table1",
+              paper=Printed(3921, 14786)),
         Row("local-99", "drop 99 %, local", True, _drop(0.01, "tensor"), _drop(0.01), ("fig4",)),
         Row("plain-dense", "no dropping", False, "raw", "raw", ("fig4",)),
         Row("plain-global-99", "drop 99 %", False, _drop(0.01), _drop(0.01), ("fig4",)),

@@ -3,7 +3,8 @@
     python -m fedsim experiment gradient-dropping --data DIR
 
 ``--only fig6,table1`` runs what these show. Runs that are in the results folder are not run
-again: times on an idle machine take a new ``--out``.
+again: times on an idle machine take a new ``--out``. Times are in files of their own: ``times.md``,
+``times.csv``, ``fig6.csv`` and ``fig6.png``.
 """
 
 import sys
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
 from dropping_figures import DRAWN
 from dropping_rows import FIGURES, SCALES, SMOKE, cells, rows_of
 from dropping_tables import collect, curves, markdown
+from dropping_times import TIMED, speeds, times_markdown
 
 from fedsim.files import write_text
 from fedsim.plot import save
@@ -32,13 +34,24 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
 
 
 def write(results: Results, batch_size: int, figures: list[str], out: Path) -> None:
-    """Tables of all runs, and the figures that are asked for."""
+    """Tables of all runs, and the figures and times that are asked for."""
     table = collect(results.runs, results.rounds, batch_size)
     lines = curves(results.rounds)
-    table.to_csv(out / "tables.csv", index=False, float_format="%.6g")
-    lines.to_csv(out / "curves.csv", index=False, float_format="%.6g")
-    text = markdown(table, lines)
+    tables = {
+        name: frame.drop(columns=[*TIMED], errors="ignore")
+        for name, frame in (("tables", table), ("curves", lines))
+    }
+    text = markdown(table)
     write_text(out / "tables.md", text)
+    if "table1" in figures:
+        tables["times"] = speeds(table)
+        said = times_markdown(tables["times"], lines)
+        write_text(out / "times.md", said)
+        text += f"\n{said}"
+    if "fig6" in figures:
+        tables["fig6"] = lines[lines["name"].isin([row.name for row in rows_of(["fig6"])])]
+    for name, frame in tables.items():
+        write_text(out / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
     for name, draw in DRAWN.items():
         if name in figures:
             save(draw(lines), out / f"{name}.png")

@@ -1,6 +1,7 @@
 """Ours beside the paper's, as tables in Markdown, and the bars of its Figures 2 and 3."""
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import gajjala
@@ -8,13 +9,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedsim.looks import GREYS
+from fedsim.looks import METHODS as COLOURS
+
 OTHERS = ("fixed", "SHS, fitted", "ANS", "Elias, gaps", "Golomb", "auto")
 BARS = {
-    "Huffman": "#1f77b4", "Elias": "#7f7f7f", "RLE": "#bcbd22", "SH": "#17becf",
-    "SHS": "#9467bd", "RLH": "#d62728", "ANS": "#ff7f0e", "Elias, gaps": "#7f7f7f",
-    "Golomb": "#8c564b", "auto": "#2ca02c",
+    "Huffman": COLOURS[0], "Elias": GREYS[1], "RLE": COLOURS[6], "SH": COLOURS[4],
+    "SHS": COLOURS[3], "RLH": COLOURS[1], "ANS": COLOURS[5], "Elias, gaps": GREYS[1],
+    "Golomb": GREYS[0], "auto": COLOURS[2],
 }  # fmt: skip
 """The encoders that are drawn; those that the paper's figures have not are hatched."""
+ABREAST = 3  # panels of the figure
+
 
 def table(heading: Sequence[str], *parts: Iterable[Sequence[str]]) -> str:
     """A table in Markdown of the lines of all ``parts``."""
@@ -85,7 +91,8 @@ def printed() -> list[list[str]]:
 
 def _times(frame: pd.DataFrame) -> str:
     lines = []
-    for task, group in frame[frame["quantizer"] == "RD"].groupby("task", sort=False):
+    timed = frame[(frame["quantizer"] == "RD") & frame["encode_seconds"].notna()]
+    for task, group in timed.groupby("task", sort=False):
         by = group.set_index("encoder")
         entries, taken = by["entries"].iloc[0], by["encode_seconds"]
         lines += _time_lines(str(task), entries, [taken[n] for n in (*gajjala.COLUMNS, *OTHERS)])
@@ -107,13 +114,18 @@ def figure(frame: pd.DataFrame) -> Figure:
     """What a message takes, a panel a task, a group of bars a quantizer."""
     mine = frame[(frame["lift"] == "flat") & frame["encoder"].isin(list(BARS))]
     tasks = list(dict.fromkeys(mine["task"]))
-    drawn = Figure(figsize=(max(6.5, 4.2 * len(tasks)), 4.6), layout="constrained")
-    panels = drawn.subplots(1, len(tasks), squeeze=False)[0]
-    for axes, task in zip(panels, tasks, strict=True):
+    lines, across = -(-len(tasks) // ABREAST), min(ABREAST, len(tasks))
+    drawn = Figure(figsize=(max(6.5, 4.2 * across), 0.8 + 3.8 * lines), layout="constrained")
+    panels = drawn.subplots(lines, across, squeeze=False)
+    for axes, task in zip_longest(panels.flat, tasks):
+        if task is None:
+            axes.set_axis_off()
+            continue
         _bars(axes, mine[mine["task"] == task])
         axes.set_title(task, fontsize=10)
-    panels[0].set_ylabel("data volume of a message (kB)")
-    shown = panels[0].get_legend_handles_labels()
+    for axes in panels[:, 0]:
+        axes.set_ylabel("data volume of a message (kB)")
+    shown = panels[0, 0].get_legend_handles_labels()
     drawn.legend(*shown, loc="outside lower center", ncols=6, fontsize=8)
     return drawn
 

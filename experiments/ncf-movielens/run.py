@@ -5,13 +5,16 @@
 Clients send gradients and the task's Adam steps at the server, as in both papers.
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).parent))  # the module beside this file
+from ncf_curves import curves, figure
 
 from compressors import compress, parse
 from fedsim import Data, RunConfig
@@ -117,7 +120,10 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
     write_text(out / "positions.csv", positions.to_csv(index=False, float_format="%.6g"))
     text = markdown(frame, positions, guess)
     write_text(out / "tables.md", text)
-    save(figure(results, guess), out / "hits.png")
+    lines = curves(results)
+    write_text(out / "curves.csv", lines.to_csv(index=False, float_format="%.6g"))
+    titles = {name: row.title for name, row in ROWS.items()}
+    save(figure(lines, titles, guess), out / "hits.png")
     print(text)
     return 0
 
@@ -208,28 +214,3 @@ def markdown(frame: pd.DataFrame, positions: pd.DataFrame, guess: float) -> str:
             f"| {row['relative_volume']:.4f} |"
         )
     return "\n".join(lines) + "\n"
-
-
-def figure(results: Results, guess: float) -> Figure:
-    """The hit rate over rounds and over a client's bits, the mean over seeds."""
-    drawn = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = drawn.subplots(1, 2, sharey=True)
-    rounds = results.rounds.assign(
-        name=[run.rpartition("-seed")[0] for run in results.rounds["run"]],
-        share=results.rounds["up_wire_bits"] / results.rounds["clients"],
-    )
-    rounds["bits"] = rounds.groupby("run")["share"].cumsum()
-    scored = rounds[rounds["metric"].notna()]
-    mean = scored.groupby(["name", "iteration"])[["bits", "metric"]].mean().reset_index()
-    for name, row in ROWS.items():
-        mine = mean[mean["name"] == name]
-        if len(mine):
-            left.plot(mine["iteration"], mine["metric"], label=row.title)
-            right.plot(mine["bits"], mine["metric"], marker=".", label=row.title)
-    for axes in (left, right):
-        axes.axhline(guess, color="grey", linestyle="--", linewidth=1, label="popularity")
-        axes.grid(alpha=0.25)
-    left.set(xlabel="rounds (one local iteration each)", ylabel="hit rate at 10")
-    right.set(xlabel="bits that a client has sent", xscale="log")
-    left.legend(fontsize="small")
-    return drawn

@@ -25,7 +25,7 @@ def mlp() -> nn.Module:
     )  # fmt: skip
 
 
-class CharLSTM(nn.Module):
+class CharLSTM256(nn.Module):
     """Characters (B, T) -> logits (B, T, 65); embedding 64, one LSTM layer of 256 units."""
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ FASHION_MLP = Task(
     metric=get_task("fashion_lenet5").metric,
     channels_last=False,
 )
-CHAR_LSTM = Task(
-    name="char_lstm",
+CHAR_LSTM256 = Task(
+    name="char_lstm256",
     title="Tiny Shakespeare by character, LSTM of 256 units (350,593 parameters)",
     source="this experiment",
-    build=CharLSTM,
+    build=CharLSTM256,
     load=load_text,
     optimizer=lambda parameters: Adam(parameters, lr=0.002),
     loss=lambda outputs, targets: F.cross_entropy(outputs.flatten(0, 1), targets.flatten()),

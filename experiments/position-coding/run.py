@@ -23,6 +23,7 @@ from compressors import BitReader, BitWriter, parse
 from compressors.pipeline import Pipeline
 from compressors.positions.base import PositionCode
 from fedsim.files import write_text
+from fedsim.looks import METHODS as COLOURS
 from fedsim.plot import save
 from fedsim.shown import chosen
 
@@ -31,7 +32,9 @@ CODERS = (
     "elias_delta", "elias_omega", "rle", "delta_huffman", "index_huffman", "delta16", "fixed",
     "raw32", "bitmap",
 )  # fmt: skip
+LINES = (".-", "x:", "+--")  # seven colours each
 DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+TWO = ("golomb", "context")  # of each message by itself
 PASSES = {"smoke": 1, "short": 5, "paper": 5}
 """Times that every message is coded; the fastest counts."""
 HELD_OUT = 1
@@ -106,8 +109,24 @@ def rows(
     return found
 
 
-def real(model: str, scale: str, out: Path, data: str | None) -> list[dict]:
-    """The rows of one model; its patterns are recorded first where they are not there yet."""
+def moment(model: str, setting: str, client: int, when: float, message: Message) -> dict:
+    """One message: how many gaps are one or two, and its bits a position by two coders.
+
+    A tensor's first gap is counted from -1; ``when`` is the share of the run that is over.
+    """
+    gaps = np.concatenate([np.diff(positions, prepend=-1) for positions, _ in message])
+    bits = {name: measure(coder(name), [message], 1)[0] / gaps.size for name in TWO}
+    return {
+        "model": model, "setting": setting, "client": client, "moment": when,
+        "positions": gaps.size, "gaps_of_one_or_two_percent": 100 * float((gaps <= 2).mean()),
+        **{f"{name}_bits_per_position": count for name, count in bits.items()},
+    }  # fmt: skip
+
+
+def recorded(
+    model: str, scale: str, out: Path, data: str | None
+) -> dict[tuple[str, int], dict[float, Message]]:
+    """Messages by setting and client, then by moment; recorded first where they are missing."""
     path = out / "patterns" / f"{model}.npz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,11 +136,7 @@ def real(model: str, scale: str, out: Path, data: str | None) -> list[dict]:
         if p.positions.size:
             messages = groups.setdefault((p.setting, p.client), {})
             messages.setdefault(p.moment, []).append((p.positions, p.n))
-    return [
-        row
-        for (setting, client), messages in groups.items()
-        for row in rows(model, setting, client, list(messages.values()), PASSES[scale])
-    ]
+    return groups
 
 
 def drawn(n: int, passes: int) -> list[dict]:
@@ -136,7 +151,14 @@ def drawn(n: int, passes: int) -> list[dict]:
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Measures the models in ``only`` (default: all; smoke: digits) and random positions."""
     models = chosen(only, record.TASKS, "models", ["digits"] if scale == "smoke" else None)
-    found = [row for model in models for row in real(model, scale, out, data)]
+    found: list[dict] = []
+    moments: list[dict] = []
+    for model in models:
+        for (setting, client), messages in recorded(model, scale, out, data).items():
+            found += rows(model, setting, client, list(messages.values()), PASSES[scale])
+            moments += [moment(model, setting, client, *one) for one in messages.items()]
+    table = pd.DataFrame(moments).to_csv(index=False, float_format="%.5g")
+    write_text(out / "moments.csv", table)
     frame = pd.DataFrame(found + drawn(RANDOM_ENTRIES[scale], PASSES[scale]))
     write_text(out / "positions.csv", frame.to_csv(index=False, float_format="%.5g"))
     text = markdown(frame)
@@ -170,21 +192,24 @@ def markdown(frame: pd.DataFrame) -> str:
 
 def figure(frame: pd.DataFrame) -> Figure:
     """Random positions: bits over the entropy; real ones: what context saves against Golomb."""
-    drawn_ = Figure(figsize=(11, 4.4), layout="constrained")
+    real_ = frame[(frame["model"] != "random") & (frame["coder"] == "context")]
+    real_ = real_[real_["client"] == HELD_OUT]
+    drawn_ = Figure(figsize=(11, max(4.4, 0.14 * len(real_))), layout="constrained")
     left, right = drawn_.subplots(1, 2)
     random = frame[frame["model"] == "random"]
     for i, (name, group) in enumerate(random.groupby("coder", sort=False)):
-        p, line = group["setting"].astype(float), ".-" if i < 10 else "x:"  # ten colours
-        left.loglog(p, group["bits_per_position"], line, label=name, linewidth=1)
+        p, colour = group["setting"].astype(float), COLOURS[i % len(COLOURS)]
+        line = LINES[i // len(COLOURS)]
+        left.loglog(
+            p, group["bits_per_position"], line, color=colour, label=name, linewidth=1
+        )
     p = np.array(DENSITIES)
     bound = [-(q * log2(q) + (1 - q) * log2(1 - q)) / q for q in p]
     left.loglog(p, bound, "k--", label="entropy H(p)/p", linewidth=2)
     left.set(xlabel="density p", ylabel="bits a position", title="random positions")
     left.legend(fontsize=6, ncols=2)
-    real_ = frame[(frame["model"] != "random") & (frame["coder"] == "context")]
-    real_ = real_[real_["client"] == HELD_OUT]
     names = real_["model"] + " " + real_["setting"]
-    right.barh(names, real_["saving_percent"])
+    right.barh(names, real_["saving_percent"], color=COLOURS[0])
     right.axvline(0, color="black", linewidth=0.8)
     right.set(xlabel="context: bits saved against golomb (%)", title="positions of real messages")
     right.tick_params(axis="y", labelsize=6)

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+sys.path.insert(0, str(Path(__file__).parent))  # the module beside this file
 sys.path.insert(0, str(Path(__file__).parents[1] / "sbc-matrix"))
-from plane_runs import METHODS, SCALES, Square, errors
+from phases import levels, phase_tables, plain_ticks, sparsity_figure
+from plane_runs import SCALES, Square
 
 from fedsim.files import write_text
 from fedsim.plot import save
@@ -30,9 +30,6 @@ LINES = {
 }  # fmt: skip
 """Table II's methods and their colours; a square of side 2 has no SBC (3)."""
 
-KINDS = {"temporal": "#9467bd", "gradient": "#e69f00", "both": "#56b4e9"}
-"""As in Fig. 4: temporal sparsity alone is purple, gradient sparsity alone yellow."""
-
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
     """Draws the tasks in ``only`` (default: all of the scale); 1 if a run failed."""
@@ -40,14 +37,15 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
     names = chosen(only, squares, "tasks")
     beside = out.parent / f"sbc-matrix-{scale}"
     for name in names if jobs else ():
-        take_over(beside / name / "cells", out / name / "cells")
+        wanted = {cell.name for cell in squares[name].cells(data)}
+        take_over(beside / name / "cells", out / name / "cells", wanted)
     return max(_task(squares[name], out / name, jobs, data) for name in names)
 
 
-def take_over(source: Path, target: Path) -> None:
-    """Copies the runs that ``target`` lacks; settings are compared when they are asked for."""
+def take_over(source: Path, target: Path, wanted: set[str]) -> None:
+    """Copies wanted runs that ``target`` lacks; settings are compared when they are asked for."""
     for folder in sorted(source.iterdir()) if source.is_dir() else []:
-        if not (target / folder.name).exists():
+        if folder.name in wanted and not (target / folder.name).exists():
             shutil.copytree(folder, target / folder.name)
 
 
@@ -64,14 +62,6 @@ def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
     save(curves_figure(square, lines), out / "curves.png")
     print(text)
     return 0
-
-
-def levels(square: Square, results: Results) -> pd.DataFrame:
-    """A row a cell and stage, with its ``kind``: temporal or gradient sparsity alone, or both."""
-    frame = errors(square, results)
-    kind = pd.Series("both", index=frame.index).mask(frame["gradient"] == 1, "temporal")
-    frame["kind"] = kind.mask(frame["temporal"] == 1, "gradient")
-    return frame[frame["diagonal"] > 0]  # the dense cell has neither sparsity
 
 
 def curves(square: Square, results: Results) -> pd.DataFrame:
@@ -94,46 +84,15 @@ def curves(square: Square, results: Results) -> pd.DataFrame:
     return pd.concat(tables)
 
 
-def rivals(plane: pd.DataFrame) -> pd.DataFrame:
-    """Fig. 4's question: which kind is best at equal total sparsity, a row a method and stage.
-
-    ``levels`` counts the total sparsities that both a purely temporal and a purely gradient
-    sparse cell have; the others say on how many of them temporal sparsity alone beats gradient
-    sparsity alone, and on how many the best of all cells has both.
-    """
-    rows = []
-    for (method, stage), mine in plane.groupby(["method", "stage"], sort=False):
-        best = mine.pivot_table(index="diagonal", columns="kind", values="error", aggfunc="min")
-        best = best.reindex(columns=list(KINDS)).dropna(subset=["temporal", "gradient"])
-        edges = best[["temporal", "gradient"]].min(axis=1)
-        gap = best["gradient"] - best["temporal"]
-        rows.append(
-            {
-                "method": method, "stage": stage, "levels": len(best),
-                "temporal_wins": int((gap > 0).sum()), "gap": gap.mean(),
-                "both_wins": int((best["both"] < edges).sum()),
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
 def markdown(plane: pd.DataFrame, lines: pd.DataFrame) -> str:
     """Fig. 4 in numbers, then the ends of the curves."""
     text = [
-        "| method | iteration | total sparsities | temporal alone beats gradient alone "
-        "| by (mean, error × 100) | a cell with both beats either |",
-        "| --- " * 6 + "|",
-    ]
-    for row in rivals(plane).to_dict("records"):
-        text.append(
-            f"| {METHODS[row['method']]} | {row['stage']} | {row['levels']} "
-            f"| {row['temporal_wins']} | {100 * row['gap']:+.1f} | {row['both_wins']} |"
-        )
-    text += [
-        "", "| method | n | p | error at the end | content ratio | iterations to error "
+        *phase_tables(plane),
+        "Table II's methods\n",
+        "| method | n | p | error at the end | content ratio | iterations to error "
         f"{target(lines):.4f} | bits to it | fewer than the baseline's |",
         "| --- " * 8 + "|",
-    ]  # fmt: skip
+    ]
     for row in budgets(lines).to_dict("records"):
         text.append(
             f"| {row['method']} | {row['temporal']} | {row['gradient']:.3g} | {row['error']:.4f} "
@@ -165,35 +124,6 @@ def budgets(lines: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(saving=frame["up_bits"].iloc[0] / frame["up_bits"])
 
 
-def sparsity_figure(square: Square, plane: pd.DataFrame) -> Figure:
-    """Fig. 4: a panel a method and stage, error over total sparsity."""
-    drawn = Figure(figsize=(3.1 * len(square.stages), 5.6), layout="constrained")
-    panels = drawn.subplots(len(METHODS), len(square.stages), sharex=True, sharey=True)
-    for row, method in zip(panels, METHODS, strict=True):
-        for axes, stage in zip(row, square.stages, strict=True):
-            mine = plane[(plane["method"] == method) & (plane["stage"] == stage)]
-            _levels(axes, mine)
-            axes.set_title(f"{METHODS[method]}, {stage} iterations", fontsize=9)
-        row[0].set_ylabel("held-out error × 100")
-    for axes in panels[-1]:
-        axes.set_xlabel("total sparsity p/n")
-    panels[0, 0].legend(fontsize=8)
-    drawn.suptitle(f"{square.task}", fontsize=10, x=0.02, ha="left")
-    return drawn
-
-
-def _levels(axes: Axes, plane: pd.DataFrame) -> None:
-    for kind, colour in reversed(KINDS.items()):
-        mine = plane[plane["kind"] == kind].sort_values("total_sparsity")
-        line, label = ("", "both") if kind == "both" else ("-", f"{kind} sparsity alone")
-        axes.plot(
-            mine["total_sparsity"], 100 * mine["error"], color=colour, marker="o", markersize=4,
-            ls=line, label=label,
-        )  # fmt: skip
-    axes.set_xscale("log")
-    axes.grid(alpha=0.25)
-
-
 def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
     """Fig. 5 to 8: error over iterations, and over a client's bits (log-log)."""
     drawn = Figure(figsize=(9.5, 3.8), layout="constrained")
@@ -208,9 +138,7 @@ def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
     right.set(xlabel="upstream payload per client so far (bit)", ylabel="held-out error × 100")
     for axes in (left, right):
         axes.grid(alpha=0.25)
-    right.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    right.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-    right.yaxis.set_minor_formatter(NullFormatter())
+    plain_ticks(right)
     left.legend(fontsize=8)
     drawn.suptitle(square.task, fontsize=10, x=0.02, ha="left")
     return drawn

@@ -1,4 +1,4 @@
-"""How much of the errors' variance total sparsity explains: the claim of Fig. 3 as a number."""
+"""What total sparsity says of the errors of a matrix: the claims of Fig. 3 as numbers."""
 
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ class Explained:
             within groups).
         across: variance across them: of the diagonals' means, weighted by their cells (mean
             square between groups); equal to ``along`` on average where diagonals mean nothing.
+        ratio: across over along, the F of the analysis: 1 where diagonals mean nothing.
         total, temporal, gradient: shares of variance explained by total sparsity, by n alone and
             by p alone, from below 0 (less than chance) to 1 (all): eta squared adjusted for the
             number of groups, 1 - (mean square within) / (variance of all).
@@ -28,6 +29,7 @@ class Explained:
 
     along: float
     across: float
+    ratio: float
     total: float
     temporal: float
     gradient: float
@@ -37,8 +39,11 @@ class Explained:
     widest: float
 
     @property
-    def holds(self) -> bool:
-        """Whether diagonals explain most, and more than either sparsity by itself."""
+    def decides(self) -> bool:
+        """Whether diagonals explain most, and more than either sparsity by itself.
+
+        That is: errors follow p/n. How level a diagonal is by itself says ``Triangle``.
+        """
         return self.total >= 0.5 and self.total > max(self.temporal, self.gradient)
 
 
@@ -58,9 +63,12 @@ def explained(matrix: pd.DataFrame) -> Explained:
     within = max(0.0, everything - by["diagonal"])
     ranges = matrix.groupby("diagonal")["error"].agg(np.ptp)
     slopes = _slopes(matrix)
+    along = _mean_square(within, cells - groups)
+    across = _mean_square(by["diagonal"], groups - 1)
     return Explained(
-        along=_mean_square(within, cells - groups),
-        across=_mean_square(by["diagonal"], groups - 1),
+        along=along,
+        across=across,
+        ratio=across / along if along else np.nan,
         total=_adjusted(matrix, "diagonal", by["diagonal"], everything),
         temporal=_adjusted(matrix, "temporal", by["temporal"], everything),
         gradient=_adjusted(matrix, "gradient", by["gradient"], everything),
@@ -68,6 +76,55 @@ def explained(matrix: pd.DataFrame) -> Explained:
         temporal_slope=slopes[0],
         gradient_slope=slopes[1],
         widest=float(ranges.max()),
+    )
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """The cells of about the dense cell's error, and how level diagonals are among them.
+
+    Attributes:
+        often: cells of the matrix that have had enough rounds.
+        cells: those of them whose error is at most ``within`` above that of n = p = 1.
+        span: range of these errors; ``within`` bounds it but for cells better than dense.
+        along: standard deviation along diagonals, pooled as in ``Explained``; NaN where no
+            diagonal has two of them.
+        widest: largest range on one diagonal; NaN likewise.
+    """
+
+    often: int
+    cells: int
+    span: float
+    along: float
+    widest: float
+
+
+def triangle(matrix: pd.DataFrame, rounds: int, within: float) -> Triangle:
+    """The triangle of a matrix with a column stage: iterations by which errors were measured.
+
+    Args:
+        matrix: a row a cell: temporal, gradient, diagonal, error, stage.
+        rounds: those that a cell has had at least.
+        within: the error that it may have above the dense cell's.
+
+    Example:
+        >>> cells = [(2**i, 2.0**-j, i + j, 0.1 * (i + j), 4) for i in range(2) for j in range(2)]
+        >>> names = ["temporal", "gradient", "diagonal", "error", "stage"]
+        >>> triangle(pd.DataFrame(cells, columns=names), 1, 0.15).cells
+        3
+    """
+    dense = matrix[(matrix["temporal"] == 1) & (matrix["gradient"] == 1)]["error"].iloc[0]
+    often = matrix[matrix["stage"] // matrix["temporal"] >= rounds]
+    inside = often[often["error"] <= dense + within]
+    groups = inside.groupby("diagonal")["error"]
+    freedom = len(inside) - groups.ngroups
+    squares = float(((inside["error"] - groups.transform("mean")) ** 2).sum())
+    return Triangle(
+        often=len(often),
+        cells=len(inside),
+        span=float(np.ptp(inside["error"])),
+        along=_mean_square(squares, freedom) ** 0.5,
+        widest=float(groups.agg(np.ptp).max()) if freedom else np.nan,
     )
 
 

@@ -7,6 +7,7 @@ total sparsity lie on diagonals. The experiment sbc-curves draws the same runs.
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import pandas as pd
 from torch.optim import SGD
 
@@ -19,6 +20,8 @@ METHODS = {"gradient_dropping": "gradient dropping", "sbc": "SBC"}
 """Names, and what figures call them."""
 
 DENSE = "dense"
+UNMASKED = "unmasked"
+"""Ends the name of a cell without momentum masking."""
 STEPPED = "_stepped"
 """Ends the name of a row whose rate falls to a tenth: the second phase of Fig. 4."""
 
@@ -30,6 +33,7 @@ class Square:
     ``stages`` are the local iterations at which errors are compared. ``drawn`` are the cells of
     sbc-curves, as (method, power of n, power of p); they are evaluated every ``fine`` iterations,
     the others every ``coarse``. ``falls`` is the iteration at which a stepped row lowers its rate.
+    ``bare`` are cells of n = 1, as (method, power of p), trained also without momentum masking.
     """
 
     task: str
@@ -43,6 +47,7 @@ class Square:
     fine: int
     drawn: tuple[tuple[str, int, int], ...]
     falls: int = 0
+    bare: tuple[tuple[str, int], ...] = ()
 
     @property
     def learnt(self) -> Task:
@@ -79,16 +84,34 @@ class Square:
         for method, temporal, gradient in [
             (method, n, p) for method in METHODS for p in self.gradients for n in self.temporals
         ]:
-            name, dense = self.name(method, temporal, gradient), gradient == 1
-            config = RunConfig(
-                task=self.learnt if self.falls else self.task, iterations=self.iterations,
-                method="raw" if dense else method, temporal=temporal,
-                gradient=None if dense else gradient,
-                batch_size=self.batch_size, clients=self.clients, data=data,
-                evaluate_every=self.evaluate_every(name, temporal),
-            )  # fmt: skip
-            found[name] = Cell(name, config)
+            name = self.name(method, temporal, gradient)
+            found[name] = Cell(name, self._config(method, temporal, gradient, data))
         return list(found.values())
+
+    def unmasked(self, data: str | None) -> list[Cell]:
+        """The cells of ``bare``: gradient sparsity alone, whose momentum is left as it is."""
+        found = []
+        for method, power in self.bare:
+            gradient = self.ratio**-power
+            config = self._config(method, 1, gradient, data)
+            name = f"{self.name(method, 1, gradient)}-{UNMASKED}"
+            found.append(Cell(name, replace(config, momentum_masking="off")))
+        return found
+
+    def _config(self, method: str, temporal: int, gradient: float, data: str | None) -> RunConfig:
+        name, dense = self.name(method, temporal, gradient), gradient == 1
+        return RunConfig(
+            task=self.learnt if self.falls else self.task, iterations=self.iterations,
+            method="raw" if dense else method, temporal=temporal,
+            gradient=None if dense else gradient,
+            batch_size=self.batch_size, clients=self.clients, data=data,
+            evaluate_every=self.evaluate_every(name, temporal),
+        )  # fmt: skip
+
+
+def _bare(side: int) -> tuple[tuple[str, int], ...]:
+    """Gradient sparsity alone, by both methods, at every p of a square."""
+    return tuple((method, power) for method in METHODS for power in range(1, side))
 
 
 def _drawn(side: int, fedavg: int) -> tuple[tuple[str, int, int], ...]:
@@ -99,18 +122,22 @@ def _drawn(side: int, fedavg: int) -> tuple[tuple[str, int, int], ...]:
 
 
 SHORT = {
-    "digits": Square("digits", 3, 6, 243, 32, 2, (27, 81, 162, 243), 27, 9, _drawn(6, 4)),
+    "digits": Square(
+        "digits", 3, 6, 243, 32, 2, (27, 81, 162, 243), 27, 9, _drawn(6, 4), bare=_bare(6)
+    ),
     "fashion_lenet5": Square(
-        "fashion_lenet5", 5, 4, 500, 32, 2, (125, 250, 500), 125, 25, _drawn(4, 2)
+        "fashion_lenet5", 5, 4, 500, 32, 2, (125, 250, 500), 125, 25, _drawn(4, 2), bare=_bare(4)
     ),
     "fashion_lenet5_stepped": Square(
         "fashion_lenet5_stepped", 5, 4, 1500, 32, 2, (500, 1000, 1125, 1500), 125, 25,
-        _drawn(4, 2), falls=1000,
+        _drawn(4, 2), falls=1000, bare=_bare(4),
     ),
 }  # fmt: skip
 """A row a task; another task is one row more."""
 
-SMOKE = {"digits": Square("digits", 3, 2, 6, 8, 2, (3, 6), 3, 3, _drawn(2, 1))}
+SMOKE = {
+    "digits": Square("digits", 3, 2, 6, 8, 2, (3, 6), 3, 3, _drawn(2, 1), bare=_bare(2)),
+}
 
 
 def _paper(square: Square) -> Square:
@@ -136,9 +163,7 @@ def errors(square: Square, results: Results) -> pd.DataFrame:
 
     A cell whose first round ends after the stage has no row there: nothing was sent yet.
     """
-    higher = bool(results.runs["higher_is_better"].iloc[0])
-    scored = results.rounds.dropna(subset="metric").set_index(["run", "iteration"])["metric"]
-    rows = []
+    scored, rows = _scored(results), []
     for method, stage, (i, n), (j, p) in [
         (method, stage, row, column)
         for method in METHODS
@@ -149,13 +174,41 @@ def errors(square: Square, results: Results) -> pd.DataFrame:
         if n > stage:
             continue
         name = square.name(method, n, p)
-        metric = float(scored[name, stage])
         rows.append(
             {
                 "task": square.task, "method": method, "stage": stage, "temporal": n,
                 "gradient": p, "diagonal": i + j, "total_sparsity": p / n,
-                "error": 1 - metric if higher else metric,
+                "error": float(scored[name, stage]),
                 "ratio_content": results.runs.loc[name, "ratio_content"],
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def bare_errors(square: Square, results: Results) -> pd.DataFrame:
+    """A row a cell of ``bare`` and stage: its error with momentum masking and without.
+
+    ``temporal`` is the error of delay alone at the same total sparsity (NaN before its first
+    round), ``dense`` that of neither.
+    """
+    scored, rows = _scored(results), []
+    for method, power in square.bare:
+        n, p = square.ratio**power, square.ratio**-power
+        masked = square.name(method, 1, p)
+        for stage in square.stages:
+            rows.append(
+                {
+                    "task": square.task, "method": method, "stage": stage, "gradient": p,
+                    "masked": float(scored[masked, stage]),
+                    "unmasked": float(scored[f"{masked}-{UNMASKED}", stage]),
+                    "temporal": float(scored.get((square.name(DENSE, n, 1), stage), np.nan)),
+                    "dense": float(scored[square.name(DENSE, 1, 1), stage]),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _scored(results: Results) -> pd.Series:
+    """Errors by run and iteration."""
+    scored = results.rounds.dropna(subset="metric").set_index(["run", "iteration"])["metric"]
+    return 1 - scored if bool(results.runs["higher_is_better"].iloc[0]) else scored

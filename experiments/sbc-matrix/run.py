@@ -14,16 +14,15 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from diagonals import explained
-from plane_runs import METHODS, SCALES, Square, errors
+from diagonals import explained, triangle
+from forms import best_forms, moves
+from plane_runs import METHODS, SCALES, Square, bare_errors, errors
+from plane_tables import FEW, WITHIN, bare_table, diagonal_table, form_table, triangle_table
 
 from fedsim.files import write_text
 from fedsim.looks import ink
 from fedsim.plot import save
 from fedsim.shown import chosen, run_shown
-
-FEW = 3
-"""Rounds below which a cell has hardly exchanged anything: it is also left out once."""
 
 COLOURS = colormaps["cividis_r"]  # as fedsim.plot: brighter is better, here lower
 
@@ -36,56 +35,48 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
 
 
 def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
-    results = run_shown(square.cells(data), out, jobs)
+    results = run_shown([*square.cells(data), *square.unmasked(data)], out, jobs)
     if results is None:
         return 1
     frame = errors(square, results)
-    write_text(out / "matrix.csv", frame.to_csv(index=False, float_format="%.6g"))
-    table = shares(frame)
-    write_text(out / "diagonals.csv", table.to_csv(index=False, float_format="%.6g"))
-    text = f"{square.task}: {results.runs['data_source'].iloc[0]}\n\n{markdown(table)}"
+    tables = analyse(frame, bare_errors(square, results), out)
+    text = f"{square.task}: {results.runs['data_source'].iloc[0]}\n\n{tables}"
     write_text(out / "tables.md", text)
     save(figure(square, frame), out / "matrix.png")
     print(text)
     return 0
 
 
+def analyse(frame: pd.DataFrame, bare: pd.DataFrame, out: Path) -> str:
+    """Writes the CSVs of a matrix and of its unmasked cells; the tables as Markdown."""
+    table, forms = shares(frame), best_forms(frame, FEW)
+    written = {"matrix": frame, "diagonals": table, "forms": forms, "unmasked": bare}
+    for name, rows in written.items():
+        if len(rows):
+            write_text(out / f"{name}.csv", rows.to_csv(index=False, float_format="%.6g"))
+    found = [diagonal_table(table), triangle_table(table)]
+    found += [form_table(moves(forms))] if len(forms) else []
+    found += [bare_table(bare)] if len(bare) else []
+    return "\n".join(found)
+
+
 def shares(frame: pd.DataFrame) -> pd.DataFrame:
     """A row a method and stage: what diagonals explain of the errors."""
     rows = []
     for (task, method, stage), matrix in frame.groupby(["task", "method", "stage"], sort=False):
-        found = explained(matrix)
+        found, inside = explained(matrix), triangle(matrix, FEW, WITHIN)
         often = explained(matrix[matrix["stage"] // matrix["temporal"] >= FEW])
         rows.append(
             {
                 "task": task, "method": method, "stage": stage, "cells": len(matrix),
                 "least_error": matrix["error"].min(), "largest_error": matrix["error"].max(),
-                **vars(found), "holds": found.holds,
-                "often_total": often.total, "often_widest": often.widest,
+                **vars(found), "decides": found.decides,
+                "often": inside.often, "often_total": often.total, "often_widest": often.widest,
+                "inside": inside.cells, "inside_span": inside.span,
+                "inside_along": inside.along, "inside_widest": inside.widest,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def markdown(table: pd.DataFrame) -> str:
-    """The shares as a table; standard deviations and ranges in the error's own unit times 100."""
-    lines = [
-        "| method | iteration | cells | errors | s.d. along | s.d. across | explained by p/n | "
-        "by n | by p | a step of n | of 1/p | widest diagonal | level? "
-        f"| {FEW} rounds or more: explained by p/n | widest |",
-        "| --- " * 15 + "|",
-    ]
-    for row in table.to_dict("records"):
-        lines.append(
-            f"| {METHODS[row['method']]} | {row['stage']} | {row['cells']} "
-            f"| {100 * row['least_error']:.1f} to {100 * row['largest_error']:.1f} "
-            f"| {100 * row['along'] ** 0.5:.1f} | {100 * row['across'] ** 0.5:.1f} "
-            f"| {row['total']:.2f} | {row['temporal']:.2f} | {row['gradient']:.2f} "
-            f"| {100 * row['temporal_slope']:+.1f} | {100 * row['gradient_slope']:+.1f} "
-            f"| {100 * row['widest']:.1f} | {'yes' if row['holds'] else 'no'} "
-            f"| {row['often_total']:.2f} | {100 * row['often_widest']:.1f} |"
-        )
-    return "\n".join(lines) + "\n"
 
 
 def figure(square: Square, frame: pd.DataFrame) -> Figure:

@@ -12,7 +12,7 @@ from typing import Any
 
 import fedsim
 from fedsim.config import read_toml
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unknown
 
 SCALES = ("smoke", "short", "paper")
 
@@ -63,7 +63,7 @@ def command(flags: argparse.Namespace) -> int:
         raise UsageError("experiments are part of a checkout of fedsim: run this from there")
     known = [row["name"] for row in experiments()]
     if flags.name not in known:
-        raise UsageError(f"experiment {flags.name!r} is unknown: known are {', '.join(known)}")
+        raise UsageError(unknown("experiment", flags.name, known))
     spec = importlib.util.spec_from_file_location("experiment", folder / flags.name / "run.py")
     if spec is None or spec.loader is None:
         raise UsageError(f"experiment {flags.name!r} has no run.py")
@@ -76,4 +76,7 @@ def command(flags: argparse.Namespace) -> int:
         raise UsageError(f"--dry-run: {flags.name} has no list of runs; see its README")
     jobs = 0 if flags.dry_run else flags.jobs
     code = int(module.main(scale=flags.scale, only=only, out=out, jobs=jobs, data=flags.data))
-    return 0 if flags.dry_run else code
+    if flags.dry_run:
+        return 0
+    print(f"Results: {out}")
+    return code

@@ -1,6 +1,7 @@
 """The metric against upstream bits: the front of final results, and the best within a budget."""
 
 from collections.abc import Sequence
+from math import nan
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -19,7 +20,17 @@ from fedsim.looks import (
     method_looks,
     metric_name,
 )
-from fedsim.plot.canvas import GREY, LINES, drawing, finish, marker, plain, title
+from fedsim.plot.canvas import (
+    GREY,
+    LINES,
+    drawing,
+    finish,
+    logarithmic,
+    marker,
+    plain,
+    title,
+    within,
+)
 from fedsim.series import Series, front, pareto_points
 
 
@@ -28,7 +39,8 @@ def pareto(runs: pd.DataFrame) -> Figure:
 
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
     are averaged; bars show their range. Failed runs are left out. Of several methods, colour and
-    marker tell the method, and beside the front's points stand n and p.
+    marker tell the method, paler marks send fewer entries, and beside the front's points stand
+    n and p. Where a single point beats all others there is no front to draw.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -41,20 +53,23 @@ def pareto(runs: pd.DataFrame) -> Figure:
     figure = drawing(7.2, 4.4)
     axes = figure.add_subplot()
     styles = looks([point.cell for point in points])
-    best = front(points, higher=higher_is_better(runs))
+    best = front(points, higher := higher_is_better(runs))
     bits = [float(point.x[0]) for point in best]
     heights = [float(point.y[0]) for point in best]
-    axes.step(bits, heights, where="post", color=GREY, lw=1, label="front", zorder=1)
+    if len(best) > 1:
+        axes.step(bits, heights, where="post", color=GREY, lw=1, label="front", zorder=1)
     named: set[str] = set()
     for point in points:
         _point(axes, point, styles[point.cell], known=point.cell.method in named)
         named |= {point.cell.method} - {""}
         if point.cell.method and point in best:  # the others' notes would cover each other
-            at = (float(point.x[0]), float(point.y[0]))
-            note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"
-            axes.annotate(note, at, (6, -11), textcoords="offset points", fontsize=8)
-    axes.set_xscale("log")
+            _note(axes, point, higher)
+    if len({(cell.method, cell.gradient) for cell in styles}) > len(named) > 0:
+        _pale(axes)
+    axes.margins(x=0.18, y=0.1)  # room for the notes
+    logarithmic(axes)
     finish(axes, LABELS["up_content_bits"], label(metric_name(runs)))
+    within(axes, metric_name(runs))
     title(figure, runs, ["on the front: n, p"] if named else [])
     return figure
 
@@ -93,8 +108,9 @@ def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
             lw=1.8, marker=marker(look), markevery=range(len(one.bits)), markersize=4,
             linestyle=LINES[0], label=plain(one.method),
         )  # fmt: skip
-    axes.set_xscale("log")
+    logarithmic(axes)
     finish(axes, "", label(name or metric_name(rounds)))
+    within(axes, name or metric_name(rounds))
     _strip(strip, found, styles, higher)
     title(figure, rounds)
     return figure
@@ -107,6 +123,24 @@ def _point(axes: Axes, point: Series, look: Look, known: bool) -> None:
         point.x, point.y, [point.y - point.low, point.high - point.y],
         label="_" if known else plain(text), color=look.colour, marker=marker(look),
         markersize=8, markeredgecolor="black", markeredgewidth=0.6, linestyle="", zorder=2,
+    )  # fmt: skip
+
+
+def _pale(axes: Axes) -> None:
+    """An entry of the legend; of the points' own kind, so that it stands after theirs."""
+    axes.errorbar(
+        [nan], [nan], [nan], label="paler: smaller p", color="#cccccc", marker="o",
+        markersize=8, markeredgecolor=GREY, markeredgewidth=0.6, linestyle="",
+    )  # fmt: skip
+
+
+def _note(axes: Axes, point: Series, higher: bool) -> None:
+    """n and p on the side of the front where there is nothing: fewer bits, a better metric."""
+    note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"
+    at = (float(point.x[0]), float(point.y[0]))
+    axes.annotate(
+        note, at, (-5, 5 if higher else -5), textcoords="offset points", fontsize=8, ha="right",
+        va="bottom" if higher else "top",
     )  # fmt: skip
 
 

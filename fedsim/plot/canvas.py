@@ -3,6 +3,7 @@
 import io
 import threading
 from collections.abc import Sequence
+from math import sqrt
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from fedsim import units
 from fedsim.errors import UsageError
 from fedsim.files import replacing
 from fedsim.looks import Look
@@ -21,6 +23,7 @@ from fedsim.plane import method_text
 MARKERS = "osD^vPX*"
 LINES = ("-", "--", "-.", ":")
 GREY = "#777777"
+_LEAST = 4.0
 
 # TrueType fonts inside PDF and PostScript, as journals ask for (matplotlib's own default is
 # Type 3); letters as outlines in SVG. The salt gives equal figures equal files.
@@ -89,6 +92,22 @@ def finish(axes: Axes, x: str, y: str) -> None:
         loc="outside right center", frameon=False, fontsize=9 if entries <= 18 else 7,
         ncols=1 + entries // 28,
     )  # fmt: skip
+
+
+def logarithmic(axes: Axes) -> None:
+    """A logarithmic x axis, at least a factor of 4 wide: in less the ticks' names overlap."""
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    if high < _LEAST * low:
+        middle = sqrt(low * high)
+        axes.set_xlim(middle / sqrt(_LEAST), middle * sqrt(_LEAST))
+
+
+def within(axes: Axes, name: str) -> None:
+    """Of a metric that is a fraction, no axis beyond 0 and 1, but for a marker's breadth."""
+    if name in units.FRACTIONS:
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, -0.02), min(high, 1.02))
 
 
 def marker(look: Look) -> str:

@@ -7,7 +7,16 @@ from matplotlib.figure import Figure
 
 from fedsim.inputs import check_frame
 from fedsim.looks import LABELS, cell_label, label, looks, metric_name
-from fedsim.plot.canvas import LINES, drawing, finish, marker, plain, title
+from fedsim.plot.canvas import (
+    LINES,
+    drawing,
+    finish,
+    logarithmic,
+    marker,
+    plain,
+    title,
+    within,
+)
 from fedsim.series import curve_lines
 
 
@@ -51,7 +60,10 @@ def curves(
             markersize=4,
         )  # fmt: skip
         axes.fill_between(line.x, line.low, line.high, color=look.colour, alpha=0.15, lw=0)
-    axes.set_xscale("log" if x == "up_bits" else "linear")
-    finish(axes, LABELS[x], label(name or (metric_name(rounds) if y == "metric" else y)))
+    if x == "up_bits":
+        logarithmic(axes)
+    shown = name or (metric_name(rounds) if y == "metric" else y)
+    finish(axes, LABELS[x], label(shown))
+    within(axes, shown)
     title(figure, rounds)
     return figure

@@ -14,24 +14,25 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedsim import units
-from fedsim.errors import UsageError
 from fedsim.inputs import check_frame
-from fedsim.labels import labels, methods_of, of_method, several
+from fedsim.labels import of_method
 from fedsim.looks import higher_is_better, ink, is_logarithmic, label, metric_name, value_text
-from fedsim.plane import Plane, plane
+from fedsim.plane import Plane, planes
 from fedsim.plot.canvas import drawing, plain, title
 
 _ACROSS = 3  # panels
+_WIDE, _HIGH = 1.25, 0.8  # a cell, inches
+_JOINED = "Short lines join cells of equal total sparsity p/n."
 
 
 def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -> Figure:
     """The sparsity plane as a heatmap, as Fig. 3 of Sattler et al., "Sparse Binary Compression",
     2018: a row a communication delay n, a column a gradient sparsity p.
 
-    Seeds are averaged. Thin lines join cells of equal total sparsity p / n. A cell that no run has
-    is hatched, one whose runs failed says so. Brighter is better; ratios and bits have a
-    logarithmic scale. The dense reference off the grid stands under the title. Several methods
-    make a panel each, on one scale of colours.
+    Seeds are averaged. Short lines join cells of equal total sparsity p / n, where three or more
+    have it. A cell that no run has is hatched, one whose runs failed says so. Brighter is better;
+    ratios and bits have a logarithmic scale. The dense reference off the grid stands under the
+    title. Several methods make a panel each, on one scale of colours.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -58,22 +59,9 @@ def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None)
     below = _dense_line(grid, name) if len(grids) == 1 else []
     title(figure, shown, [label(name), *below])
     _colorbar(figure, panels, image, _numbers(grids), label(name))
+    if any(grid.diagonals() for grid in grids.values()):
+        figure.supxlabel(_JOINED, fontsize=8, x=0.02, ha="left")
     return figure
-
-
-def planes(runs: pd.DataFrame, value: str, method: str | None = None) -> dict[str, Plane]:
-    """The plane of every method by its label, or of one.
-
-    Raises:
-        UsageError: no such method; else as `fedsim.plane.plane`.
-    """
-    names = methods_of(runs)
-    if method is not None and method not in set(labels(runs)):
-        raise UsageError(f"method is {method!r}: the runs are of {', '.join(names) or 'none'}.")
-    if method is None and not several(runs):
-        return {"".join(names): plane(runs, value)}
-    chosen = names if method is None else [method]
-    return {name: plane(of_method(runs, name), value) for name in chosen}
 
 
 def _panels(grids: dict[str, Plane]) -> tuple[Figure, list[Axes]]:
@@ -81,7 +69,7 @@ def _panels(grids: dict[str, Plane]) -> tuple[Figure, list[Axes]]:
     columns = max(grid.values.shape[1] for grid in grids.values())
     across = min(_ACROSS, len(grids))
     down = ceil(len(grids) / across)
-    width, height = 2.4 + 1.25 * columns, 2.1 + 0.8 * rows
+    width, height = 2.4 + _WIDE * columns, 2.1 + _HIGH * rows
     figure = drawing(max(5.0, width) if across == 1 else 1 + across * width, down * height)
     found = [figure.add_subplot(down, across, k + 1) for k in range(len(grids))]
     return figure, found
@@ -94,6 +82,9 @@ def _panel(axes: Axes, grid: Plane, name: str, colours: Colormap, norm: Normaliz
     axes.set_yticks(range(rows), [str(n) for n in grid.temporals])
     axes.set_xlabel("gradient sparsity p (fraction of entries sent)")
     axes.set_ylabel("communication delay n\n(local iterations a round)")
+    if rows == columns == 1:  # no wider than a cell among others: the title needs the width
+        axes.set_box_aspect(_HIGH / _WIDE)
+        axes.set_anchor("W")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     for row, column in np.ndindex(grid.values.shape):
@@ -171,7 +162,7 @@ def _cell(
 def _diagonal(axes: Axes, cells: list[tuple[int, int]]) -> None:
     for (row, column), (below, left) in zip(cells, cells[1:], strict=False):
         # Only around the cells' common corner, so that no text is crossed.
-        ends = np.array([0.36, 0.64])
+        ends = np.array([0.32, 0.68])
         xs, ys = column + ends * (left - column), row + ends * (below - row)
         axes.plot(xs, ys, color="black", lw=2.2, alpha=0.5, solid_capstyle="round")
         axes.plot(xs, ys, color="white", lw=1.0, solid_capstyle="round")

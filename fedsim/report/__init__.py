@@ -2,17 +2,22 @@
 
 from pathlib import Path
 
+import pandas as pd
+
 from fedsim.errors import UsageError
 from fedsim.files import write_text
 from fedsim.results import load
 from fedsim.texts import table
+
+_MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_content"}
 
 
 def write(*directories: Path | str, out: Path | str | None = None) -> Path:
     """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and `summary.tex`.
 
     The page holds everything it shows: it makes no network request. Each file appears whole or
-    not at all, and the same results give the same page.
+    not at all, and the same results give the same page. Where each method has but one cell there
+    are no matrices, and those of an earlier report are removed.
 
     Args:
         directories: the folder of a sweep or of a run, or several, side by side on one page.
@@ -30,7 +35,6 @@ def write(*directories: Path | str, out: Path | str | None = None) -> Path:
         write("results/sbc", "results/gradient_dropping", out="results/both")
     """
     # Here, not above: what draws takes a second to import, which other commands need not wait.
-    from fedsim.plot import matrix, save
     from fedsim.report.page import page
 
     results = load(*directories)
@@ -41,8 +45,19 @@ def write(*directories: Path | str, out: Path | str | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out is {folder}: cannot be written ({error.strerror})") from error
-    save(matrix(results.runs, "metric"), folder / "matrix-metric.png")
-    save(matrix(results.runs, "ratio_content"), folder / "matrix-ratio.png")
+    _write_matrices(results.runs, folder)
     write_text(folder / "summary.tex", table(results.runs, "latex"))
     write_text(folder / "report.html", page(results))
     return folder / "report.html"
+
+
+def _write_matrices(runs: pd.DataFrame, folder: Path) -> None:
+    from fedsim.plane import one_celled
+    from fedsim.plot import matrix, save
+
+    one = one_celled(runs)
+    for name, value in _MATRICES.items():
+        if one:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            save(matrix(runs, value), folder / name)

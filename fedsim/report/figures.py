@@ -6,30 +6,31 @@ from html import escape
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedsim.labels import methods_of, of_method, several
+from fedsim.labels import labels, methods_of, of_method, several
 from fedsim.looks import metric_name
+from fedsim.plane import one_celled, planes
 from fedsim.report import charts
 from fedsim.results import Results
+from fedsim.series import pareto_points
 
-_PLANE = (
-    "Rows: local iterations a round. Columns: fraction of entries sent. Short lines join cells "
-    "of equal total sparsity p/n. Seeds are averaged."
-)
+_PLANE = "Rows: local iterations a round. Columns: fraction of entries sent. Seeds are averaged."
+_JOINED = " Short lines join cells of equal total sparsity p/n."
 _LINES = "A line a cell, the mean over its seeds; colour tells p, line and marker tell n."
 _LINES_OF_METHODS = (
-    "A line a cell, the mean over its seeds; colour and marker tell the method, line tells n, "
-    "paler lines send fewer entries."
+    "A line a cell, the mean over its seeds; colour and marker tell the method, line tells n."
 )
 _BUDGET = (
     "The best that any cell of a method has reached when a client has sent so many bits, the mean "
-    "over seeds. A run counts as if stopped at its best evaluation."
+    "over seeds; the bar below names the method that is best there. A run counts as if stopped "
+    "at its best evaluation."
 )
-_POINTS = "The line joins the cells that no other beats in both bits and metric."
+_POINTS = "A mark a cell; the line joins those that no other beats in both bits and metric."
+_PALER = " Paler ones send fewer entries."
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
 _BUFFERS = " Buffers: BatchNorm's statistics, part of wire and not of payload."
 _LAYERS = (
     "A row a tensor of the model, in its order; a mark a cell that does not send all: the mean "
-    "over the rounds that were evaluated."
+    "over the rounds that were evaluated. Within a row, each cell has a height of its own."
 )
 _CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
 
@@ -45,13 +46,10 @@ def figures(results: Results) -> list[Section]:
         return []
     rounds = results.rounds[results.rounds["run"].isin(done.index)]
     name, many = metric_name(runs), several(done)
-    lines = _LINES_OF_METHODS if many else _LINES
+    paler = _PALER if many and _of_several_sparsities(done) else ""
+    lines = (_LINES_OF_METHODS if many else _LINES) + paler
     found = [
-        _section("metric", f"Matrix: {name}", _PLANE, _planes(runs, "metric")),
-        _section(
-            "ratio", "Matrix: compression ratio (payload)", _PLANE + " Colours are logarithmic.",
-            _planes(runs, "ratio_content"),
-        ),
+        *_matrices(runs, name),
         _section(
             "iterations", "Learning over iterations", lines,
             {"": charts.curves(rounds, "iteration", name)},
@@ -64,17 +62,32 @@ def figures(results: Results) -> list[Section]:
     if many:
         budget = {"": charts.budget(rounds, name)}
         found.append(_section("budget", "Best within a budget of bits", _BUDGET, budget))
+    if len(pareto_points(runs)) > 1:
+        points = {"": charts.pareto(runs)}
+        found.append(_section("front", "Metric against bits", _POINTS + paler, points))
     parts = _PARTS + (_BUFFERS if charts.send_buffers(done) else "")
     bars = {name: charts.split(own) for name, own in _apart(runs).items()}
-    found += [
-        _section("front", "Metric against bits", _POINTS, {"": charts.pareto(runs)}),
-        _section("split", "What the bits are", parts, bars),
-    ]
+    found.append(_section("split", "What the bits are", parts, bars))
     layers = results.layers
     shown = charts.layers(layers) if len(layers) else None
     if shown is not None:
-        found.append(_section("layers", "What each layer sends", _LAYERS, {"": shown}))
+        found.append(_section("layers", "What each layer sends", _LAYERS + paler, {"": shown}))
     return found
+
+
+def _matrices(runs: pd.DataFrame, name: str) -> list[Section]:
+    """The sparsity plane by metric and by ratio; none where each method has but one cell."""
+    if one_celled(runs):
+        return []
+    joined = any(grid.diagonals() for grid in planes(runs).values())
+    text = _PLANE + (_JOINED if joined else "")
+    return [
+        _section("metric", f"Matrix: {name}", text, _planes(runs, "metric")),
+        _section(
+            "ratio", "Matrix: compression ratio (payload)", text + " Colours are logarithmic.",
+            _planes(runs, "ratio_content"),
+        ),
+    ]  # fmt: skip
 
 
 def _planes(runs: pd.DataFrame, value: str) -> dict[str, go.Figure]:
@@ -84,6 +97,11 @@ def _planes(runs: pd.DataFrame, value: str) -> dict[str, go.Figure]:
     done = runs.loc[runs["status"] == "done", value]
     limits = (float(done.min()), float(done.max()))
     return {name: charts.heatmap(of, value, limits) for name, of in _apart(runs).items()}
+
+
+def _of_several_sparsities(runs: pd.DataFrame) -> bool:
+    """Whether some method's cells differ in p, which then tells how pale they are."""
+    return bool((runs.groupby(labels(runs))["gradient"].nunique() > 1).any())
 
 
 def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -102,5 +120,14 @@ def _section(key: str, title: str, caption: str, draw: Mapping[str, go.Figure]) 
         )
         heading = f"<h3>{escape(name)}</h3>" if name else ""
         about = escape(f"{title}{', ' if name else ''}{name}: arrow keys go from value to value")
-        text += f'{heading}<figure tabindex="0" role="group" aria-label="{about}">{chart}</figure>'
+        text += (
+            f'{heading}<figure tabindex="0" role="group" aria-label="{about}"{_style(figure)}>'
+            f"{chart}</figure>"
+        )
     return key, escape(title), f'{text}<p class="note">{escape(caption)}</p>'
+
+
+def _style(figure: go.Figure) -> str:
+    """The width of a plane of few columns, whose cells would be bands across the page."""
+    first = figure.data[0]
+    return f' style="max-width:{180 + 190 * len(first.x)}px"' if first.type == "heatmap" else ""

@@ -1,4 +1,4 @@
-"""The page's own script: charts by keyboard, and legends that fit a phone."""
+"""The page's own script: charts by keyboard, legends and wide tables that fit a phone."""
 
 KEYS = """
 'use strict';
@@ -32,18 +32,38 @@ document.querySelectorAll('figure .plotly-graph-div').forEach(chart => {
     } else {
       place = (place + (at ? dx : 1) + points(line)) % points(line);
     }
+    show(line, place);
+  };
+  const show = (line, place) => {
     at = [line, place];
-    Plotly.Fx.hover(chart, [{curveNumber: line, pointNumber: place}]);
+    Plotly.Fx.hover(chart, [{curveNumber: line, pointNumber: place}],
+      `x${chart.data[line].yaxis || 'y'}`);
     say(chart.data[line].text[place]);
+  };
+  const heat = chart.data[0].type === 'heatmap';
+  const end = last => {  // of the row, of the line: the first of them where none is chosen yet
+    if (heat) {
+      at = [at ? at[0] : 0, last ? chart.data[0].x.length - 1 : 0];
+      cell(0, 0);
+    } else {
+      const line = at ? at[0] : onto(points, chart.data.length, -1, 1);
+      show(line, last ? points(line) - 1 : 0);
+    }
   };
   const ways = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
   figure.addEventListener('keydown', event => {
     if (event.key === 'Escape') {
       Plotly.Fx.unhover(chart);
       at = null;
-    } else if (ways[event.key] && !event.altKey && !event.ctrlKey && !event.metaKey) {
+      said.textContent = '';
+    } else if (event.altKey || event.ctrlKey || event.metaKey) {
+      return;
+    } else if (ways[event.key]) {
       event.preventDefault();
-      (chart.data[0].type === 'heatmap' ? cell : point)(...ways[event.key]);
+      (heat ? cell : point)(...ways[event.key]);
+    } else if (event.key === 'Home' || event.key === 'End') {
+      event.preventDefault();
+      end(event.key === 'End');
     }
   });
   figure.addEventListener('focusout', () => { Plotly.Fx.unhover(chart); at = null; });
@@ -58,5 +78,14 @@ document.querySelectorAll('figure .plotly-graph-div').forEach(chart => {
     Plotly.relayout(chart, {height: tall + more});
   });
   Plotly.redraw(chart);
+});
+document.querySelectorAll('.wide').forEach(box => {  // says so where columns are out of sight
+  const hint = document.createElement('p');
+  hint.className = 'note';
+  hint.textContent = 'More columns to the right: scroll the table sideways.';
+  box.before(hint);
+  const look = () => { hint.hidden = box.scrollWidth <= box.clientWidth; };
+  new ResizeObserver(look).observe(box);
+  look();
 });
 """

@@ -6,9 +6,9 @@ import pandas as pd
 from plotly.offline import get_plotlyjs
 
 from fedsim import units
-from fedsim.labels import VARIANT, labels
+from fedsim.labels import VARIANT, labels, several
 from fedsim.looks import metric_name, reference
-from fedsim.plane import method_text
+from fedsim.plane import method_text, one_celled
 from fedsim.report.figures import figures
 from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
@@ -17,19 +17,31 @@ from fedsim.results import Results
 _STYLE = """
 *{box-sizing:border-box}
 body{font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:0 auto;
- max-width:70rem;padding:1rem}
+ max-width:80rem;padding:1rem}
 h1{font-size:clamp(1.2rem,4.5vw,1.7rem);line-height:1.2;overflow-wrap:anywhere}
 h2{font-size:1.25rem;margin:2.2rem 0 .5rem;border-bottom:1px solid #ccc}
 p,li{max-width:46rem}
 code,pre{font-family:ui-monospace,monospace;font-size:.9em;overflow-wrap:anywhere}
 pre{background:#f5f5f5;padding:.6rem;overflow-x:auto}
 figure{margin:0 0 1rem}figcaption,.note{color:#555;font-size:.9rem;max-width:46rem}
-.wide{overflow-x:auto}
+.wide{overflow-x:auto;
+ background:linear-gradient(to right,#fff 40%,#fff0) 0 0/3rem 100% no-repeat local,
+ linear-gradient(to left,#fff 40%,#fff0) 100% 0/3rem 100% no-repeat local,
+ linear-gradient(to right,#0004,#0000) 0 0/1rem 100% no-repeat scroll,
+ linear-gradient(to left,#0004,#0000) 100% 0/1rem 100% no-repeat scroll}
+.wide:not(.text) :is(th,td):first-child{
+ position:sticky;left:0;background:#fff}
+.wide thead th:first-child{background:linear-gradient(#0000000a,#0000000a),#fff!important}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
-th{vertical-align:bottom;white-space:pre-line;background:#f5f5f5}
+th,td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
+th{vertical-align:bottom;white-space:pre-line;background:#0000000a}
 .text td{white-space:normal;overflow-wrap:anywhere}.text td,.text th{text-align:left}
 .text th{vertical-align:top;font-weight:600}
+.several .wide:not(.text) :is(th,td):first-child{
+ min-width:12rem;text-align:left;white-space:normal;overflow-wrap:anywhere}
+@media(max-width:40rem){.wide:not(.text) table{font-size:.72rem}
+ .wide:not(.text) :is(th,td){padding:.2rem .35rem}
+ .several .wide:not(.text) :is(th,td):first-child{min-width:7.5rem}}
 tr.seeds td{font-weight:bold}tr.failed td{color:#a00}
 nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem}
 h3{font-size:1rem;margin:1rem 0 0;overflow-wrap:anywhere}
@@ -59,13 +71,15 @@ def page(results: Results) -> str:
         f'<section aria-labelledby="{key}"><h2 id="{key}" tabindex="-1">{name}</h2>{text}</section>'
         for key, name, text in sections
     )
+    kind = "several" if several(results.runs) else "one"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
         f"<script>{get_plotlyjs()}</script></head>\n"
         f"<body><header><h1>{escape(title)}</h1>{_explanation(results)}"
-        f'<nav aria-label="Sections">{links}</nav></header><main>{body}</main>'
+        f'<nav aria-label="Sections">{links}</nav></header>'
+        f'<main class="{kind}">{body}</main>'
         f'<p id="said" role="status" class="unseen"></p><script>{KEYS}</script></body></html>\n'
     )
 
@@ -86,11 +100,13 @@ def _explanation(results: Results) -> str:
         text += " Methods differ in other settings too: see Settings."
     source = ", ".join(runs["data_source"].dropna().unique())
     text += f" Data: {source}." if source else ""
-    left = ""
+    notes = []
+    if one_celled(runs):
+        notes.append("No matrix is drawn: there is one cell a method.")
     if results.unfinished:
-        names = ", ".join(results.unfinished)
-        left = f'<p class="note">Not finished, and left out: {escape(names)}.</p>'
-    return f"<p>{escape(text)}</p>{_reference(runs)}{left}"
+        notes.append(f"Not finished, and left out: {', '.join(results.unfinished)}.")
+    told = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
+    return f"<p>{escape(text)}</p>{_reference(runs)}{told}"
 
 
 def _reference(runs: pd.DataFrame) -> str:

@@ -6,7 +6,7 @@ user's own needs neither: `RunConfig(task=...)` takes it, see docs/own-task.md.
 
 from __future__ import annotations
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unknown
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.chars import CHAR_LSTM
 from fedsim.tasks.cifar_resnet import CIFAR_RESNETS
@@ -52,7 +52,7 @@ def get_task(name: str | Task) -> Task:
     try:
         return TASKS[name]
     except KeyError:
-        raise UsageError(f"task: {name!r} is unknown; known tasks: {', '.join(TASKS)}") from None
+        raise UsageError(unknown("task", name, TASKS)) from None
 
 
 def adopt(task: str | Task) -> str | Task:

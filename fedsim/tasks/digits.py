@@ -68,7 +68,7 @@ def _load() -> Data:
 
 
 def _table() -> Path:
-    """Where scikit-learn keeps the digits: importing it to be told takes longer than a short run."""
+    """Where scikit-learn keeps the digits: importing it to be told takes longer than they do."""
     spec = find_spec("sklearn")
     if spec is None or spec.origin is None:
         raise DataError(

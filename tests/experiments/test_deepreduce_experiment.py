@@ -1,15 +1,15 @@
 """DeepReduce's figures: their rows, one Bloom filter by hand, and all of them at smoke scale."""
 
 import math
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from compressors import BitWriter, Bloom, compress, decompress, parse, text
+from compressors import compress, decompress, parse, text
 from fedsim.commands.experiment import experiments
 from tests.experiments.loading import experiment, made_up
 from tests.fedsim.commands import Typed, typed
@@ -77,15 +77,19 @@ def test_one_bloom_filter_by_hand(deepreduce: Any, sparsifier: str, r: int) -> N
 
 
 @pytest.mark.parametrize(("policy", "share"), [("p1", 0.4986), ("p2", 0.7303)])
-def test_what_a_policy_keeps_of_the_true_positions(policy: str, share: float) -> None:
+def test_what_a_policy_keeps_of_the_true_positions(
+    deepreduce: Any, policy: str, share: float
+) -> None:
     """The README's numbers, at 0.01; one filter's standard deviation is 0.01 or less."""
-    kept = []
-    for seed in range(3):
-        chosen = np.random.default_rng(seed).choice(400_000, 4000, replace=False)
-        true = np.sort(chosen).astype(np.int64)
-        rebuilt = Bloom(0.01, policy).write_positions(true, 400_000, BitWriter(), seed)
-        kept.append(np.isin(rebuilt, true).mean())
-    assert np.mean(kept) == pytest.approx(share, abs=0.03)
+    kept = import_module("deepreduce_checks").kept_percent(policy, 0.01, filters=3)
+    assert kept == pytest.approx(100 * share, abs=3)
+
+
+def test_figures_are_drawn_where_their_rows_are(deepreduce: Any) -> None:
+    """Rates make Figure 6, stand-alone compressors Figure 9; the dear tasks have neither."""
+    for names, drawn in ((list(deepreduce.ROWS), 4), (deepreduce.DOZEN, 2)):
+        frame = pd.DataFrame({"name": names, "eps": [deepreduce.ROWS[n].eps for n in names]})
+        assert sum(deepreduce.has_rows(name, frame) for name in deepreduce.FIGURES) == drawn
 
 
 def test_random_r_writes_the_positions_that_a_seed_alone_would_say(deepreduce: Any) -> None:

@@ -85,6 +85,11 @@ def test_the_server_s_adagrad_is_torch_s(rows: Any, tmp_path: Path) -> None:
     assert losses[0].nunique() == 3
 
 
+@pytest.fixture(scope="module")
+def times(module: Any) -> Any:
+    return sys.modules["dropping_times"]
+
+
 def _rounds(name: str, count: int) -> pd.DataFrame:
     """Rounds of four clients: 2 s with 1 s of evaluation, 1 Gbit a client and round both ways."""
     return pd.DataFrame(
@@ -98,7 +103,7 @@ def _rounds(name: str, count: int) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def test_curves_are_blocks_of_rounds(tables: Any) -> None:
+def test_curves_are_blocks_of_rounds(tables: Any, times: Any) -> None:
     lines = tables.curves(pd.concat([_rounds("dense", 40), _rounds("drop-99", 4)]))
     dense = lines[lines["name"] == "dense"]
     assert len(dense) == 20 and len(lines) == 24
@@ -107,11 +112,11 @@ def test_curves_are_blocks_of_rounds(tables: Any) -> None:
     assert list(dense["batches"][:2]) == [8, 16]
     assert list(dense["seconds"][:2]) == [2.0, 4.0]  # without evaluation
     assert list(dense["link_seconds"][:2]) == [2.5, 5.0]  # a quarter second each, and the link
-    assert tables.reached(dense, 3.0)["round"] == 4
-    assert tables.reached(dense, 99.0) is None
+    assert times.reached(dense, 3.0)["round"] == 4
+    assert times.reached(dense, 99.0) is None
 
 
-def test_the_table_shows_the_runs_of_each_figure(tables: Any) -> None:
+def test_the_table_shows_the_runs_of_each_figure(tables: Any, times: Any) -> None:
     names = ["dense", "drop-99", "plain-dense", "min-1"]
     rounds = pd.concat([_rounds(name, 20) for name in names])
     runs = pd.DataFrame(
@@ -129,9 +134,32 @@ def test_the_table_shows_the_runs_of_each_figure(tables: Any) -> None:
     row = table.set_index("name").loc["dense"]
     assert (row["accuracy_percent"], row["early_percent"], row["tail_loss"]) == (20.0, 2.0, 18.5)
     assert (row["round_ms"], row["images"], row["link_images"]) == (1000.0, 160.0, 128.0)
-    text = tables.markdown(table, tables.curves(rounds))
+    assert row["link_ms"] == 1250.0
+    assert "| no dropping | 20.00 | 99.28 | 2.00 |" in tables.markdown(table)
+    found = times.speeds(table)
+    text = times.times_markdown(found, tables.curves(rounds))
     speed = text[text.index("Table 1") :]
-    assert speed.count("| drop") == 1 and "| 2489 |" in speed
+    assert speed.count("| drop") == 2 and "| 2489 | ×1.00 | 13100 | ×1.00 |" in speed
+
+
+def test_speeds_are_ratios_to_the_dense_run(times: Any) -> None:
+    """Half the time, twice the images; and bits a hundredth of dense ones, 41 % of a round."""
+    table = pd.DataFrame(
+        {
+            "name": ["drop-99", "dense", "min-1"], "title": ["a", "b", "c"],
+            "round_ms": [5.0, 10.0, 1.0], "encode_ms": 1.0, "images": [200.0, 100.0, 9.0],
+            "link_ms": [1.0, 4.0, 1.0], "link_images": [400.0, 100.0, 9.0],
+            "up_bits": [1e6, 1e8, 1.0], "down_bits": [1e6, 1e8, 1.0],
+            "paper_images": [3726, 2489, None], "paper_words": [14740, 13100, None],
+        }
+    )  # fmt: skip
+    found = times.speeds(table).set_index("name")
+    assert [*found.index] == ["dense", "drop-99"]
+    ratios = found.loc["drop-99", [c for c in found if str(c).endswith("_ratio")]]
+    assert [*ratios] == pytest.approx(
+        [2, 4, 3726 / 2489, 14740 / 13100, 1 / (0.59 + 0.0041)], rel=1e-9
+    )
+    assert times.speeds(table[table["name"] != "dense"]).empty
 
 
 def test_an_unknown_figure_is_refused(module: Any, tmp_path: Path) -> None:
@@ -150,5 +178,7 @@ def test_smoke(typed: Typed, rows: Any) -> None:
     for name, bits in (("min-1", 1), ("avg-2", 2)):
         ratio = table["ratio_content"][name]
         assert 32 / (0.01 * (bits + 9)) < ratio < 32 / (0.01 * (bits + 7.9))
+    assert {"round_ms", "seconds"}.isdisjoint(table)
+    assert [*pd.read_csv(Path("out", "times.csv"))["name"]] == ["dense", "drop-99"]
     for figure in ("fig2", "fig4", "fig6", "fig8"):
         assert Path("out", f"{figure}.png").stat().st_size > 10_000

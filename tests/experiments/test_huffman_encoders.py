@@ -1,5 +1,6 @@
 """The encoders of quantized gradients: their bits by hand, the paper's rows, and a smoke run."""
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from compressors import (
     parse,
     text,
 )
-from tests.experiments.loading import experiment
+from tests.experiments.loading import experiment, made_up
 from tests.fedsim.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
@@ -148,8 +149,23 @@ def test_the_paper_s_numbers(run: Any) -> None:
 def test_the_published_length(run: Any) -> None:
     benchmarks = import_module("quantized_runs").BENCHMARKS
     assert benchmarks["mnist_lenet5"].plan("paper", 60_000) == (6563, 160)  # 70 epochs
-    assert benchmarks["char_lstm"].plan("paper", 20_000) == (7500, 20)  # 30 epochs
+    for name in ("char_lstm", "char_lstm256"):
+        assert benchmarks[name].plan("paper", 20_000) == (7500, 20)  # 30 epochs
+    assert benchmarks["char_lstm"].plan("short", 20_000) == (300, 5)  # the task's own batch
     assert benchmarks["digits"].plan("smoke", 1437) == (10, 8)
+
+
+def test_the_language_task_s_gradients_are_clipped(run: Any, tmp_path: Path) -> None:
+    """As its optimizer does: of the sum over a window's 35 symbols, at most 5 in norm."""
+    module = import_module("quantized_runs")
+    data = module.load("char_lstm", made_up(tmp_path / "data"))
+    found = {}
+    for clip in (5.0, 1e-3, torch.inf):
+        benchmark = replace(module.BENCHMARKS["char_lstm"], clip=clip)
+        gradient = module.Run(benchmark, "baseline", "smoke", data).gradient(0, 0)
+        found[clip] = float(torch.nn.utils.get_total_norm(list(gradient.values())))
+    assert found[1e-3] == pytest.approx(1e-3, rel=0.01) and found[torch.inf] > 5
+    assert found[5.0] == pytest.approx(5, rel=1e-4)
 
 
 def test_an_unknown_task_is_refused(typed: Typed) -> None:

@@ -1,6 +1,8 @@
 """NCF on MovieLens: the rows of both papers, the trivial predictor, and a run at smoke scale."""
 
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -75,6 +77,25 @@ def test_popularity_on_the_real_set(ncf: Any, folder: Path) -> None:
     assert ncf.popularity(data) == pytest.approx(361 / 610)
 
 
+def test_a_user_is_hit_within_ten(ncf: Any) -> None:
+    """The own item is the first column: ten better ones are too many, nine are not."""
+    scores = torch.zeros(3, 100)
+    scores[0, 1:11], scores[1, 1:10], scores[2, 0] = 1, 1, 2
+    scores[:2, 0] = 0.5
+    assert import_module("ncf_checks").hits(scores).tolist() == [False, True, True]
+
+
+def test_curves_are_means_over_seeds(ncf: Any) -> None:
+    rows = [
+        {"run": f"cnat-seed{seed}", "iteration": i, "up_wire_bits": 20.0, "clients": 2,
+         "metric": 0.1 * i + 0.02 * seed if i > 1 else None}
+        for seed in range(2) for i in (1, 2, 3)
+    ]  # fmt: skip
+    found = ncf.curves(SimpleNamespace(rounds=pd.DataFrame(rows)))
+    assert found["iteration"].tolist() == [2, 3] and found["up_bits"].tolist() == [20, 30]
+    assert found["hit_rate"].tolist() == pytest.approx([0.21, 0.31])
+
+
 @pytest.mark.slow
 def test_smoke(ncf: Any, folder: Path, typed: Typed) -> None:
     arguments = ("experiment", "ncf-movielens", "--scale", "smoke", "--data", folder)
@@ -95,4 +116,5 @@ def test_smoke(ncf: Any, folder: Path, typed: Typed) -> None:
     exact = positions["relative_volume"][["golomb", "delta_huffman", "rle"]]
     assert exact.idxmin() == "rle"  # rows are zero or not: long runs
     assert "popularity" in Path("out/tables.md").read_text()
+    assert len(pd.read_csv("out/curves.csv")) >= len(ncf.SMOKE)
     assert Path("out/hits.png").stat().st_size > 10_000

@@ -15,7 +15,9 @@ __all__ = ["typed"]  # the fixture
 
 HOME = ROOT / "experiments"
 IN_PYTHON = "gradient-dropping"
-"""Its tasks are its own, so that no TOML can name them."""
+"""The tasks of its figures are its own, so that no TOML can name them."""
+NOT_OF_CELLS = tuple(HOME / name / "results" for name in (IN_PYTHON, "cnat-variance"))
+"""Folders whose numbers are of no cell that TOML can name; others below them are."""
 STEPPED = "_stepped"
 """Ends the name of a row whose task is its own, in experiments whose other rows have TOML."""
 
@@ -24,9 +26,9 @@ LISTED = sorted(name for name in ALL if "run_shown" in (HOME / name / "run.py").
 RESULTS = sorted(
     {
         file.parent
-        for name in {*LISTED} - {IN_PYTHON}
+        for name in LISTED
         for file in HOME.glob(f"{name}/results/**/*.csv")
-        if not file.parent.name.endswith(STEPPED)
+        if not file.parent.name.endswith(STEPPED) and file.parent not in NOT_OF_CELLS
     }
 )
 """Every folder of results whose runs are cells."""
@@ -43,7 +45,7 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 
 def test_there_are_results() -> None:
-    assert {folder.relative_to(HOME).parts[0] for folder in RESULTS} == {*LISTED} - {IN_PYTHON}
+    assert {folder.relative_to(HOME).parts[0] for folder in RESULTS} == {*LISTED}
     assert len(RESULTS) >= 11
 
 
@@ -62,6 +64,7 @@ def rows(cells: list[Cell]) -> pd.DataFrame:
             "clients": [plan.clients for plan in plans],
             "iterations": [plan.iterations for plan in plans],
             "rounds": [plan.rounds for plan in plans],
+            "masking": [cell.config.momentum_masking for cell in cells],
         }
     )
 
@@ -106,6 +109,7 @@ def _matrix(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     """A row a cell and stage of a square whose dense cells count for both methods."""
     last = table[table["stage"] == table["stage"].max()]
     assert {*mine["task"]} == {*last["task"]} and {*mine["iterations"]} == {last["stage"].iloc[0]}
+    mine = mine[mine["masking"] == "auto"]  # the others are of `unmasked.csv`
     short = mine["name"].str.rpartition("-n")[0]
     found = {*zip(short, mine["temporal"], mine["gradient"], strict=True)}
     shown = {
@@ -116,6 +120,23 @@ def _matrix(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     assert found == shown | left_out
 
 
+def _unmasked(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row a cell without momentum masking and stage; both that cell and its like are there."""
+    mine = mine[(mine["temporal"] == 1) & (mine["gradient"] < 1)]
+    for masking in ("auto", "off"):
+        cells = mine[mine["masking"] == masking]
+        found = {*zip(cells["method_given"], cells["gradient"], strict=True)}
+        assert found == {*zip(table["method"], table["gradient"], strict=True)}
+
+
+def _forms(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row a diagonal and stage: its best cell."""
+    mine = mine[mine["masking"] == "auto"]
+    places = {*zip(mine["temporal"], mine["gradient"], strict=True)}
+    assert {*zip(table["temporal"], table["gradient"], strict=True)} <= places
+    assert {*table["task"]} == {*mine["task"]}
+
+
 def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     """A row an evaluation of some of the cells."""
     places = {*zip(mine["temporal"], mine["gradient"], strict=True)}
@@ -124,12 +145,21 @@ def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     assert {*table.groupby("method")["iteration"].max()} == {*mine["iterations"]}
 
 
+def _updates(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """Some rows a run, of the last update that it sent, whole and of a client alone."""
+    assert {*mine["method"]} == {"raw"} and {*mine["clients"]} == {1}
+    assert [*table["task"].unique()] == [*mine["task"]] == [*mine["name"]]
+
+
 KINDS = {
     "status seed": _summary,
     "name method seeds": _methods,
     "name side_bits temporal": _messages,
+    "masked unmasked stage": _unmasked,
+    "place stale temporal": _forms,
     "error stage temporal": _matrix,
     "error iteration temporal": _curves,
+    "task omega entries": _updates,
 }
 """The tables that say of which runs they are, by columns that no other has together."""
 

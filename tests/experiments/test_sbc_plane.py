@@ -1,6 +1,8 @@
 """Sattler et al.'s plane: the statistic of its diagonals by hand, the cells, and smoke runs."""
 
 import math
+import shutil
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -51,12 +53,12 @@ def test_level_diagonals_explain_everything(explained: Any) -> None:
     found = explained(grid([[0.1, 0.2, 0.4], [0.2, 0.4, 0.5], [0.4, 0.5, 0.9]]))
     assert (found.along, found.total, found.eta, found.widest) == (0, 1, 1, 0)
     assert found.temporal == pytest.approx(found.gradient) and found.total > found.temporal
-    assert found.temporal_slope == pytest.approx(found.gradient_slope) and found.holds
+    assert found.temporal_slope == pytest.approx(found.gradient_slope) and found.decides
 
 
 def test_errors_that_follow_n_alone_are_no_diagonals(explained: Any) -> None:
     found = explained(grid([[0.1] * 3, [0.2] * 3, [0.3] * 3]))
-    assert found.temporal == 1 and found.gradient < 0 and not found.holds
+    assert found.temporal == 1 and found.gradient < 0 and not found.decides
     assert found.temporal_slope == pytest.approx(0.1)
     assert found.gradient_slope == pytest.approx(0, abs=1e-12)
     assert found.widest == pytest.approx(0.2)
@@ -66,6 +68,7 @@ def test_the_statistic_by_hand(explained: Any) -> None:
     """2 x 2: diagonals 1 | 2, 4 | 9: mean 4, sums of squares 38 in all, 2 within, 36 between."""
     found = explained(grid([[1, 2], [4, 9]]))
     assert found.along == pytest.approx(2 / (4 - 3)) and found.across == pytest.approx(36 / 2)
+    assert found.ratio == pytest.approx(18 / 2)
     assert found.eta == pytest.approx(36 / 38)
     assert found.total == pytest.approx(1 - 2 / (38 / 3))
     # by n: means 1.5 and 6.5, within 0.5 + 12.5; by p: means 2.5 and 5.5, within 4.5 + 24.5
@@ -74,14 +77,63 @@ def test_the_statistic_by_hand(explained: Any) -> None:
     assert (found.temporal_slope, found.gradient_slope) == pytest.approx((5, 3))
 
 
+def test_the_triangle_by_hand(matrix: Any) -> None:
+    """At 300 iterations n = 100 has had three rounds; 0.35 is beyond 0.1 + 0.2."""
+    errors = grid([[0.1, 0.2, 0.35], [0.24, 0.3, 0.5], [0.28, 0.5, 0.9]]).assign(stage=300)
+    found = import_module("diagonals").triangle(errors, 3, 0.201)
+    assert (found.often, found.cells) == (9, 5)
+    assert found.span == pytest.approx(0.2) and found.widest == pytest.approx(0.04)
+    # diagonals 0.1 | 0.2, 0.24 | 0.3, 0.28: squares 2 x 0.02**2 + 2 x 0.01**2 over 5 - 3
+    assert found.along == pytest.approx((0.001 / 2) ** 0.5)
+    early = import_module("diagonals").triangle(errors.assign(stage=299), 3, 0.201)
+    assert (early.often, early.cells) == (6, 4)
+    alone = import_module("diagonals").triangle(errors, 3, 0.05)
+    assert alone.cells == 1 and math.isnan(alone.widest) and math.isnan(alone.along)
+
+
+def stages(*errors: list[list[float]]) -> pd.DataFrame:
+    """Matrices at 300, 600, ... iterations."""
+    found = [grid(one).assign(stage=300 * k) for k, one in enumerate(errors, 1)]
+    return pd.concat(found).assign(method="sbc", task="own")
+
+
+def test_the_best_form_moves(matrix: Any) -> None:
+    forms = import_module("forms")
+    first = [[0.1, 0.3, 0.5], [0.2, 0.4, 0.6], [0.4, 0.5, 0.9]]
+    then = [[0.1, 0.1, 0.3], [0.2, 0.4, 0.5], [0.3, 0.6, 0.9]]
+    found = forms.best_forms(stages(first, then), 3)
+    line = found[found["diagonal"] == 1].iloc[1]
+    assert (line["temporal"], line["place"], line["error"], line["stale"]) == (1, 0, 0.1, 0.2)
+    moved = forms.moves(found).to_dict("records")
+    # at first 10, then 10 and 100 alike (the first counts), then 100; later 1, the same, 10
+    assert [row["best"] for row in moved] == [[10, 10, 100], [1, 1, 10]]
+    assert [row["shorter"] for row in moved][1] == 3 and moved[1]["longer"] == 0
+    assert moved[0]["place"] == pytest.approx((1 + 0.5 + 1) / 3)
+    assert moved[1]["stale"] == pytest.approx((0.1 + 0.1 + 0.1) / 3)
+
+
+def test_a_tie_is_no_move(matrix: Any) -> None:
+    forms = import_module("forms")
+    found = forms.best_forms(stages([[0.1, 0.3], [0.2, 0.4]], [[0.1, 0.2], [0.2, 0.4]]), 3)
+    assert found["temporal"].tolist() == [10, 10] and found["stale"].tolist() == [0.2, 0.2]
+
+
+def test_forms_compare_the_same_cells_at_all_stages(matrix: Any) -> None:
+    """A cell that has had fewer rounds by the first stage is left out later too."""
+    forms = import_module("forms")
+    errors = [[0.1, 0.3, 0.5], [0.2, 0.4, 0.6], [0.0, 0.0, 0.0]]
+    frame = stages(errors, errors).assign(stage=lambda all_: all_["stage"] // 3)
+    assert forms.best_forms(frame, 3)["temporal"].max() == 10
+
+
 def test_equal_errors_prove_nothing(explained: Any) -> None:
     found = explained(grid([[0.5] * 3] * 3))
-    assert found.total == 0 and not found.holds
+    assert found.total == 0 and not found.decides
 
 
 def test_a_single_row_has_no_diagonals(explained: Any) -> None:
     found = explained(grid([[0.1, 0.2, 0.3]]))
-    assert math.isnan(found.along) and math.isnan(found.total) and not found.holds
+    assert math.isnan(found.along) and math.isnan(found.total) and not found.decides
 
 
 def test_dense_cells_are_trained_once(square: Any) -> None:
@@ -92,6 +144,31 @@ def test_dense_cells_are_trained_once(square: Any) -> None:
     assert sparsest.plan.method.gradient == pytest.approx(3**-5) and sparsest.plan.rounds == 1
     drawn = [square.name(m, square.ratio**n, square.ratio**-p) for m, n, p in square.drawn]
     assert len(set(drawn)) == 6 and set(drawn) <= set(cells)
+
+
+def test_unmasked_cells_are_those_of_the_first_row(matrix: Any, square: Any) -> None:
+    """The same runs as beside them in all but the momentum."""
+    masked = {cell.name: cell.config for cell in square.cells(None)}
+    bare = square.unmasked(None)
+    assert len(bare) == 10 and not {cell.name for cell in bare} & {*masked}
+    for cell in bare:
+        before = masked[cell.name.removesuffix("-unmasked")]
+        assert before.plan.masks and not cell.config.plan.masks and before.temporal == 1
+        assert replace(cell.config, momentum_masking="auto") == before
+
+
+def test_sparse_against_dense_by_hand() -> None:
+    experiment("sbc-curves")
+    plane = pd.DataFrame(
+        {
+            "kind": ["gradient", "gradient", "temporal", "both"],
+            "temporal": [1, 1, 3, 3], "gradient": [1 / 3, 1 / 9, 1, 1 / 3],
+            "diagonal": [1, 2, 1, 2], "error": [4, 3, 2, 1],
+        }
+    )  # fmt: skip
+    row = import_module("phases").lowest(plane.assign(method="sbc", stage=9, dense=2.5)).iloc[0]
+    assert (row["temporal"], row["gradient"], row["best"]) == (2, 4, 1)
+    assert (row["n"], row["gain"], row["below"], row["cells"]) == (3, 1.5, 2, 4)
 
 
 def test_a_stepped_row_lowers_its_rate(matrix: Any) -> None:
@@ -108,7 +185,7 @@ def test_a_stepped_row_lowers_its_rate(matrix: Any) -> None:
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
 def test_every_stage_is_evaluated(matrix: Any, scale: str) -> None:
     for one in matrix.SCALES[scale].values():
-        for cell in one.cells(None):
+        for cell in [*one.cells(None), *one.unmasked(None)]:
             plan = cell.config.plan
             every = plan.evaluate_every * plan.temporal
             for stage in one.stages:
@@ -144,7 +221,14 @@ def test_smoke(typed: Typed) -> None:
     out = Path("sbc-matrix-smoke", "digits")
     assert len(pd.read_csv(out / "matrix.csv")) == 2 * 2 * 4
     assert (out / "matrix.png").stat().st_size > 10_000
-    before = {f.name for f in (out / "cells").iterdir()}
+    bare = pd.read_csv(out / "unmasked.csv")
+    assert len(bare) == 2 * 2 and (bare["masked"] != bare["unmasked"]).any()
+    assert len(pd.read_csv(out / "diagonals.csv")) == 2 * 2
+    text = (out / "tables.md").read_text()
+    assert "The triangle" in text and "Without momentum masking" in text
+    before = {f.name for f in (out / "cells").iterdir() if not f.name.endswith("-unmasked")}
+    for folder in (out / "cells").glob("*-unmasked"):
+        shutil.rmtree(folder)
     said = typed("experiment", "sbc-curves", "--scale", "smoke", "--out", "curves")
     assert said.code == 0, said.err
     curves = Path("curves", "digits")

@@ -52,8 +52,17 @@ def test_all_five_models_have_a_row_at_the_published_length(table2: Any) -> None
     lengths = {"imagenet_resnet50": 700_000, "word_lstm": 60_000, "cifar_resnet32": 60_000}
     for row, iterations in (lengths | {"char_lstm": 16_000, ROW: 2000}).items():
         plans = [cell.config.plan for cell in table2.cells(row, "paper", None).values()]
-        assert {p.iterations for p in plans} == {iterations} and len(plans) == 6
+        assert {p.iterations for p in plans} == {iterations}
+        assert len(plans) == 6 + 2 * (row == "char_lstm")
         assert table2.PAPER[row]["fedavg"][1] == plans[2].temporal
+
+
+def test_the_biases_of_the_lstm_are_spared_beside_the_paper_s_rows(table2: Any) -> None:
+    cells = table2.cells("char_lstm", "paper", None)
+    for ours, paper_s in (("sbc2_spared", "sbc2"), ("sbc3_spared", "sbc3")):
+        plan, other = cells[ours].config.plan, cells[paper_s].config.plan
+        assert (plan.temporal, plan.method.gradient) == (other.temporal, 0.01)
+        assert plan.method.text.count("one_sided") == 2 and plan.masks == other.masks
 
 
 def test_a_row_for_a_gpu_is_refused_when_shortened(typed: Typed) -> None:
@@ -75,6 +84,10 @@ def test_smoke(table2: Any, typed: Typed, row: str) -> None:
     frame = pd.read_csv(out / "summary.csv")
     assert frame["status"].eq("done").all() and len(frame) == 6
     assert set(frame["iterations"]) == {8} and set(frame["temporal"]) == {1, 2}
+    lines = pd.read_csv(out / "curves.csv")
+    assert lines["method"].nunique() == 6 and lines["metric"].notna().all()
+    last = lines.groupby("method")["up_bits"].last().tolist()
+    assert sorted(last) == pytest.approx(sorted(frame["up_content_bits"]), rel=1e-5)
     table = (out / "table2.md").read_text()
     for title in ("Baseline", "Gradient dropping", "Federated averaging", "SBC (1)", "SBC (3)"):
         assert f"| {title} |" in table

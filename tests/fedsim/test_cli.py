@@ -69,8 +69,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_default_sweep_writes_all_that_is_promised(demo: Path) -> None:
     assert sorted(f.name for f in demo.iterdir()) == [
-        "cells", "matrix-metric.png", "matrix-ratio.png", "report.html", "summary.csv",
-        "summary.parquet", "summary.tex", "sweep.toml",
+        "cells", "report.html", "summary.csv", "summary.parquet", "summary.tex", "sweep.toml",
     ]  # fmt: skip
     assert sorted(f.name for f in (demo / "cells").iterdir()) == ["n1-p1-s0", "n10-p0.01-s0"]
     for cell in (demo / "cells").iterdir():

@@ -126,6 +126,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "task mine: loss returned a tensor of shape (4,); it returns the mean over the batch, a "
         "tensor of one number",
     ),
+    "a sum": (
+        {"loss": partial(nn.functional.cross_entropy, reduction="sum")},
+        "for 12 samples and ",
+    ),
     "a loss that makes a loss": (
         {"loss": lambda outputs, y: nn.CrossEntropyLoss()},
         "task mine: loss returned CrossEntropyLoss; it returns the mean over the batch",

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from fedsim.errors import UsageError
 from fedsim.looks import ink, looks
 from fedsim.plane import method_text, plane
-from fedsim.plot import matrix, save
+from fedsim.plot import matrix, pareto, save
 from fedsim.summaries import frame
 from tests.fedsim.sweepmaker import make_cell as run
 
@@ -48,16 +48,17 @@ def test_the_matrix_has_n_down_and_p_across() -> None:
 def test_equal_total_sparsity_is_joined() -> None:
     runs = frame([run(n, p, 0.5) for n in (1, 10, 100) for p in (1, 0.1, 0.01)])
     grid = plane(runs)
-    assert sorted(grid.diagonals()) == [
-        [(0, 1), (1, 0)], [(0, 2), (1, 1), (2, 0)], [(1, 2), (2, 1)],
-    ]  # fmt: skip
-    # Each of the four joints is a dark line with a white one on it.
-    assert len(matrix(runs).axes[0].lines) == 8
+    # Two cells at a corner are no line to follow.
+    assert grid.diagonals() == [[(0, 2), (1, 1), (2, 0)]]
+    figure = matrix(runs)
+    # Each of the two joints is a dark line with a white one on it.
+    assert len(figure.axes[0].lines) == 4
+    assert "Short lines join cells of equal total sparsity" in figure.get_supxlabel()
     assert 0.3 / 3 != 0.1  # the same but for rounding
-    thirds = frame([run(n, p, 0.5) for n in (1, 3) for p in (0.3, 0.1)])
-    assert plane(thirds).diagonals() == [[(0, 1), (1, 0)]]
-    uneven = frame([run(n, p, 0.5) for n in (1, 3) for p in (1, 0.1)])
-    assert plane(uneven).diagonals() == []
+    thirds = frame([run(n, p, 0.5) for n in (1, 3, 9) for p in (0.9, 0.3, 0.1)])
+    assert plane(thirds).diagonals() == [[(0, 2), (1, 1), (2, 0)]]
+    uneven = matrix(frame([run(n, p, 0.5) for n in (1, 3) for p in (1, 0.1)]))
+    assert not uneven.axes[0].lines and not uneven.get_supxlabel()
 
 
 def test_seeds_are_averaged_and_failures_counted() -> None:
@@ -180,3 +181,29 @@ def test_a_dollar_in_a_method_is_no_formula(tmp_path: Path) -> None:
     runs = frame([run(10, 0.1, 0.5, method=r"a$\frac{b$")])
     save(matrix(runs), tmp_path / "x.png")
     assert r"a\$\frac{b\$" in title(matrix(runs))
+
+
+def test_a_single_cell_is_drawn_as_one_among_others() -> None:
+    alone = matrix(frame([run(1, 1, 0.98), run(10, 0.01, 0.97)])).axes[0]
+    assert alone.get_box_aspect() == 0.8 / 1.25
+    assert matrix(frame([run(10, p, 0.9) for p in (0.1, 0.2)])).axes[0].get_box_aspect() is None
+
+
+def test_notes_of_the_front_stand_on_its_empty_side() -> None:
+    cells = [run(10, 0.1, 0.9, bits=1e3, method="a"), run(20, 0.1, 0.8, bits=1e2, method="b")]
+    for higher, side in ((True, "bottom"), (False, "top")):
+        runs = frame(cells).assign(higher_is_better=higher)
+        notes = pareto(runs).axes[0].texts
+        assert {note.get_text() for note in notes} <= {"10, 0.1", "20, 0.1"} and notes
+        assert {(note.get_ha(), note.get_va()) for note in notes} == {("right", side)}
+
+
+def test_a_front_of_one_point_is_no_line_and_no_axis_leaves_the_fraction() -> None:
+    cells = [run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=1001.0)]
+    axes = pareto(frame(cells)).axes[0]
+    assert "front" not in axes.get_legend_handles_labels()[1]
+    assert axes.get_ylim()[1] <= 1.02
+    low, high = axes.get_xlim()
+    assert high / low >= 4  # in less, the ticks' names overlap
+    two = pareto(frame([run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=10.0)])).axes[0]
+    assert "front" in two.get_legend_handles_labels()[1]

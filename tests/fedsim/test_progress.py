@@ -52,6 +52,16 @@ def test_a_terminal_sees_rounds_metric_and_bits(screen: io.StringIO) -> None:
         assert word in last
 
 
+def test_before_the_first_round_it_says_that_it_starts(screen: io.StringIO) -> None:
+    with Bars({"n1": 20}, "accuracy") as bars:
+        bars._bars.refresh()
+        assert "starting" in screen.getvalue()
+        bars("n1", row(1))
+        screen.truncate(0)
+        bars._bars.refresh()
+        assert "starting" not in screen.getvalue() and "1/20 rounds" in screen.getvalue()
+
+
 def test_before_the_first_score(screen: io.StringIO) -> None:
     with Bars({"n1": 20}, "accuracy") as bars:
         bars("n1", row(1))

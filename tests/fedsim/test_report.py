@@ -149,14 +149,16 @@ def test_the_heatmap_holds_the_planes_numbers(tmp_path: Path) -> None:
     assert list(chart.x) == ["1", "0.1", "0.01", "0.001"] and list(chart.y) == ["1", "10", "100"]
     here = runs[(runs["temporal"] == 10) & (runs["gradient"] == 0.01)]
     assert chart.z[1][2] == pytest.approx(np.log10(here["ratio_content"].mean()))
-    assert chart.text[1][2] == "×2207"
     assert "total sparsity p/n = 0.001" in chart.hovertext[1][2]
     assert f"accuracy {here['metric'].mean():.4f}" in chart.hovertext[1][2]
     assert "2 done" in chart.hovertext[1][2] and "0 done, 2 failed" in chart.hovertext[2][3]
-    marks = {(mark.y, mark.x): mark.text for mark in figure.layout.annotations}
-    assert marks == {(1, 1): "<i>no run</i>", (2, 3): "<i>failed</i>"}
-    # Joints of the diagonals of a 3 x 4 grid: 1 + 2 + 2 + 1, two lines each.
-    assert len(figure.layout.shapes) == 12
+    marks = {(mark.y, mark.x): mark for mark in figure.layout.annotations}
+    assert marks[1, 1].text == "<i>no run</i>" and marks[2, 3].text == "<i>failed</i>"
+    assert marks[1, 2].text == "×2207" and len(marks) == 12
+    # Cividis: white ink on its dark blue, black on its yellow and on the tans between.
+    assert [marks[at].font.color for at in ((0, 0), (1, 2), (2, 2))] == ["white", "black", "black"]
+    # Joints of the diagonals of three in a 3 x 4 grid: 2 + 2, two lines each.
+    assert len(figure.layout.shapes) == 8
 
 
 def test_perplexity_turns_the_colours(tmp_path: Path) -> None:
@@ -227,3 +229,49 @@ def test_a_damaged_sweep_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="n1-p1-s0"):
         write(tmp_path)
     assert not (tmp_path / "report.html").exists() and not list(tmp_path.glob("*.png"))
+
+
+MATRICES = ("matrix-metric.png", "matrix-ratio.png")
+
+
+def test_a_single_cell_makes_no_matrix(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.01,))
+    for name in MATRICES:
+        (tmp_path / name).write_bytes(b"of an earlier report")
+    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    assert not list(tmp_path.glob("*.png"))
+    assert "Matrix:" not in page.text
+    assert "No matrix is drawn: there is one cell a method." in page.text
+    make_sweep(tmp_path, (20,), (0.01,), baseline=False)  # the folder grows
+    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    assert all((tmp_path / name).exists() for name in MATRICES)
+    assert "Matrix: accuracy" in page.text and "No matrix" not in page.text
+    assert "Short lines" not in page.text
+
+
+def test_the_caption_tells_of_lines_where_there_are_lines(full: tuple[Path, Page]) -> None:
+    assert "Short lines join cells of equal total sparsity p/n." in full[1].text
+
+
+def test_the_front_needs_two_points(tmp_path: Path) -> None:
+    make_run(tmp_path / "one")
+    page = Page(write(tmp_path / "one").read_text(encoding="utf-8"))
+    assert "Metric against bits" not in page.text and "Learning over bits" in page.text
+    make_run(tmp_path / "two" / "cells" / "best", 10, 0.01, metric=0.9)
+    make_run(tmp_path / "two" / "cells" / "beaten", 1, 0.1, metric=0.8)
+    figure = charts.pareto(load(tmp_path / "two").runs)
+    assert len(figure.data) == 2 and "front" not in {trace.name for trace in figure.data}
+    axis = figure.layout.yaxis
+    assert axis.autorangeoptions.clipmax < 1.05 and axis.autorangeoptions.clipmin > -0.05
+
+
+def test_bits_have_ticks_however_near_each_other_they_are(tmp_path: Path) -> None:
+    make_run(tmp_path / "a" / "cells" / "one", 10, 0.01)
+    make_run(tmp_path / "a" / "cells" / "two", 10, 0.0101)
+    axis = charts.pareto(load(tmp_path / "a").runs).layout.xaxis
+    low, high = (10**end for end in axis.range)
+    shown = [text for at, text in zip(axis.tickvals, axis.ticktext, strict=True) if low < at < high]
+    assert shown and all("10<sup>" in text for text in shown)
+    make_sweep(tmp_path / "b")
+    axis = charts.pareto(load(tmp_path / "b").runs).layout.xaxis
+    assert axis.range is None and "2·10<sup>4</sup>" not in axis.ticktext

@@ -127,3 +127,49 @@ def test_the_keyboard_reaches_sections_charts_and_cells(
     assert page.evaluate("document.activeElement.id") == links[-1]
     assert opened.errors == []
     page.close()
+
+
+def test_home_end_and_escape_stay_in_the_chart(browser: Any, pages: dict[str, str]) -> None:
+    opened = Opened(browser, pages["two"], DESKTOP)
+    page = opened.page
+
+    def said(*keys: str) -> str:
+        for key in keys:
+            page.keyboard.press(key)
+        return page.text_content("#said")
+
+    page.focus("figure:has(#chart-metric)")
+    here = page.evaluate("scrollY")
+    assert "n = 1, p = 0.001," in said("End") and "n = 1, p = 1 (dense)," in said("Home")
+    assert "n = 10, p = 0.001," in said("ArrowDown", "End")
+    page.focus("figure:has(#chart-bits)")
+    here = page.evaluate("scrollY")
+    assert "dense, n = 1, " in said("End") and "32.0 Mbit" in said()
+    assert "dense, n = 1, " in said("Home") and "320 kbit" in said()
+    page.wait_for_selector("#chart-bits .hoverlayer .hovertext")
+    assert said("Escape") == "" and page.evaluate("scrollY") == here
+    assert page.query_selector("#chart-bits .hoverlayer .hovertext") is None
+    assert page.evaluate("document.activeElement.querySelector('#chart-bits') !== null")
+    page.focus("figure:has(#chart-budget)")
+    assert " is best, from " in said("ArrowDown", "ArrowUp")  # round to the last: the strip
+    page.wait_for_selector("#chart-budget .hoverlayer .hovertext:has-text('is best')")
+    assert opened.errors == []
+    page.close()
+
+
+def test_a_wide_table_says_that_it_scrolls(browser: Any, pages: dict[str, str]) -> None:
+    table, hint = "[aria-label='Summary table']", "p:has(+ [aria-label='Summary table'])"
+    desk = Opened(browser, pages["two"], DESKTOP).page
+    assert desk.evaluate(
+        f'(t => t.scrollWidth <= t.clientWidth)(document.querySelector("{table}"))'
+    )
+    assert not desk.is_visible(hint)
+    desk.close()
+    phone = Opened(browser, pages["two"], PHONE).page
+    assert phone.is_visible(hint) and "scroll" in phone.text_content(hint)
+    seen = phone.query_selector(f"{table} th:nth-child(5)").bounding_box()
+    assert seen["x"] + seen["width"] < PHONE[0]  # with the method, n, p and p/n: the metric
+    phone.eval_on_selector(table, "table => table.scrollLeft = 300")
+    first = phone.query_selector(f"{table} tbody tr:last-child td")
+    assert first.text_content() == "sbc" and 0 <= first.bounding_box()["x"] <= 20
+    phone.close()

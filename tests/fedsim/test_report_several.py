@@ -70,9 +70,12 @@ def test_a_method_has_one_entry_in_a_legend(folders: tuple[Path, Path]) -> None:
     lines = charts.curves(results.rounds, "up_bits", "accuracy")
     for figure in (lines, charts.pareto(results.runs)):
         entries = [t.name for t in figure.data if t.showlegend is not False and t.name != "front"]
-        assert entries == ["dense", "gradient_dropping", "sbc"]
+        assert entries[:3] == ["dense", "gradient_dropping", "sbc"]
+        told = ["n = 1", "n = 10"] if figure is lines else []
+        assert entries[3:] == [*told, "paler: smaller p"]
     steps = charts.budget(results.rounds, "accuracy")
-    assert [trace.name for trace in steps.data] == ["dense", "gradient_dropping", "sbc"]
+    entries = [trace.name for trace in steps.data if trace.showlegend is not False]
+    assert entries == ["dense", "gradient_dropping", "sbc"]
     assert "n = 10, p = 0.01<br>from" in "".join(steps.data[1].text)
 
 
@@ -82,6 +85,43 @@ def test_layers_tell_the_share_of_each_tensor(folders: tuple[Path, Path]) -> Non
     assert figure is not None
     assert [trace.name for trace in figure.data].count("sbc") == 3  # one cell has failed
     np.testing.assert_allclose(figure.data[0].x, [10, 10])
-    assert list(figure.data[0].y) == ["fc.weight", "fc.bias"]
+    assert list(figure.layout.yaxis.ticktext) == ["fc.weight", "fc.bias"]
+    assert [round(y) for y in figure.data[0].y] == [0, 1]
     assert "fc.weight: 490 of 4900 entries, 10 %" in figure.data[0].text[0]
     assert charts.layers(layers[layers["label"] == "dense"]) is None
+
+
+def test_marks_of_equal_shares_do_not_cover_each_other(folders: tuple[Path, Path]) -> None:
+    figure = charts.layers(load(*folders).layers)
+    assert figure is not None
+    marks = [
+        (x, y) for trace in figure.data if trace.hoverinfo != "skip"
+        for x, y in zip(trace.x, trace.y, strict=True)
+    ]  # fmt: skip
+    assert len(marks) == 2 * 7 and len(set(marks)) == len(marks)
+    assert all(abs(y - round(y)) < 0.4 for _, y in marks)
+    assert {"1", "2", "5", "10"} <= set(figure.layout.xaxis.ticktext)
+
+
+def test_a_strip_below_the_budgets_tells_the_best(folders: tuple[Path, Path]) -> None:
+    figure = charts.budget(load(*folders).rounds, "accuracy")
+    strip = [trace for trace in figure.data if trace.yaxis == "y2"]
+    assert strip and figure.layout.yaxis2.ticktext == ("best",)
+    assert all(one.x[1] == two.x[0] for one, two in zip(strip, strip[1:], strict=False))
+    colours = {trace.name: trace.line.color for trace in figure.data if trace.name}
+    for trace in strip:
+        method = trace.text[0].split(" is best")[0]
+        assert trace.line.color == colours[method]
+
+
+def test_one_cell_a_method_makes_no_matrix(tmp_path: Path) -> None:
+    make_sweep(tmp_path / "a", (10,), (0.1,))
+    make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK)
+    page = Page(write(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
+    assert "Matrix:" not in page.text and not list((tmp_path / "c").glob("*.png"))
+    assert "Paler" not in page.text  # each method has one p
+
+
+def test_captions_tell_of_paler_ones(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    page = Page(write(*folders, out=tmp_path / "both").read_text(encoding="utf-8"))
+    assert page.text.count("Paler ones send fewer entries.") == 4

@@ -71,7 +71,9 @@ def test_curves_and_points_are_told_by_method(both: Results) -> None:
     assert names[:2] == ["dense, n = 1", "gradient_dropping, n = 1, p = 0.1"]
     assert axes.get_ylabel() == "accuracy"
     axes = plot.pareto(both.runs).axes[0]
-    assert axes.get_legend_handles_labels()[1] == ["front", "dense", "gradient_dropping", "sbc"]
+    assert axes.get_legend_handles_labels()[1] == [
+        "front", "dense", "gradient_dropping", "sbc", "paler: smaller p",
+    ]  # fmt: skip
     notes = [text.get_text() for text in axes.texts]
     assert "10, 0.01" in notes and len(notes) < 9  # those on the front
 

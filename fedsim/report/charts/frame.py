@@ -1,7 +1,8 @@
 """What the interactive figures share: size, legend, markers, and words at the pointer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
@@ -12,6 +13,10 @@ from fedsim.series import Series
 
 DASHES = ("solid", "dash", "dashdot", "dot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
+FONT = {"size": 13, "family": "sans-serif", "color": "#1a1a1a"}
+_GREY, _PALE = "#777777", "#cccccc"
+_DECADES = 50  # a range so wide holds powers of ten enough
+_LEAST = 4.0  # a logarithmic axis is no narrower: there are always 1, 2 or 5 within
 
 
 def chart(traces: Sequence[Any], height: int) -> go.Figure:
@@ -19,19 +24,42 @@ def chart(traces: Sequence[Any], height: int) -> go.Figure:
     figure = go.Figure(list(traces))
     figure.update_layout(
         template="plotly_white", height=height, autosize=True, dragmode=False,
-        margin={"l": 10, "r": 10, "t": 20, "b": 10}, font={"size": 13, "family": "sans-serif"},
-        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
+        margin={"l": 10, "r": 16, "t": 20, "b": 10}, font=FONT,
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font": FONT},
         hoverlabel={"align": "left"},
     )  # fmt: skip
-    figure.update_xaxes(automargin=True, fixedrange=False)
-    figure.update_yaxes(automargin=True, title_standoff=8)
+    figure.update_xaxes(automargin=True, fixedrange=False, tickfont=FONT, title_font=FONT)
+    figure.update_yaxes(automargin=True, title_standoff=8, tickfont=FONT, title_font=FONT)
     return figure
 
 
-def plain_powers(figure: go.Figure, logarithmic: bool) -> None:
-    """Whole powers of ten along a logarithmic x axis."""
-    if logarithmic:
-        figure.update_xaxes(dtick=1, exponentformat="power")
+def logarithmic(
+    figure: go.Figure, numbers: Iterable[float], text: Callable[[int, int], str] | None = None
+) -> None:
+    """A logarithmic x axis for `numbers`: a tick a power of ten, of few decades at 2 and 5 too.
+
+    plotly's own powers are larger than its other ticks, and between them stand bare 2 and 5.
+
+    Args:
+        figure: which.
+        numbers: what lies along it, above 0.
+        text: what a tick is called, by its digit and its power of ten.
+    """
+    found = list(numbers) or [1.0]  # of marks at 0 alone none has a place on such an axis
+    low, high = min(found), max(found)
+    digits = (1,) if high > _DECADES * low else (1, 2, 5)
+    ticks = [(digit, power) for power in range(-9, 16) for digit in digits]
+    figure.update_xaxes(
+        type="log", tickvals=[digit * 10.0**power for digit, power in ticks],
+        ticktext=[(text or _power)(*tick) for tick in ticks],
+    )  # fmt: skip
+    if high < _LEAST * low:  # so narrow a range would hold no tick
+        middle, half = log10(low * high) / 2, log10(_LEAST) / 2
+        figure.update_xaxes(range=[middle - half, middle + half])
+
+
+def _power(digit: int, power: int) -> str:
+    return ("" if digit == 1 else f"{digit}·") + f"10<sup>{power}</sup>"
 
 
 def dash(look: Look) -> str:
@@ -60,6 +88,26 @@ def legend(cell: CellKey, known: set[str]) -> dict[str, Any]:
     known.add(cell.method)
     name = escape(cell.method)
     return {"name": name, "legendgroup": name, "showlegend": first}
+
+
+def reading(styles: dict[CellKey, Look], lines: bool) -> list[go.Scatter]:
+    """Entries of a legend of several methods that tell how their cells differ.
+
+    Args:
+        styles: how the cells look; of one method each has an entry of its own.
+        lines: whether they are lines, whose style tells n.
+    """
+    if not any(cell.method for cell in styles):
+        return []
+    kinds = [
+        {"name": f"n = {n}", "mode": "lines", "line": {"color": _GREY, "dash": style}}
+        for n, style in sorted({cell.temporal: dash(look) for cell, look in styles.items()}.items())
+    ]
+    kinds = kinds if lines and len(kinds) > 1 else []
+    if len({(cell.method, cell.gradient) for cell in styles}) > len({c.method for c in styles}):
+        pale = {"color": _PALE, "size": 9, "line": {"color": _GREY, "width": 0.5}}
+        kinds.append({"name": "paler: smaller p", "mode": "markers", "marker": pale})
+    return [go.Scatter(x=[None], y=[None], hoverinfo="skip", **kind) for kind in kinds]
 
 
 def at(line: Series, place: int, x: str, name: str) -> str:

@@ -6,20 +6,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from matplotlib import colormaps
 
 from fedsim import units
 from fedsim.looks import (
     beside,
     cell_label,
     higher_is_better,
+    ink,
     is_logarithmic,
     metric_name,
     value_text,
 )
 from fedsim.plane import Plane, plane
-from fedsim.report.charts.frame import chart
+from fedsim.report.charts.frame import FONT, chart
 
+_PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
 _POWERS = np.arange(0, 13)
+_FINER = np.log10(np.outer(10.0**_POWERS, (1, 2, 5))).ravel()
 
 
 def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None = None) -> go.Figure:
@@ -40,33 +44,51 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
         z=np.log10(shown) if is_logarithmic(value) else shown,
         x=[units.plain(p) for p in grid.gradients],
         y=[str(n) for n in grid.temporals],
-        text=_grid_texts(grid, lambda at: value_text(float(shown[at]), name)),
         hovertext=_grid_texts(grid, lambda at: _hover(own, grid, at)),
-        texttemplate="%{text}", textfont={"size": 14}, hoverinfo="text", xgap=2, ygap=2,
+        hoverinfo="text", xgap=2, ygap=2,
         colorscale="Cividis", reversescale=value == "metric" and not higher_is_better(runs),
     )  # fmt: skip
     _scale(image, is_logarithmic(value), limits)
     figure = chart([image], 160 + 75 * max(2, len(grid.temporals)))
-    figure.update_xaxes(type="category", title="gradient sparsity p", showgrid=False)
+    figure.update_xaxes(type="category", title_text="gradient sparsity p", showgrid=False)
     figure.update_yaxes(
-        type="category", title="communication delay n", autorange="reversed", showgrid=False
+        type="category", title_text="communication delay n", autorange="reversed", showgrid=False
     )
+    _numbers(figure, grid, name)
     _marks(figure, grid)
     return figure
 
 
 def _scale(image: go.Heatmap, logarithmic: bool, limits: tuple[float, float] | None) -> None:
     numbers = np.unique(image.z[np.isfinite(image.z)])
+    if len(numbers):
+        image.update(zmin=numbers[0], zmax=numbers[-1])
     if limits is not None and limits[0] < limits[1]:
         numbers = np.log10(limits) if logarithmic else np.array(limits)
         image.update(zmin=numbers[0], zmax=numbers[1])
-    bar: dict[str, Any] = {"thickness": 12}
+    bar: dict[str, Any] = {"thickness": 12, "tickfont": FONT}
     if logarithmic:
-        bar |= {"tickvals": _POWERS, "ticktext": [units.ratio(10.0**k) for k in _POWERS]}
+        ticks = _FINER if len(numbers) and numbers[-1] - numbers[0] < 1.5 else _POWERS
+        bar |= {"tickvals": ticks, "ticktext": [units.ratio(10.0**k) for k in ticks]}
     image.update(colorbar=bar, showscale=len(numbers) > 1)
     if len(numbers) == 1:  # a single value is drawn bright, not in the middle's grey
         below, above = (1, 3) if image.reversescale else (3, 1)
         image.update(zmin=numbers[0] - below, zmax=numbers[0] + above)
+
+
+def _numbers(figure: go.Figure, grid: Plane, name: str) -> None:
+    """The cells' values, black or white by what is behind them: plotly has one ink for all."""
+    image, colours = figure.data[0], colormaps["cividis"]
+    texts = _grid_texts(grid, lambda at: value_text(float(grid.values[at]), name))
+    longest = max(len(text) for row in texts for text in row)
+    size = 14 if longest * len(grid.gradients) <= _PHONE else 12
+    for row, column in zip(*np.nonzero(np.isfinite(image.z)), strict=True):
+        place = (image.z[row, column] - image.zmin) / (image.zmax - image.zmin)
+        behind = colours(float(1 - place if image.reversescale else place))
+        figure.add_annotation(
+            x=int(column), y=int(row), text=texts[row][column], showarrow=False,
+            font={"size": size, "color": ink(behind)},
+        )  # fmt: skip
 
 
 def _grid_texts(grid: Plane, text: Any) -> list[list[str]]:
@@ -105,7 +127,7 @@ def _marks(figure: go.Figure, grid: Plane) -> None:
     for cells in grid.diagonals():
         for (row, column), (below, left) in zip(cells, cells[1:], strict=False):
             ends = [(c + t * (left - c), r + t * (below - r)) for r, c, t in
-                    ((row, column, 0.37), (row, column, 0.63))]  # fmt: skip
+                    ((row, column, 0.33), (row, column, 0.67))]  # fmt: skip
             (x0, y0), (x1, y1) = ends
             for colour, width in (("#444444", 4), ("white", 2)):
                 figure.add_shape(

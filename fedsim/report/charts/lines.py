@@ -1,14 +1,25 @@
 """Learning curves, the best within a budget of bits, and the front of metric over bits."""
 
+from collections.abc import Sequence
 from html import escape
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from fedsim import units
-from fedsim.budgets import budgets
-from fedsim.looks import LABELS, higher_is_better, label, looks, method_looks, metric_name
-from fedsim.report.charts.frame import at, chart, dash, legend, name_of, plain_powers, symbol
+from fedsim.budgets import Budget, budgets, leaders
+from fedsim.looks import LABELS, Look, higher_is_better, label, looks, method_looks, metric_name
+from fedsim.report.charts.frame import (
+    FONT,
+    at,
+    chart,
+    dash,
+    legend,
+    logarithmic,
+    name_of,
+    reading,
+    symbol,
+)
 from fedsim.series import curve_lines, front, pareto_points
 
 
@@ -31,16 +42,18 @@ def curves(rounds: pd.DataFrame, x: str, name: str) -> go.Figure:
             text=[at(line, place, x, name) for place in range(len(line.x))],
             hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
-    return _over(traces, x, name)
+    return _over([*traces, *reading(styles, lines=True)], x, name)
 
 
 def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
     """The best metric of each method within a budget of bits, as `fedsim.plot.budget`.
 
+    Below, which method is best there.
+
     Raises:
         UsageError: there is nothing to draw.
     """
-    found = budgets(rounds, higher_is_better(rounds))
+    found = budgets(rounds, higher := higher_is_better(rounds))
     styles = method_looks([one.method for one in found])
     end = max(float(one.bits[-1]) for one in found)
     traces = []
@@ -57,11 +70,19 @@ def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
             line={"color": look.colour, "width": 2, "shape": "hv"},
             marker={"symbol": symbol(look), "size": [6] * len(texts) + [0]},
         ))  # fmt: skip
-    return _over(traces, "up_bits", name)
+    figure = _over([*traces, *_strip(found, styles, higher)], "up_bits", name)
+    figure.update_layout(
+        xaxis={"anchor": "y2"}, yaxis={"domain": [0.14, 1]},
+        yaxis2={"domain": [0, 0.07], "range": [-1, 1], "tickvals": [0], "ticktext": ["best"],
+                "tickfont": FONT, "showgrid": False, "zeroline": False, "fixedrange": True},
+    )  # fmt: skip
+    return figure
 
 
 def pareto(runs: pd.DataFrame) -> go.Figure:
     """Final metric over upstream payload bits, with the front, as `fedsim.plot.pareto`.
+
+    Points that a single one beats have no front to draw.
 
     Raises:
         UsageError: no run is done.
@@ -69,10 +90,11 @@ def pareto(runs: pd.DataFrame) -> go.Figure:
     points, name = pareto_points(runs), metric_name(runs)
     styles = looks([point.cell for point in points])
     best = front(points, higher_is_better(runs))
-    traces, known = [go.Scatter(
+    line = go.Scatter(
         x=[point.x[0] for point in best], y=[point.y[0] for point in best], mode="lines",
         name="front", line={"color": "#777777", "width": 1, "shape": "hv"}, hoverinfo="skip",
-    )], set[str]()  # fmt: skip
+    )  # fmt: skip
+    traces, known = [line] if len(best) > 1 else [], set[str]()
     for point in points:
         look = styles[point.cell]
         traces.append(go.Scatter(
@@ -81,13 +103,29 @@ def pareto(runs: pd.DataFrame) -> go.Figure:
                     "symbol": symbol(look)},
             text=[at(point, 0, "up_content_bits", name)], hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
-    return _over(traces, "up_content_bits", name)
+    return _over([*traces, *reading(styles, lines=False)], "up_content_bits", name)
+
+
+def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> list[go.Scatter]:
+    """A bar in the colour of the method that is best for so many bits."""
+    return [
+        go.Scatter(
+            x=[start, end], y=[0, 0], yaxis="y2", mode="lines", showlegend=False,
+            line={"color": styles[method].colour, "width": 14},
+            text=2 * [f"{escape(method)} is best<br>from {units.bits(start)} to {units.bits(end)}"],
+            hovertemplate="%{text}<extra></extra>",
+        )
+        for start, end, method in leaders(found, higher)
+    ]  # fmt: skip
 
 
 def _over(traces: list[go.Scatter], x: str, name: str) -> go.Figure:
     """A chart of the metric `name` over the column `x`; bits on a logarithmic axis."""
-    figure, bits = chart(traces, 500), x.endswith("_bits")
-    figure.update_xaxes(type="log" if bits else "linear", title=LABELS[x])
-    figure.update_yaxes(title=escape(label(name)))
-    plain_powers(figure, bits)
+    figure = chart(traces, 500)
+    figure.update_xaxes(title_text=LABELS[x])
+    figure.update_yaxes(title_text=escape(label(name)))
+    if name in units.FRACTIONS:  # of a single value plotly would show one unit up and down
+        figure.update_yaxes(autorangeoptions={"clipmin": -0.02, "clipmax": 1.02})
+    if x.endswith("_bits"):
+        logarithmic(figure, (b for trace in traces for b in trace.x if b is not None))
     return figure

@@ -1,18 +1,28 @@
 """What messages are made of: the parts of their bits, and how much of each tensor they hold."""
 
+from collections.abc import Sequence
 from html import escape
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from fedsim import units
-from fedsim.looks import looks
-from fedsim.report.charts.frame import chart, legend, name_of, plain_powers, symbol
+from fedsim.looks import CellKey, Look, looks
+from fedsim.report.charts.frame import (
+    chart,
+    legend,
+    logarithmic,
+    name_of,
+    reading,
+    symbol,
+)
 from fedsim.series import cells_of
 
 # Paul Tol's "bright" scheme, safe for the colour-blind.
 _PARTS = {"header": "#bbbbbb", "position": "#4477aa", "value": "#ccbb44", "side": "#ee6677"}
 _BUFFERS = {"buffers": "#66ccee"}
+_LANES = 0.75  # how much of a row its marks spread over
 _BUFFER_BITS = "up_buffer_bits"
 
 
@@ -45,13 +55,15 @@ def split(runs: pd.DataFrame) -> go.Figure:
         ))  # fmt: skip
     figure = chart(traces, 150 + (32 if len(cells) < 12 else 24) * len(cells))
     figure.update_layout(barmode="stack", legend_traceorder="normal")
-    figure.update_xaxes(title="share of upstream bits (%)", range=[0, 100])
+    figure.update_xaxes(title_text="share of upstream bits (%)", range=[0, 100.01], dtick=25)
     figure.update_yaxes(autorange="reversed", automargin=True)
     return figure
 
 
 def layers(table: pd.DataFrame) -> go.Figure | None:
     """How much of each tensor travels: a row a tensor, a mark a cell; None where all travels.
+
+    Within a row each cell has a lane, so that equal shares do not cover each other.
 
     Args:
         table: the frame of `fedsim.load(...).layers`; means are over its rounds and seeds.
@@ -66,26 +78,45 @@ def layers(table: pd.DataFrame) -> go.Figure | None:
     if not sparse:
         return None
     styles = looks([cell for cell, _ in cells_of(table)])
+    marks = _marks(sparse, styles)
+    row = max(24.0, min(10 + 6 * len(sparse), 100, 2400 / len(order)))
+    figure = chart(
+        [*marks, *reading({cell: styles[cell] for cell, _ in sparse}, lines=False)],
+        round(150 + row * len(order)),
+    )
+    figure.update_xaxes(title_text="entries sent a message (% of the tensor)")
+    figure.update_yaxes(
+        tickvals=list(range(len(order))), ticktext=[escape(str(tensor)) for tensor in order],
+        range=[len(order) - 0.5, -0.5], showgrid=False, zeroline=False,
+        minor={"tickvals": [place + 0.5 for place in range(len(order) - 1)], "showgrid": True,
+               "gridcolor": "#dddddd"},
+    )  # fmt: skip
+    logarithmic(
+        figure, (share for trace in marks for share in trace.x),
+        lambda digit, power: units.plain(digit * 10.0**power),
+    )  # fmt: skip
+    return figure
+
+
+def _marks(
+    sparse: Sequence[tuple[CellKey, pd.DataFrame]], styles: dict[CellKey, Look]
+) -> list[go.Scatter]:
+    """The marks of each cell: its tensors' shares in percent, over their rows 0, 1, ..."""
     traces, known = [], set[str]()
-    for cell, means in sparse:
+    for place, (cell, means) in enumerate(sparse):
         look, shown = styles[cell], means[means["density"] > 0]
         texts = [
             f"{name_of(cell)}<br>{escape(str(tensor))}: {row['sent']:.4g} of "
             f"{row['entries']:.0f} entries, {100 * row['density']:.3g} %"
             for tensor, row in shown.iterrows()
         ]
+        lane = _LANES * ((place + 0.5) / len(sparse) - 0.5)
+        mark = {"size": 9 if len(sparse) < 3 else 7, "line": {"color": "black", "width": 0.5}}
         traces.append(go.Scatter(
-            x=100 * shown["density"], y=[escape(str(tensor)) for tensor in shown.index],
+            x=100 * shown["density"],
+            y=np.flatnonzero(means["density"] > 0) + lane,
             **legend(cell, known), mode="markers", text=texts,
-            marker={"color": look.colour, "symbol": symbol(look), "size": 9,
-                    "line": {"color": "black", "width": 0.5}},
+            marker={"color": look.colour, "symbol": symbol(look), **mark},
             hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
-    figure = chart(traces, 220 + 24 * len(order))
-    figure.update_xaxes(type="log", title="entries sent a message (% of the tensor)")
-    figure.update_yaxes(
-        type="category", autorange="reversed", categoryorder="array",
-        categoryarray=[escape(tensor) for tensor in order], automargin=True,
-    )  # fmt: skip
-    plain_powers(figure, True)
-    return figure
+    return traces

@@ -1,0 +1,64 @@
+"""A column a figure of the paper, drawn from the curves as they are in ``curves.csv``."""
+
+import pandas as pd
+from convergence_rows import METHODS, PANELS
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+STYLES = {
+    "none": ("#000000", "-", "o"), "cnat": ("#cc79a7", "--", "s"),
+    "sparse": ("#d55e00", "-", "o"), "sparse-cnat": ("#d55e00", "--", "s"),
+    "dsta": ("#0072b2", "-", "o"), "dsta-cnat": ("#0072b2", "--", "s"),
+    "dnat": ("#009e73", "-.", "^"), "dnat-cnat": ("#009e73", ":", "D"),
+    "dsta-1": ("#e69f00", "--", "X"), "topk": ("#56b4e9", "-.", "v"),
+}  # fmt: skip
+"""Colour, line and marker: Okabe and Ito's colours, as fedsim.plot has them."""
+
+
+def figure(task: str, curves: pd.DataFrame) -> Figure:
+    """Training loss, what it differs from no compression's, and held-out accuracy below."""
+    panels = _panels({*curves["name"]})
+    drawn = Figure(figsize=(max(6, 3.9 * len(panels)), 8), layout="constrained")
+    columns = drawn.subplots(3, len(panels), sharex=True, squeeze=False).T
+    for (title, names), column in zip(panels.items(), columns, strict=True):
+        for name in names:
+            _lines(column, name, curves)
+        column[0].set_title(title, fontsize=10)
+        column[2].set_xlabel("iterations (a round each)")
+        column[2].legend(fontsize=8)
+        for axes in column:
+            axes.grid(alpha=0.25)
+    rows = ("training loss (nats)", "training loss minus that of none", "held-out accuracy (%)")
+    for axes, text in zip(columns[0], rows, strict=True):
+        axes.set_ylabel(text)
+    text = f"{task}: mean over seeds; losses are means of ten rounds"
+    drawn.suptitle(text, fontsize=10, x=0.02, ha="left")
+    return drawn
+
+
+def _panels(there: set[str]) -> dict[str, list[str]]:
+    """The methods that were run, by column; a column that shows nothing new is left out."""
+    panels: dict[str, list[str]] = {}
+    shown: set[str] = set()
+    for title, names in PANELS.items():
+        mine = [name for name in names if name in there]
+        if not {*mine} <= shown:
+            panels[title] = mine
+            shown |= {*mine}
+    return panels
+
+
+def _lines(column: list[Axes], name: str, curves: pd.DataFrame) -> None:
+    colour, line, marker = STYLES[name]
+    mine = curves[curves["name"] == name].set_index("iteration")
+    none = curves[curves["name"] == "none"].set_index("iteration")
+    shown = (
+        mine["train_loss"],
+        mine["train_loss"] - none["train_loss"],
+        mine["accuracy_percent"].dropna(),
+    )
+    for axes, values in zip(column, shown, strict=True):
+        axes.plot(
+            values.index, values, color=colour, ls=line, lw=1.3, marker=marker, markersize=3.5,
+            markerfacecolor="none", label=METHODS[name].title,
+        )  # fmt: skip

@@ -1,0 +1,61 @@
+"""Table II as curves: the metric over local iterations, and over the bits of a client."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from fedsim.tasks import get_task
+
+LINES = {
+    "Baseline": ("black", "-"), "Gradient dropping": ("#e69f00", "-"),
+    "Federated averaging": ("#9467bd", "-"), "SBC (1)": ("#0072b2", "-"),
+    "SBC (2)": ("#56b4e9", "-"), "SBC (3)": ("#009e73", "-"),
+    "SBC (2), biases 30 %": ("#56b4e9", "--"), "SBC (3), biases 30 %": ("#009e73", "--"),
+}  # fmt: skip
+"""Colours that the colour-blind tell apart too, the same as in sbc-curves."""
+
+
+def figure(task: str, lines: pd.DataFrame) -> Figure:
+    """Two panels of the frame that ``curves`` gives: over iterations, and over bits.
+
+    An error (1 - metric) where more is better, on logarithmic axes on the right.
+    """
+    drawn = Figure(figsize=(9.5, 4.2), layout="constrained")
+    left, right = drawn.subplots(1, 2)
+    name, rises = get_task(task).metric_name, get_task(task).higher_is_better
+    for title, mine in lines.groupby("method", sort=False):
+        colour, style = LINES[str(title)]
+        shown = 1 - mine["metric"] if rises else mine["metric"]
+        left.plot(mine["iteration"], mine["metric"], color=colour, ls=style, label=title)
+        right.loglog(mine["up_bits"], shown, color=colour, ls=style, marker=".")
+    left.set(xlabel="local iterations", ylabel=f"{name} on held-out samples")
+    right.set(xlabel="upstream payload per client so far (bit)")
+    right.set_ylabel(f"error (1 - {name})" if rises else name)
+    _plain_numbers(right)
+    _limits(task, left, right, lines["metric"], rises)
+    for axes in (left, right):
+        axes.grid(alpha=0.25)
+    drawn.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    return drawn
+
+
+def _limits(task: str, left: Axes, right: Axes, metric: pd.Series, rises: bool) -> None:
+    """Where curves are told apart: what begins far off enters later."""
+    if task.startswith("mnist"):
+        left.set_ylim(0.95, 1)
+    if rises:
+        return
+    least = float(metric.min())
+    left.set_yscale("log")
+    _plain_numbers(left)
+    for axes in (left, right):
+        axes.set_ylim(0.95 * least, 5 * least)
+        beyond = "" if metric.max() <= 5 * least else f", higher ones up to {metric.max():.2g}"
+        axes.set_title(f"shown up to {5 * least:.3g}{beyond}", fontsize=9)
+
+
+def _plain_numbers(axes: Axes) -> None:
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 4, 5, 7)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

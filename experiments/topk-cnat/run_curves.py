@@ -1,0 +1,32 @@
+"""What rounds of runs say, for this experiment and for deepreduce."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from fedsim.results import Results
+from fedsim.units import FRACTIONS
+
+
+def shown(scores: pd.Series, metric: str) -> pd.Series:
+    """Fractions in per cent, other scores as they are."""
+    return scores * (100 if metric in FRACTIONS else 1)
+
+
+def rows_of(cells: Iterable[object]) -> list[str]:
+    """The rows that runs belong to: ``sgd`` of ``sgd-seed0``."""
+    return [str(cell).rpartition("-seed")[0] for cell in cells]
+
+
+def learning(results: Results) -> pd.DataFrame:
+    """The score over iterations and a client's wire bits: means over seeds, a row a moment.
+
+    The bits are those of the updates' messages, without BatchNorm's statistics.
+    """
+    metric = results.runs["metric_name"].iloc[0]
+    table = results.rounds.assign(name=rows_of(results.rounds["run"]))
+    share = (table["up_wire_bits"] - table["up_buffer_bits"]) / table["clients"]
+    table["up_bits"] = share.groupby(table["run"]).cumsum()
+    table = table[table["metric"].notna()].assign(score=shown(table["metric"], metric))
+    mean = table.groupby(["name", "iteration"], sort=False)[["up_bits", "score"]].mean()
+    return mean.reset_index()
