@@ -45,10 +45,15 @@ def difference(value: float | None, name: str, signed: bool = True) -> str:
 
 
 def digits(value: float | None) -> str:
-    """Three significant digits without an exponent: `0.00232`, `35.1`, `24935`."""
+    """Three significant digits of a number that is not tiny: `0.00232`, `1.00`, `35.1`, `24935`.
+
+    Example:
+        >>> digits(0.99998), digits(0.00232)
+        ('1.00', '0.00232')
+    """
     if _unknown(value):
         return ""
-    return _three(float(value or 0)) if abs(value or 0) >= 1 else f"{value:.3g}"
+    return _three(float(value or 0)) if abs(value or 0) >= 0.9995 else f"{value:.3g}"
 
 
 def scale(counts: Iterable[float]) -> tuple[float, str]:

@@ -39,6 +39,7 @@ def test_other_numbers() -> None:
     assert [units.ratio(x) for x in (1, 9.996, 35.14, 634.4, 24_935)] == [
         "×1.00", "×10.0", "×35.1", "×634", "×24935",
     ]  # fmt: skip
+    assert [units.digits(x) for x in (0.99998, 0.00232, 35.14)] == ["1.00", "0.00232", "35.1"]
     assert units.difference(-0.01234, "accuracy") == "-1.23"
     assert units.difference(0.5, "perplexity") == "+0.5"
     assert units.score(0.98765, "accuracy") == "0.9877"
