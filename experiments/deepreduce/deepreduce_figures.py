@@ -3,11 +3,10 @@
 import pandas as pd
 from deepreduce_rows import POLICIES, SPARSIFIERS
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fedsim.looks import METHODS as COLOURS
+from fedsim.plot import plain_ticks
 from fedsim.units import FRACTIONS
 
 VOLUME = "volume (% of dense float32)"
@@ -17,13 +16,6 @@ _COLOURS = {"Top-r": COLOURS[0], "Random-r": COLOURS[1]}
 
 def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def _ticks(axis: Axis) -> None:
-    """Plain numbers at 1, 2 and 5 on a logarithmic axis."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
-    axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _score(frame: pd.DataFrame) -> str:
@@ -60,7 +52,7 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         lower.plot([], [], "kx", label="formulas")
         _plain((upper,), frame[frame["name"] == "dense"], "dense", "black")
         lower.set(xscale="log", yscale="log", xlabel="rate of false positives")
-        _ticks(lower.yaxis)
+        plain_ticks(lower.yaxis)
         for one in (upper, lower):
             one.grid(alpha=0.25)
     axes[0, 0].set_ylabel(_score(frame))
@@ -105,7 +97,7 @@ def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
                 color=_colour(row["name"], i), label=row["title"],
             )  # fmt: skip
         axes.set(xscale="log", xlabel=VOLUME, ylabel=_score(frame), title=f"Figure {number}")
-        _ticks(axes.xaxis)
+        plain_ticks(axes.xaxis)
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8)
     return drawn
@@ -127,7 +119,7 @@ def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         for part, marker, colour in (("encode", "o", COLOURS[0]), ("decode", "s", COLOURS[1])):
             panels[1].plot(mine[f"{part}_ms"], mine["title"], marker, color=colour, label=part)
         panels[1].set(xscale="log", xlabel="milliseconds an update", title="Figure 10b: time")
-        _ticks(panels[1].xaxis)
+        plain_ticks(panels[1].xaxis)
     for axes in panels:
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8)

@@ -3,10 +3,10 @@
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from plane_runs import METHODS, Square, errors
 from plane_tables import percent, table
 
+from fedsim.plot import plain_ticks
 from fedsim.results import Results
 
 KINDS = {"temporal": "#9467bd", "gradient": "#e69f00", "both": "#56b4e9"}
@@ -105,7 +105,7 @@ def sparsity_figure(square: Square, plane: pd.DataFrame) -> Figure:
         row[0].set_ylabel("held-out error × 100")
     for axes in panels[-1]:
         axes.set_xlabel("total sparsity p/n")
-    plain_ticks(panels[0, 0], (1, 1.5, 2, 3, 5, 7))  # which all share
+    plain_ticks(panels[0, 0].yaxis, (1, 1.5, 2, 3, 5, 7))  # which all share
     panels[0, 0].legend(fontsize=8)
     drawn.suptitle(f"{square.task}", fontsize=10, x=0.02, ha="left")
     return drawn
@@ -122,10 +122,3 @@ def _levels(axes: Axes, plane: pd.DataFrame) -> None:
     axes.axhline(100 * plane["dense"].iloc[0], color="black", ls="--", lw=1, label="dense")
     axes.set(xscale="log", yscale="log")
     axes.grid(alpha=0.25)
-
-
-def plain_ticks(axes: Axes, steps: tuple[float, ...] = (1, 2, 5)) -> None:
-    """Plain numbers on a logarithmic axis of errors: these, and ten times as much."""
-    axes.yaxis.set_major_locator(LogLocator(subs=steps))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())

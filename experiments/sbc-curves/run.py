@@ -15,20 +15,16 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parent))  # the module beside this file
 sys.path.insert(0, str(Path(__file__).parents[1] / "sbc-matrix"))
-from phases import levels, phase_tables, plain_ticks, sparsity_figure
+sys.path.insert(0, str(Path(__file__).parents[1] / "sbc-table2"))
+from phases import levels, phase_tables, sparsity_figure
 from plane_runs import SCALES, Square
+from table2_figure import LINES
 
 from fedsim.files import write_text
-from fedsim.plot import save
+from fedsim.plot import plain_ticks, save
 from fedsim.results import Results
 from fedsim.shown import chosen, run_shown
 from fedsim.units import bits
-
-LINES = {
-    "Baseline": "black", "Gradient dropping": "#e69f00", "Federated averaging": "#9467bd",
-    "SBC (1)": "#0072b2", "SBC (2)": "#56b4e9", "SBC (3)": "#009e73",
-}  # fmt: skip
-"""Table II's methods and their colours; a square of side 2 has no SBC (3)."""
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
@@ -68,6 +64,7 @@ def curves(square: Square, results: Results) -> pd.DataFrame:
     """A row an evaluation of the six methods of Table II: epochs, bits a client sent, error."""
     higher = bool(results.runs["higher_is_better"].iloc[0])
     tables = []
+    # Table II's methods in its order; a square of side 2 has no SBC (3).
     for title, (method, n, p) in zip(LINES, square.drawn, strict=False):
         name = square.name(method, square.ratio**n, square.ratio**-p)
         rows = results.rounds[results.rounds["run"] == name]
@@ -129,7 +126,7 @@ def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
     drawn = Figure(figsize=(9.5, 3.8), layout="constrained")
     left, right = drawn.subplots(1, 2)
     for title, mine in lines.groupby("method", sort=False):
-        colour = LINES[title]
+        colour, _ = LINES[title]
         n, p = mine["temporal"].iloc[0], mine["gradient"].iloc[0]
         text = f"{title}: n = {n}, p = {p:.3g}"
         left.plot(mine["iteration"], 100 * mine["error"], color=colour, marker=".", label=text)
@@ -138,7 +135,7 @@ def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
     right.set(xlabel="upstream payload per client so far (bit)", ylabel="held-out error × 100")
     for axes in (left, right):
         axes.grid(alpha=0.25)
-    plain_ticks(right)
+    plain_ticks(right.yaxis)
     left.legend(fontsize=8)
     drawn.suptitle(square.task, fontsize=10, x=0.02, ha="left")
     return drawn

@@ -3,8 +3,8 @@
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from fedsim.plot import plain_ticks
 from fedsim.tasks import get_task
 
 LINES = {
@@ -13,7 +13,8 @@ LINES = {
     "SBC (2)": ("#56b4e9", "-"), "SBC (3)": ("#009e73", "-"),
     "SBC (2), biases 30 %": ("#56b4e9", "--"), "SBC (3), biases 30 %": ("#009e73", "--"),
 }  # fmt: skip
-"""Colours that the colour-blind tell apart too, the same as in sbc-curves."""
+"""Colours that the colour-blind tell apart too; sbc-curves draws the same methods in them."""
+_STEPS = (1, 2, 3, 4, 5, 7)
 
 
 def figure(task: str, lines: pd.DataFrame) -> Figure:
@@ -32,7 +33,7 @@ def figure(task: str, lines: pd.DataFrame) -> Figure:
     left.set(xlabel="local iterations", ylabel=f"{name} on held-out samples")
     right.set(xlabel="upstream payload per client so far (bit)")
     right.set_ylabel(f"error (1 - {name})" if rises else name)
-    _plain_numbers(right)
+    plain_ticks(right.yaxis, _STEPS)
     _limits(task, left, right, lines["metric"], rises)
     for axes in (left, right):
         axes.grid(alpha=0.25)
@@ -48,14 +49,8 @@ def _limits(task: str, left: Axes, right: Axes, metric: pd.Series, rises: bool) 
         return
     least = float(metric.min())
     left.set_yscale("log")
-    _plain_numbers(left)
+    plain_ticks(left.yaxis, _STEPS)
     for axes in (left, right):
         axes.set_ylim(0.95 * least, 5 * least)
         beyond = "" if metric.max() <= 5 * least else f", higher ones up to {metric.max():.2g}"
         axes.set_title(f"shown up to {5 * least:.3g}{beyond}", fontsize=9)
-
-
-def _plain_numbers(axes: Axes) -> None:
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 4, 5, 7)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedsim.plot.bits import budget, pareto
-    from fedsim.plot.canvas import save
+    from fedsim.plot.canvas import plain_ticks, save
     from fedsim.plot.learning import curves
     from fedsim.plot.planes import matrix
 
-__all__ = ["budget", "curves", "matrix", "pareto", "save"]
+__all__ = ["budget", "curves", "matrix", "pareto", "plain_ticks", "save"]
 
 _HOMES = {
-    "budget": "bits", "curves": "learning", "matrix": "planes", "pareto": "bits", "save": "canvas",
+    "budget": "bits", "curves": "learning", "matrix": "planes", "pareto": "bits",
+    "plain_ticks": "canvas", "save": "canvas",
 }  # fmt: skip
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fedsim import units
 from fedsim.errors import UsageError
@@ -92,6 +94,17 @@ def finish(axes: Axes, x: str, y: str) -> None:
         loc="outside right center", frameon=False, fontsize=9 if entries <= 18 else 7,
         ncols=1 + entries // 28,
     )  # fmt: skip
+
+
+def plain_ticks(axis: Axis, steps: Sequence[float] = (1, 2, 5)) -> None:
+    """Plain numbers along a logarithmic axis, at `steps` and their multiples by powers of ten.
+
+    Example:
+        plain_ticks(axes.yaxis, (1, 1.5, 2, 3, 5, 7))
+    """
+    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def logarithmic(axes: Axes) -> None:

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from fedsim.errors import UsageError
 from fedsim.looks import ink, looks
 from fedsim.plane import method_text, plane
-from fedsim.plot import matrix, pareto, save
+from fedsim.plot import matrix, pareto, plain_ticks, save
 from fedsim.summaries import frame
 from tests.fedsim.sweepmaker import make_cell as run
 
@@ -207,3 +207,13 @@ def test_a_front_of_one_point_is_no_line_and_no_axis_leaves_the_fraction() -> No
     assert high / low >= 4  # in less, the ticks' names overlap
     two = pareto(frame([run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=10.0)])).axes[0]
     assert "front" in two.get_legend_handles_labels()[1]
+
+
+def test_ticks_of_a_logarithmic_axis_are_plain_numbers() -> None:
+    axes = Figure().add_subplot()
+    axes.set(yscale="log", ylim=(0.9, 60))
+    plain_ticks(axes.yaxis)
+    axes.figure.canvas.draw()
+    told = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert {"1", "2", "5", "10", "20", "50"} <= {*told}
+    assert not any(tick.get_text() for tick in axes.get_yticklabels(minor=True))
