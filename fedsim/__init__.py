@@ -6,16 +6,21 @@ grid of them; ``load`` gives their results as pandas frames.
 
 from strategies import quiet  # noqa: F401, I001 - before flwr and ray are imported
 
-from fedsim import plot
-from fedsim.config import RunConfig
-from fedsim.errors import DataError, RunFailed, UsageError
-from fedsim.measure import measure
-from fedsim.measure_coders import measure_coders
-from fedsim.results import load
-from fedsim.run import run
-from fedsim.sweeps import SweepConfig, sweep
-from fedsim.tasks import TASKS, Data, Task
-from fedsim.texts import table
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim import plot
+    from fedsim.config import RunConfig
+    from fedsim.errors import DataError, RunFailed, UsageError
+    from fedsim.measure import measure
+    from fedsim.measure_coders import measure_coders
+    from fedsim.results import load
+    from fedsim.run import run
+    from fedsim.sweeps import SweepConfig, sweep
+    from fedsim.tasks import TASKS, Data, Task
+    from fedsim.texts import table
 
 __all__ = [
     "TASKS",
@@ -34,3 +39,5 @@ __all__ = [
     "sweep",
     "table",
 ]
+
+make_lazy(__name__)

@@ -18,8 +18,8 @@ from fedsim.commands import (
     sweeping,
     theory,
 )
+from fedsim.config import CHECKPOINT_SECONDS
 from fedsim.errors import RunFailed, UsageError
-from fedsim.record import CHECKPOINT_SECONDS
 
 COMMANDS = (sweeping, running, reporting, listing, codec, measuring, experiment, theory)
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""

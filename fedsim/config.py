@@ -5,17 +5,16 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from hashlib import blake2b
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tomli_w
 
-from compressors import text
 from fedsim.errors import UsageError, names_told, unknown
-from fedsim.methods import spelled
-from fedsim.plan import Plan, plan_of
-from fedsim.tasks import Task, adopt
-from fedsim.tasks import partition as partitions
+
+# What a setting is does not need torch, which all that a run needs imports: `--help` is at once.
+if TYPE_CHECKING:
+    from fedsim.plan import Plan
+    from fedsim.tasks import Task
 
 STRATEGIES = (
     "dsgd", "majority", "innetwork", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
@@ -25,6 +24,8 @@ ENGINES = ("local", "flower")
 WEIGHTINGS = ("uniform", "samples")
 MASKING = ("auto", "on", "off")
 BUFFERS = ("mean", "local")
+PARTITIONS = "iid, contiguous, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
+CHECKPOINT_SECONDS = 20.0
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -54,7 +55,7 @@ class RunConfig:
         100
     """
 
-    task: str | Task = _setting(
+    task: "str | Task" = _setting(
         "digits", "what is learned: a name from `fedsim list tasks`, or in Python a Task"
     )
     method: str = _setting("sbc(0.01)", "how updates are compressed; {p} stands for --gradient")
@@ -67,7 +68,7 @@ class RunConfig:
     lr: float | None = _setting(None, "learning rate of the clients; default: the task's")
     momentum: float | None = _setting(None, "momentum of the clients' SGD; default: the task's")
     seed: int = _setting(0, "everything random follows from it")
-    partition: str | None = _setting(None, partitions.FORMS + "; default: the task's")
+    partition: str | None = _setting(None, PARTITIONS + "; default: the task's")
     strategy: str = _setting("dsgd", "one of " + ", ".join(STRATEGIES))
     server_lr: float | None = _setting(None, "learning rate of a server optimizer (fedadam, ...)")
     weighting: str = _setting("uniform", "mean over clients: uniform or by samples")
@@ -107,6 +108,8 @@ class RunConfig:
             if f.name != "task":
                 _check_type("RunConfig", f.name, value, type_of(f))
             object.__setattr__(self, f.name, value)
+        from fedsim.tasks import adopt
+
         object.__setattr__(self, "task", adopt(self.task))
         _check(self)
 
@@ -114,12 +117,16 @@ class RunConfig:
         return _rebuilt, (vars(self),)  # another process then knows a task of the user's, too
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> "Plan":
         """The settings with every default filled in."""
+        from fedsim.plan import plan_of
+
         return plan_of(self)
 
     def identity(self) -> dict[str, Any]:
         """The settings on which a run's numbers depend, defaults filled in."""
+        from compressors import text
+
         shown = [f for f in fields(self) if f.metadata["result"]]
         named = [
             f.name for f in shown if not f.metadata["later"] or getattr(self, f.name) != f.default
@@ -191,8 +198,10 @@ def default_of(name: str) -> Any:
 def _plain(name: str, value: Any) -> Any:
     """The value as TOML has it: text for compressors and paths, Python's numbers for numpy's."""
     if name in ("method", "downlink"):
+        from fedsim.methods import spelled
+
         return spelled(value, _flag(name))
-    if isinstance(value, np.generic):
+    if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):  # one number
         return value.item()
     return str(value) if isinstance(value, PurePath) else value
 
@@ -202,6 +211,8 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_type(origin: str, key: str, value: Any, kind: str) -> None:
+    from fedsim.tasks import Task
+
     allowed = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
     base = kind.split(" | ")[0]
     if key == "task" and isinstance(value, Task):
@@ -216,6 +227,8 @@ def _widen(value: Any, kind: str) -> Any:
 
 
 def _check(config: RunConfig) -> None:
+    from fedsim.tasks import partition as partitions
+
     for name, allowed in (
         ("strategy", STRATEGIES), ("engine", ENGINES), ("weighting", WEIGHTINGS),
         ("momentum_masking", MASKING), ("buffers", BUFFERS), ("precision", PRECISIONS),
@@ -233,7 +246,7 @@ def _check(config: RunConfig) -> None:
         raise UsageError(f"--momentum is {config.momentum}: it lies in [0, 1)")
     if config.seed < 0:
         raise UsageError(f"--seed is {config.seed}: it is 0 or above")
-    partitions.check(plan_of(config).partition)
+    partitions.check(config.plan.partition)
 
 
 def _flag(name: str) -> str:

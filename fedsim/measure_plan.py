@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from compressors import CATALOGUE, ROWS, PerTensor, Row, parse, text
 from fedsim.errors import UsageError
 from fedsim.measure import check_density, split_texts
+from fedsim.measure_defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.methods import compressor_of, takes_fraction, with_fraction
 
 Of = Literal["positions", "symbols"]
@@ -14,9 +15,6 @@ KINDS = ("positions", "symbols", "coder")
 """What "all" stands for: these kinds of the catalogue."""
 
 DENSITY = 0.01
-POSITIONS_OF, SYMBOLS_OF = "topk({p}) | float32", "qsgd(256)"
-"""The methods whose positions and whose symbols are coded, unless others are named."""
-
 _BESIDE = ("golomb(exact)", "golomb(fit)")  # in "all", beside a coder a row
 _BEFORE: dict[Of, str] = {"positions": "topk(0.5) | float32 | ", "symbols": "float32 | "}
 OFS = tuple(_BEFORE)

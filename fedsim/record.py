@@ -10,14 +10,12 @@ import pandas as pd
 
 from fedsim import checkpoint, ledger
 from fedsim.checkpoint import Checkpoint
-from fedsim.config import RunConfig
+from fedsim.config import CHECKPOINT_SECONDS, RunConfig
 from fedsim.files import write_bytes, write_parquet
 from fedsim.scalars import Scalars
 from fedsim.states import InProcess
 from strategies import Trip, memory
 from strategies.memory import Remembering
-
-CHECKPOINT_SECONDS = 20.0
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with the row of every round, and ``up_bits``: a client's upstream bits so far."""

@@ -8,15 +8,20 @@ server; ``Compressed`` gives compressed uplink and downlink to any Flower strate
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
 
-from strategies.buffers import Buffers
-from strategies.compressed import Compressed
-from strategies.delayed import Aggregate, DelayedDSGD
-from strategies.exchange import Downlink, Exchange, TooFewReplies, Trip, Uplink, average
-from strategies.innetwork import AccumulatorOverflow, InNetwork, natural_code
-from strategies.majority import Majority, vote_code
-from strategies.mod import client_mod
-from strategies.nodes import answer_partition
-from strategies.stepping import Stepped
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from strategies.buffers import Buffers
+    from strategies.compressed import Compressed
+    from strategies.delayed import Aggregate, DelayedDSGD
+    from strategies.exchange import Downlink, Exchange, TooFewReplies, Trip, Uplink, average
+    from strategies.innetwork import AccumulatorOverflow, InNetwork, natural_code
+    from strategies.majority import Majority, vote_code
+    from strategies.mod import client_mod
+    from strategies.nodes import answer_partition
+    from strategies.stepping import Stepped
 
 __all__ = [
     "AccumulatorOverflow",
@@ -38,3 +43,5 @@ __all__ = [
     "natural_code",
     "vote_code",
 ]
+
+make_lazy(__name__)

@@ -1,30 +1,14 @@
 """What a row of the catalogue says."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
+from functools import lru_cache
+from importlib import import_module
 from inspect import isclass, isfunction
 from typing import Any, Literal, get_args
-
-from compressors.base import Compressor, VectorCodec
-from compressors.positions.base import PositionCode
-from compressors.quantize.base import Quantizer
-from compressors.sparsify.base import Sparsifier
-from compressors.symbols.base import SymbolCode
 
 Kind = Literal[
     "sparsifier", "quantizer", "positions", "symbols", "coder", "codec", "compressor", "method"
 ]
-
-_CONTRACTS: dict[str, tuple[type, ...]] = {
-    "sparsifier": (Sparsifier,),
-    "quantizer": (Quantizer,),
-    "positions": (PositionCode,),
-    "symbols": (SymbolCode,),
-    "coder": (PositionCode, SymbolCode),
-    "codec": (VectorCodec,),
-    "compressor": (Compressor,),
-    "method": (Compressor,),
-}
 
 
 @dataclass(frozen=True)
@@ -32,10 +16,11 @@ class Row:
     """One name: what it makes, what it is, where it comes from, and one legal text of it.
 
     ``make`` is a class, or for a published method or a setting of a class with a name of
-    its own the function that builds it. An ``example`` is a whole compressor in which the
-    row takes part. ``portable``: whether its bytes are the same on every machine; not so where
-    sums of a linear algebra library are in them. ``needs``: the package beyond numpy, torch and
-    numba without which it cannot be made.
+    its own the function that builds it. A text such as ``"raw:Raw"`` says in which module of this
+    package it lies: it is imported when somebody asks, so that a list of rows needs no torch.
+    An ``example`` is a whole compressor in which the row takes part. ``portable``: whether its
+    bytes are the same on every machine; not so where sums of a linear algebra library are in them.
+    ``needs``: the package beyond numpy, torch and numba without which it cannot be made.
 
     Raises ``ValueError`` for an unknown kind, a name that the grammar cannot read, and a class
     that is no frozen dataclass or lacks what its contract names.
@@ -43,7 +28,7 @@ class Row:
 
     name: str
     kind: Kind
-    make: Callable[..., Any]
+    make: Any
     title: str
     source: str
     example: str
@@ -51,29 +36,77 @@ class Row:
     needs: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in _CONTRACTS:
+        if self.kind not in get_args(Kind):
             raise ValueError(
                 f"row {self.name!r}: kind {self.kind!r} is unknown: {', '.join(get_args(Kind))}"
             )
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise ValueError(f"row {self.name!r}: a name is letters, digits and underscores")
-        if not callable(self.make):
-            raise ValueError(f"row {self.name!r}: make is {self.make!r}: a class or a function")
-        if isclass(self.make):
-            self._check_class(self.make)
+        if not _is_place(vars(self)["make"]):
+            _check(self, self.make)
 
-    def _check_class(self, made: type) -> None:
-        parameters = getattr(made, "__dataclass_params__", None)
-        if not is_dataclass(made) or parameters is None or not parameters.frozen:
-            raise ValueError(
-                f"row {self.name!r}: {made.__name__} is no frozen dataclass: write "
-                "@dataclass(frozen=True) above it, so that its settings have a text and an equality"
-            )
-        if missing := lacking(self.kind, made):
-            raise ValueError(
-                f"row {self.name!r}: {made.__name__} is no {self.kind}: it lacks "
-                f"{', '.join(missing)}"
-            )
+
+class _Make:
+    """``Row.make``: what a place stands for is imported at the first look, and checked then."""
+
+    def __get__(self, row: Row | None, owner: type) -> Any:
+        if row is None:
+            return self
+        found = vars(row)["make"]
+        if _is_place(found):
+            module, name = found.split(":")
+            found = getattr(import_module(f"compressors.{module}"), name)
+            _check(row, found)
+            vars(row)["make"] = found
+        return found
+
+    def __set__(self, row: Row, value: Any) -> None:
+        vars(row)["make"] = value
+
+
+type.__setattr__(Row, "make", _Make())  # after @dataclass, which would take it for a default
+
+
+def _is_place(make: Any) -> bool:
+    return isinstance(make, str) and make.count(":") == 1
+
+
+def _check(row: Row, made: Any) -> None:
+    if not callable(made):
+        raise ValueError(f"row {row.name!r}: make is {made!r}: a class or a function")
+    if not isclass(made):
+        return
+    parameters = getattr(made, "__dataclass_params__", None)
+    if not is_dataclass(made) or parameters is None or not parameters.frozen:
+        raise ValueError(
+            f"row {row.name!r}: {made.__name__} is no frozen dataclass: write "
+            "@dataclass(frozen=True) above it, so that its settings have a text and an equality"
+        )
+    if missing := lacking(row.kind, made):
+        raise ValueError(
+            f"row {row.name!r}: {made.__name__} is no {row.kind}: it lacks {', '.join(missing)}"
+        )
+
+
+@lru_cache(maxsize=1)
+def _contracts() -> dict[str, tuple[type, ...]]:
+    """What each kind of row makes, imported with the first class that is checked."""
+    from compressors.base import Compressor, VectorCodec
+    from compressors.positions.base import PositionCode
+    from compressors.quantize.base import Quantizer
+    from compressors.sparsify.base import Sparsifier
+    from compressors.symbols.base import SymbolCode
+
+    return {
+        "sparsifier": (Sparsifier,),
+        "quantizer": (Quantizer,),
+        "positions": (PositionCode,),
+        "symbols": (SymbolCode,),
+        "coder": (PositionCode, SymbolCode),
+        "codec": (VectorCodec,),
+        "compressor": (Compressor,),
+        "method": (Compressor,),
+    }
 
 
 def lacking(kind: str, thing: Any) -> list[str]:
@@ -86,7 +119,7 @@ def lacking(kind: str, thing: Any) -> list[str]:
     """
     settings = getattr(thing, "__dataclass_fields__", {})  # one without a default is no attribute
     missing = []
-    for contract in _CONTRACTS[kind]:
+    for contract in _contracts()[kind]:
         for name, value in vars(contract).items():
             if name.startswith("_"):
                 continue

@@ -1,36 +1,35 @@
 """Position coders and symbol coders."""
 
-from compressors.positions.auto import Auto
-from compressors.positions.bitmap import Bitmap
-from compressors.positions.delta16 import Delta16
-from compressors.positions.golomb import Golomb
-from compressors.positions.raw32 import Raw32
 from compressors.rows.base import DEEPREDUCE, HUFFMAN, SBC, Row
-from compressors.symbols.elias import EliasDelta, EliasGamma, EliasOmega
-from compressors.symbols.fixed import Fixed
-from compressors.symbols.runlength import RunLength
 
 _ELIAS = "Elias 1975; " + HUFFMAN
 
 ROWS = (
-    Row("golomb", "positions", Golomb, "Golomb (Rice) codes of gaps",
+    Row("golomb", "positions", "positions.golomb:Golomb", "Golomb (Rice) codes of gaps",
         f"{SBC}, Algorithms 3 and 4", "topk(0.01) | float32 | golomb(0.02)"),
-    Row("raw32", "positions", Raw32, "Positions of 32 bits", "reference",
+    Row("raw32", "positions", "positions.raw32:Raw32", "Positions of 32 bits", "reference",
         "topk(0.1) | float32 | raw32"),
-    Row("delta16", "positions", Delta16, "Gaps of 16 bits with an escape", "reference",
+    Row("delta16", "positions", "positions.delta16:Delta16",
+        "Gaps of 16 bits with an escape", "reference",
         "topk(0.1) | float32 | delta16"),
-    Row("bitmap", "positions", Bitmap, "One bit an entry", f"reference; {DEEPREDUCE}",
+    Row("bitmap", "positions", "positions.bitmap:Bitmap",
+        "One bit an entry", f"reference; {DEEPREDUCE}",
         "topk(0.4) | float32 | bitmap"),
-    Row("auto", "positions", Auto, "The shortest of many position codes, one byte says which",
+    Row("auto", "positions", "positions.auto:Auto",
+        "The shortest of many position codes, one byte says which",
         "this project", "topk(0.1) | float32 | auto"),
-    Row("fixed", "coder", Fixed, "Positions or symbols of equal width", "reference",
+    Row("fixed", "coder", "symbols.fixed:Fixed", "Positions or symbols of equal width", "reference",
         "topk(0.1) | float32 | fixed | fixed"),
-    Row("elias_gamma", "coder", EliasGamma, "Elias gamma codes of gaps or symbols", _ELIAS,
+    Row("elias_gamma", "coder", "symbols.elias:EliasGamma",
+        "Elias gamma codes of gaps or symbols", _ELIAS,
         "topk(0.1) | dither(7) | elias_gamma | elias_gamma"),
-    Row("elias_delta", "coder", EliasDelta, "Elias delta codes of gaps or symbols", _ELIAS,
+    Row("elias_delta", "coder", "symbols.elias:EliasDelta",
+        "Elias delta codes of gaps or symbols", _ELIAS,
         "topk(0.1) | dither(7) | elias_delta | elias_delta"),
-    Row("elias_omega", "coder", EliasOmega, "Elias omega codes of gaps or symbols", _ELIAS,
+    Row("elias_omega", "coder", "symbols.elias:EliasOmega",
+        "Elias omega codes of gaps or symbols", _ELIAS,
         "topk(0.1) | dither(7) | elias_omega | elias_omega"),
-    Row("rle", "coder", RunLength, "Run lengths of the bitmap, or of equal symbols",
+    Row("rle", "coder", "symbols.runlength:RunLength",
+        "Run lengths of the bitmap, or of equal symbols",
         f"{HUFFMAN}; {DEEPREDUCE}", "topk(0.4) | ternary | rle | rle"),
 )  # fmt: skip

@@ -1,18 +1,15 @@
 """Whole compressors, and codecs of one tensor that are not pipelines."""
 
-from compressors.feedback import ErrorFeedback
-from compressors.lift import ByName, Flat, PerTensor
-from compressors.raw import Raw
 from compressors.rows.base import DROP, SBC, Row
 
 ROWS = (
-    Row("raw", "compressor", Raw, "Every entry as float32: dense", "reference", "raw"),
-    Row("per_tensor", "compressor", PerTensor, "A codec on each tensor (local threshold)",
+    Row("raw", "compressor", "raw:Raw", "Every entry as float32: dense", "reference", "raw"),
+    Row("per_tensor", "compressor", "lift:PerTensor", "A codec on each tensor (local threshold)",
         f"{DROP}, section 3", "per_tensor(topk(0.01) | float32 | golomb)"),
-    Row("flat", "compressor", Flat, "A codec on the whole update (global threshold)",
+    Row("flat", "compressor", "lift:Flat", "A codec on the whole update (global threshold)",
         f"{DROP}, section 3", "flat(topk(0.01) | float32 | golomb)"),
-    Row("by_name", "compressor", ByName, "Rules by name or size of a tensor", "fedsim",
+    Row("by_name", "compressor", "lift:ByName", "Rules by name or size of a tensor", "fedsim",
         "by_name('size<256', raw, '*', sbc(0.01))"),
-    Row("ef", "compressor", ErrorFeedback, "Residual accumulation (error feedback)",
+    Row("ef", "compressor", "feedback:ErrorFeedback", "Residual accumulation (error feedback)",
         f"{SBC}, equation 2", "ef(per_tensor(topk(0.01) | float32 | golomb))"),
 )  # fmt: skip

@@ -1,28 +1,25 @@
 """DeepReduce and the codecs that it is compared with."""
 
-from compressors import deepreduce
-from compressors.positions.bloom import Bloom
 from compressors.rows.base import DEEPREDUCE, Row
-from compressors.sketchml import SketchML
-from compressors.threelc import ThreeLC
-from compressors.values.curvefit import FitPoly
-from compressors.values.dexp import FitDExp
 
 ROWS = (
-    Row("bloom", "positions", Bloom, "A Bloom filter of the positions; lossy by policy",
+    Row("bloom", "positions", "positions.bloom:Bloom",
+        "A Bloom filter of the positions; lossy by policy",
         f"{DEEPREDUCE}, section 4", "topk(0.1) | float32 | bloom(0.01, p2)"),
-    Row("fit_poly", "quantizer", FitPoly, "Sorted values as piecewise polynomials",
+    Row("fit_poly", "quantizer", "values.curvefit:FitPoly",
+        "Sorted values as piecewise polynomials",
         f"{DEEPREDUCE}, section 5", "topk(0.5) | fit_poly(2, 4) | golomb"),
-    Row("fit_dexp", "quantizer", FitDExp, "Sorted magnitudes as a double exponential",
+    Row("fit_dexp", "quantizer", "values.dexp:FitDExp", "Sorted magnitudes as a double exponential",
         f"{DEEPREDUCE}, section 5", "topk(0.5) | fit_dexp | golomb"),
-    Row("threelc", "codec", ThreeLC, "3LC: ternary, five entries a byte, runs of zeros",
+    Row("threelc", "codec", "threelc:ThreeLC", "3LC: ternary, five entries a byte, runs of zeros",
         "Lim et al. 2019, section 3", "ef(threelc(1.75))"),
-    Row("sketchml", "codec", SketchML, "SketchML: quantile buckets in MinMaxSketches, delta keys",
+    Row("sketchml", "codec", "sketchml:SketchML",
+        "SketchML: quantile buckets in MinMaxSketches, delta keys",
         "Jiang et al. 2018, section 3", "ef(sketchml(0.3, 16, 4))"),
-    Row("skcompress", "method", deepreduce.skcompress,
+    Row("skcompress", "method", "deepreduce:skcompress",
         "SKCompress: quantile buckets and delta keys by Huffman",
         f"Jiang et al. 2020; {DEEPREDUCE}, section 6.3", "skcompress(0.1, 16)"),
-    Row("deepreduce", "method", deepreduce.deepreduce,
+    Row("deepreduce", "method", "deepreduce:deepreduce",
         "DeepReduce: a coder for indices, a coder for values", f"{DEEPREDUCE}, Table 3",
         "deepreduce(0.1, bloom_p0, 'qsgd')"),
 )  # fmt: skip

@@ -1,9 +1,9 @@
 """Entropy coders with adaptive models."""
 
-from compressors.positions.context import Context
 from compressors.rows.base import Row
 
 ROWS = (
-    Row("context", "positions", Context, "Context-adaptive range coding of a grid of positions",
+    Row("context", "positions", "positions.context:Context",
+        "Context-adaptive range coding of a grid of positions",
         "this project", "topk(0.01) | float32 | context"),
 )  # fmt: skip

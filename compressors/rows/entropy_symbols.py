@@ -1,31 +1,30 @@
 """Coders that count: Huffman's family, ANS, DEFLATE."""
 
-from compressors.positions.delta_huffman import DeltaHuffman
-from compressors.positions.index_huffman import IndexHuffman
 from compressors.rows.base import DEEPREDUCE, HUFFMAN, Row
-from compressors.symbols.huffman import Huffman
-from compressors.symbols.rans import Ans
-from compressors.symbols.runlength_huffman import RunLengthHuffman
-from compressors.symbols.sample_huffman import SampleHuffman, SparseHuffman
-from compressors.symbols.zipped import Deflate, Zstd
 
 ROWS = (
-    Row("huffman", "coder", Huffman, "Canonical Huffman codes of symbols, or of classes of gaps",
+    Row("huffman", "coder", "symbols.huffman:Huffman",
+        "Canonical Huffman codes of symbols, or of classes of gaps",
         f"{HUFFMAN}, section 2.2", "topk(0.1) | float32 | huffman | huffman"),
-    Row("index_huffman", "positions", IndexHuffman, "Huffman codes of the bytes of indices",
+    Row("index_huffman", "positions", "positions.index_huffman:IndexHuffman",
+        "Huffman codes of the bytes of indices",
         f"{DEEPREDUCE}, appendix", "topk(0.1) | float32 | index_huffman"),
-    Row("delta_huffman", "positions", DeltaHuffman, "Steps between indices in whole bytes",
+    Row("delta_huffman", "positions", "positions.delta_huffman:DeltaHuffman",
+        "Steps between indices in whole bytes",
         "Jiang et al. 2020 (SKCompress)", "topk(0.1) | float32 | delta_huffman"),
-    Row("sh", "symbols", SampleHuffman, "Huffman codes by a sample of the symbols",
+    Row("sh", "symbols", "symbols.sample_huffman:SampleHuffman",
+        "Huffman codes by a sample of the symbols",
         f"{HUFFMAN}, section 3.2", "qsgd(7) | sh"),
-    Row("shs", "symbols", SparseHuffman, "Huffman codes of symbols and runs of zeros, by a sample",
+    Row("shs", "symbols", "symbols.sample_huffman:SparseHuffman",
+        "Huffman codes of symbols and runs of zeros, by a sample",
         f"{HUFFMAN}, section 3.3", "qsgd(7) | shs(5)"),
-    Row("rlh", "symbols", RunLengthHuffman, "Huffman codes of runs",
+    Row("rlh", "symbols", "symbols.runlength_huffman:RunLengthHuffman", "Huffman codes of runs",
         f"{HUFFMAN}, section 3.1", "qsgd(3) | rlh"),
-    Row("ans", "coder", Ans, "Range ANS of symbols, or of classes of gaps, by their frequencies",
+    Row("ans", "coder", "symbols.rans:Ans",
+        "Range ANS of symbols, or of classes of gaps, by their frequencies",
         "Duda 2009", "topk(0.1) | float32 | ans | ans"),
-    Row("deflate", "symbols", Deflate, "Symbols through zlib", DEEPREDUCE,
+    Row("deflate", "symbols", "symbols.zipped:Deflate", "Symbols through zlib", DEEPREDUCE,
         "topk(0.1) | float32 | deflate", portable=False),
-    Row("zstd", "symbols", Zstd, "Symbols through zstd", "RFC 8878",
+    Row("zstd", "symbols", "symbols.zipped:Zstd", "Symbols through zstd", "RFC 8878",
         "topk(0.1) | float32 | zstd", portable=False, needs="zstandard"),
 )  # fmt: skip

@@ -7,8 +7,15 @@ message takes for an ideal source. The other modules hold a paper each: ``dither
 Plain numbers in and out. Nothing here counts what is sent: that is the length of the message.
 """
 
-from compressors.theory.bits import ExpectedBits, expected_bits
-from compressors.theory.bound import Bound, compose, compose_omegas
-from compressors.theory.rules import bound
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from compressors.theory.bits import ExpectedBits, expected_bits
+    from compressors.theory.bound import Bound, compose, compose_omegas
+    from compressors.theory.rules import bound
 
 __all__ = ["Bound", "ExpectedBits", "bound", "compose", "compose_omegas", "expected_bits"]
+
+make_lazy(__name__)

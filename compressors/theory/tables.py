@@ -5,11 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compressors.catalogue import ROWS
-from compressors.parser import parse
-from compressors.positions.golomb import rice_parameter
-from compressors.theory import deepreduce, dithering, positions, sbc, speedups
-from compressors.theory.bits import expected_bits
-from compressors.theory.rules import bound
 
 Row = dict[str, Any]
 
@@ -29,6 +24,8 @@ class TheoryTable:
 
 
 def _table1(d: int) -> list[Row]:
+    from compressors.theory import speedups  # with the rows: a list of tables needs no torch
+
     return [
         {"approach": row.approach, "low": row.low, "high": row.high, "printed": row.printed,
          "note": row.note}
@@ -37,6 +34,8 @@ def _table1(d: int) -> list[Row]:
 
 
 def _table_i(_: int) -> list[Row]:
+    from compressors.theory import sbc
+
     return [
         {"method": row.method, "temporal": _range(row.least.temporal, row.most.temporal),
          "gradient": _range(row.least.gradient, row.most.gradient),
@@ -54,6 +53,9 @@ def _range(one: float, other: float) -> list[float]:
 
 
 def _bounds(d: int) -> list[Row]:
+    from compressors.parser import parse
+    from compressors.theory import bound, expected_bits
+
     rows = []
     for row in ROWS:
         method = parse(row.example)
@@ -70,6 +72,9 @@ _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 1e-4)
 
 
 def _position_bits(_: int) -> list[Row]:
+    from compressors.positions.golomb import rice_parameter
+    from compressors.theory import positions
+
     rows = []
     for p in _SHARES:
         best = positions.best_golomb(p)
@@ -83,6 +88,8 @@ def _position_bits(_: int) -> list[Row]:
 
 
 def _dithering(d: int) -> list[Row]:
+    from compressors.theory import dithering
+
     rows = []
     for s in range(1, 11):
         natural = dithering.natural_levels(s)
@@ -102,6 +109,8 @@ def _dithering(d: int) -> list[Row]:
 
 
 def _deepreduce(d: int) -> list[Row]:
+    from compressors.theory import deepreduce, positions
+
     rows = []
     for epsilon in (0.0001, 0.001, 0.004, 0.01, 0.1):
         sent = d / 100

@@ -1,21 +1,21 @@
 """``fedsim compress`` and ``decompress``: one update in a file to a message and back."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from compressors import Packet, Tensors, compress, decompress
-from fedsim import tensorfiles
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
-from fedsim.files import write_bytes
-from fedsim.measure import accuracy
-from fedsim.methods import compressor_of
-from fedsim.tensorfiles import TensorFile
 from fedsim.units import bits, ratio
+
+if TYPE_CHECKING:
+    from compressors import Packet, Tensors
+    from fedsim.tensorfiles import TensorFile
 
 _FORMATS = "float32 in .npy, .pt, .pth or .safetensors"
 
@@ -55,6 +55,10 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
 
 def command_compress(flags: argparse.Namespace) -> int:
     """Encodes a file and says where its bits go."""
+    from compressors import compress
+    from fedsim.files import write_bytes
+    from fedsim.methods import compressor_of
+
     method = compressor_of(flags.method)
     check_place(flags.output, "-o")
     update = read(flags.file, flags).tensors
@@ -83,6 +87,10 @@ def command_compress(flags: argparse.Namespace) -> int:
 
 def command_decompress(flags: argparse.Namespace) -> int:
     """Decodes a message into a file."""
+    from compressors import decompress
+    from fedsim import tensorfiles
+    from fedsim.methods import compressor_of
+
     method = compressor_of(flags.method)
     like = read(flags.like, flags, values=False)
     tensorfiles.check_output(flags.output, len(like.tensors))
@@ -108,6 +116,8 @@ def command_decompress(flags: argparse.Namespace) -> int:
 
 def read(path: str, flags: argparse.Namespace, values: bool = True) -> TensorFile:
     """The tensors of a file, as ``--as-float32`` says; what is left out is told on stderr."""
+    from fedsim import tensorfiles
+
     found = tensorfiles.read(path, flags.as_float32, values)
     if found.left_out:
         names = ", ".join(map(repr, found.left_out))
@@ -135,6 +145,8 @@ def _shapes(tensors: Tensors) -> dict[str, dict[str, Any]]:
 
 
 def _row(method: str, update: Tensors, packet: Packet, seconds: float) -> dict[str, Any]:
+    from fedsim.measure import accuracy
+
     entries = sum(x.numel() for x in update.values())
     wire = 8 * len(packet.payload)
     spans = packet.spans

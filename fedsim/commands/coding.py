@@ -1,13 +1,20 @@
 """The table of ``fedsim measure --coders``: positions and symbols, a line a coder."""
 
-import pandas as pd
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from fedsim import units
-from fedsim.measure_plan import OFS, Of, Plan
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedsim.measure_plan import Of, Plan
 
 CAPTION = (
     "Bits: what the coder writes, its tables included. Ratio: over the entropy, of positions as if "
@@ -19,6 +26,8 @@ _ONE = {"positions": "index", "symbols": "value"}
 
 def table(frame: pd.DataFrame, plan: Plan) -> Group:
     """The frame of ``measure_coders`` for the terminal: a table of each kind that is in it."""
+    from fedsim.measure_plan import OFS
+
     methods = dict(zip(OFS, plan[1:], strict=True))
     shown = [_table(rows, of, methods[of]) for of in OFS if len(rows := frame[frame["of"] == of])]
     parts = [part for one in shown for part in (one, Text())]

@@ -10,7 +10,6 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-import fedsim
 from fedsim.config import read_toml
 from fedsim.errors import UsageError, unknown
 
@@ -19,7 +18,7 @@ SCALES = ("smoke", "short", "paper")
 
 def home() -> Path | None:
     """The folder of experiments: of the checkout that fedsim runs from, or below this one."""
-    places = (Path(fedsim.__file__).parent.parent / "experiments", Path("experiments"))
+    places = (Path(__file__).parents[2] / "experiments", Path("experiments"))
     return next((place for place in places if place.is_dir()), None)
 
 

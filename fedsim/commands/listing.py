@@ -9,11 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compressors import ROWS
-from compressors.catalogue import Kind
+from compressors.catalogue import ROWS, Kind
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
-from fedsim.tasks import TASKS
+from fedsim.tasklist import LISTED
 
 Listed = dict[str, str]
 CODERS = ("positions", "symbols", "coder")
@@ -27,8 +26,8 @@ _HEADINGS = {
 
 def _tasks() -> list[Listed]:
     return [
-        {"name": t.name, "kind": "task", "title": t.title, "source": t.source}
-        for t in TASKS.values()
+        {"name": name, "kind": "task", "title": listed.title, "source": listed.source}
+        for name, listed in LISTED.items()
     ]
 
 

@@ -1,12 +1,13 @@
 """``fedsim measure``: every method, or every coder, on one's own gradients, in one table."""
 
+from __future__ import annotations
+
 import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
 from rich import box
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -14,17 +15,19 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from compressors import Tensors
 from fedsim import units
 from fedsim.commands import coding
 from fedsim.commands.codec import add_shared, check_place, read, unwritten
 from fedsim.commands.coding import three
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
-from fedsim.files import write_text
-from fedsim.measure import Progress, choose, measure
-from fedsim.measure_coders import measure_coders
-from fedsim.measure_plan import POSITIONS_OF, SYMBOLS_OF, choose_coders
+from fedsim.measure_defaults import POSITIONS_OF, SYMBOLS_OF
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from compressors import Tensors
+    from fedsim.measure import Progress
 
 CAPTION = (
     "Wire: whole messages, 1 kbit = 1000 bit. Ratio: 32 bits an entry over wire bits. Error: "
@@ -91,6 +94,8 @@ def command(flags: argparse.Namespace) -> int:
         frame = job.measure(updates, progress)
     if flags.csv:
         try:
+            from fedsim.files import write_text
+
             write_text(flags.csv, frame.to_csv(index=False))
         except OSError as error:
             raise unwritten("--csv", flags.csv, error) from error
@@ -109,6 +114,8 @@ def command(flags: argparse.Namespace) -> int:
 
 def _methods(flags: argparse.Namespace) -> _Job:
     """Whole methods; a bad text is refused before files are read."""
+    from fedsim.measure import choose, measure
+
     for name in ("positions_of", "symbols_of"):
         if getattr(flags, name) is not None:
             flag = f"--{name.replace('_', '-')}"
@@ -125,6 +132,9 @@ def _methods(flags: argparse.Namespace) -> _Job:
 
 def _coders(flags: argparse.Namespace) -> _Job:
     """Coders; bad texts are refused before files are read."""
+    from fedsim.measure_coders import measure_coders
+    from fedsim.measure_plan import choose_coders
+
     if flags.methods is not None:
         raise UsageError(f"--methods is {flags.methods!r} and --coders {flags.coders!r}: give one")
     settings = {"positions_of": flags.positions_of or POSITIONS_OF,

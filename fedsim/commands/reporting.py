@@ -4,12 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from fedsim.commands.document import print_document
-from fedsim.results import load
-from fedsim.sweeps import summarize
-from fedsim.tables import summary_table
 
 
 def add(commands: Any) -> None:
@@ -28,6 +23,12 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Writes the report and prints the table."""
+    from rich.console import Console
+
+    from fedsim.results import load
+    from fedsim.sweeps import summarize
+    from fedsim.tables import summary_table
+
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
     cells, page = summarize(*folders, out=out)

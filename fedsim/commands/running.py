@@ -4,18 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from fedsim import cellfile, report
 from fedsim import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
-from fedsim.progress import Bars
-from fedsim.results import load
-from fedsim.run import run
-from fedsim.summaries import write_summary
-from fedsim.tables import summary_table
 
 
 def add(commands: Any) -> None:
@@ -35,6 +27,15 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
+    from rich.console import Console
+
+    from fedsim import report
+    from fedsim.progress import Bars
+    from fedsim.results import load
+    from fedsim.run import run
+    from fedsim.summaries import write_summary
+    from fedsim.tables import summary_table
+
     config = from_flags(flags)
     out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
@@ -54,6 +55,8 @@ def command(flags: argparse.Namespace) -> int:
 
 def from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags, over a TOML file if there is one, ask for."""
+    from fedsim import cellfile
+
     values = read_toml(Path(flags.config)) if flags.config else {}
     if cellfile.TABLE in values:
         raise UsageError(f"{flags.config}: it lists cells: `fedsim sweep --config` runs them")

@@ -1,24 +1,22 @@
 """``fedsim sweep``: a grid of runs over temporal and gradient sparsity."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from rich.console import Console
-
-from fedsim import cellfile, grids, sweeps
 from fedsim import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.config import read_toml
 from fedsim.errors import UsageError
-from fedsim.methods import takes_fraction
-from fedsim.progress import Bars
-from fedsim.results import load
-from fedsim.summaries import frame
-from fedsim.tables import summary_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedsim import grids
 
 
 def add(commands: Any) -> None:
@@ -58,6 +56,9 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
+    from fedsim import grids
+    from fedsim.progress import Bars
+
     config = from_flags(flags)
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
     out = shared.folder(flags, default_name(config, flags.config))
@@ -81,6 +82,8 @@ def _run(
     config: grids.SweepConfig | list[grids.Cell], out: Path, how: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str]:
     """The summaries; and why there is no page, which may be so of listed cells."""
+    from fedsim import grids, sweeps
+
     if isinstance(config, grids.SweepConfig):
         return sweeps.sweep(config, out, **how), ""
     summaries = sweeps.run_cells(config, out, **how)
@@ -94,6 +97,9 @@ def _run(
 
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
     """What the flags, over a TOML file if there is one, ask for: a grid, or the file's cells."""
+    from fedsim import cellfile, grids
+    from fedsim.methods import takes_fraction
+
     found = read_toml(Path(flags.config)) if flags.config else {}
     given = {k: v for k, v in shared.given(flags).items() if k not in grids.GRID}
     if cellfile.TABLE in found:
@@ -115,6 +121,8 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
 
 def _refuse_grid(flags: argparse.Namespace) -> None:
     """A grid's flags say nothing of listed cells, and are no settings that go over theirs."""
+    from fedsim import grids
+
     for name in grids.GRID:
         if (value := getattr(flags, name)) is not None:
             raise UsageError(f"--{name} is {value}: {flags.config} lists cells, and is no grid")
@@ -127,6 +135,8 @@ def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None)
 
     That of listed cells is their file's, and stands for all their settings.
     """
+    from fedsim import cellfile, grids, sweeps
+
     if not isinstance(config, grids.SweepConfig):
         return f"{Path(file or cellfile.FILE).stem}-{cellfile.digest(config)}"
     method = "".join(c if c.isalnum() else "-" for c in config.base.method).strip("-")
@@ -139,6 +149,11 @@ def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.Da
 
     Cells that no page can hold together are told by their names, and none is averaged.
     """
+    import pandas as pd
+
+    from fedsim.results import load
+    from fedsim.summaries import frame
+
     try:
         runs = load(out).runs
     except UsageError:
@@ -148,6 +163,10 @@ def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.Da
 
 def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing: str) -> None:
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
+    from rich.console import Console
+
+    from fedsim.tables import summary_table
+
     console = Console()
     console.print(summary_table(runs, console.width))
     for summary in summaries:

@@ -1,16 +1,21 @@
 """``fedsim theory``: what is proved of the methods, and the papers' tables computed again."""
 
+from __future__ import annotations
+
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compressors.theory.tables import TABLES, Row, TheoryTable
+from compressors.theory.tables import TABLES
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from compressors.theory.tables import Row, TheoryTable
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from fedsim.errors import DataError
+from fedsim.tasklist import about
 from fedsim.tasks import textfiles
 from fedsim.tasks.base import Data
 from fedsim.tasks.text import STEPS, LanguageModel, decays, language_task, windows
@@ -89,8 +90,7 @@ def encode(text: str) -> tuple[Tensor, int]:
 
 
 CHAR_LSTM = language_task(
-    name="char_lstm",
-    title="Shakespeare by characters, LSTM 2 x 200 (675,284 parameters)",
+    **about("char_lstm"),
     build=build,
     from_data=True,
     load=load,

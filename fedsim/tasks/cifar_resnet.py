@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD
 
+from fedsim.tasklist import about
 from fedsim.tasks.base import Task, correct, cross_entropy
 from fedsim.tasks.cifar import load
 from fedsim.tasks.optional import torchvision
@@ -57,12 +58,10 @@ def cifar_resnet(depth: int) -> nn.Module:
     return model
 
 
-def _he(depth: int, parameters: int, lr_steps: tuple[tuple[int, float], ...]) -> Task:
+def _he(depth: int, lr_steps: tuple[tuple[int, float], ...]) -> Task:
     """The settings of He et al. 2016, which papers that train these networks leave unsaid."""
     return Task(
-        name=f"cifar_resnet{depth}",
-        title=f"CIFAR-10, ResNet-{depth} ({parameters:,} parameters)",
-        source="He et al. 2016, section 4.2: 128 images an iteration, here 4 x 32",
+        **about(f"cifar_resnet{depth}"),
         build=partial(cifar_resnet, depth),
         load=load,
         optimizer=partial(SGD, lr=0.1, momentum=0.9, weight_decay=1e-4),
@@ -75,16 +74,13 @@ def _he(depth: int, parameters: int, lr_steps: tuple[tuple[int, float], ...]) ->
 
 
 _STEPS = ((32_000, 0.1), (48_000, 0.01))
-CIFAR_RESNET20 = _he(20, 269_722, _STEPS)
-CIFAR_RESNET44 = _he(44, 658_586, _STEPS)
-CIFAR_RESNET56 = _he(56, 853_018, _STEPS)
+CIFAR_RESNET20 = _he(20, _STEPS)
+CIFAR_RESNET44 = _he(44, _STEPS)
+CIFAR_RESNET56 = _he(56, _STEPS)
 # 0.01 "until the training error is below 80 % (about 400 iterations)"
-CIFAR_RESNET110 = _he(110, 1_727_962, ((0, 0.1), (400, 1.0), *_STEPS))
+CIFAR_RESNET110 = _he(110, ((0, 0.1), (400, 1.0), *_STEPS))
 CIFAR_RESNET32 = Task(
-    name="cifar_resnet32",
-    title="CIFAR-10, ResNet-32 (464,154 parameters)",
-    source="Sattler et al. 2018 (Sparse Binary Compression), Table III; weight decay as in the "
-    "TensorFlow code that its supplement C names",
+    **about("cifar_resnet32"),
     build=partial(cifar_resnet, 32),
     load=load,
     optimizer=partial(SGD, lr=0.01, momentum=0.9, weight_decay=2e-4),

@@ -9,16 +9,13 @@ from functools import partial
 
 from torch.optim import SGD
 
+from fedsim.tasklist import about
 from fedsim.tasks import cifar_models as models
 from fedsim.tasks.base import Task, correct, cross_entropy
 from fedsim.tasks.cifar import load
 
-CHOSEN = "its settings are not in the text: chosen here"
-
 CIFAR_RESNET18 = Task(
-    name="cifar_resnet18",
-    title="CIFAR-10, ResNet-18 with a 3x3 first layer (11,173,962 parameters)",
-    source=f"Horvath et al. 2022 (natural compression), Table 2; {CHOSEN}",
+    **about("cifar_resnet18"),
     build=models.resnet18,
     load=load,
     optimizer=partial(SGD, lr=0.1, momentum=0.9, weight_decay=5e-4),
@@ -30,19 +27,14 @@ CIFAR_RESNET18 = Task(
 )
 CIFAR_VGG11 = replace(
     CIFAR_RESNET18,
-    name="cifar_vgg11",
-    title="CIFAR-10, VGG-11 with BatchNorm (9,231,114 parameters)",
-    source=f"Horvath et al. 2022 (natural compression), Fig. 7 and 19; {CHOSEN}",
+    **about("cifar_vgg11"),
     build=partial(models.vgg, "A"),
     optimizer=partial(SGD, lr=0.05, momentum=0.9, weight_decay=5e-4),
 )
 _EPOCH = 78  # iterations of 4 x 160 images
 CIFAR_VGG16 = replace(
     CIFAR_RESNET18,
-    name="cifar_vgg16",
-    title="CIFAR-10, VGG-16 with BatchNorm (14,728,266 parameters)",
-    source="Gajjala et al. 2020 (Huffman coding), section 5: batch 160 a client, 0.5 after five "
-    "epochs of exponential growth, 70 epochs; growth by two an epoch and plain SGD: chosen here",
+    **about("cifar_vgg16"),
     build=partial(models.vgg, "D"),
     optimizer=partial(SGD, lr=0.5),
     batch_size=160,
@@ -51,10 +43,7 @@ CIFAR_VGG16 = replace(
 )
 CIFAR_ALEXNET = replace(
     CIFAR_RESNET18,
-    name="cifar_alexnet",
-    title="CIFAR-10, AlexNet of two convolutions with BatchNorm (1,756,682 parameters)",
-    source="Horvath et al. 2022 (natural compression), Fig. 5 and 14: batch 256; rate and steps of "
-    "TensorFlow's benchmarks, 200 epochs",
+    **about("cifar_alexnet"),
     build=models.alexnet,
     optimizer=partial(SGD, lr=0.1, momentum=0.9, weight_decay=4e-5),
     batch_size=64,
@@ -63,10 +52,7 @@ CIFAR_ALEXNET = replace(
 )
 CIFAR_DENSENET40 = replace(
     CIFAR_RESNET18,
-    name="cifar_densenet40",
-    title="CIFAR-10, DenseNet40-K12 (357,491 parameters)",
-    source="DeepReduce 2021, Table 1; batch 64, rate and steps of Huang et al. 2017 and of "
-    "TensorFlow's benchmarks, 300 epochs",
+    **about("cifar_densenet40"),
     build=models.densenet40,
     optimizer=partial(SGD, lr=0.1, momentum=0.9, weight_decay=1e-4),
     batch_size=16,

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from fedsim.errors import DataError
+from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 
 HELD_OUT = 360  # of 1797 samples, 20 %
@@ -94,9 +95,7 @@ def optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
 
 
 DIGITS = Task(
-    name="digits",
-    title="scikit-learn's 8x8 digits, a small CNN (21,386 parameters)",
-    source="this project: a task that needs no download; settings chosen on seeds 0 to 14",
+    **about("digits"),
     build=build,
     load=load,
     optimizer=optimizer,

@@ -17,6 +17,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import SGD
 
 from fedsim.errors import DataError
+from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.idx import data_folder
 from fedsim.tasks.images import normalised
@@ -176,10 +177,7 @@ def resnet50() -> nn.Module:
 
 
 IMAGENET_RESNET50 = Task(
-    name="imagenet_resnet50",
-    title="ImageNet, torchvision's ResNet-50 (25,557,032 parameters)",
-    source="Sattler et al. 2018 (Sparse Binary Compression), Table III; weight decay of He et al. "
-    "2016",
+    **about("imagenet_resnet50"),
     build=resnet50,
     load=load,
     optimizer=partial(SGD, lr=0.1, momentum=0.9, weight_decay=1e-4),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from fedsim.tasklist import about
 from fedsim.tasks import idx
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 
@@ -131,9 +132,7 @@ def optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
 
 
 MNIST_LENET5 = Task(
-    name="mnist_lenet5",
-    title="MNIST, LeNet5-Caffe (431,080 parameters)",
-    source="Sattler et al. 2018 (Sparse Binary Compression), Table III and supplement C",
+    **about("mnist_lenet5"),
     build=LeNet5,
     load=load_mnist,
     optimizer=optimizer,
@@ -144,14 +143,11 @@ MNIST_LENET5 = Task(
 )
 MNIST_LENET5_CAFFE = replace(
     MNIST_LENET5,
-    name="mnist_lenet5_caffe",
-    title="MNIST, LeNet5-Caffe to the letter: ReLU after fc1 alone (431,080 parameters)",
+    **about("mnist_lenet5_caffe"),
     build=to_the_letter,
 )
 FASHION_LENET5 = replace(
     MNIST_LENET5,
-    name="fashion_lenet5",
-    title="Fashion-MNIST, LeNet5-Caffe (431,080 parameters)",
-    source="data: Xiao et al. 2017 (Fashion-MNIST); model and settings as mnist_lenet5",
+    **about("fashion_lenet5"),
     load=load_fashion,
 )

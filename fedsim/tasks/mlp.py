@@ -6,6 +6,7 @@ from functools import partial
 from torch import nn
 from torch.optim import Adagrad
 
+from fedsim.tasklist import about
 from fedsim.tasks.base import Task, correct, cross_entropy
 from fedsim.tasks.lenet import load_mnist
 
@@ -32,9 +33,7 @@ def mlp(width: int, layer_norm: bool = False) -> nn.Module:
 
 
 MNIST_MLP4096 = Task(
-    name="mnist_mlp4096",
-    title="MNIST, three layers of 4096 units (36,818,954 parameters)",
-    source="Aji & Heafield 2017 (gradient dropping), section 5: AdaGrad 0.005, batch 40, 20 epochs",
+    **about("mnist_mlp4096"),
     build=partial(mlp, 4096),
     load=load_mnist,
     optimizer=partial(Adagrad, lr=0.005),
@@ -46,22 +45,17 @@ MNIST_MLP4096 = Task(
 )
 MNIST_MLP4096_LN = replace(
     MNIST_MLP4096,
-    name="mnist_mlp4096_ln",
-    title="MNIST, three layers of 4096 units, layer normalization (36,843,530 parameters)",
+    **about("mnist_mlp4096_ln"),
     build=partial(mlp, 4096, layer_norm=True),
 )
-_NARROW = "width chosen for short runs; else Aji & Heafield 2017, section 5"
 MNIST_MLP512 = replace(
     MNIST_MLP4096,
-    name="mnist_mlp512",
-    title="MNIST, three layers of 512 units (932,362 parameters)",
-    source=_NARROW,
+    **about("mnist_mlp512"),
     build=partial(mlp, 512),
 )
 MNIST_MLP512_LN = replace(
     MNIST_MLP512,
-    name="mnist_mlp512_ln",
-    title="MNIST, three layers of 512 units, layer normalization (935,434 parameters)",
+    **about("mnist_mlp512_ln"),
     build=partial(mlp, 512, layer_norm=True),
 )
 MLPS = (MNIST_MLP4096, MNIST_MLP4096_LN, MNIST_MLP512, MNIST_MLP512_LN)

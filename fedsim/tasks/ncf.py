@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from fedsim.tasklist import about
 from fedsim.tasks import recommend, textfiles
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.dropout import Dropout
@@ -124,9 +125,7 @@ def hits(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 NCF = Task(
-    name="ncf",
-    title="MovieLens, NeuMF (31,832,577 parameters on ml-20m)",
-    source="Kostopoulou et al. 2021 (DeepReduce), Table 1; He et al. 2017; NVIDIA's recipe",
+    **about("ncf"),
     build=build,
     from_data=True,
     load=load,

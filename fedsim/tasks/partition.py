@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.config import PARTITIONS as FORMS
 from fedsim.errors import UsageError
 
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
 
-FORMS = "iid, contiguous, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
 _ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"}
 _PLAIN = ("iid", "contiguous")
 _SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")

@@ -185,7 +185,6 @@ def decays(at: Iterable[int]) -> tuple[tuple[int, float], ...]:
 def language_task(**own: Any) -> Task:
     """A `Task` with what both language models of Table III share; `own`: its other fields."""
     return Task(
-        source="Sattler et al. 2018 (Sparse Binary Compression), Table III and supplement C",
         optimizer=sgd,
         loss=token_loss,
         metric=summed_loss,

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from fedsim.errors import DataError
+from fedsim.tasklist import about
 from fedsim.tasks import textfiles
 from fedsim.tasks.base import Data
 from fedsim.tasks.text import STEPS, LanguageModel, decays, language_task, windows
@@ -120,8 +121,7 @@ def encode(words: list[str], numbers: dict[str, int]) -> Tensor:
 
 
 WORD_LSTM = language_task(
-    name="word_lstm",
-    title="WikiText-2 or the Penn Treebank, LSTM 2 x 650, 10,000 words (19,775,200 parameters)",
+    **about("word_lstm"),
     build=build,
     load=load,
     iterations=60_000,

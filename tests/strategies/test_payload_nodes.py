@@ -92,6 +92,7 @@ class Watch:
             print("saw", name)
 sys.meta_path.insert(0, Watch())
 import fedsim
+fedsim.run, fedsim.sweep
 assert "flwr" in sys.modules"""
     assert list(environment(watch).values()) == ["0", "1", "0"]
 
