@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsim import lock
 from fedsim.cargo import Cargo
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
@@ -20,6 +21,7 @@ Progress = Callable[[str, dict[str, Any]], None]
 
 _POLL_SECONDS = 0.2
 _KNOCK_SECONDS = 10.0
+_ORPHAN_SECONDS = 30.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,6 +40,8 @@ def _attempt(
 ) -> None:
     (folder / "summary.json").unlink(missing_ok=True)  # of a try that failed
     try:
+        with lock.held(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
+            pass
         run(config, folder, progress)
     except Exception as error:
         _record(config, folder, error)

@@ -10,7 +10,7 @@ import torch
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
-from fedsim import checkpoint, devices, environment, ledger, scalars, trial
+from fedsim import checkpoint, devices, environment, ledger, lock, scalars, trial
 from fedsim.cargo import Cargo
 from fedsim.client import make_client_app
 from fedsim.config import RunConfig, default_of, from_toml
@@ -41,9 +41,9 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
         progress: called with every round's row.
 
     Raises:
-        UsageError: the folder cannot be written, belongs to other settings or to a sweep, or is
-            damaged; the data is missing or cannot be split so; a task of the user's own refuses
-            its first batch.
+        UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
+            damaged, or another process writes to it; the data is missing or cannot be split so; a
+            task of the user's own refuses its first batch.
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
             ``failed`` and ``error.txt`` has the traceback.
     """
@@ -73,6 +73,18 @@ def carry_out(
     """The body of ``run`` over any engine: a function that calls what it is given with a grid."""
     devices.check(config.device)
     trial.check(config)
+    check_kind(out)
+    with lock.held(out):
+        return _locked(config, out, states, engine, progress)
+
+
+def _locked(
+    config: RunConfig,
+    out: Path,
+    states: InProcess | None,
+    engine: Callable[[Callable[[Grid], None]], None],
+    progress: Progress | None,
+) -> dict[str, Any]:
     finished = prepare(config, out)
     if finished is not None:
         return finished
@@ -93,11 +105,7 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     """Checks the folder and the settings; returns the summary if the run is done already."""
     scalars.check(config.tensorboard)
     Federation.of(config)  # missing data and bad splits are refused before anything is written
-    if kind_of(out) == "sweep":
-        raise UsageError(
-            f"--out is {out}: it holds a sweep (cells/), beside which a run would not be seen; "
-            "choose another folder"
-        )
+    check_kind(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         with replacing(out / ".writable"):
@@ -117,6 +125,15 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     write_text(written, config.to_toml())
     write_json(out / "environment.json", environment.describe())
     return None
+
+
+def check_kind(out: Path) -> None:
+    """Refuses a folder that holds a sweep."""
+    if kind_of(out) == "sweep":
+        raise UsageError(
+            f"--out is {out}: it holds a sweep (cells/), beside which a run would not be seen; "
+            "choose another folder"
+        )
 
 
 def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:

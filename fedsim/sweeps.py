@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim import cellfile, devices, report, scalars, trial
+from fedsim import cellfile, devices, lock, report, scalars, trial
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError, expect
 from fedsim.federation import Federation
@@ -47,6 +47,18 @@ def run_cells(
     """
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
+    with lock.held(out):
+        return _run_cells(cells, out, jobs, ray_address, progress, described)
+
+
+def _run_cells(
+    cells: Sequence[Cell],
+    out: Path,
+    jobs: int,
+    ray_address: str | None,
+    progress: Callable[[str, dict[str, Any]], None] | None,
+    described: bool,
+) -> list[dict[str, Any]]:
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
     done = {c.name: prepare(c.config, folders[c.name]) for c in cells}
     if described:
@@ -147,11 +159,10 @@ def sweep(
     cells = config.cells()
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
-    claim(out, config)
-    summaries = run_cells(
-        cells, out, jobs=jobs, ray_address=ray_address, progress=progress, described=False
-    )
-    summarize(out)
+    with lock.held(out):
+        claim(out, config)
+        summaries = _run_cells(cells, out, jobs, ray_address, progress, described=False)
+        summarize(out)
     return summaries
 
 

@@ -1,0 +1,92 @@
+"""One writer a results folder: a second one is refused, and a crash leaves no lock behind.
+
+The lock is the kernel's (``flock``): it ends with the process, however that ends. What stands in
+the file is for the message alone.
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from fedsim.errors import UsageError
+
+NAME = ".lock"
+_POLL_SECONDS = 0.1
+
+
+@contextmanager
+def held(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Holds ``folder``, which is made if need be, while the block lasts.
+
+    Args:
+        folder: a results folder.
+        patience: seconds to wait for another writer to end.
+
+    Raises ``UsageError`` naming the process that writes to the folder, or what forbids writing.
+
+    Example:
+        >>> import tempfile
+        >>> with held(Path(tempfile.mkdtemp())), held(Path(tempfile.mkdtemp())):
+        ...     print("two folders")
+        two folders
+    """
+    until = time.monotonic() + patience
+    while (file := _taken(folder)) is None:
+        if time.monotonic() >= until:
+            raise UsageError(_refusal(folder))
+        time.sleep(_POLL_SECONDS)
+    with file:
+        try:
+            yield
+        finally:
+            (folder / NAME).unlink(missing_ok=True)  # while it is held: see _taken
+
+
+def _taken(folder: Path) -> IO[str] | None:
+    """The lock's file, open and locked; None where another process has it."""
+    import fcntl  # not on Windows, where fedsim's results cannot be locked
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / NAME).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--out is {folder}: cannot be written ({error.strerror})") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    if not _is(file, folder / NAME):  # the one before removed it between our opening and locking
+        file.close()
+        return _taken(folder)
+    now = datetime.now(UTC).isoformat(" ", "seconds").removesuffix("+00:00")
+    file.truncate(0)
+    json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": f"{now} UTC"}, file)
+    file.flush()
+    return file
+
+
+def _is(file: IO[str], path: Path) -> bool:
+    """Whether the open file still has its name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _refusal(folder: Path) -> str:
+    try:
+        owner: dict[str, Any] = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        who = f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
+    except (OSError, ValueError):  # it has just begun, or just ended
+        who = "which has just begun"
+    return (
+        f"--out is {folder}: another process writes to it ({who}); wait for it or stop it, or "
+        "choose another folder"
+    )
