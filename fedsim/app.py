@@ -17,7 +17,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedsim.client import make_client_app
 from fedsim.config import RunConfig, from_mapping
-from fedsim.methods import takes_fraction
+from fedsim.spelling import underscored
 from fedsim.run import carry_out
 from fedsim.states import InContext
 
@@ -29,10 +29,8 @@ _ZERO_IS_ONE = ("seed", "momentum")
 def config_of(context: Context) -> RunConfig:
     """The run's config from Flower's ``run_config``: kebab-case keys, "" or 0 for defaults."""
     given: dict[str, Any] = dict(context.run_config)
-    values = {k.replace("-", "_"): v for k, v in given.items() if k not in _OWN}
+    values = underscored({k: v for k, v in given.items() if k not in _OWN}, "run_config")
     values = {k: v for k, v in values.items() if v != "" and (v or k in _ZERO_IS_ONE)}
-    if takes_fraction(str(values.get("method", ""))):
-        values.setdefault("gradient", 0.01)
     return from_mapping(values | {"engine": "flower"}, "run_config")
 
 

@@ -28,6 +28,7 @@ from fedsim.config import RunConfig, check_values, from_mapping, read_toml
 from fedsim.errors import UsageError
 from fedsim.files import write_text
 from fedsim.grids import GRID, Cell
+from fedsim.spelling import underscored
 from fedsim.tasks import Task
 
 FILE = "runs.toml"
@@ -89,6 +90,7 @@ def from_values(
     """
     tables = values[TABLE]
     shared = {name: value for name, value in values.items() if name != TABLE}
+    shared = underscored(shared, origin)
     for name in (*GRID, "baseline"):
         if name in ("seeds", "baseline") and name in shared or isinstance(shared.get(name), list):
             raise UsageError(
@@ -107,6 +109,7 @@ def _cell(
     where = f"{origin}: cell {name!r}"
     if not isinstance(own, dict):
         raise UsageError(f"{where} is {own!r}; it takes a table of settings")
+    own = underscored(own, where)
     check_values(own, where)
     try:
         config = from_mapping({**shared, **own, **over}, where)

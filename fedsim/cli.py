@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from fedsim.commands import (
@@ -19,7 +20,7 @@ from fedsim.commands import (
     theory,
 )
 from fedsim.config import CHECKPOINT_SECONDS
-from fedsim.errors import RunFailed, UsageError
+from fedsim.errors import RunFailed, UsageError, unknown
 
 COMMANDS = (sweeping, running, reporting, listing, codec, measuring, experiment, theory)
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
@@ -39,18 +40,55 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See ``argparse``; nothing is left over."""
-        found, extra = super().parse_known_args(args, namespace)
+        given = list(sys.argv[1:] if args is None else args)
+        found, extra = super().parse_known_args([_hyphens(word) for word in given], namespace)
         if extra:
-            flags = [name for name in self._option_string_actions if name.startswith("--")]
-            near = [get_close_matches(word.split("=")[0], flags, n=1) for word in extra]
-            meant = ", ".join(dict.fromkeys(match[0] for match in near if match))
+            meant = self._listed(given, extra) or self._nearest(extra)
             asked = f"; did you mean {meant}?" if meant else ""
             self.error(f"unrecognized arguments: {' '.join(extra)}{asked}")
         return found, extra
 
+    def _nearest(self, extra: list[str]) -> str:
+        """The flags that words which are none come nearest to."""
+        flags = [name for name in self._option_string_actions if name.startswith("--")]
+        near = [get_close_matches(word.split("=")[0], flags, n=1) for word in extra]
+        return ", ".join(dict.fromkeys(match[0] for match in near if match))
+
+    def _listed(self, given: list[str], extra: list[str]) -> str:
+        """The flag with commas, where values of a list stand apart: ``--temporal 1 10``."""
+        for flag, action in self._option_string_actions.items():
+            if flag in given and ",..." in str(action.metavar):
+                rest = given[given.index(flag) + 1 :]
+                values = list(takewhile(lambda word: not word.startswith("--"), rest))
+                if len(values) > 1 and values[1:] == extra:
+                    return f"{flag} {','.join(word.strip(',') for word in values)}"
+        return ""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """See ``argparse``; the nearest word first."""
+        if action.choices is not None and value not in action.choices:
+            what = (*action.option_strings, str(action.metavar or action.dest).lower())[0]
+            raise argparse.ArgumentError(None, unknown(what, value, action.choices))
+
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""
         self.exit(BAD_USAGE, f"{self.prog}: {message}\n`{self.prog} --help` says what there is\n")
+
+
+def _hyphens(word: str) -> str:
+    """A flag as it is listed: ``--batch_size=8`` is ``--batch-size=8``."""
+    flag, equals, value = word.partition("=")
+    return flag.replace("_", "-") + equals + value if word.startswith("--") else word
+
+
+class _Version(argparse.Action):
+    """Prints what is installed; looked up only where somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from fedsim.environment import described
+
+        print(f"fedsim {described()}")
+        parser.exit()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
     top.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from fedsim.errors import UsageError, names_told, unknown
+from fedsim.spelling import underscored
 
 # What a setting is does not need torch, which all that a run needs imports: `--help` is at once.
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ MASKING = ("auto", "on", "off")
 BUFFERS = ("mean", "local")
 PARTITIONS = "iid, contiguous, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
 CHECKPOINT_SECONDS = 20.0
+GRADIENT = 0.01
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -58,9 +60,12 @@ class RunConfig:
     task: "str | Task" = _setting(
         "digits", "what is learned: a name from `fedsim list tasks`, or in Python a Task"
     )
-    method: str = _setting("sbc(0.01)", "how updates are compressed; {p} stands for --gradient")
+    method: str = _setting("sbc", "how updates are compressed; {p} stands for --gradient")
     temporal: int = _setting(10, "local iterations a communication round (1: every step)")
-    gradient: float | None = _setting(None, "fraction of entries sent, in (0, 1]; 1: dense")
+    gradient: float | None = _setting(
+        None,
+        "fraction of entries sent, in (0, 1]; 1: dense; default: 0.01 where the method takes one",
+    )
     clients: int | None = _setting(None, "number of clients; default: the task's")
     cohort: int | None = _setting(None, "clients that take part in a round; default: all")
     iterations: int | None = _setting(None, "local iterations in all; default: the task's")
@@ -157,6 +162,7 @@ def _rebuilt(values: dict[str, Any]) -> RunConfig:
 
 def from_mapping(values: Mapping[str, Any], origin: str) -> RunConfig:
     """A config from plain values; ``UsageError`` names ``origin`` and the offending key."""
+    values = underscored(values, origin)
     check_values(values, origin)
     kinds = {f.name: type_of(f) for f in fields(RunConfig)}
     return RunConfig(**{k: _widen(v, kinds[k]) for k, v in values.items()})

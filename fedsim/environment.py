@@ -23,6 +23,11 @@ def describe() -> dict[str, Any]:
     }
 
 
+def described() -> str:
+    """The version of fedsim, or that it is a checkout which was not installed."""
+    return _version(PACKAGES[0]) or "(a checkout that is not installed)"
+
+
 def _version(package: str) -> str | None:
     try:
         return version(package)

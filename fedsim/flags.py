@@ -1,10 +1,9 @@
 """Run settings as flags: one a field of ``RunConfig``, with its sentence as help."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from fedsim.config import RunConfig, default_of, type_of
@@ -16,18 +15,14 @@ _TYPES = {"int": int, "float": float, "str": str}
 def add_settings(
     parser: argparse.ArgumentParser,
     skip: Iterable[str] = (),
-    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Adds a flag for every setting but those in ``skip``; what is not given stays None.
-
-    ``defaults``: what the help names as default instead of the field's own.
-    """
+    """Adds a flag for every setting but those in ``skip``; what is not given stays None."""
     group = parser.add_argument_group("settings of the runs")
     for f in fields(RunConfig):
         if f.name in skip:
             continue
         flag, kind = "--" + f.name.replace("_", "-"), type_of(f).split(" | ")[0]
-        words = f.metadata["help"] + _default(defaults.get(f.name, default_of(f.name)))
+        words = f.metadata["help"] + _default(default_of(f.name))
         if kind == "bool":
             group.add_argument(flag, action="store_true", default=None, help=words)
         else:

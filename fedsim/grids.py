@@ -13,6 +13,7 @@ from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError, names_told, unknown
 from fedsim.methods import resolve, spelled, takes_fraction
 from fedsim.plan import CODED
+from fedsim.spelling import underscored
 from fedsim.tasks import Task
 
 GRID = ("temporal", "gradient", "seeds")
@@ -142,6 +143,7 @@ def from_toml(path: Path) -> SweepConfig:
 
 def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
     """A sweep from plain values: ``temporal`` and ``gradient`` are numbers or lists of them."""
+    values = underscored(values, origin)
     seeds, baseline = values.get("seeds", 1), values.get("baseline", True)
     if not isinstance(seeds, int) or not isinstance(baseline, bool):
         raise UsageError(f"{origin}: seeds takes a whole number and baseline true or false")

@@ -68,6 +68,8 @@ def measure(
 ) -> pd.DataFrame:
     """A row a method (the columns of ``Measured``), the highest compression ratio first.
 
+    A method of which nothing but zeros arrives stands below all others that arrive.
+
     Every method sends each update as its first message, with an empty memory. What was decoded
     comes from the payload alone. One run before the timed ones compiles what is compiled on
     first use and is not counted; torch uses one thread meanwhile.
@@ -113,7 +115,12 @@ def measure(
 def _table(rows: "list[Measured]") -> pd.DataFrame:
     columns = [f.name for f in fields(Measured)]
     frame = pd.DataFrame([asdict(row) for row in rows], columns=columns)
-    return frame.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)
+    # What decodes to zeros alone saves most and says nothing: after all that says something.
+    silent = frame["cosine"].isna() & (frame["relative_error"] == 1)
+    ranked = frame.assign(silent=silent).sort_values(
+        ["silent", "ratio"], ascending=[True, False], kind="stable", ignore_index=True
+    )
+    return ranked[columns]
 
 
 def choose(

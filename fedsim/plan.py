@@ -9,6 +9,7 @@ from torch.nn import Parameter
 from torch.optim import SGD
 
 from compressors import Compressor, Natural, Raw, Row, Switch, own_rows
+from fedsim.config import GRADIENT
 from fedsim.errors import UsageError
 from fedsim.methods import Method, corrects_momentum, resolve, takes_fraction
 from fedsim.tasks import Task, get_task
@@ -71,7 +72,7 @@ def plan_of(config: "RunConfig") -> Plan:
 def cached_plan(config: "RunConfig", own: tuple[tuple[str, Row], ...]) -> Plan:
     """``plan_of`` with the user's rows: a name that a notebook defines again means another."""
     task = get_task(config.task)
-    method = resolve(config.method, config.gradient)
+    method = resolve(config.method, _gradient(config))
     clients = config.clients or task.clients
     cohort = config.cohort or clients
     iterations = config.iterations or task.iterations
@@ -91,6 +92,13 @@ def cached_plan(config: "RunConfig", own: tuple[tuple[str, Row], ...]) -> Plan:
     )
     _check(config, plan)
     return plan
+
+
+def _gradient(config: "RunConfig") -> float | None:
+    """As given; else the default, where the method takes a fraction."""
+    if config.gradient is None and takes_fraction(config.method):
+        return GRADIENT
+    return config.gradient
 
 
 def _masks(config: "RunConfig", method: Method) -> bool:

@@ -50,14 +50,14 @@ WHAT: dict[str, Callable[[], list[Listed]]] = {
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser("list", help="list tasks, methods, coders or experiments")
-    parser.add_argument("what", choices=WHAT, help="what to list")
+    parser.add_argument("kind", choices=WHAT, help="what to list")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
 
 def command(flags: argparse.Namespace) -> int:
     """Prints the list."""
-    found = WHAT[flags.what]()
+    found = WHAT[flags.kind]()
     if flags.json:
         print_document(found)
         return 0

@@ -8,6 +8,7 @@ from fedsim import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
+from fedsim.spelling import underscored
 
 
 def add(commands: Any) -> None:
@@ -60,7 +61,7 @@ def from_flags(flags: argparse.Namespace) -> RunConfig:
     values = read_toml(Path(flags.config)) if flags.config else {}
     if cellfile.TABLE in values:
         raise UsageError(f"{flags.config}: it lists cells: `fedsim sweep --config` runs them")
-    values |= shared.given(flags)
+    values = underscored(values, flags.config) | shared.given(flags)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round
     return from_mapping(values, flags.config or "run")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim import flags as shared
 from fedsim.commands.document import print_document
-from fedsim.config import read_toml
+from fedsim.config import GRADIENT, read_toml
 from fedsim.errors import UsageError
+from fedsim.spelling import underscored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +51,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--ray-address", metavar="ADDRESS", help="run the cells on a Ray cluster")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    shared.add_settings(parser, skip=("temporal", "gradient", "seed"), defaults={"method": "sbc"})
+    shared.add_settings(parser, skip=("temporal", "gradient", "seed"))
     parser.set_defaults(command=command)
 
 
@@ -105,13 +106,13 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     if cellfile.TABLE in found:
         _refuse_grid(flags)
         return cellfile.from_values(found, flags.config, over=given)
-    values: dict[str, Any] = {"method": "sbc", **found, **given}
+    values: dict[str, Any] = {"method": "sbc", **underscored(found, flags.config), **given}
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "--temporal", int)
     if flags.gradient is not None:
         values["gradient"] = shared.numbers(flags.gradient, "--gradient", float)
     if "gradient" not in values and takes_fraction(values["method"]):
-        values["gradient"] = [0.01]
+        values["gradient"] = [GRADIENT]
     if flags.seeds is not None:
         values["seeds"] = flags.seeds
     if flags.no_baseline:

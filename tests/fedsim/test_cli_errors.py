@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fedsim.commands import SMALL, Said, Typed, files, no_page, typed
+from tests.fedsim.runs import run_module
 
 __all__ = ["typed"]  # the fixture
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
@@ -63,6 +64,8 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--config .": (".", ["TOML"]),
 }
 SWEEP = {
+    "--temporal 1 10": ("--temporal", ["unrecognized", "did you mean --temporal 1,10?"]),
+    "--gradient 1, 0.1": ("--gradient", ["did you mean --gradient 1,0.1?"]),
     "--temporal ,": ("--temporal", ["','", "whole numbers"]),
     "--temporal=": ("--temporal", ["''", "whole numbers"]),
     "--temporal 5,x": ("--temporal", ["'5,x'", "whole numbers"]),
@@ -79,7 +82,6 @@ SWEEP = {
     "--ray-address nope": ("--ray-address", ["'nope'", "no Ray cluster"]),
 }
 RUN = {
-    "--method sbc": ("--method", ["'sbc'", "--gradient"]),
     "--seed -1": ("--seed", ["-1", "0 or above"]),
     "--seed x": ("--seed", ["'x'"]),
 }
@@ -207,13 +209,13 @@ def test_an_unknown_flag_leads_to_the_help_of_its_command(command: str, typed: T
 OTHERS = {
     "report none": ["none", "no such folder"],
     "report .": ["no finished run", "summary.json"],
-    "list nope": ["'nope'", "'tasks', 'methods', 'coders', 'experiments'"],
+    "list nope": ["'nope'", "tasks, methods, coders, experiments"],
     "experiment nope": ["'nope'", "sbc-table2"],
     "experiment sbc-table2 --only nope": ["--only", "'nope'", "mnist_lenet5"],
-    "experiment sbc-table2 --scale nope": ["--scale", "'nope'", "'smoke'"],
+    "experiment sbc-table2 --scale nope": ["--scale", "'nope'", "smoke, short"],
     "experiment sbc-table2 --jobs 0 --scale smoke": ["--jobs", "0", "above 0"],
     "experiment sbc-table2 --only mnist_lenet5 --scale smoke": ["MNIST", "--data"],
-    "nope": ["'nope'", "'sweep', 'run'"],
+    "nope": ["'nope'", "sweep, run"],
     "": ["COMMAND"],
 }
 
@@ -241,16 +243,14 @@ def test_a_run_that_fails_is_code_1(typed: Typed) -> None:
 def test_what_nobody_thought_of_is_code_1_and_one_line(
     typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedsim.commands import running
-
     def broken(*arguments: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(running, "run", broken)
+    monkeypatch.setattr(run_module, "run", broken)
     said = typed("run", "--iterations", "20")
     assert (said.code, said.err) == (1, "fedsim: ZeroDivisionError: oh (--debug shows where)\n")
     with pytest.raises(ZeroDivisionError):
         typed("--debug", "run", "--iterations", "20")
-    monkeypatch.setattr(running, "run", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(run_module, "run", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     said = typed("run", "--iterations", "20")
     assert said.code == 130 and "the same command goes on" in said.err

@@ -1,0 +1,24 @@
+"""One name a setting, however it is spelled."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedsim.errors import UsageError
+
+
+def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """The settings by their names in Python: `batch-size`, as flags have it, is `batch_size`.
+
+    Raises ``UsageError`` where a setting is given in both spellings.
+
+    Example:
+        >>> underscored({"batch-size": 8, "lr": 0.1}, "run.toml")
+        {'batch_size': 8, 'lr': 0.1}
+    """
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = key.replace("-", "_")
+        if name in found:
+            raise UsageError(f"{origin}: {name} is given twice, with '-' and with '_'; give one")
+        found[name] = value
+    return found
