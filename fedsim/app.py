@@ -11,7 +11,6 @@ from strategies import quiet  # noqa: F401, I001 - before flwr is imported
 from pathlib import Path
 from typing import Any
 
-import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
@@ -41,7 +40,6 @@ server_app = ServerApp()
 @server_app.main()
 def main(grid: Grid, context: Context) -> None:
     """One run on whatever lies beneath the grid."""
-    torch.set_num_threads(1)
     config = config_of(context)
     out = str(context.run_config.get("out", ""))
     name = f"{config.plan.task.name}-run-{config.digest}"

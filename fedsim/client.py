@@ -57,12 +57,14 @@ def _round(
     done = int(state["iterations"]) if "iterations" in state else 0
     arrived = _buffers(settings, trainer)
     buffers = inside("buffers", state) | arrived
-    trained = trainer.train(client, weights, inside("optimizer", state), done, count, buffers)
+    start = config.plan.iterations_after(round_number - 1)
+    held = inside("optimizer", state)
+    trained = trainer.train(client, weights, held, done, count, buffers, start)
     clock.append(time.perf_counter())
     seed = derive(config.seed, "uplink", client, round_number)
-    held = inside("uplink", state) or None
+    residual = inside("uplink", state) or None
     with training(round_number, trained.loss):
-        packet, memory = compress(config.plan.method.compressor, trained.update, held, seed)
+        packet, memory = compress(config.plan.method.compressor, trained.update, residual, seed)
     masked = mask_momentum(trained.optimizer, packet.sent) if config.plan.masks else None
     clock.append(time.perf_counter())
     if not done:  # its first message, outside the clock; later ones are taken on trust

@@ -1,4 +1,7 @@
-"""Where clients train."""
+"""Where clients train, and on how many threads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -22,3 +25,23 @@ def check(name: str) -> None:
         raise UsageError(
             f"--device is {name!r}: torch cannot use it here ({reason}); cpu always works"
         ) from error
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread for the caller; afterwards as many as there were.
+
+    Example:
+        >>> before = torch.get_num_threads()
+        >>> with one_thread():
+        ...     torch.get_num_threads()
+        1
+        >>> torch.get_num_threads() == before
+        True
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

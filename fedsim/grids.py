@@ -41,9 +41,8 @@ class Cell:
 
     @classmethod
     def of(cls, config: RunConfig) -> "Cell":
-        """The cell of a config, named for its place on the plane."""
-        gradient = config.plan.method.gradient
-        return cls(f"n{config.temporal}-p{gradient:g}-s{config.seed}", config)
+        """The cell of a config, named for its place on the plane: fractions to six digits."""
+        return cls(_name(config, f"{config.plan.method.gradient:g}"), config)
 
 
 @names_told
@@ -81,7 +80,7 @@ class SweepConfig:
         return from_values(values, "SweepConfig.of")
 
     def cells(self) -> list[Cell]:
-        """The dense reference first, then the grid in order; each name once."""
+        """The dense reference first, then the grid in order; each cell once."""
         if self.seeds < 1:
             raise UsageError(f"--seeds is {self.seeds}: it is above 0")
         found: dict[str, Cell] = {}
@@ -91,6 +90,7 @@ class SweepConfig:
             for n in self.temporal
             for p in self.gradient or (None,)
         ]
+        grid = _told_apart(grid)
         taken = {cell.name: cell.config.plan.method for cell in grid}
         for cell in self._dense() if self.baseline else []:
             if cell.name not in taken:
@@ -112,6 +112,25 @@ class SweepConfig:
         if p in (None, 1) or takes_fraction(self.base.method):
             return self.base.method
         return resolve(self.base.method, p).text  # raises: no place for p
+
+
+def _name(config: RunConfig, gradient: str) -> str:
+    return f"n{config.temporal}-p{gradient}-s{config.seed}"
+
+
+def _told_apart(grid: list[Cell]) -> list[Cell]:
+    """The cells, with all digits of the fraction where six of them name several fractions."""
+    fractions: dict[str, set[float]] = {}
+    for cell in grid:
+        fractions.setdefault(cell.name, set()).add(cell.config.plan.method.gradient)
+    return [cell if len(fractions[cell.name]) == 1 else _in_full(cell) for cell in grid]
+
+
+def _in_full(cell: Cell) -> Cell:
+    gradient = cell.config.plan.method.gradient
+    short = f"{gradient:g}"  # 1 and not 1.0
+    exact = short if float(short) == gradient else repr(gradient)
+    return replace(cell, name=_name(cell.config, exact))
 
 
 def to_toml(config: SweepConfig) -> str:

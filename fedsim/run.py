@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
@@ -63,6 +62,7 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
     return carry_out(config, Path(out), states, engine, progress)
 
 
+@devices.one_thread()
 def carry_out(
     config: RunConfig,
     out: Path,
@@ -70,7 +70,10 @@ def carry_out(
     engine: Callable[[Callable[[Grid], None]], None],
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The body of ``run`` over any engine: a function that calls what it is given with a grid."""
+    """The body of ``run`` over any engine: a function that calls what it is given with a grid.
+
+    The server works on one torch thread, as every worker does.
+    """
     devices.check(config.device)
     trial.check(config)
     check_kind(out)
@@ -88,7 +91,6 @@ def _locked(
     finished = prepare(config, out)
     if finished is not None:
         return finished
-    torch.set_num_threads(1)
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
     recorder = FolderRecorder(out, config, states, progress)

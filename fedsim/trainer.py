@@ -60,7 +60,7 @@ def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Opt
 
 
 def lr_factor(task: Task, iteration: int) -> float:
-    """The factor on the base learning rate in local iteration 0, 1, ... of the task's schedule."""
+    """The factor on the base learning rate in iteration 0, 1, ... of the run."""
     factor = 1.0
     for start, value in task.lr_steps:
         factor = value if iteration >= start else factor
@@ -103,6 +103,7 @@ class Trainer:
         done: int,
         iterations: int,
         buffers: State | None = None,
+        start: int | None = None,
     ) -> Trained:
         """``iterations`` local iterations of ``client`` from ``weights``.
 
@@ -113,13 +114,16 @@ class Trainer:
             done: local iterations that this client has done before.
             iterations: how many to do now.
             buffers: the model's by name; those that are not given are as in a new model.
+            start: iterations of the run before these, which the learning rate goes by; None: as
+                many as ``done``, which is right for a client of every round.
         """
         self._restore(weights, optimizer or self._fresh)
         self.buffers.load(buffers or {})
         total = torch.zeros((), device=self.device)
         self.model.train()
+        late = 0 if start is None else start - done  # the run is ahead of a client that sat out
         for iteration in range(done, done + iterations):
-            self._set_lr(iteration)
+            self._set_lr(iteration + late)
             total += self._step(*self.batch(client, iteration))
         loss, state = float(total) / iterations, self._optimizer_state() if self._steps else {}
         return Trained(self._update(weights), state, loss, self.buffers.copy())

@@ -1,7 +1,7 @@
 """Compressed uplink and downlink for any Flower strategy, the way Flower's own wrappers work.
 
 The server half wraps a strategy: models leave as payloads, updates come back as
-payloads, and the strategy inside sees ordinary arrays. The client half is a mod
+payloads, and the strategy inside sees ordinary arrays, of float64. The client half is a mod
 (``client_mod``) around any ClientApp that answers a model with a trained model, or a
 client that speaks payloads itself.
 """
@@ -40,7 +40,8 @@ class Compressed(Strategy):
         buffers: what else the model has (BatchNorm's statistics), and when it travels; the
             strategy inside does not see it.
 
-    Messages for evaluation pass through as the strategy inside makes them.
+    The strategy inside is given the clients' models, base plus update, as float64, so that its mean
+    leaves what nobody sent as it was. Messages for evaluation pass through as it makes them.
     ``aggregate_train`` raises ``TooFewReplies``.
 
     Example:
@@ -148,8 +149,12 @@ class Compressed(Strategy):
 
 
 def _as_model(reply: Message, exchange: Exchange, update: dict[str, Tensor]) -> Message:
-    """The reply as the strategy inside expects it: one model, one set of metrics."""
-    model = to_arrays({n: x + update[n] for n, x in exchange.weights.items()})
+    """The reply as the strategy inside expects it: one model, one set of metrics.
+
+    In float64: the mean of equal float32 numbers, as Flower takes it, is often not that number.
+    Rounded to float32 again, the mean of entries that nobody sent is what they were, to the bit.
+    """
+    model = to_arrays({n: x.double() + update[n] for n, x in exchange.weights.items()})
     content = RecordDict({k: v for k, v in reply.content.items() if k != KEY})
     content["arrays"] = model
     reply.content = content

@@ -63,7 +63,7 @@ class DelayedDSGD(Strategy):
         if aggregate is not None and weighting != "uniform":
             raise ValueError(f"weighting is {weighting!r}: it belongs to the mean, not {aggregate}")
         self.uplink, self.downlink = uplink, downlink or Raw()
-        self.aggregate = aggregate or self._mean
+        self.aggregate = aggregate or self._global_update
         self.clients, self.cohort = clients, cohort or clients
         self.required = self.cohort if required is None else required
         self.weighting, self.seed, self.timeout = weighting, seed, timeout
@@ -114,7 +114,10 @@ class DelayedDSGD(Strategy):
         self.exchange.advance(self.aggregate(uplinks, self.exchange.trip.round))
         return _mean_metrics([up.metrics for up in uplinks.values()])
 
-    def _mean(self, uplinks: Mapping[int, Uplink], round_number: int) -> dict[str, Tensor]:
+    def _global_update(
+        self, uplinks: Mapping[int, Uplink], round_number: int
+    ) -> dict[str, Tensor]:
+        """What moves the model: the mean, by ``weighting``."""
         return average(uplinks, self.weighting)
 
     def configure_evaluate(

@@ -18,7 +18,7 @@ from compressors.lift import inside, nest
 from strategies.compressed import Compressed
 from strategies.delayed import DelayedDSGD
 from strategies.exchange import Downlink, Exchange
-from strategies.payload import to_arrays, to_tensors
+from strategies.payload import to_arrays
 from strategies.stepping import Stepped
 
 Remembering = DelayedDSGD | Compressed
@@ -69,7 +69,8 @@ def _inner_tensors(inner: object) -> State:
     found: State = {}
     for name, value in vars(inner).items():
         if isinstance(value, ArrayRecord):
-            found |= nest(f"{name}/record", to_tensors(value))
+            kept = {k: torch.from_numpy(np.array(a.numpy())) for k, a in value.items()}
+            found |= nest(f"{name}/record", kept)
         elif isinstance(value, dict) and value and _arrays(list(value.values())):
             found |= nest(f"{name}/dict", {k: _tensor(v) for k, v in value.items()})
         elif isinstance(value, list) and value and _arrays(value):

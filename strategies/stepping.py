@@ -43,7 +43,7 @@ class Stepped(DelayedDSGD):
         factor: Callable[[int], float] = lambda round_number: 1.0,
         **common: Any,
     ) -> None:
-        super().__init__(uplink, downlink, aggregate=self._step, **common)
+        super().__init__(uplink, downlink, **common)
         self._make, self._factor = optimizer, factor
         self._held: State = {}
         self._parameters: dict[str, Parameter] = {}
@@ -57,7 +57,10 @@ class Stepped(DelayedDSGD):
         """Goes on from what ``state`` returned."""
         self._optimizer, self._held = None, state
 
-    def _step(self, uplinks: Mapping[int, Uplink], round_number: int) -> dict[str, Tensor]:
+    def _global_update(
+        self, uplinks: Mapping[int, Uplink], round_number: int
+    ) -> dict[str, Tensor]:
+        """One step of the optimizer on the mean gradient, by ``weighting``."""
         assert self.exchange is not None
         weights, gradient = self.exchange.weights, average(uplinks, self.weighting)
         if self._optimizer is None:

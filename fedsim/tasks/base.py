@@ -101,7 +101,8 @@ class Task:
         source: where the settings come from: paper and section.
         batch_size: samples per client and local iteration.
         iterations: local iterations of a run (its budget).
-        lr_steps: (local iteration from which, factor on the base learning rate), in order.
+        lr_steps: (iteration of the run from which, factor on the base learning rate), in order.
+            The same for every client, however many rounds it took part in.
         partition: which client holds what, where the run does not say.
         evaluation_batch: held-out samples that go through the model at once.
         channels_last: whether models and batches are best laid out NHWC in memory.

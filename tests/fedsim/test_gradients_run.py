@@ -124,3 +124,17 @@ def test_settings_that_do_not_go_with_it(settings: dict[str, Any], words: str) -
 def test_a_sweep_of_gradients_has_a_reference_of_gradients() -> None:
     grid = SweepConfig.of(method="sbc({p})", strategy="gradients", temporal=[1], gradient=[0.1])
     assert {cell.config.strategy for cell in grid.cells()} == {"gradients"}
+
+
+def test_gradients_weighted_by_samples(make_task: Any, tmp_path: Path) -> None:
+    """Shards of other sizes weigh by them; with SGD this is FedAvg of single steps."""
+    task = make_task(optimizer=lambda parameters: SGD(parameters, lr=0.1))
+    common = {"task": task.name, "partition": "dirichlet(0.5)", "iterations": 6}
+    for weighting in ("uniform", "samples"):
+        run(RunConfig(**common, **GRADIENTS, weighting=weighting), tmp_path / weighting)
+    run(RunConfig(**common, **GRADIENTS | {"strategy": "fedavg"}), tmp_path / "fedavg")
+    names = ("samples", "uniform", "fedavg")
+    by_samples, uniform, fedavg = (load_file(tmp_path / n / "model.safetensors") for n in names)
+    assert not all(torch.equal(x, uniform[name]) for name, x in by_samples.items())
+    for name, x in by_samples.items():
+        torch.testing.assert_close(x, fedavg[name], rtol=0, atol=1e-6)

@@ -127,3 +127,15 @@ def test_a_method_that_sends_every_entry_stands_beside_the_dense_reference() -> 
         "n1-p1-s0": "per_tensor(float32)", "n1-p1-s1": "per_tensor(float32)",
         "n10-p1-s0": "per_tensor(float32)", "n10-p1-s1": "per_tensor(float32)",
     }  # fmt: skip
+
+
+def test_fractions_that_agree_to_six_digits_are_cells_of_their_own(tmp_path: Path) -> None:
+    base = SweepConfig(SBC, (10,), (0.1, 0.10000001, 0.1000000000001, 0.01, 0.0031622776601683795))
+    assert names(base) == [
+        "n1-p1-s0", "n10-p0.1-s0", "n10-p0.10000001-s0", "n10-p0.1000000000001-s0", "n10-p0.01-s0",
+        "n10-p0.00316228-s0",
+    ]  # fmt: skip
+    near_one = SweepConfig(SBC, (10,), (1, 0.99999999), baseline=False)
+    assert names(near_one) == ["n10-p1-s0", "n10-p0.99999999-s0"]
+    (tmp_path / "sweep.toml").write_text(to_toml(base))
+    assert names(from_toml(tmp_path / "sweep.toml")) == names(base)
