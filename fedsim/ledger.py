@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from compressors.bits import Span
+from fedsim.failures import reasons
 from strategies import Trip
 
 _SPLIT: dict[str, Span] = {
@@ -19,6 +20,7 @@ _SPLIT: dict[str, Span] = {
     "side_bits": "side",
 }  # fmt: skip
 CONTENT = ("position_bits", "value_bits", "side_bits")
+_OF_ALL = ("up_wire_bits", "up_content_bits", "down_wire_bits")
 
 
 def wire_bits(payload: bytes) -> int:
@@ -49,25 +51,44 @@ def round_bits(trip: Trip) -> dict[str, int]:
     return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
 
 
+def failures(trip: Trip) -> dict[str, Any]:
+    """How many replies were asked for and not used in a round, why, and the bits of such uploads.
+
+    The bits are those that arrived in this round: an upload that comes late is booked where it
+    comes, and its failure where it was asked for.
+    """
+    return {
+        "failures": len(trip.failures),
+        "failure_reasons": reasons(trip.failures.values()),
+        "failed_up_bits": sum(trip.failed_bits.values()),
+    }
+
+
 def client_rows(trip: Trip) -> list[dict[str, Any]]:
-    """One row a client that replied in this round."""
-    rows = []
-    for client, up in sorted(trip.uplinks.items()):
-        down = trip.downlinks[client]
-        rows.append(
-            {
-                "round": trip.round,
-                "client": client,
-                "samples": int(up.samples),
-                "up_wire_bits": wire_bits(up.payload) + wire_bits(up.buffers),
-                "up_content_bits": wire_bits(up.payload) - up.spans["header"],
-                "up_buffer_bits": wire_bits(up.buffers),
-                "down_wire_bits": wire_bits(down.payload + down.buffers) if down.charged else 0,
-                "up_sent": int(up.metrics.get("sent", 0)),
-                "train_loss": up.metrics.get("train-loss", float("nan")),
-            }
-        )
-    return rows
+    """One row a client that was asked in this round, or whose late upload arrived in it.
+
+    One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
+    """
+    return [_client_row(trip, client) for client in sorted({*trip.downlinks, *trip.failed_bits})]
+
+
+def _client_row(trip: Trip, client: int) -> dict[str, Any]:
+    up, down = trip.uplinks.get(client), trip.downlinks.get(client)
+    charged = down is not None and down.charged
+    return {
+        "round": trip.round,
+        "client": client,
+        "samples": int(up.samples) if up else 0,
+        "up_wire_bits": wire_bits(up.payload) + wire_bits(up.buffers) if up else 0,
+        "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
+        "up_buffer_bits": wire_bits(up.buffers) if up else 0,
+        "down_wire_bits": wire_bits(down.payload + down.buffers) if down and charged else 0,
+        "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
+        "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
+        "failures": int(client in trip.failures),
+        "failure_reasons": " ".join(trip.failures.get(client, "").split()),
+        "failed_up_bits": trip.failed_bits.get(client, 0),
+    }
 
 
 def layer_rows(trip: Trip) -> list[dict[str, Any]]:
@@ -87,7 +108,7 @@ def layer_rows(trip: Trip) -> list[dict[str, Any]]:
     ]
 
 
-def per_client(rounds: pd.DataFrame) -> dict[str, float]:
+def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     """Bits of a client that takes part in every round: round by round, the mean over its cohort."""
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
@@ -96,6 +117,45 @@ def per_client(rounds: pd.DataFrame) -> dict[str, float]:
     return ups | {c: float((rounds[c] / receivers).sum()) for c in down_columns}
 
 
-def ratio(parameters: int, iterations: int, up_bits: float) -> float:
-    """32 bits a parameter and local iteration, over the bits that were sent instead."""
-    return 32 * parameters * iterations / up_bits if up_bits else float("inf")
+def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
+    """Bits of the whole federation over the number of its clients.
+
+    With a cohort smaller than the federation they are fewer than `per_participation` says. The
+    wire holds the uploads that were not used, too; what they hold is not known.
+
+    Args:
+        rounds: `rounds.parquet`; without `failed_up_bits` (older folders) no failure is known.
+        clients: of the federation.
+
+    Example:
+        >>> columns = ["up_wire_bits", "up_content_bits", "down_wire_bits", "failed_up_bits"]
+        >>> of_federation(pd.DataFrame([[40, 30, 20, 0], [40, 30, 20, 20]], columns=columns), 10)
+        {'up_wire_bits_per_client': 10.0, 'up_content_bits_per_client': 6.0, 'down_wire_bits_per_client': 4.0}
+    """
+    sums = {f"{name}_per_client": float(rounds[name].sum()) for name in _OF_ALL if name in rounds}
+    if "failed_up_bits" in rounds:
+        sums["up_wire_bits_per_client"] += float(rounds["failed_up_bits"].sum())
+    return {name: bits / clients for name, bits in sums.items()}
+
+
+def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
+    """A run's failed replies: how many, why, and the bits of such uploads, over all clients."""
+    told = clients.loc[clients["failures"] > 0, "failure_reasons"]
+    return {
+        "failures": int(rounds["failures"].sum()),
+        "failure_reasons": reasons(told),
+        "failed_up_bits": int(rounds["failed_up_bits"].sum()),
+    }
+
+
+def share(rounds: pd.DataFrame, trained: int) -> float:
+    """The share of the trained entries that travelled, over all uploads that were used.
+
+    It is not the nominal p: a tensor sends at least one entry, and zeros are never sent.
+    """
+    return float(rounds["up_sent"].sum() / (rounds["clients"].sum() * trained))
+
+
+def ratio(trained: int, iterations: int, up_bits: float) -> float:
+    """32 bits a trained parameter and local iteration, over the bits that were sent instead."""
+    return 32 * trained * iterations / up_bits if up_bits else float("inf")

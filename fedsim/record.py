@@ -18,7 +18,8 @@ from strategies import Trip, memory
 from strategies.memory import Remembering
 
 Progress = Callable[[dict[str, Any]], None]
-"""Called with the row of every round, and ``up_bits``: a client's upstream bits so far."""
+"""Called with the row of every round, and ``up_bits``: the upstream bits so far of a client that
+takes part in every round."""
 
 
 class FolderRecorder:
@@ -30,12 +31,15 @@ class FolderRecorder:
         states: the clients' memory where it can be checkpointed; None: no checkpoints (on
             Ray it lives in Flower's contexts, and a run that was killed starts again).
         progress: called with every round's row.
+        trained: how many entries of the model are trained.
     """
 
     def __init__(
-        self, folder: Path, config: RunConfig, states: InProcess | None, progress: Progress | None
-    ) -> None:
+        self, folder: Path, config: RunConfig, states: InProcess | None,
+        progress: Progress | None, trained: int,
+    ) -> None:  # fmt: skip
         self.folder, self.config, self.states, self.progress = folder, config, states, progress
+        self.trained = trained
         self.rows: list[dict[str, Any]] = []
         self.client_rows: list[dict[str, Any]] = []
         self.layer_rows: list[dict[str, Any]] = []
@@ -65,7 +69,7 @@ class FolderRecorder:
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
         if self.config.tensorboard:
-            self._tell(row, strategy)
+            self._tell(row)
         self.rows.append(row)
         self._up_bits += row["up_wire_bits"] / row["clients"]
         self.client_rows.extend(clients)
@@ -92,12 +96,10 @@ class FolderRecorder:
         if self.layer_rows:
             write_parquet(self.folder / "layers.parquet", pd.DataFrame(self.layer_rows))
 
-    def _tell(self, row: dict[str, Any], strategy: Remembering) -> None:
+    def _tell(self, row: dict[str, Any]) -> None:
         if self._scalars is None:
-            assert strategy.exchange is not None
-            count = sum(x.numel() for x in strategy.exchange.weights.values())
             metric = self.config.plan.task.metric_name
-            self._scalars = Scalars(self.folder, count, metric, self.rows)
+            self._scalars = Scalars(self.folder, self.trained, metric, self.rows)
         self._scalars(row)
 
     def _due(self, number: int) -> bool:

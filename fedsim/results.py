@@ -17,6 +17,7 @@ from fedsim.merging import (
     variants,
     without_repeated,
 )
+from fedsim.older import completed
 from fedsim.summaries import frame, layers_of, read_summary, rounds_of
 
 
@@ -30,7 +31,9 @@ class Results:
             (`fedsim.summaries.COLUMNS`), then `label`, what figures call the method
             (`fedsim.labels.labels`). Where runs differ in settings, a column `variant` before it
             says in which: `lr = 0.05`.
-            Bits are per client, summed over rounds.
+            Bits are those of a client that takes part in every round, summed over rounds. In
+            columns that end in `_per_client` they are the whole federation's over the number of
+            its clients: fewer, where a cohort is smaller than the federation.
         rounds: a row a communication round, in the order of the runs: task, method, temporal,
             gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
             metric_name, higher_is_better and, where there is one, variant of the run. Bits are
@@ -97,12 +100,14 @@ def load(*paths: Path | str) -> Results:
     if len(paths) > 1:  # in one folder every run has the name that it was given
         cells = without_repeated(cells, found, settings, told)
     cells = _ordered(cells)
+    of_rounds = {name: rounds_of(name, found[name], cell) for name, cell in cells.items()}
+    cells = {name: completed(cell, of_rounds[name]) for name, cell in cells.items()}
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(told.values()):
         runs[VARIANT] = [told[name] for name in cells]
     runs["label"] = labels(runs)
     folders = {name: found[name] for name in cells}
-    rounds = _joined([rounds_of(name, folders[name], cells[name]) for name in cells], runs)
+    rounds = _joined(list(of_rounds.values()), runs)
     for name in ("metric_name", "higher_is_better"):
         rounds[name] = rounds["run"].map(runs[name])
     layers = _joined([layers_of(name, folders[name], cells[name]) for name in cells], runs)

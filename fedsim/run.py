@@ -9,6 +9,7 @@ from typing import Any
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
+from compressors import text
 from fedsim import checkpoint, devices, environment, ledger, lock, scalars, trial
 from fedsim.cargo import Cargo
 from fedsim.client import make_client_app
@@ -22,6 +23,7 @@ from fedsim.results import kind_of
 from fedsim.server import Server
 from fedsim.states import InContext, InProcess
 from fedsim.summaries import OF_TASK, TRAINED, read_finished
+from fedsim.trained import entries as trained_entries
 from fedsim.trained import settings
 from fedsim.trainer import Trainer
 
@@ -93,7 +95,7 @@ def _locked(
         return finished
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
-    recorder = FolderRecorder(out, config, states, progress)
+    recorder = FolderRecorder(out, config, states, progress, trained_entries(trainer))
     server = Server(config, trainer, recorder)
     try:
         engine(server.main)
@@ -173,11 +175,13 @@ def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:
         "iterations": plan.iterations,
         "rounds": plan.rounds,
         "parameters": sum(p.numel() for p in trainer.parameters.values()),
+        "trained_parameters": trained_entries(trainer),
         "metric_name": trainer.task.metric_name,
         "higher_is_better": trainer.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
         "data_source": trainer.federation.data.source,
         "engine": config.engine,
+        "downlink": text(plan.downlink),
         TRAINED: settings(config, trainer.parameters.values()),
     }
 
@@ -190,9 +194,11 @@ def _finish(
     buffers = exchange.buffers.values if exchange.buffers else {}
     weights = {n: x.contiguous() for n, x in (exchange.weights | buffers).items()}
     write_bytes(out / "model.safetensors", save(weights))
-    rounds, _ = recorder.frames()
-    summary = describe(config, server.trainer) | ledger.per_client(rounds)
+    rounds, clients = recorder.frames()
+    summary = describe(config, server.trainer) | ledger.per_participation(rounds)
+    summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
     summary |= {
+        "up_share": ledger.share(rounds, summary["trained_parameters"]),
         "metric": float(rounds["metric"].iloc[-1]),
         "loss": float(rounds["loss"].iloc[-1]),
         "seconds": float(rounds["seconds"].sum()),
@@ -202,7 +208,7 @@ def _finish(
     for kind in ("wire", "content"):
         up_bits = summary[f"up_{kind}_bits"]
         summary[f"ratio_{kind}"] = ledger.ratio(
-            summary["parameters"], summary["iterations"], up_bits
+            summary["trained_parameters"], summary["iterations"], up_bits
         )
     recorder.write_frames()
     write_json(out / "summary.json", summary)

@@ -32,18 +32,18 @@ class Scalars:
 
     Args:
         folder: the run's folder.
-        parameters: of the model.
+        trained: how many entries of the model are trained.
         metric: what the metric is called.
         before: the rows of the rounds that were done before.
     """
 
     def __init__(
-        self, folder: Path, parameters: int, metric: str, before: Iterable[dict[str, Any]] = ()
+        self, folder: Path, trained: int, metric: str, before: Iterable[dict[str, Any]] = ()
     ) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         shutil.rmtree(folder / FOLDER, ignore_errors=True)
-        self.parameters, self.metric = parameters, metric
+        self.trained, self.metric = trained, metric
         self._sums = {"up_wire": 0.0, "up_payload": 0.0, "down_wire": 0.0}
         self._writer = SummaryWriter(str(folder / FOLDER))
         for row in before:
@@ -70,7 +70,7 @@ class Scalars:
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}
         for name in ("wire", "payload"):
             bits = self._sums[f"up_{name}"]
-            values[f"ratio/{name}"] = ledger.ratio(self.parameters, step, bits)
+            values[f"ratio/{name}"] = ledger.ratio(self.trained, step, bits)
         for name, value in values.items():
             if math.isfinite(value):  # rounds without an evaluation
                 self._writer.add_scalar(name, value, step)
@@ -80,4 +80,5 @@ def export(folder: Path, summary: dict[str, Any]) -> None:
     """The scalars of a run that is done, from its ``rounds.parquet``; none where they are there."""
     if not (folder / FOLDER).exists():
         rows = pd.read_parquet(folder / "rounds.parquet").to_dict("records")
-        Scalars(folder, summary["parameters"], summary["metric_name"], rows).close()
+        trained = summary.get("trained_parameters") or summary["parameters"]  # of an older run
+        Scalars(folder, trained, summary["metric_name"], rows).close()

@@ -17,6 +17,7 @@ from compressors.base import finite
 from fedsim import ledger
 from fedsim.aggregation import make_strategy
 from fedsim.config import RunConfig
+from fedsim.engines.local import LocalGrid
 from fedsim.errors import RunFailed
 from fedsim.evaluation import evaluate
 from fedsim.modelbuffers import server_buffers
@@ -71,6 +72,7 @@ class Server:
                 messages = self.strategy.configure_train(number, arrays, settings, grid)
                 replies = grid.send_and_receive(messages, timeout=self.config.timeout)
                 arrays = self._aggregate(number, replies, arrays)
+                self._charge_late(grid)
             except (TooFewReplies, TimeoutError, AccumulatorOverflow) as error:
                 raise RunFailed(str(error)) from error
             except UpdateError as error:  # of the server's own: clients' are failed replies
@@ -88,6 +90,12 @@ class Server:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
         return after
 
+    def _charge_late(self, grid: Grid) -> None:
+        """Uploads of earlier calls that have arrived by now, on a grid that tells of them."""
+        assert self.strategy.exchange is not None
+        for reply in grid.late() if isinstance(grid, LocalGrid) else ():
+            self.strategy.exchange.charge(self.strategy.client_of(reply), reply)
+
     def _record(self, number: int, start: float) -> None:
         exchange = self.strategy.exchange
         assert exchange is not None
@@ -98,7 +106,7 @@ class Server:
             "iteration": self.plan.iterations_after(number),
             "local_iterations": self.plan.local_iterations(number),
             "clients": len(exchange.trip.uplinks),
-            "failures": len(exchange.trip.failures),
+            **ledger.failures(exchange.trip),
         }
         row |= self._score(number, exchange.weights)
         row["train_loss"] = _mean(exchange.trip, "train-loss")

@@ -12,25 +12,37 @@ from fedsim.files import write_parquet, write_text
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
-INTEGERS = ("temporal", "seed", "clients", "iterations", "rounds", "parameters")
+INTEGERS = (
+    "temporal", "seed", "clients", "iterations", "rounds", "parameters", "trained_parameters",
+    "failures",
+)  # fmt: skip
 
 FLOATS = (
     "gradient", "metric", "loss",
     "up_wire_bits", "up_content_bits",
     "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
     "down_wire_bits", "down_content_bits", "down_buffer_bits",
-    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
+    "up_wire_bits_per_client", "up_content_bits_per_client", "down_wire_bits_per_client",
+    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "up_share", "failed_up_bits",
+    "seconds",
+)  # fmt: skip
+
+TEXTS = (
+    "task", "method", "metric_name", "failure_reasons", "data_source", "engine", "downlink",
+    "status", "error",
 )  # fmt: skip
 
 COLUMNS = (
     "task", "method", "temporal", "gradient", "seed",
-    "clients", "iterations", "rounds", "parameters",
+    "clients", "iterations", "rounds", "parameters", "trained_parameters",
     "metric_name", "higher_is_better", "metric", "loss",
     "up_wire_bits", "up_content_bits",
     "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
     "down_wire_bits", "down_content_bits", "down_buffer_bits",
-    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "seconds",
-    "data_source", "engine", "status", "error",
+    "up_wire_bits_per_client", "up_content_bits_per_client", "down_wire_bits_per_client",
+    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "up_share",
+    "failures", "failure_reasons", "failed_up_bits", "seconds",
+    "data_source", "engine", "downlink", "status", "error",
 )  # fmt: skip
 
 ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
@@ -79,7 +91,7 @@ def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
         table[name] = counts if counts.isna().any() else counts.astype("int64")
     for name in FLOATS:
         table[name] = pd.to_numeric(table[name]).astype("float64")
-    for name in ("task", "method", "metric_name", "data_source", "engine", "status", "error"):
+    for name in TEXTS:
         # Without this a column that is all None would be written with another type.
         table[name] = table[name].astype("str").where(table[name].notna())
     return table

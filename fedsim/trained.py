@@ -8,7 +8,15 @@ from torch.nn import Parameter
 from compressors import text
 from fedsim.aggregation import server_rate
 from fedsim.config import RunConfig
-from fedsim.trainer import make_optimizer
+from fedsim.trainer import Trainer, make_optimizer
+
+
+def entries(trainer: Trainer) -> int:
+    """How many entries of the model are trained: those that require a gradient.
+
+    A frozen parameter is none of them: dense sending would have no use for it either.
+    """
+    return sum(p.numel() for p in trainer.parameters.values() if p.requires_grad)
 
 
 def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, Any]:

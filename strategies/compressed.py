@@ -101,6 +101,10 @@ class Compressed(Strategy):
     def _client(self, node: int) -> int:
         return next((c for c, n in self._nodes.items() if n == node), node)
 
+    def client_of(self, reply: Message) -> int:
+        """Which client a reply is from."""
+        return self._client(reply.metadata.src_node_id)
+
     def _content(self, client: int, inner: RecordDict, config: ConfigRecord) -> RecordDict:
         """A copy of its own for each client: strategies share one record between messages."""
         assert self.exchange is not None

@@ -107,12 +107,16 @@ class DelayedDSGD(Strategy):
         """``aggregate_train`` for a loop that reads ``exchange.weights`` and needs no record."""
         if self.exchange is None:
             raise RuntimeError("replies before configure_train")
-        clients = {node: client for client, node in self._nodes.items()}
         for reply in replies:
-            self.exchange.take(clients[reply.metadata.src_node_id], reply)
+            self.exchange.take(self.client_of(reply), reply)
         uplinks = self.exchange.finish(self.required)
         self.exchange.advance(self.aggregate(uplinks, self.exchange.trip.round))
         return _mean_metrics([up.metrics for up in uplinks.values()])
+
+    def client_of(self, reply: Message) -> int:
+        """Which client a reply is from."""
+        node = reply.metadata.src_node_id
+        return next(client for client, known in self._nodes.items() if known == node)
 
     def _global_update(
         self, uplinks: Mapping[int, Uplink], round_number: int

@@ -27,7 +27,7 @@ from compressors import (
 )
 from compressors.bits import Span
 from strategies.buffers import ASKED, PAYLOAD, Buffers
-from strategies.payload import METRICS, SAMPLES, SENT, Kind, get, put
+from strategies.payload import METRICS, SAMPLES, SENT, Kind, get, payload_bits, put
 
 
 class TooFewReplies(RuntimeError):
@@ -68,12 +68,16 @@ class Uplink:
 
 @dataclass
 class Trip:
-    """One round: what each client (by its number) was sent, sent back, or why it failed."""
+    """One round: what each client (by its number) was sent, sent back, or why it failed.
+
+    ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
+    """
 
     round: int
     downlinks: dict[int, Downlink] = field(default_factory=dict)
     uplinks: dict[int, Uplink] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    failed_bits: dict[int, int] = field(default_factory=dict)
     asks_buffers: bool = False
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding
@@ -144,7 +148,17 @@ class Exchange:
             self.base[client] = self.version
         except (PayloadError, ValueError) as error:
             self.trip.failures[client] = str(error)
+            self.charge(client, reply)
         self.trip.decode_seconds += time.perf_counter() - start
+
+    def charge(self, client: int, reply: Message) -> None:
+        """Books the bits of an upload that is not used: not decodable, or of a round that is over.
+
+        The client has sent them all the same. A reply without a payload has none.
+        """
+        if bits := payload_bits(reply):
+            booked = self.trip.failed_bits
+            booked[client] = booked.get(client, 0) + bits
 
     def _decode(self, reply: Message) -> Uplink:
         if reply.has_error():

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import UpdateError
@@ -38,6 +38,14 @@ def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
     if found is None or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
     return payload, found
+
+
+def payload_bits(message: Message) -> int:
+    """The bits of a message's payloads, that of the buffers too; 0 where there is none."""
+    if not message.has_content():
+        return 0
+    found = message.content.config_records.get(KEY) or ConfigRecord()
+    return 8 * sum(len(value) for value in found.values() if isinstance(value, bytes))
 
 
 def to_tensors(arrays: ArrayRecord) -> dict[str, Tensor]:

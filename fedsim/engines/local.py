@@ -41,10 +41,15 @@ class _Call:
         """Takes no more replies; returns those that came in at the last moment."""
         with self.lock:
             self.closed = True
-        last = []
-        while not self.replies.empty():
-            last.append(self.replies.get())
-        return last
+        return _taken(self.replies)
+
+
+def _taken(replies: "queue.SimpleQueue[Message]") -> list[Message]:
+    """What is in a queue now, taken out of it."""
+    found = []
+    while not replies.empty():
+        found.append(replies.get())
+    return found
 
 
 class LocalGrid(Grid):
@@ -66,6 +71,7 @@ class LocalGrid(Grid):
         self._settle = settle
         self._contexts = {i + 1: _context(i, clients) for i in range(clients)}
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._late: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
         self._switch = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -88,14 +94,13 @@ class LocalGrid(Grid):
             return
         reply, context = self._answer(message)
         with call.lock:
-            # Too late: nobody hears of it, and the client keeps what it had.
+            # Too late: the client keeps what it had, and nobody hears of it but ``late``.
             counts = not call.closed and reply.has_content()
             if self._settle is not None:
                 self._settle(counts)
             if counts:
                 self._contexts[message.metadata.dst_node_id] = context
-            if not call.closed:
-                call.replies.put(reply)
+            (self._late if call.closed else call.replies).put(reply)
 
     def _answer(self, message: Message) -> tuple[Message, Context]:
         # Both copied, as a message to another process would be: stock strategies share one
@@ -128,6 +133,10 @@ class LocalGrid(Grid):
             yield from call.close()
         finally:
             call.close()
+
+    def late(self) -> list[Message]:
+        """Replies that came after their call was over, since this was last asked: to be charged."""
+        return _taken(self._late)
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes, in the order of their partitions."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedsim import ledger, run
+from fedsim.failures import reasons
 from strategies.exchange import Downlink, Trip, Uplink
 from tests.fedsim.runs import clients, layers, rounds, small
 
@@ -20,7 +21,7 @@ def spans(header: int, positions: int, values: int, side: int) -> dict:
 def trip() -> Trip:
     """Clients 0 and 2 replied, 1 did not; 0 got the initial model, 1 and 2 were charged.
 
-    Buffers beside: 5 bytes to each, 4 from client 2.
+    Buffers beside: 5 bytes to each, 4 from client 2. What 1 sent cannot be decoded; 3 is late.
     """
     model, update = spans(24, 0, 64, 0), spans(26, 3, 0, 35)
     return Trip(
@@ -40,7 +41,8 @@ def trip() -> Trip:
                 {"num-examples": 5, "sent": 2.0, "train-loss": 0.5},
             ),
         },
-        failures={1: "no reply"},
+        failures={1: "no\n reply"},
+        failed_bits={1: 48, 3: 80},
     )  # fmt: skip
 
 
@@ -56,14 +58,52 @@ def test_a_round_by_hand() -> None:
 
 
 def test_clients_by_hand() -> None:
-    first, second = ledger.client_rows(trip())
+    first, failed, second, late = ledger.client_rows(trip())
     assert first == {
         "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
         "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
+        "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
     }  # fmt: skip
+    assert failed["train_loss"] != failed.pop("train_loss")  # NaN
+    assert failed == {
+        "round": 4, "client": 1, "samples": 0, "up_wire_bits": 0, "up_content_bits": 0,
+        "up_buffer_bits": 0, "down_wire_bits": 128, "up_sent": 0,
+        "failures": 1, "failure_reasons": "no reply", "failed_up_bits": 48,
+    }  # fmt: skip
+    assert (late["client"], late["failures"], late["failed_up_bits"]) == (3, 0, 80)
+    assert late["down_wire_bits"] == late["samples"] == 0
     assert (second["client"], second["up_wire_bits"], second["down_wire_bits"]) == (2, 112, 104)
     assert second["up_buffer_bits"] == 32
     assert second["train_loss"] != second["train_loss"]  # it did not say
+
+
+def test_failures_by_hand() -> None:
+    assert ledger.failures(trip()) == {
+        "failures": 1, "failure_reasons": "no reply x 1", "failed_up_bits": 128,
+    }  # fmt: skip
+    assert ledger.failures(Trip(1)) == {
+        "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
+    }  # fmt: skip
+    rounds = pd.DataFrame({"failures": [1, 3], "failed_up_bits": [48, 0]})
+    why = ["loss nan (round 1)", "no room", "", "loss nan (round 2)"]
+    clients = pd.DataFrame({"failures": [1, 1, 0, 1], "failure_reasons": why})
+    assert ledger.failed(rounds, clients) == {
+        "failures": 4, "failure_reasons": "loss nan (round …) x 2; no room x 1",
+        "failed_up_bits": 48,
+    }  # fmt: skip
+
+
+def test_reasons_stay_short() -> None:
+    found = [f"{letter} error" for letter in "aaabbcde"] + ["long " * 100]
+    told = reasons(found)
+    assert told.startswith("a error x 3; b error x 2; c error x 1; other reasons x 3")
+    assert len(reasons(["long " * 100])) < 130
+
+
+def test_a_share_by_hand() -> None:
+    """Three uploads of two rounds: 12 of 3 times 40 entries."""
+    frame = pd.DataFrame({"clients": [2, 1], "up_sent": [9, 3]})
+    assert ledger.share(frame, 40) == 0.1
 
 
 def test_layers_by_hand() -> None:
@@ -77,13 +117,13 @@ def test_layers_by_hand() -> None:
     assert ledger.layer_rows(trip()) == []
 
 
-def test_a_client_by_hand() -> None:
+def test_a_participation_by_hand() -> None:
     """4 replied, then 2 of 3: up 100 / 4 + 60 / 2, down 0 / 4 + 90 / 3."""
     frame = pd.DataFrame(
         {"clients": [4, 2], "failures": [0, 1], "up_wire_bits": [100, 60], "up_sent": [8, 2],
          "down_wire_bits": [0, 90], "downlink_seconds": [1.0, 1.0]}
     )  # fmt: skip
-    assert ledger.per_client(frame) == {
+    assert ledger.per_participation(frame) == {
         "up_wire_bits": 55.0, "up_sent": 3.0, "down_wire_bits": 30.0,
     }  # fmt: skip
 
@@ -121,7 +161,13 @@ def test_the_books_of_a_run_balance(settings: dict, tmp_path: Path) -> None:
     scored = frame[frame["metric"].notna()].set_index("round")
     sent = by_layer.groupby("round")["sent"].sum() * config.plan.cohort
     assert sent.round(6).to_dict() == scored["up_sent"].to_dict()
-    dense = 32 * summary["parameters"] * summary["iterations"]
+    assert summary["trained_parameters"] == summary["parameters"]
+    for name in ("up_wire_bits", "up_content_bits", "down_wire_bits"):
+        whole = frame[name].sum() / config.plan.clients
+        assert summary[f"{name}_per_client"] == pytest.approx(whole, rel=1e-12)
+        assert whole <= summary[name] * (1 + 1e-12)
+    assert (summary["failures"], summary["failed_up_bits"]) == (0, 0)
+    dense = 32 * summary["trained_parameters"] * summary["iterations"]
     assert summary["ratio_wire"] == pytest.approx(dense / summary["up_wire_bits"])
     assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])
 

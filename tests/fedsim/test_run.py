@@ -43,7 +43,8 @@ COLUMNS = {
 CLIENT_COLUMNS = {
     "round": "int64", "client": "int64", "samples": "int64", "up_wire_bits": "int64",
     "up_content_bits": "int64", "up_buffer_bits": "int64", "down_wire_bits": "int64",
-    "up_sent": "int64", "train_loss": "float64",
+    "up_sent": "int64", "train_loss": "float64", "failures": "int64", "failure_reasons": "str",
+    "failed_up_bits": "int64",
 }  # fmt: skip
 
 

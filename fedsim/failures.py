@@ -1,0 +1,40 @@
+"""Why replies failed, in a few words: what a round, a client and a run say of it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+_SHOWN, _LENGTH = 3, 120
+
+
+def reasons(found: Iterable[str]) -> str:
+    """Reasons with their counts, most frequent first, a line; empty where none is given.
+
+    Reasons that differ in numbers alone (a round's, a loss) count as one, whose numbers are shown
+    as `…`. Of more than three, the rest is counted together.
+
+    Args:
+        found: the reason of each failure, in any order; of several lines the blanks are joined.
+
+    Example:
+        >>> reasons(["no room", "loss nan (round 2)", "no room", "loss nan (round 3)", "no room"])
+        'no room x 3; loss nan (round …) x 2'
+    """
+    texts: dict[str, set[str]] = {}
+    counts: Counter[str] = Counter()
+    for reason in found:
+        line = " ".join(reason.split())
+        key = _NUMBER.sub("…", line)
+        texts.setdefault(key, set()).add(line)
+        counts[key] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    told = [f"{_shown(key, texts[key])} x {count}" for key, count in ordered[:_SHOWN]]
+    if rest := sum(count for _, count in ordered[_SHOWN:]):
+        told.append(f"other reasons x {rest}")
+    return "; ".join(told)
+
+
+def _shown(key: str, texts: set[str]) -> str:
+    text = key if len(texts) > 1 else next(iter(texts))
+    return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 1]}…"
