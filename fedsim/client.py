@@ -13,6 +13,7 @@ from compressors import Packet, Raw, State, check_decoded, compress, decompress,
 from compressors.lift import inside, nest
 from fedsim.config import RunConfig
 from fedsim.errors import training
+from fedsim.memories import suspect
 from fedsim.states import ClientStates, number
 from fedsim.trainer import Trainer, mask_momentum, trainer_of
 from strategies.buffers import ASKED, PAYLOAD, to_payload
@@ -61,12 +62,13 @@ def _round(
     clock.append(time.perf_counter())
     seed = derive(config.seed, "uplink", client, round_number)
     held = inside("uplink", state) or None
-    with training(round_number, trained.loss):
-        packet, memory = compress(config.plan.method.compressor, trained.update, held, seed)
+    method = config.plan.method.compressor
+    with training(round_number, trained.loss, suspect(method)):
+        packet, memory = compress(method, trained.update, held, seed)
     masked = mask_momentum(trained.optimizer, packet.sent) if config.plan.masks else None
     clock.append(time.perf_counter())
     if not done:  # its first message, outside the clock; later ones are taken on trust
-        check_decoded(config.plan.method.compressor, packet, like)
+        check_decoded(method, packet, like)
     after = nest("uplink", memory) | nest("optimizer", masked or trained.optimizer)
     after |= nest("buffers", {n: x for n, x in trained.buffers.items() if n not in arrived})
     after["iterations"] = torch.tensor(done + count)
