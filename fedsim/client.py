@@ -14,7 +14,7 @@ from compressors.lift import inside, nest
 from fedsim.config import RunConfig
 from fedsim.errors import training
 from fedsim.memories import suspect
-from fedsim.states import ClientStates, number
+from fedsim.states import ClientStates, number, placed
 from fedsim.trainer import Trainer, mask_momentum, trainer_of
 from strategies.buffers import ASKED, PAYLOAD, to_payload
 from strategies.nodes import answer_partition
@@ -61,7 +61,7 @@ def _round(
     trained = trainer.train(client, weights, inside("optimizer", state), done, count, buffers)
     clock.append(time.perf_counter())
     seed = derive(config.seed, "uplink", client, round_number)
-    held = inside("uplink", state) or None
+    held = placed(inside("uplink", state), trainer.device) or None
     method = config.plan.method.compressor
     with training(round_number, trained.loss, suspect(method)):
         packet, memory = compress(method, trained.update, held, seed)
