@@ -41,6 +41,8 @@ def deepreduce(
         p: the fraction r / d of entries.
         index: None (keys of 32 bits), ``bloom_naive``, ``bloom_p0``, ``bloom_p1``,
             ``bloom_p2``, ``rle`` (of the bitmap) or ``huffman`` (of the bytes of a key).
+            ``bloom_naive`` is refused: a memory around values at wrong places grows without
+            end. Write that pipeline out, without ``ef``.
         value: None (32 bits), ``fit_poly`` (degree 5, 8 pieces), ``fit_dexp``, ``deflate``,
             or ``qsgd`` (7 bits, buckets of 512).
         eps: the false positive rate of a Bloom filter; without one it says nothing.

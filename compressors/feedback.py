@@ -28,7 +28,16 @@ class ErrorFeedback:
 
     At every moment the sum of what was decoded plus the residual is the sum of the
     updates, up to float32 rounding. Raises ``ValueError`` around what keeps a residual itself
-    (``ef``, ``dgc``): what is not sent would be kept, and sent, twice.
+    (``ef``, ``dgc``): what is not sent would be kept, and sent, twice; and around what would
+    feed that residual on its own noise, for tensors of any size (``compressors.theory.memory``).
+
+    Example:
+        >>> from compressors import parse
+        >>> ErrorFeedback(parse("randk(0.1) | float32"))
+        Traceback (most recent call last):
+        ValueError: ef around per_tensor(randk(0.1) | float32): randk(0.1) multiplies what it \
+keeps, so that the memory would grow without end: use ef(per_tensor(randk(0.1, false) | float32)), \
+or leave ef out
     """
 
     inner: Compressor
@@ -40,6 +49,8 @@ class ErrorFeedback:
                 f"ef around {text(keeper)}, which keeps what is not sent itself: it would be kept "
                 "twice; leave one of the two out"
             )
+        if why := _theory().always_grows(self.inner):
+            raise ValueError(f"ef around {text(self.inner)}: {why}")
 
     @property
     def needs_seed(self) -> bool:
@@ -47,7 +58,12 @@ class ErrorFeedback:
         return self.inner.needs_seed
 
     def init(self, like: Tensors) -> State:
-        """A zero residual a tensor, and the inner memory."""
+        """A zero residual a tensor, and the inner memory.
+
+        Raises ``UpdateError`` where the residual would grow without end for tensors of these sizes.
+        """
+        if why := _theory().grows(self.inner, like):
+            raise UpdateError(f"ef around {text(self.inner)}: {why}")
         return nest("residual", empty_like(like)) | nest("inner", self.inner.init(like))
 
     def write(
@@ -68,6 +84,12 @@ class ErrorFeedback:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         return self.inner.read(bits, like, seed)
+
+
+def _theory() -> Any:
+    from compressors.theory import memory  # which knows every class, this one too
+
+    return memory
 
 
 def _keeper(thing: Any) -> Any:

@@ -147,7 +147,7 @@ class ByName:
     def init(self, like: Tensors) -> State:
         """Each rule's memory, under the rule's ordinal."""
         state: State = {}
-        for i, (compressor, part) in enumerate(self._parts(like)):
+        for i, (compressor, part) in enumerate(self.parts(like)):
             state |= nest(f"{i}", compressor.init(part))
         return state
 
@@ -157,7 +157,7 @@ class ByName:
         """See ``Compressor.write``."""
         sent: Sent = {}
         after: State = {}
-        for i, (compressor, part) in enumerate(self._parts(update)):
+        for i, (compressor, part) in enumerate(self.parts(update)):
             some, memory = compressor.write(part, inside(f"{i}", state), out, tensor_seed(seed, i))
             sent |= some
             after |= nest(f"{i}", memory)
@@ -166,11 +166,12 @@ class ByName:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         found: dict[str, Tensor] = {}
-        for i, (compressor, part) in enumerate(self._parts(like)):
+        for i, (compressor, part) in enumerate(self.parts(like)):
             found |= compressor.read(bits, part, tensor_seed(seed, i))
         return {name: found[name] for name in like}
 
-    def _parts(self, tensors: Tensors) -> list[tuple[Compressor, dict[str, Tensor]]]:
+    def parts(self, tensors: Tensors) -> list[tuple[Compressor, dict[str, Tensor]]]:
+        """Each rule's compressor with its tensors; ``ValueError`` where no rule fits one."""
         parts: list[tuple[Compressor, dict[str, Tensor]]] = [(c, {}) for _, c in self.rules]
         for name, x in tensors.items():
             fits = [i for i, (p, _) in enumerate(self.rules) if _fits(p, name, x.shape)]

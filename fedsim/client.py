@@ -13,7 +13,8 @@ from compressors import Packet, Raw, State, check_decoded, compress, decompress,
 from compressors.lift import inside, nest
 from fedsim.config import RunConfig
 from fedsim.errors import training
-from fedsim.states import ClientStates, number
+from fedsim.memories import suspect
+from fedsim.states import ClientStates, number, placed
 from fedsim.trainer import Trainer, mask_momentum, trainer_of
 from strategies.buffers import ASKED, PAYLOAD, to_payload
 from strategies.nodes import answer_partition
@@ -62,13 +63,14 @@ def _round(
     trained = trainer.train(client, weights, held, done, count, buffers, start)
     clock.append(time.perf_counter())
     seed = derive(config.seed, "uplink", client, round_number)
-    residual = inside("uplink", state) or None
-    with training(round_number, trained.loss):
-        packet, memory = compress(config.plan.method.compressor, trained.update, residual, seed)
+    residual = placed(inside("uplink", state), trainer.device) or None
+    method = config.plan.method.compressor
+    with training(round_number, trained.loss, suspect(method)):
+        packet, memory = compress(method, trained.update, residual, seed)
     masked = mask_momentum(trained.optimizer, packet.sent) if config.plan.masks else None
     clock.append(time.perf_counter())
     if not done:  # its first message, outside the clock; later ones are taken on trust
-        check_decoded(config.plan.method.compressor, packet, like)
+        check_decoded(method, packet, like)
     after = nest("uplink", memory) | nest("optimizer", masked or trained.optimizer)
     after |= nest("buffers", {n: x for n, x in trained.buffers.items() if n not in arrived})
     after["iterations"] = torch.tensor(done + count)

@@ -24,8 +24,10 @@ class RunFailed(RuntimeError):
 
 
 @contextmanager
-def training(round_number: int, loss: float) -> Iterator[None]:
+def training(round_number: int, loss: float, suspected: str | None = None) -> Iterator[None]:
     """Adds to an ``UpdateError`` the round and its mean training loss, and what makes NaN.
+
+    ``suspected``: words for what else than the data and the learning rate may be why.
 
     Example:
         >>> with training(3, float("nan")):
@@ -38,7 +40,8 @@ hold NaN or infinity, or the learning rate, --lr, is too high)
         yield
     except UpdateError as error:
         diverged = any(word in str(error) for word in ("NaN", "overflow"))
-        causes = ": the data hold NaN or infinity, or the learning rate, --lr, is too high"
+        usual = "the data hold NaN or infinity, or the learning rate, --lr, is too high"
+        causes = f": {suspected or usual}"
         raise UpdateError(
             f"{error} (round {round_number}, training loss {loss:.4g}{causes if diverged else ''})"
         ) from error

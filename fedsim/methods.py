@@ -137,7 +137,7 @@ def _share(thing: Any) -> float:
 
     Of rules by name it is the last one's, which takes what the others leave: most, as a rule.
     """
-    parts = _walk(thing)
+    parts = parts_of(thing)
     for named in (part for part in parts if isinstance(part, ByName)):
         return _share(named.rules[-1])
     for part in parts:
@@ -147,13 +147,14 @@ def _share(thing: Any) -> float:
 
 
 def _contains(thing: Any, kind: type) -> bool:
-    return any(isinstance(part, kind) for part in _walk(thing))
+    return any(isinstance(part, kind) for part in parts_of(thing))
 
 
-def _walk(thing: Any) -> list[Any]:
+def parts_of(thing: Any) -> list[Any]:
+    """A compressor and all that it is made of."""
     if isinstance(thing, tuple):
-        return [part for item in thing for part in _walk(item)]
+        return [part for item in thing for part in parts_of(item)]
     if not is_dataclass(thing):
         return []
-    below = [part for f in fields(thing) for part in _walk(getattr(thing, f.name))]
+    below = [part for f in fields(thing) for part in parts_of(getattr(thing, f.name))]
     return [thing, *below]

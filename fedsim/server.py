@@ -20,7 +20,9 @@ from fedsim.config import RunConfig
 from fedsim.engines.local import LocalGrid
 from fedsim.errors import RunFailed
 from fedsim.evaluation import evaluate
+from fedsim.memories import suspect
 from fedsim.modelbuffers import server_buffers
+from fedsim.plan import Plan
 from fedsim.trainer import Trainer
 from strategies import AccumulatorOverflow, DelayedDSGD, TooFewReplies, Trip
 from strategies.memory import Remembering
@@ -99,7 +101,7 @@ class Server:
     def _record(self, number: int, start: float) -> None:
         exchange = self.strategy.exchange
         assert exchange is not None
-        _check_finite(number, exchange.weights)
+        _check_finite(number, exchange.weights, self.plan)
         scored = time.perf_counter()
         row: dict[str, Any] = {
             "round": number,
@@ -124,13 +126,12 @@ class Server:
         return {"metric": score.metric, "loss": score.loss}
 
 
-def _check_finite(number: int, weights: Tensors) -> None:
+def _check_finite(number: int, weights: Tensors, plan: Plan) -> None:
     for name, x in weights.items():
         if not finite(x):
-            raise RunFailed(
-                f"round {number}: weight {name!r} is not finite any more: a learning rate (--lr, "
-                "--server-lr) is too high"
-            )
+            rates = "a learning rate (--lr, --server-lr) is too high"
+            why = suspect(plan.method.compressor) or suspect(plan.downlink) or rates
+            raise RunFailed(f"round {number}: weight {name!r} is not finite any more: {why}")
 
 
 def _mean(trip: Trip, key: str) -> float:

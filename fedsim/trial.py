@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from compressors.base import finite
+from fedsim import memories
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.evaluation import spread
@@ -32,13 +33,15 @@ def check(config: RunConfig) -> None:
     Raises:
         DataError: the data is missing or is not what a task's `load` returns.
         UsageError: it cannot be split so; or, of a user's own task, a field refuses the first
-            batch of client 0 or returns what it should not.
+            batch of client 0 or returns what it should not; or the memory of the method would grow
+            without end for the task's tensors.
     """
     Federation.of(config)
     if isinstance(config.task, Task):
         names = ("task", "clients", "batch_size", "seed", "partition", "precision", "device",
                  "data", "download")  # fmt: skip
         _passes(RunConfig(method="raw", temporal=1, **{n: getattr(config, n) for n in names}))
+    memories.check(config)
 
 
 @lru_cache(maxsize=256)

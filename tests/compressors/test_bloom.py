@@ -192,7 +192,7 @@ def test_the_naive_scheme_shifts_values() -> None:
 
 def test_feedback_keeps_what_the_receiver_lacks() -> None:
     x = {"w": whole_numbers(2000, 3)}
-    for policy in POLICIES:
+    for policy in POLICIES[1:]:  # naive is refused
         method = parse(f"ef(topk(0.05) | float32 | bloom(0.05, {policy}))")
         packet, state = compress(method, x)
         (kept,) = state.values()

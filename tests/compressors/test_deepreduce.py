@@ -7,7 +7,6 @@ from generators import decoded, same_bits, whole_numbers
 from compressors import compress, deepreduce, parse, skcompress, text
 
 TABLE_3 = [
-    ("bloom_naive", None, "float32 | bloom(0.001, 'naive')"),
     ("bloom_p0", None, "float32 | bloom(0.001)"),
     ("bloom_p1", None, "float32 | bloom(0.001, 'p1')"),
     ("bloom_p2", None, "float32 | bloom(0.001, 'p2')"),
@@ -35,6 +34,12 @@ def test_the_rows_of_table_3(index: str | None, value: str | None, expansion: st
     assert same_bits(got, {"w": packet.sent["w"].decoded})
     (kept,) = state.values()
     assert torch.equal(kept, x["w"] - got["w"])
+
+
+def test_a_memory_around_values_at_wrong_places_is_refused() -> None:
+    with pytest.raises(ValueError, match="puts values at wrong places, so that the memory would"):
+        parse("deepreduce(0.01, bloom_naive, none, 0.01)")
+    parse("topk(0.01) | float32 | bloom(0.01, naive)")
 
 
 def test_sparse_tensors_as_they_are() -> None:

@@ -12,7 +12,7 @@ from compressors.kernels import select
 from compressors.kernels.select import MAGNITUDE, NEGATIVE, POSITIVE, largest
 from compressors.sparsify.largest import largest as largest_anywhere
 from compressors.sparsify.largest import largest_torch
-from compressors.sparsify.topk import OneSided, TopK
+from compressors.sparsify.topk import OneSided, TopK, one_sided_torch
 
 every_side = pytest.mark.parametrize("side", [MAGNITUDE, POSITIVE, NEGATIVE])
 SIZES = sorted(
@@ -160,6 +160,22 @@ def test_parts_select_on_the_tensors_device(device: str) -> None:
         assert indices.device.type == device
         assert indices.tolist() == part.select(x, 0)[0].tolist()
         assert scale == 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "k", "wanted"),
+    [
+        ([-1.0, 1.0], 1, [1]), ([-3.0, 1.0, 3.0, -1.0], 2, [1, 2]), ([0.0, -2.0, 2.0], 2, [2]),
+        ([-3.0, 1.0, 2.0, -1.0], 2, [0, 3]), ([2.0, 2.0, -1.0], 1, [0]), ([0.0, -0.0], 1, []),
+    ],
+)  # fmt: skip
+def test_equal_means_choose_the_positive_side_on_any_device(
+    values: list[float], k: int, wanted: list[int]
+) -> None:
+    """The compiled loop and its torch twin; what is stronger wins, and zeros say nothing."""
+    x = torch.tensor(values)
+    assert one_sided_torch(x, k).tolist() == wanted
+    assert select.one_sided(x.numpy(), k).tolist() == wanted
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,12 @@ def vectors() -> dict[str, Tensor]:
     one, stairs = np.zeros(D), np.full(D, -1e-6)
     one[3] = 2.0
     stairs[0], stairs[1] = 1.0, -9.9999  # one_sided: the chosen side has one entry of ten
+    ends = np.zeros(D)  # minmax: with 2^b levels between them zero lies in the middle of two
+    ends[[2, 5]] = 1.0, -1.0
     signs = rng.choice([-1.0, 1.0], D)
     found = {
         "normal": rng.normal(size=D), "heavy": rng.standard_t(1.5, size=D), "one": one,
-        "equal": np.ones(D), "signs": signs, "stairs": stairs, "third": signs * 4 / 3,
+        "equal": np.ones(D), "ends": ends, "signs": signs, "stairs": stairs, "third": signs * 4 / 3,
         "peak": np.where(np.arange(D) == 5, 1, 1 / (1 + math.sqrt(D))),  # worst for terngrad
         "far": np.exp(rng.normal(size=D) * 4) * signs, "positive": rng.exponential(size=D),
     }  # fmt: skip
@@ -123,6 +125,7 @@ def test_what_is_called_unbiased_has_the_right_mean(method: str) -> None:
         ("topk(0.125) | float32", "signs", 0.999), ("one_sided(0.1) | mean", "stairs", 0.999),
         ("l1_sign", "one", 0.999), ("terngrad(none)", "peak", 0.9), ("cnat", "third", 0.9),
         ("randk(0.2, false) | float32", "signs", 0.999), ("dither(1, 2, natural)", "equal", 0.88),
+        ("minmax(1)", "ends", 0.95), ("minmax(4)", "ends", 0.95),
     ],
 )  # fmt: skip
 def test_bounds_are_not_idle(method: str, name: str, share: float) -> None:

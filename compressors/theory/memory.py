@@ -1,0 +1,198 @@
+"""Which methods a memory of what was not sent can stand around (``ef``), and what to change.
+
+The memory after a message is its error, C(x) - x, and x holds the memory of the message before.
+It stays bounded where C is a contraction, or unbiased with omega < 1: E||C(x) - x||^2 is less than
+||x||^2. It grows at most by what every update adds where no error is larger than what it is an
+error of, but for a constant: in the Euclidean norm (sparsifiers, projections, values that are cut),
+or entry by entry against the largest magnitude (levels between the extremes, or of the largest).
+An unbiased part with omega >= 1 has neither: its noise comes back larger in every message.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+from compressors.base import Compressor, Tensors
+from compressors.lift import ByName, Flat, PerTensor
+from compressors.pipeline import Pipeline
+from compressors.positions.bloom import Bloom, expected_positives
+from compressors.quantize.compose import Then
+from compressors.quantize.dither import Dither
+from compressors.quantize.grid import MinMax
+from compressors.quantize.shrink import Shrink
+from compressors.quantize.terngrad import TernGrad
+from compressors.rotate import Rotate
+from compressors.sparsify.rtopk import RTopK
+from compressors.text import text
+from compressors.theory.bound import Bound
+from compressors.theory.rules import SPARSIFIERS, bound, kept
+
+SIZES = (2, 3, 8, 64, 4096, 2**20, 2**30)
+"""Numbers of entries at which a method is tried before its tensors are known."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A part that makes a memory grow, why, and the part that would not."""
+
+    part: Any
+    why: str
+    cure: Any
+
+
+@lru_cache(maxsize=1024)
+def faults(codec: Any, d: int) -> tuple[Fault, ...]:
+    """The parts of a codec on ``d`` entries around which a memory grows without end.
+
+    A class that theory knows no rule for has none.
+
+    Example:
+        >>> from compressors import parse, text
+        >>> [text(one.cure) for one in faults(parse("randk(0.1) | float32").codec, 100)]
+        ['randk(0.1, false)']
+        >>> faults(parse("topk(0.1) | cnat").codec, 100)
+        ()
+    """
+    turned = isinstance(codec, Rotate)
+    inner = codec.codec if isinstance(codec, Rotate) else codec
+    if turned and isinstance(inner, Rotate):
+        return faults(inner, d)
+    return tuple(_of_pipeline(inner, d, turned)) if isinstance(inner, Pipeline) else ()
+
+
+def always_grows(compressor: Compressor) -> str | None:
+    """Why a memory around ``compressor`` grows, if it does for tensors of any size, and the cure.
+
+    Example:
+        >>> from compressors import parse
+        >>> always_grows(parse("qsgd(7)")) is None  # it depends on the tensors
+        True
+    """
+    for codec in _codecs(compressor):
+        if all(faults(codec, d) for d in SIZES):
+            return _told(compressor, {fault for d in SIZES for fault in faults(codec, d)}, "")
+    return None
+
+
+def may_grow(compressor: Compressor) -> bool:
+    """Whether it depends on the tensors, as far as ``SIZES`` tell."""
+    return any(faults(codec, d) for codec in _codecs(compressor) for d in SIZES)
+
+
+def grows(compressor: Compressor, like: Tensors) -> str | None:
+    """Why a memory around ``compressor`` grows for tensors shaped like ``like``, and the cure.
+
+    None where it does not, or where theory knows no rule.
+    """
+    for codec, name, d in _sized(compressor, like):
+        if found := faults(codec, d):
+            return _told(compressor, set(found), f" on {name} of {d} entries")
+    return None
+
+
+def _told(compressor: Compressor, found: set[Fault], where: str) -> str:
+    reasons = "; ".join(dict.fromkeys(f"{text(f.part)} {f.why}" for f in _in_order(found)))
+    cured = _swapped(compressor, {f.part: f.cure for f in found})
+    return (
+        f"{reasons}{where}, so that the memory would grow without end: use ef({text(cured)}), "
+        "or leave ef out"
+    )
+
+
+def _in_order(found: set[Fault]) -> list[Fault]:
+    return sorted(found, key=lambda f: (text(f.part), f.why))
+
+
+def _swapped(thing: Any, cures: dict[Any, Any]) -> Any:
+    """``thing`` with the parts in ``cures`` replaced."""
+    if isinstance(thing, tuple):
+        return tuple(_swapped(part, cures) for part in thing)
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return thing
+    if thing in cures:
+        return cures[thing]
+    return replace(
+        thing, **{f.name: _swapped(getattr(thing, f.name), cures) for f in fields(thing)}
+    )
+
+
+def _codecs(thing: Any) -> Iterator[Any]:
+    """The codecs of one tensor inside a compressor."""
+    if isinstance(thing, PerTensor | Flat):
+        yield thing.codec
+    if isinstance(thing, ByName):
+        for _, rule in thing.rules:
+            yield from _codecs(rule)
+
+
+def _sized(thing: Any, like: Tensors) -> Iterator[tuple[Any, str, int]]:
+    """Codecs with what they are given: its name, and the number of its entries."""
+    if isinstance(thing, PerTensor):
+        yield from ((thing.codec, f"tensor {n!r}", x.numel()) for n, x in like.items() if x.numel())
+    elif isinstance(thing, Flat) and (d := sum(x.numel() for x in like.values())):
+        yield thing.codec, "an update", d
+    elif isinstance(thing, ByName):
+        for rule, part in thing.parts(like):
+            yield from _sized(rule, part)
+
+
+def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
+    if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.shifts:
+        yield Fault(
+            one.positions, "puts values at wrong places", replace(one.positions, policy="p2")
+        )
+    found = list(_of_quantizer(one.quantize, _values(one, d), turned))
+    yield from found
+    select: Any = one.sparsify
+    if not getattr(select, "scaled", False):
+        return
+    alone = _bound(select, d)
+    if _noisy(alone) or (isinstance(select, RTopK) and alone.kind == "neither"):
+        yield Fault(select, "multiplies what it keeps", replace(select, scaled=False))
+    elif not found and _noisy(_bound(one, d)):
+        why = f"and {text(one.quantize)} are unbiased with omega >= 1 together"
+        yield Fault(select, why, replace(select, scaled=False))
+
+
+def _of_quantizer(one: Any, k: int, turned: bool) -> Iterator[Fault]:
+    known = _bound(one, k)
+    if isinstance(one, Then) and known.kind == "neither":
+        yield from _of_quantizer(one.first, k, turned)
+        yield from _of_quantizer(one.second, k, turned)
+    elif _noisy(known) and (turned or not _within_the_largest(one)):
+        yield Fault(one, "is unbiased with omega >= 1", Shrink(one))
+
+
+def _values(one: Pipeline, d: int) -> int:
+    """How many values the quantizer is given at most, or nominally where that is not known."""
+    if type(one.sparsify) in SPARSIFIERS:
+        most = kept(one.sparsify, d).most
+    else:
+        most = one.sparsify.count(d) or d
+    if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.policy == "p0":
+        most = min(d, ceil(expected_positives(most, d, one.positions.eps)))
+    return max(1, most)
+
+
+def _within_the_largest(quantizer: Any) -> bool:
+    """Whether no entry's error exceeds the largest magnitude among the values.
+
+    Of two levels from the least value to the greatest it may: they can be twice that apart.
+    """
+    if isinstance(quantizer, Dither):
+        return quantizer.norm == "inf" and quantizer.norm_code == "float32"
+    return isinstance(quantizer, TernGrad) or (isinstance(quantizer, MinMax) and quantizer.bits > 1)
+
+
+def _noisy(known: Bound) -> bool:
+    return known.omega is not None and known.omega >= 1
+
+
+def _bound(part: Any, d: int) -> Bound:
+    """As ``bound``; a class without a rule is neither."""
+    try:
+        return bound(part, d)
+    except ValueError as error:
+        return Bound("neither", None, None, str(error))

@@ -1,0 +1,56 @@
+"""Methods with a memory: refused where it would grow without end, and named where one did."""
+
+from compressors import ErrorFeedback, text
+from compressors.base import Compressor
+from compressors.theory import bound, memory
+from fedsim.config import RunConfig
+from fedsim.errors import UsageError
+from fedsim.federation import Federation
+from fedsim.methods import parts_of
+from fedsim.trainer import build_model
+
+
+def check(config: RunConfig) -> None:
+    """Refuses a method whose memory would grow without end for the sizes of the task's tensors.
+
+    The model is built only where the answer depends on them. Raises ``UsageError``, which names the
+    flag and the method, and says what to use in its place.
+    """
+    plan = config.plan
+    for flag, method in (("--method", plan.method.compressor), ("--downlink", plan.downlink)):
+        held = [part for part in parts_of(method) if isinstance(part, ErrorFeedback)]
+        if not any(memory.may_grow(part.inner) for part in held):
+            continue
+        model = build_model(plan.task, config.seed, Federation.of(config).data)
+        try:
+            method.init({name: p.detach() for name, p in model.named_parameters()})
+        except ValueError as error:
+            raise UsageError(f"{flag}: {error}") from error
+
+
+def suspect(method: Compressor) -> str | None:
+    """Words for a run that diverged, where the method's memory may be why; None where it is not.
+
+    A memory is bounded where theory has a rule for what it stands around: ``check`` has then let
+    it pass. A part of the user's own has no rule.
+
+    Example:
+        >>> from compressors import parse
+        >>> suspect(parse("sbc(0.01)")) is None
+        True
+    """
+    for part in parts_of(method):
+        if isinstance(part, ErrorFeedback) and not _known(part.inner):
+            return (
+                f"the method's memory may have grown without end, for nothing is known of the "
+                f"errors of {text(part.inner)} (try the method without ef)"
+            )
+    return None
+
+
+def _known(inner: Compressor) -> bool:
+    try:
+        bound(inner, 64)
+    except ValueError:
+        return False
+    return True

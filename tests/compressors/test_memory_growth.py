@@ -1,0 +1,136 @@
+"""Residual accumulation around what is no contraction: refused, with what to use in its place."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from compressors import (
+    ROWS,
+    ErrorFeedback,
+    State,
+    UpdateError,
+    compress,
+    decompress,
+    parse,
+    text,
+)
+from compressors.theory.memory import always_grows, grows, may_grow
+
+N = 1000
+
+ALWAYS = {
+    "randk(0.1) | float32": "randk(0.1, false) | float32",
+    "randk(0.1, true, false) | float32 | bitmap": "randk(0.1, false, false) | float32 | bitmap",
+    "bernoulli(0.1) | cnat": "bernoulli(0.1, false) | cnat",
+    "qsgd(1)": "shrink(dither(1))",
+    "topk(0.5) | qsgd(1)": "topk(0.5) | shrink(dither(1)) | golomb",
+    "minmax(1)": "shrink(minmax(1))",
+    "rotate(randk(0.25) | minmax(2))": "rotate(randk(0.25, false) | shrink(minmax(2)))",
+    "topk(0.01) | float32 | bloom(0.01, naive)": "topk(0.01) | float32 | bloom(0.01, 'p2')",
+}
+"""Refused whatever the tensors are, and the cure."""
+
+BY_SIZE = {
+    "qsgd(7)": "shrink(dither(7))",
+    "topk(0.1) | qsgd(7)": "topk(0.1) | shrink(dither(7)) | golomb",
+    "rtopk(0.05, 0.2, true) | float32": "rtopk(0.05, 0.2) | float32 | golomb",
+    "topk(0.9) | then(dither(2), l1_sign)":
+        "topk(0.9) | then(shrink(dither(2)), l1_sign) | golomb",
+    "randk(0.6) | qsgd(36)": "randk(0.6, false) | dither(36)",
+}  # fmt: skip
+"""Refused for a tensor of 1,000 entries, and the cure."""
+
+ALLOWED = (
+    "qsgd(40)", "dither(2, inf)", "terngrad", "terngrad(none)", "minmax(2)", "cnat", "l1_sign",
+    "topk(0.04) | qsgd(7)", "topk(0.5) | minmax(2)", "shrink(qsgd(1))", "cnat(5, 0)", "cint",
+    "randk(0.1, false) | float32", "topk(0.01) | float32 | bloom(0.01, p2)", "threelc(1.75)",
+    "rtopk(0.05, 0.2) | float32", "randk(0.8) | float32", "sketchml(0.3, 16, 4)", "qsgd(9, 64)",
+)  # fmt: skip
+
+
+def after_messages(method: str, count: int) -> float:
+    """The norm of a memory by hand, in norms of the update, after ``count`` equal updates."""
+    x = torch.randn(N, generator=torch.Generator().manual_seed(0))
+    memory = torch.zeros(N)
+    for turn in range(count):
+        packet, _ = compress(parse(method), {"w": x + memory}, seed=turn)
+        memory = x + memory - packet.sent["w"].decoded
+    return float(memory.norm() / x.norm())
+
+
+@pytest.mark.parametrize("method", ALWAYS)
+def test_refused_where_it_is_written(method: str) -> None:
+    with pytest.raises(ValueError, match="the memory would grow without end") as caught:
+        parse(f"ef({method})")
+    assert f"use ef(per_tensor({ALWAYS[method]})), or leave ef out" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("method", BY_SIZE)
+def test_refused_where_the_sizes_are_known(method: str) -> None:
+    memory = parse(f"ef({method})")
+    with pytest.raises(UpdateError, match="on tensor 'w' of 1000 entries, so that") as caught:
+        compress(memory, {"w": torch.ones(N)})
+    assert f"use ef(per_tensor({BY_SIZE[method]})), or leave ef out" in str(caught.value)
+    compress(memory, {"w": torch.ones(1)})
+
+
+@pytest.mark.parametrize("cure", [*ALWAYS.values(), *BY_SIZE.values()])
+def test_the_cure_is_allowed(cure: str) -> None:
+    compress(parse(f"ef({cure})"), {"w": torch.ones(N)})
+
+
+@pytest.mark.parametrize(
+    "method", ["randk(0.1) | float32", "qsgd(1)", "minmax(1)", "rotate(randk(0.25) | minmax(2))"]
+)
+def test_what_is_refused_diverges(method: str) -> None:
+    assert after_messages(method, 40) > 1e4
+
+
+@pytest.mark.parametrize("method", ALLOWED)
+def test_what_is_allowed_stays(method: str) -> None:
+    compress(parse(f"ef({method})"), {"w": torch.ones(N)})
+    early, late = after_messages(method, 60), after_messages(method, 120)
+    assert late < max(2.5 * early, 1.0)  # linear at most, not by a factor a message
+
+
+def test_a_whole_update_and_rules_by_name() -> None:
+    like = {"a": torch.ones(30), "b": torch.ones(30)}
+    compress(parse("ef(qsgd(7))"), like)
+    with pytest.raises(UpdateError, match="on an update of 60 entries"):
+        compress(parse("ef(flat(qsgd(7)))"), like)
+    rules = parse("ef(by_name('a', raw, '*', qsgd(7)))")
+    compress(rules, {"a": torch.ones(N), "b": torch.ones(30)})
+    with pytest.raises(UpdateError, match="on tensor 'b' of 1000 entries"):
+        compress(rules, {"a": torch.ones(30), "b": torch.ones(N)})
+
+
+def test_without_a_memory_all_is_allowed() -> None:
+    for method in [*ALWAYS, *BY_SIZE]:
+        x: dict[str, Tensor] = {"w": torch.ones(N)}
+        packet, _ = compress(parse(method), x, seed=3)
+        decompress(parse(method), packet.payload, x)
+
+
+def memories(thing: Any) -> list[ErrorFeedback]:
+    if isinstance(thing, ErrorFeedback):
+        return [thing]
+    rules = getattr(thing, "rules", ())
+    return [one for _, rule in rules for one in memories(rule)]
+
+
+def test_no_row_of_the_catalogue_depends_on_the_tensors() -> None:
+    found = [one for row in ROWS for one in memories(parse(row.example))]
+    assert len(found) > 10
+    assert [text(one) for one in found if may_grow(one.inner) or always_grows(one.inner)] == []
+
+
+def test_a_class_without_a_rule_is_let_through() -> None:
+    class Unknown:
+        def init(self, like: Any) -> State:
+            return {}
+
+    assert always_grows(Unknown()) is None  # type: ignore[arg-type]
+    assert grows(Unknown(), {"w": torch.ones(2)}) is None  # type: ignore[arg-type]
