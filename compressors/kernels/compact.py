@@ -44,6 +44,15 @@ def gather(flags, busy, values, start, room, kept_values):
 
 
 @njit(cache=True, nogil=True)
+def rises(indices, n):
+    """Whether ``indices`` (int64) rise from 0 at least to n - 1 at most, without a repeat."""
+    falls = False
+    for i in range(1, indices.size):
+        falls |= indices[i] <= indices[i - 1]
+    return not falls and (indices.size == 0 or (indices[0] >= 0 and indices[-1] < n))
+
+
+@njit(cache=True, nogil=True)
 def grown(old, used, size):
     """A larger array that begins with the first ``used`` entries of ``old``."""
     new = np.empty(size, old.dtype)

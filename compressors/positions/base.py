@@ -5,7 +5,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import PayloadError
+from compressors.errors import PartError, PayloadError
+from compressors.kernels.compact import rises
 
 
 class PositionCode(Protocol):
@@ -48,6 +49,16 @@ class Measured(Protocol):
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         """Exactly the bits that ``write_positions`` takes for ``indices`` (k,) below ``n``."""
         ...
+
+
+def check_rising(indices: np.ndarray, n: int) -> None:
+    """``PartError`` unless ``indices`` are an int64 array (k,) that rises from 0 to n - 1 at most.
+
+    For every writer, before a kernel: it makes room for positions that do, and writes past it
+    for others.
+    """
+    if indices.dtype != np.int64 or indices.ndim != 1 or not rises(indices, n):
+        raise PartError(f"positions to write that do not rise from entry 0 to entry {n - 1}")
 
 
 def check_sorted(indices: np.ndarray, n: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import bitmap
+from compressors.positions.base import check_rising
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Bitmap:
         self, indices: np.ndarray, n: int, out: BitWriter, seed: int
     ) -> np.ndarray:
         """Writes every index exactly."""
+        check_rising(indices, n)
         if indices.size:
             out.reserve(n)
             bitmap.set_bits(indices, out.words, out.position)

@@ -9,6 +9,7 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import context, grid
+from compressors.positions.base import check_rising
 from compressors.positions.golomb import Golomb
 
 _PLAIN = Golomb(kind="exact")
@@ -90,6 +91,7 @@ class Context:
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
+        check_rising(indices, n)
         k = indices.size
         widths = _widths(n, k)
         if not widths.size:

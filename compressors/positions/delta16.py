@@ -8,6 +8,7 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import bitmap
+from compressors.positions.base import check_rising
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Delta16:
         self, indices: np.ndarray, n: int, out: BitWriter, seed: int
     ) -> np.ndarray:
         """Writes every index exactly."""
+        check_rising(indices, n)
         out.reserve(self.position_bits(indices, n))
         width = (n - 1).bit_length()
         out.position = bitmap.encode_16(indices, width, out.words, out.position)

@@ -8,6 +8,7 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import gaps
+from compressors.positions.base import check_rising
 from compressors.symbols.huffman import read_numbers, write_numbers
 
 
@@ -39,6 +40,7 @@ class DeltaHuffman:
         self, indices: np.ndarray, n: int, out: BitWriter, seed: int
     ) -> np.ndarray:
         """Writes every index exactly."""
+        check_rising(indices, n)
         if indices.size == 0:
             return indices
         keys = np.diff(indices, prepend=0)

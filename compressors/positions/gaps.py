@@ -13,6 +13,7 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import gaps
+from compressors.positions.base import check_rising
 
 _FINER = (1 << 10, 1 << 13, 1 << 16)  # positions from which octaves have 2, 4 and 8 parts
 
@@ -43,6 +44,7 @@ def write(
     write_classes: Callable[[np.ndarray, int, BitWriter], None],
 ) -> None:  # fmt: skip
     """Writes the classes of all gaps by ``write_classes``, then the low bits of all gaps."""
+    check_rising(indices, n)
     k = indices.size
     if k == 0:
         return

@@ -10,6 +10,7 @@ from compressors.base import check_share
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import golomb, rice
+from compressors.positions.base import check_rising
 
 _PHI = (math.sqrt(5) + 1) / 2
 _LEAST = 2.0**-40  # remainders stay far below the 64 bits of a word
@@ -140,6 +141,7 @@ class Golomb:
         self, indices: np.ndarray, n: int, out: BitWriter, seed: int
     ) -> np.ndarray:
         """Writes every index exactly."""
+        check_rising(indices, n)
         k = indices.size
         if k == 0:
             return indices

@@ -140,11 +140,13 @@ def to_powers(values: Tensor, seed: int, out: Tensor | None = None) -> Tensor:
     What ``cnat`` decodes, without the codes between; bit for bit, on every device. The result
     is ``out`` where it is given: contiguous, of the same shape, on the same device, maybe
     ``values`` itself. Memory that is used again is worth as much time as the rounding.
+    Raises ``ValueError`` for any other ``out``, and for values that are not float32.
 
     Example:
         >>> to_powers(torch.tensor([1.0, -0.25, 0.0]), seed=1)
         tensor([ 1.0000, -0.2500,  0.0000])
     """
+    _check_room(values, out)
     flat = values.detach().contiguous().view(-1)
     if flat.device.type != "cpu":
         signs = torch.signbit(flat).long() << 31
@@ -156,3 +158,14 @@ def to_powers(values: Tensor, seed: int, out: Tensor | None = None) -> Tensor:
     target = out.detach().view(-1).numpy().view(np.uint32)
     natural.values_random(flat.numpy().view(np.uint32), *noise.key(seed), target)
     return out
+
+
+def _check_room(values: Tensor, out: Tensor | None) -> None:
+    for name, x in (("values", values), ("out", values if out is None else out)):
+        if x.dtype != torch.float32 or x.shape != values.shape or x.device != values.device:
+            raise ValueError(
+                f"to_powers: {name} is a {x.dtype} tensor {tuple(x.shape)} on {x.device}: it is "
+                f"float32, of the shape {tuple(values.shape)} and on {values.device}"
+            )
+    if out is not None and not out.is_contiguous():
+        raise ValueError("to_powers: out is not contiguous")

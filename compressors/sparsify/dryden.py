@@ -8,13 +8,13 @@ from torch import Tensor
 
 from compressors.base import check_share, nominal_count
 from compressors.kernels import select
-from compressors.sparsify.largest import largest_torch
+from compressors.sparsify.largest import keys_torch, largest_torch
 
 
 def dryden_torch(x: Tensor, p: float) -> Tensor:
     """The slow, obvious twin of the compiled way, for any device."""
-    above = nominal_count(p, int((x > 0).sum()))
-    below = nominal_count(p, int((x < 0).sum()))
+    above = nominal_count(p, int((keys_torch(x, select.POSITIVE) > 0).sum()))
+    below = nominal_count(p, int((keys_torch(x, select.NEGATIVE) > 0).sum()))
     high = largest_torch(x, above, select.POSITIVE)
     low = largest_torch(x, below, select.NEGATIVE)
     return torch.cat([high, low]).sort().values

@@ -6,9 +6,15 @@ from torch import Tensor
 from compressors.kernels import select
 
 
+def keys_torch(x: Tensor, side: int) -> Tensor:
+    """The integer keys (n,) int32 of flat ``x`` (float32), as in ``kernels.select``."""
+    bits = x.detach().view(torch.int32)
+    return (bits & 0x7FFFFFFF, bits, bits ^ -(1 << 31))[side]
+
+
 def largest_torch(x: Tensor, k: int, side: int) -> Tensor:
     """The slow, obvious twin of ``kernels.select.largest``, for any device."""
-    key = (x.abs(), x, -x)[side]
+    key = keys_torch(x, side)
     k = min(k, int((key > 0).sum()))
     if k == 0:
         return torch.empty(0, dtype=torch.int64, device=x.device)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from compressors.kernels import select
 from compressors.kernels.noise import words_torch
-from compressors.sparsify.largest import largest_torch
+from compressors.sparsify.largest import keys_torch, largest_torch
 
 LEAST = 25  # survivors expected in a sample: the number sent is k within 1 / sqrt(25), one sigma
 MOST = 2  # times k: more are never sent
@@ -26,30 +26,32 @@ def sample_size(n: int, p: float, sample: float) -> int:
 def sampled_threshold(x: Tensor, p: float, size: int, seed: int) -> Tensor:
     """The magnitude that the fraction ``p`` of ``size`` entries reach, drawn with replacement.
 
+    It is a key (), int32: the magnitude's IEEE bits (``kernels.select``).
+
     Noise word w means entry floor(w n / 2**32): no entry is likelier than another by more
     than n / 2**32.
     """
     drawn = words_torch(seed, torch.arange(size, device=x.device))
-    keys = x[drawn * x.numel() >> 32].abs()
+    keys = keys_torch(x[drawn * x.numel() >> 32], select.MAGNITUDE)
     return torch.topk(keys, max(1, round(p * size))).values[-1]
 
 
 def above_sampled(x: Tensor, k: int, threshold: Tensor) -> Tensor:
-    """Sorted indices of the entries that reach ``threshold``; the k largest where over 2 k do.
+    """Sorted indices of the entries that reach ``threshold``, a key; the k largest of over 2 k.
 
     No zero is among them.
     """
     if x.device.type != "cpu":
         return above_sampled_torch(x, k, threshold)
-    found, values = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
+    found, bits = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
     if found.size > MOST * k:
-        return torch.from_numpy(select.largest_of(found, values, k, select.MAGNITUDE))
+        return torch.from_numpy(select.largest_of(found, bits, k, select.MAGNITUDE))
     return torch.from_numpy(found.copy())
 
 
 def above_sampled_torch(x: Tensor, k: int, threshold: Tensor) -> Tensor:
     """The slow, obvious twin of the compiled way, for any device."""
-    key = x.abs()
+    key = keys_torch(x, select.MAGNITUDE)
     found = ((key >= threshold) & (key > 0)).nonzero().flatten()
     if found.numel() > MOST * k:
         return largest_torch(x, k, select.MAGNITUDE)

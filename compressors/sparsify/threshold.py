@@ -8,19 +8,32 @@ import torch
 from torch import Tensor
 
 from compressors.kernels import select
+from compressors.sparsify.largest import keys_torch
+
+_ZERO = 2.0**-150  # at most this becomes zero as a float32
+_INFINITE = 2.0**128 - 2.0**103  # and this infinity
+_LEAST_NORMAL = 2.0**-126
+_DENORMALS = 2.0**149  # of float32 in one
 
 
 def reaching(x: Tensor, magnitude: float) -> Tensor:
     """Sorted int64 indices of the entries of flat ``x`` (float32) with |x| >= ``magnitude``.
 
-    No zero is among them. The magnitude is compared as a float32.
+    No zero is among them. The magnitude is compared as a float32, by its IEEE bits.
     """
-    floor = np.float32(magnitude)
+    floor = _bits_of(magnitude)
     if x.device.type != "cpu":
-        key = x.abs()
-        return ((key >= float(floor)) & (key > 0)).nonzero().flatten()
+        key = keys_torch(x, select.MAGNITUDE)
+        return ((key >= floor) & (key > 0)).nonzero().flatten()
     found, _ = select.at_least(x.detach().numpy(), floor, select.MAGNITUDE)
     return torch.from_numpy(found.copy())
+
+
+def _bits_of(magnitude: float) -> int:
+    """The bits of the nearest float32; a denormal's too in a thread that flushes denormals."""
+    if magnitude < _LEAST_NORMAL:
+        return round(magnitude * _DENORMALS)
+    return int(np.float32(magnitude).view(np.int32))
 
 
 @dataclass(frozen=True)
@@ -42,12 +55,10 @@ class Threshold:
 
     def __post_init__(self) -> None:
         number = isinstance(self.t, int | float) and not isinstance(self.t, bool)
-        number = number and self.t < 3.5e38  # beyond float32, and maybe beyond float64
-        with np.errstate(over="ignore", under="ignore"):
-            if not number or not 0 < np.float32(self.t) < np.inf:
-                raise ValueError(
-                    f"threshold: t is {self.t!r}: a magnitude lies above 0, in reach of float32"
-                )
+        if not number or not _ZERO < self.t < _INFINITE:
+            raise ValueError(
+                f"threshold: t is {self.t!r}: a magnitude lies above 0, in reach of float32"
+            )
 
     def count(self, n: int) -> int:
         """Nominally none: the true number travels."""

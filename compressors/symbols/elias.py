@@ -11,6 +11,7 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import elias
+from compressors.positions.base import check_rising
 from compressors.quantize.base import code_dtype
 from compressors.symbols.fixed import UNSIGNED, unsigned
 
@@ -105,6 +106,7 @@ class _Elias:
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         """See ``Measured``."""
+        check_rising(indices, n)
         return self._tables.bits(elias.count_gaps(indices))
 
     def write_positions(

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import PayloadError
+from compressors.errors import PartError, PayloadError
 from compressors.kernels import exp_golomb, huffman
 from compressors.quantize.base import code_dtype
 from compressors.symbols.fixed import UNSIGNED
@@ -30,8 +30,21 @@ def is_direct(k: int, universe: int) -> bool:
     return universe <= min(_DIRECT, 256 + 4 * k)
 
 
+def check_below(numbers: np.ndarray, universe: int) -> None:
+    """``PartError`` unless all ``numbers`` lie from 0 to universe - 1: kernels count in a table."""
+    if not numbers.size:
+        return
+    low, high = 0 if numbers.dtype.kind == "u" else int(numbers.min()), int(numbers.max())
+    if low < 0 or high >= universe:
+        raise PartError(
+            f"symbols from {low} to {high} to write: in an alphabet of {universe} the last one is "
+            f"{universe - 1}"
+        )
+
+
 def tally(numbers: np.ndarray, universe: int) -> tuple[np.ndarray, np.ndarray]:
     """Which numbers below ``universe`` occur, rising, and how often; both int64 (m,)."""
+    check_below(numbers, universe)
     if is_direct(numbers.size, universe):
         counts = huffman.count(numbers, universe)
         occur = np.flatnonzero(counts)

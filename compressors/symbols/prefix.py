@@ -10,6 +10,7 @@ from compressors.errors import PayloadError
 from compressors.kernels import huffman
 from compressors.kernels.huffman import LONGEST
 from compressors.symbols.numbers import (
+    check_below,
     is_direct,
     ranks,
     read_list,
@@ -92,6 +93,7 @@ class PrefixCode:
         longest = int(self.lengths.max())
         if longest == 0:
             return
+        check_below(numbers, universe)
         slots, size = self.symbols, universe
         if not is_direct(numbers.size, universe):
             numbers = ranks(numbers, self.symbols, universe)

@@ -10,6 +10,7 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import runlength
+from compressors.positions.base import check_rising
 from compressors.quantize.base import code_dtype
 from compressors.symbols.fixed import UNSIGNED, unsigned
 
@@ -43,6 +44,7 @@ class RunLength:
         self, indices: np.ndarray, n: int, out: BitWriter, seed: int
     ) -> np.ndarray:
         """Writes every index exactly."""
+        check_rising(indices, n)
         if indices.size:
             runs = runlength.bitmap_runs(indices)
             out.uint(int(runs[0] == 0), 1)

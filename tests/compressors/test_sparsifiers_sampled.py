@@ -93,7 +93,7 @@ def test_never_more_than_twice_k(filled: int) -> None:
 
 @pytest.mark.parametrize("level", [0.0, 0.5, 2.0, 3.5, 9.0])
 def test_the_twins_of_a_sampled_threshold(level: float) -> None:
-    x, threshold = torch.tensor(normal(9000)), torch.tensor(np.float32(level))
+    x, threshold = torch.tensor(normal(9000)), torch.tensor(level).view(torch.int32)
     for k in (1, 50, 4000):
         found = above_sampled(x, k, threshold)
         assert torch.equal(found, above_sampled_torch(x, k, threshold))
