@@ -101,6 +101,9 @@ class RunConfig:
     timeout: float = _setting(600.0, "seconds to wait for the replies of a round", result=False)
     data: str | None = _setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
     download: bool = _setting(False, "let torchvision download a missing data set", result=False)
+    label: str | None = _setting(
+        None, "what tables and figures call the method; default: as --method has it", result=False
+    )
     keep_payloads: bool = _setting(False, "store every message of the run", result=False)
     tensorboard: bool = _setting(False, "write scalars for TensorBoard as it goes", result=False)
     checkpoint_every: int | None = _setting(
@@ -250,6 +253,8 @@ def _check(config: RunConfig) -> None:
             raise UsageError(f"{_flag(name)} is {value}: it is a number above 0")
     if config.momentum is not None and not 0 <= config.momentum < 1:
         raise UsageError(f"--momentum is {config.momentum}: it lies in [0, 1)")
+    if config.label is not None and (not config.label.strip() or not config.label.isprintable()):
+        raise UsageError(f"--label is {config.label!r}: it is a line of text, and not empty")
     if config.seed < 0:
         raise UsageError(f"--seed is {config.seed}: it is 0 or above")
     partitions.check(config.plan.partition)

@@ -105,7 +105,9 @@ class SweepConfig:
     def _dense(self) -> list[Cell]:
         """The reference of every seed; raw is no code: that of votes and switches is the mean."""
         mean = "dsgd" if self.base.strategy in CODED else self.base.strategy
-        reference = replace(self.base, method="raw", temporal=1, gradient=None, strategy=mean)
+        reference = replace(
+            self.base, method="raw", temporal=1, gradient=None, strategy=mean, label=None
+        )
         return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
 
     def _method(self, p: float | None) -> str:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.labels import labels, methods_of, of_method, several
-from fedsim.looks import beside
+from fedsim.labels import ends_dense, labels, methods_of, of_method, several
+from fedsim.looks import beside, reference
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Plane:
 def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
     """`runs` of one task and method laid out on the sparsity plane.
 
-    The dense reference is a cell of the grid unless its row or column would be nearly empty (a
-    sweep of n = 10, p = 0.01 would become a square with two holes) or another method that sends
-    every entry has its cell; then it is `Plane.dense`.
+    The dense reference is a cell of the grid where the method is raw sending at p = 1, unless its
+    row or column would be nearly empty (a sweep of n = 10, p = 0.01 would become a square with two
+    holes). Else it is `Plane.dense`: a method without p never has it on its grid.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -69,10 +69,10 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
     """
     clash = beside(runs)
     _check(runs, value, clash)
-    is_dense = clash if clash.any() else (runs["temporal"] == 1) & (runs["gradient"] == 1)
+    is_dense = reference(runs)
     others = runs[~is_dense]
-    on_grid = not len(others) or not is_dense.any() or _holes(runs) <= _holes(others)
-    on_grid = on_grid and not clash.any()
+    whole = not len(others) or not is_dense.any()
+    on_grid = whole or (ends_dense(others) and _holes(runs) <= _holes(others))
     shown = runs if on_grid else others
     dense = runs.loc[is_dense & (runs["status"] == "done"), value].mean()
     rows = tuple(sorted(int(n) for n in shown["temporal"].unique()))

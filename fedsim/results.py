@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.labels import VARIANT, labels
+from fedsim.labels import NAME, TYPED, VARIANT, labels
 from fedsim.merging import (
     comparable,
     repeats,
@@ -17,6 +17,7 @@ from fedsim.merging import (
     variants,
     without_repeated,
 )
+from fedsim.naming import typed
 from fedsim.older import completed
 from fedsim.summaries import frame, layers_of, read_summary, rounds_of
 
@@ -28,9 +29,9 @@ class Results:
     Attributes:
         runs: a row a finished run (done or failed), by n upwards, p downwards and seed, indexed by
             the run's folder name; the columns are those of `summary.csv`
-            (`fedsim.summaries.COLUMNS`), then `label`, what figures call the method
-            (`fedsim.labels.labels`). Where runs differ in settings, a column `variant` before it
-            says in which: `lr = 0.05`.
+            (`fedsim.summaries.COLUMNS`), then `label`, what figures call the method:
+            as its user does (`fedsim.labels.labels`). Where runs differ in settings, a column
+            `variant` before it says in which: `lr = 0.05`.
             Bits are those of a client that takes part in every round, summed over rounds. In
             columns that end in `_per_client` they are the whole federation's over the number of
             its clients: fewer, where a cohort is smaller than the federation.
@@ -105,8 +106,10 @@ def load(*paths: Path | str) -> Results:
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(told.values()):
         runs[VARIANT] = [told[name] for name in cells]
-    runs["label"] = labels(runs)
     folders = {name: found[name] for name in cells}
+    said = typed(folders, cells)
+    methods, names = ([said[name][k] for name in cells] for k in range(2))
+    runs["label"] = labels(runs.assign(**{TYPED: methods, NAME: names}))
     rounds = _joined(list(of_rounds.values()), runs)
     for name in ("metric_name", "higher_is_better"):
         rounds[name] = rounds["run"].map(runs[name])

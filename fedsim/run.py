@@ -3,6 +3,7 @@
 import logging
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +119,12 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
     written = out / "config.toml"
-    if written.exists():
-        same_settings(from_toml(written), config, out)
+    before = from_toml(written) if written.exists() else config
+    same_settings(before, config, out)
     summary = read_finished(out) if (out / "summary.json").exists() else None
     if summary is not None and summary["status"] == "done":
+        if before.label != config.label:  # which no number of the run depends on
+            write_text(written, replace(before, label=config.label).to_toml())
         _tidy(out)  # a kill may have come between the summary and this
         if config.tensorboard:
             scalars.export(out, summary)

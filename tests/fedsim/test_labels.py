@@ -53,4 +53,5 @@ def test_a_method_takes_the_dense_cells_of_its_delays() -> None:
     assert of_method(runs, "sbc({p})")["metric"].tolist() == [0.9, 0.8, 0.6]
     assert of_method(runs, "cnat")["metric"].tolist() == [0.9, 0.5]
     assert of_method(runs, "topk({p})")["metric"].tolist() == [0.9, 0.4, 0.3]
-    assert of_method(runs, "dense")["metric"].tolist() == [0.9, 0.8, 0.7]
+    assert of_method(runs, "dense")["metric"].tolist() == [0.9]
+    assert of_method(runs, "raw")["metric"].tolist() == [0.9, 0.8, 0.7]
