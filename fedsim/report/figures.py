@@ -21,8 +21,9 @@ _LINES_OF_METHODS = (
 )
 _BUDGET = (
     "The best that any cell of a method has reached when a client has sent so many bits, the mean "
-    "over seeds; the bar below names the method that is best there. A run counts as if stopped "
-    "at its best evaluation."
+    "over seeds. A line ends where the method's longest run does. The bar below names the method "
+    "that is best there; it is blank where the best so far had ended with fewer bits and no other "
+    "is better yet. A run counts as if stopped at its best evaluation."
 )
 _POINTS = "A mark a cell; the line joins those that no other beats in both bits and metric."
 _PALER = " Paler ones send fewer entries."
