@@ -7,6 +7,7 @@ grid of them; ``load`` gives their results as pandas frames.
 from strategies import quiet  # noqa: F401, I001 - before flwr and ray are imported
 
 from fedsim import plot
+from fedsim.answer import best
 from fedsim.config import RunConfig
 from fedsim.errors import DataError, RunFailed, UsageError
 from fedsim.measure import measure
@@ -26,6 +27,7 @@ __all__ = [
     "SweepConfig",
     "Task",
     "UsageError",
+    "best",
     "load",
     "measure",
     "measure_coders",
