@@ -174,6 +174,8 @@ def _finish(
     rounds, _ = recorder.frames()
     summary = describe(config, server.trainer) | ledger.per_client(rounds)
     summary |= {
+        "iterations": int(rounds["iteration"].iloc[-1]),  # fewer where it stopped at its bits
+        "rounds": len(rounds),
         "metric": float(rounds["metric"].iloc[-1]),
         "loss": float(rounds["loss"].iloc[-1]),
         "seconds": float(rounds["seconds"].sum()),
