@@ -12,6 +12,7 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim import plot
+    from fedsim.answer import best
     from fedsim.config import RunConfig
     from fedsim.errors import DataError, RunFailed, UsageError
     from fedsim.measure import measure
@@ -31,6 +32,7 @@ __all__ = [
     "SweepConfig",
     "Task",
     "UsageError",
+    "best",
     "load",
     "measure",
     "measure_coders",

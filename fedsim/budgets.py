@@ -20,12 +20,14 @@ class Budget:
         bits: (N,) ascending: payload bits a client has sent when a new best is reached.
         metric: (N,) that best, of any of the method's cells, seeds averaged.
         cells: N cells, each that which reached it.
+        end: bits at the last evaluation of any of its cells: beyond, nothing was run.
     """
 
     method: str
     bits: np.ndarray
     metric: np.ndarray
     cells: tuple[CellKey, ...]
+    end: float
 
 
 def budgets(rounds: pd.DataFrame, higher: bool) -> list[Budget]:
@@ -47,9 +49,11 @@ def budgets(rounds: pd.DataFrame, higher: bool) -> list[Budget]:
 
 
 def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:
-    """Which method is best where: (from bits, to bits, its label), ascending and without gaps.
+    """Which method is best where: (from bits, to bits, its label), ascending.
 
-    Of equals, the one that needs fewer bits leads.
+    Of equals, the one that needs fewer bits leads. A method leads no further than it was run: there
+    is a gap where the best so far had ended, until another is better. From and to are the same
+    where a method leads at its last evaluation alone.
     """
     sign = 1 if higher else -1
     steps = sorted(
@@ -63,8 +67,12 @@ def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, s
             best = loss
             if not turns or turns[-1][1] != method:
                 turns.append((bits, method))
-    ends = [bits for bits, _ in turns[1:]] + [max(float(one.bits[-1]) for one in found)]
-    return [(start, end, method) for (start, method), end in zip(turns, ends, strict=True)]
+    last = {one.method: one.end for one in found}
+    ends = [bits for bits, _ in turns[1:]] + [max(last.values())]
+    return [
+        (start, min(end, last[method]), method)
+        for (start, method), end in zip(turns, ends, strict=True)
+    ]
 
 
 def _best(method: str, rounds: pd.DataFrame, sign: int) -> Budget:
@@ -78,4 +86,5 @@ def _best(method: str, rounds: pd.DataFrame, sign: int) -> Budget:
         if not kept or sign * y > sign * kept[-1][1]:
             kept.append((x, y, cell))
     bits, metric, cells = zip(*kept, strict=True)
-    return Budget(method, np.array(bits), np.array(metric), cells)
+    end = max(x for x, _, _ in points)
+    return Budget(method, np.array(bits), np.array(metric), cells, end)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
+from fedsim import units
 from fedsim.errors import UsageError, names_told, unknown
 from fedsim.spelling import underscored
 
@@ -69,6 +70,10 @@ class RunConfig:
     clients: int | None = _setting(None, "number of clients; default: the task's")
     cohort: int | None = _setting(None, "clients that take part in a round; default: all")
     iterations: int | None = _setting(None, "local iterations in all; default: the task's")
+    stop_at_bits: float | str | None = _setting(
+        None, "end after the round in which a client's upstream bits (wire) reach so many, such as "
+        "2Mbit; default: never", later=True,
+    )  # fmt: skip
     batch_size: int | None = _setting(None, "samples a client and iteration; default: the task's")
     lr: float | None = _setting(None, "learning rate of the clients; default: the task's")
     momentum: float | None = _setting(None, "momentum of the clients' SGD; default: the task's")
@@ -210,6 +215,8 @@ def _plain(name: str, value: Any) -> Any:
         from fedsim.methods import spelled
 
         return spelled(value, _flag(name))
+    if name == "stop_at_bits" and value is not None:
+        return units.parse_bits(value, _flag(name))
     if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):  # one number
         return value.item()
     return str(value) if isinstance(value, PurePath) else value

@@ -21,7 +21,8 @@ def add_settings(
     for f in fields(RunConfig):
         if f.name in skip:
             continue
-        flag, kind = "--" + f.name.replace("_", "-"), type_of(f).split(" | ")[0]
+        flag, kinds = "--" + f.name.replace("_", "-"), type_of(f).split(" | ")
+        kind = "str" if "str" in kinds else kinds[0]  # a number with a unit is a text here
         words = f.metadata["help"] + _default(default_of(f.name))
         if kind == "bool":
             group.add_argument(flag, action="store_true", default=None, help=words)

@@ -153,7 +153,7 @@ def _attempt_on_ray(name: str, cargo: Cargo, folder: Path, board: Any) -> None:
     def progress(row: dict[str, Any]) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last > _POLL_SECONDS or row["round"] == config.plan.rounds:
+        if now - last > _POLL_SECONDS or row["last"]:
             last = now
             ray.get(board.pin.remote(name, row))  # there before the run is seen to have ended
 

@@ -44,6 +44,7 @@ class Plan:
     min_replies: int
     evaluate_every: int
     masks: bool
+    stop_at_bits: float | None = None
 
     @property
     def rounds(self) -> int:
@@ -53,6 +54,14 @@ class Plan:
     def evaluates(self, round_number: int) -> bool:
         """Whether the server scores its model after that round."""
         return round_number == self.rounds or round_number % self.evaluate_every == 0
+
+    def reaches(self, up_bits: float) -> bool:
+        """Whether so many upstream bits of a client are what the run was to stop at."""
+        return self.stop_at_bits is not None and up_bits >= self.stop_at_bits
+
+    def ends(self, round_number: int, up_bits: float) -> bool:
+        """Whether the run is over after that round, when a client has sent so many bits."""
+        return round_number >= self.rounds or self.reaches(up_bits)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""
@@ -89,6 +98,7 @@ def cached_plan(config: "RunConfig", own: tuple[tuple[str, Row], ...]) -> Plan:
         min_replies=config.min_replies or cohort,
         evaluate_every=config.evaluate_every or max(1, iterations // config.temporal // 20),
         masks=_masks(config, method),
+        stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
     )
     _check(config, plan)
     return plan

@@ -55,5 +55,5 @@ class Bars:
         score, done = self._score.get(name, f"{self.metric} –"), row["round"]
         told = f"{done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
         self._bars.update(self._tasks[name], completed=done, told=told)
-        if row["round"] == self.rounds[name] and not self.console.is_terminal:
+        if row.get("last", done == self.rounds[name]) and not self.console.is_terminal:
             self.console.print(f"{name}: {self._score.get(name)}, {bits(row['up_bits'])} up")

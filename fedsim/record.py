@@ -18,8 +18,8 @@ from strategies import Trip, memory
 from strategies.memory import Remembering
 
 Progress = Callable[[dict[str, Any]], None]
-"""Called with the row of every round, and ``up_bits``: the upstream bits so far of a client that
-takes part in every round."""
+"""Called with the row of every round, ``up_bits`` (the upstream bits so far of a client that takes
+part in every round), and ``last``: whether the run ends with it."""
 
 
 class FolderRecorder:
@@ -51,7 +51,7 @@ class FolderRecorder:
             self.rows, self.client_rows = self._loaded.rounds, self._loaded.client_rows
             self.layer_rows = self._loaded.layer_rows
             states.states.update(self._loaded.clients)
-        self._up_bits = sum(row["up_wire_bits"] / row["clients"] for row in self.rows)
+        self.up_bits = sum(row["up_wire_bits"] / row["clients"] for row in self.rows)
 
     @property
     def rounds_done(self) -> int:
@@ -71,7 +71,7 @@ class FolderRecorder:
         if self.config.tensorboard:
             self._tell(row)
         self.rows.append(row)
-        self._up_bits += row["up_wire_bits"] / row["clients"]
+        self.up_bits += row["up_wire_bits"] / row["clients"]
         self.client_rows.extend(clients)
         if not math.isnan(row["metric"]):  # a row a tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(trip))
@@ -80,7 +80,8 @@ class FolderRecorder:
         if self.states is not None and self._due(row["round"]):
             self._checkpoint(row["round"], strategy, self.states)
         if self.progress:
-            self.progress(row | {"up_bits": self._up_bits})
+            last = self.config.plan.ends(row["round"], self.up_bits)
+            self.progress(row | {"up_bits": self.up_bits, "last": last})
 
     def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Rounds, and clients by round."""
@@ -103,7 +104,7 @@ class FolderRecorder:
         self._scalars(row)
 
     def _due(self, number: int) -> bool:
-        if number == self.config.plan.rounds:
+        if self.config.plan.ends(number, self.up_bits):
             return False  # what is done needs no checkpoint
         if self.config.checkpoint_every is not None:
             return number % self.config.checkpoint_every == 0

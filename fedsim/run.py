@@ -202,6 +202,8 @@ def _finish(
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
     summary |= {
         "up_share": ledger.share(rounds, summary["trained_parameters"]),
+        "iterations": int(rounds["iteration"].iloc[-1]),  # fewer where it stopped at its bits
+        "rounds": len(rounds),
         "metric": float(rounds["metric"].iloc[-1]),
         "loss": float(rounds["loss"].iloc[-1]),
         "seconds": float(rounds["seconds"].sum()),

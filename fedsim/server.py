@@ -30,7 +30,13 @@ from strategies.payload import to_arrays
 
 
 class Recorder(Protocol):
-    """Where a round goes when it is done."""
+    """Where a round goes when it is done.
+
+    Attributes:
+        up_bits: upstream bits (wire) of a client that takes part in every round, so far.
+    """
+
+    up_bits: float
 
     @property
     def rounds_done(self) -> int:
@@ -67,7 +73,9 @@ class Server:
         self.recorder.resume(self.strategy)
         weights = self.strategy.exchange.weights if self.strategy.exchange else self._initial
         arrays = to_arrays(weights)
-        for number in range(self.recorder.rounds_done + 1, self.plan.rounds + 1):
+        number = self.recorder.rounds_done
+        while not self.plan.ends(number, self.recorder.up_bits):
+            number += 1
             start = time.perf_counter()
             settings = ConfigRecord({"iterations": self.plan.local_iterations(number)})
             try:
@@ -110,15 +118,22 @@ class Server:
             "clients": len(exchange.trip.uplinks),
             **ledger.failures(exchange.trip),
         }
-        row |= self._score(number, exchange.weights)
+        bits = ledger.round_bits(exchange.trip)
+        row |= self._score(number, exchange.weights, bits["up_wire_bits"] / row["clients"])
         row["train_loss"] = _mean(exchange.trip, "train-loss")
-        row |= ledger.round_bits(exchange.trip)
+        row |= bits
         now = time.perf_counter()
         row |= _seconds(exchange.trip) | {"evaluate_seconds": now - scored, "seconds": now - start}
         self.recorder.round(row, ledger.client_rows(exchange.trip), exchange.trip, self.strategy)
 
-    def _score(self, number: int, weights: Tensors) -> dict[str, float]:
-        if not self.plan.evaluates(number):
+    def _score(self, number: int, weights: Tensors, sent: float) -> dict[str, float]:
+        """Metric and loss, NaN where none is due; ``sent``: a client's bits of this round.
+
+        The last round is scored, and of a run that stops at so many bits the one before it too, the
+        last within the budget: that one is known by its message, taken for as large as the next.
+        """
+        stops = self.plan.reaches(self.recorder.up_bits + 2 * sent)
+        if not (stops or self.plan.evaluates(number)):
             return {"metric": float("nan"), "loss": float("nan")}
         if self.strategy.buffers is not None:
             self.trainer.buffers.load(self.strategy.buffers.values)

@@ -109,14 +109,16 @@ def check_folder(out: Path) -> None:
             read_finished(folder)
 
 
-def summarize(*folders: Path, out: Path | None = None) -> tuple[list[dict[str, Any]], Path]:
+def summarize(
+    *folders: Path, out: Path | None = None, budget: float | None = None
+) -> tuple[list[dict[str, Any]], Path]:
     """Writes tables, figures and the page of one folder, or of several into ``out``.
 
     A folder may hold cells of earlier sweeps too. Returns all cells, and the page. Raises
     ``UsageError`` where a folder holds none; see ``fedsim.load`` and ``fedsim.report.write``.
     """
     runs = load(*folders).runs.drop(columns="label")
-    page = report.write(*folders, out=out) if out else report.write(*folders)
+    page = report.write(*folders, out=out, budget=budget)
     cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
     write_summary(page.parent, cells)
     return cells, page

@@ -1,10 +1,16 @@
 """Numbers as people read them: three significant digits and a unit, the same everywhere."""
 
 import math
+import re
 from collections.abc import Iterable
+
+from fedsim.errors import UsageError
 
 # Scores that are fractions: their differences are told in percentage points.
 FRACTIONS = frozenset({"accuracy", "top1", "top5", "hit_rate", "f1", "auc"})
+
+_UNITS = ("bit", "kbit", "Mbit", "Gbit", "Tbit")
+_BITS = re.compile(rf"([0-9.]+(?:e[+-]?[0-9]+)?) *({'|'.join(_UNITS)})?", re.IGNORECASE)
 
 
 def bits(count: float | None) -> str:
@@ -15,11 +21,40 @@ def bits(count: float | None) -> str:
     if _unknown(count):
         return ""
     value = float(count or 0)
-    for unit in ("bit", "kbit", "Mbit", "Gbit"):
+    for unit in _UNITS[:-1]:
         if abs(value) < 999.5:
             return f"{_three(value, whole=unit == 'bit')} {unit}"
         value /= 1000
     return f"{_three(value)} Tbit"
+
+
+def parse_bits(value: str | float, name: str) -> float:
+    """A number of bits from a number or a text, written as `bits` prints it.
+
+    Args:
+        value: `2e6`, `"2e6"`, `"2Mbit"`, `"2 Mbit"`; units are bit, kbit, Mbit, Gbit and Tbit.
+        name: the setting, as the message calls it.
+
+    Raises:
+        UsageError: it is no number of bits above 0.
+
+    Example:
+        >>> parse_bits("1.5 Mbit", "--budget"), parse_bits(800, "up_bits")
+        (1500000.0, 800.0)
+    """
+    found = None if isinstance(value, bool) else _BITS.fullmatch(str(value).strip())
+    unit = ((found and found[2]) or "bit").lower()
+    place = [known.lower() for known in _UNITS].index(unit)
+    try:
+        number = float(found[1]) * 1000.0**place if found else 0.0
+    except ValueError:  # 1.2.3
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise UsageError(
+            f"{name} is {value!r}: it is a number of bits above 0, such as 2e6, 500kbit, 2Mbit or "
+            "1Gbit"
+        )
+    return number
 
 
 def ratio(value: float | None) -> str:
@@ -68,7 +103,7 @@ def scale(counts: Iterable[float]) -> tuple[float, str]:
     known = [float(count) for count in counts if count > 0]
     middle = math.sqrt(min(known) * max(known)) if known else 0.0
     place = next((k for k in range(4, 0, -1) if middle >= 1000**k), 0)
-    return 1000.0**place, ("bit", "kbit", "Mbit", "Gbit", "Tbit")[place]
+    return 1000.0**place, _UNITS[place]
 
 
 def seconds(value: float | None) -> str:

@@ -2,9 +2,13 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fedsim import units
 from fedsim.commands.document import print_document
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def add(commands: Any) -> None:
@@ -17,6 +21,10 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
     parser.add_argument("--out", metavar="DIR", help="where to write (default: into the one DIR)")
+    parser.add_argument(
+        "--budget", metavar="BITS",
+        help="compare the methods within so many upstream bits a client, such as 2Mbit",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
@@ -25,17 +33,28 @@ def command(flags: argparse.Namespace) -> int:
     """Writes the report and prints the table."""
     from rich.console import Console
 
+    from fedsim.answer import best, best_table
     from fedsim.results import load
     from fedsim.sweeps import summarize
     from fedsim.tables import summary_table
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
-    cells, page = summarize(*folders, out=out)
+    budget = None if flags.budget is None else units.parse_bits(flags.budget, "--budget")
+    cells, page = summarize(*folders, out=out, budget=budget)
+    results = load(*folders)
     if flags.json:
-        print_document({"out": str(page.parent), "report": str(page), "cells": cells})
+        found = {} if budget is None else {"best": _records(best(results, budget))}
+        print_document({"out": str(page.parent), "report": str(page), "cells": cells, **found})
     else:
         console = Console()
-        console.print(summary_table(load(*folders).runs, console.width))
+        console.print(summary_table(results.runs, console.width))
+        if budget is not None:
+            console.print(best_table(results, budget), crop=False)
         console.print(f"Report: {page}", highlight=False, soft_wrap=True)
     return 0
+
+
+def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """The rows of a table as JSON has them: None where there is no number."""
+    return list(table.astype(object).where(table.notna(), None).to_dict("records"))

@@ -79,6 +79,8 @@ def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
 
     For B bits on the axis, a step is the best that any cell (n, p) of the method had reached when
     its client had sent B bits of payload; below, which method is best there. Seeds are averaged.
+    A method's steps end where its longest run does. The bar below is blank where the best so far
+    had ended with fewer bits and no other is better yet.
     A run counts as if stopped at its best evaluation, so that the steps are a little optimistic:
     the maximum of noisy scores.
 
@@ -100,11 +102,10 @@ def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
     styles = method_looks([one.method for one in found])
     figure = drawing(7.2, 4.6)
     axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
-    end = max(float(one.bits[-1]) for one in found)
     for one in found:
         look = styles[one.method]
         axes.step(
-            [*one.bits, end], [*one.metric, one.metric[-1]], where="post", color=look.colour,
+            [*one.bits, one.end], [*one.metric, one.metric[-1]], where="post", color=look.colour,
             lw=1.8, marker=marker(look), markevery=range(len(one.bits)), markersize=4,
             linestyle=LINES[0], label=plain(one.method),
         )  # fmt: skip
@@ -147,7 +148,8 @@ def _note(axes: Axes, point: Series, higher: bool) -> None:
 def _strip(axes: Axes, found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> None:
     """Under the steps: a bar in the colour of the method that is best for so many bits."""
     for start, end, method in leaders(found, higher):
-        axes.broken_barh([(start, end - start)], (0, 1), color=styles[method].colour)
+        colour = styles[method].colour  # the edge shows who leads at its last evaluation alone
+        axes.broken_barh([(start, end - start)], (0, 1), facecolor=colour, edgecolor=colour, lw=1)
     axes.set_yticks([0.5], ["best"])
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)

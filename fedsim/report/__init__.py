@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedsim import units
 from fedsim.errors import UsageError
 from fedsim.files import write_text
 from fedsim.results import load
@@ -12,7 +13,9 @@ from fedsim.texts import table
 _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_content"}
 
 
-def write(*directories: Path | str, out: Path | str | None = None) -> Path:
+def write(
+    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None
+) -> Path:
     """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and `summary.tex`.
 
     The page holds everything it shows: it makes no network request. Each file appears whole or
@@ -22,13 +25,14 @@ def write(*directories: Path | str, out: Path | str | None = None) -> Path:
     Args:
         directories: the folder of a sweep or of a run, or several, side by side on one page.
         out: where to, made if need be; default: the folder itself, where it is one.
+        budget: bits (`2e6`, `"2Mbit"`) for which the page's first table compares every method.
 
     Returns:
         The path of `report.html`.
 
     Raises:
         UsageError: there are no results, a file of them is damaged, or they cannot stand side by
-            side (see `fedsim.load`); several folders and no `out`.
+            side (see `fedsim.load`); several folders and no `out`; a budget that is none.
 
     Example:
         write("results/digits")
@@ -37,6 +41,7 @@ def write(*directories: Path | str, out: Path | str | None = None) -> Path:
     # Here, not above: what draws takes a second to import, which other commands need not wait.
     from fedsim.report.page import page
 
+    limit = None if budget is None else units.parse_bits(budget, "budget")
     results = load(*directories)
     if out is None and len(directories) > 1:
         raise UsageError(f"a report of {len(directories)} folders needs one of its own: give --out")
@@ -47,7 +52,7 @@ def write(*directories: Path | str, out: Path | str | None = None) -> Path:
         raise UsageError(f"--out is {folder}: cannot be written ({error.strerror})") from error
     _write_matrices(results.runs, folder)
     write_text(folder / "summary.tex", table(results.runs, "latex"))
-    write_text(folder / "report.html", page(results))
+    write_text(folder / "report.html", page(results, limit))
     return folder / "report.html"
 
 

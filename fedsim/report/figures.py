@@ -10,6 +10,7 @@ from fedsim.labels import labels, methods_of, of_method, several
 from fedsim.looks import metric_name
 from fedsim.plane import one_celled, planes
 from fedsim.report import charts
+from fedsim.report.answers import tables
 from fedsim.results import Results
 from fedsim.series import pareto_points
 
@@ -21,8 +22,9 @@ _LINES_OF_METHODS = (
 )
 _BUDGET = (
     "The best that any cell of a method has reached when a client has sent so many bits, the mean "
-    "over seeds; the bar below names the method that is best there. A run counts as if stopped "
-    "at its best evaluation."
+    "over seeds. A line ends where the method's longest run does. The bar below names the method "
+    "that is best there; it is blank where the best so far had ended with fewer bits and no other "
+    "is better yet. A run counts as if stopped at its best evaluation."
 )
 _POINTS = "A mark a cell; the line joins those that no other beats in both bits and metric."
 _PALER = " Paler ones send fewer entries."
@@ -38,8 +40,13 @@ Section = tuple[str, str, str]
 """Its id, its heading, its HTML."""
 
 
-def figures(results: Results) -> list[Section]:
-    """The sections that show the runs that are done; none where none is."""
+def figures(results: Results, budget: float | None = None) -> list[Section]:
+    """The sections that show the runs that are done, the answer first; none where none is.
+
+    Args:
+        results: what is on the page.
+        budget: bits for which every method is compared in a table; None: no such table.
+    """
     runs = results.runs
     done = runs[runs["status"] == "done"]
     if not len(done):
@@ -48,8 +55,8 @@ def figures(results: Results) -> list[Section]:
     name, many = metric_name(runs), several(done)
     paler = _PALER if many and _of_several_sparsities(done) else ""
     lines = (_LINES_OF_METHODS if many else _LINES) + paler
-    found = [
-        *_matrices(runs, name),
+    return [
+        *_answer(results, rounds, budget, paler),
         _section(
             "iterations", "Learning over iterations", lines,
             {"": charts.curves(rounds, "iteration", name)},
@@ -58,20 +65,39 @@ def figures(results: Results) -> list[Section]:
             "bits", "Learning over bits", lines,
             {"": charts.curves(rounds, "up_bits", name)},
         ),
+        *_matrices(runs, name),
     ]  # fmt: skip
-    if many:
-        budget = {"": charts.budget(rounds, name)}
-        found.append(_section("budget", "Best within a budget of bits", _BUDGET, budget))
+
+
+def parts(results: Results) -> list[Section]:
+    """The sections that show what messages are made of; none where no run is done."""
+    runs = results.runs
+    done = runs[runs["status"] == "done"]
+    if not len(done):
+        return []
+    text = _PARTS + (_BUFFERS if charts.send_buffers(done) else "")
+    bars = {name: charts.split(own) for name, own in _apart(runs).items()}
+    found = [_section("split", "What the bits are", text, bars)]
+    shown = charts.layers(results.layers) if len(results.layers) else None
+    if shown is not None:
+        paler = _PALER if several(done) and _of_several_sparsities(done) else ""
+        found.append(_section("layers", "What each layer sends", _LAYERS + paler, {"": shown}))
+    return found
+
+
+def _answer(
+    results: Results, rounds: pd.DataFrame, budget: float | None, paler: str
+) -> list[Section]:
+    """What to choose for so many bits: tables, the chart of budgets, and the front."""
+    runs, name = results.runs, metric_name(results.runs)
+    key, title, text = "budget", "Best within a budget of bits", tables(results, budget)
+    if several(runs[runs["status"] == "done"]):
+        _, _, chart = _section(key, title, _BUDGET, {"": charts.budget(rounds, name)})
+        text += chart
+    found = [(key, title, text)]
     if len(pareto_points(runs)) > 1:
         points = {"": charts.pareto(runs)}
         found.append(_section("front", "Metric against bits", _POINTS + paler, points))
-    parts = _PARTS + (_BUFFERS if charts.send_buffers(done) else "")
-    bars = {name: charts.split(own) for name, own in _apart(runs).items()}
-    found.append(_section("split", "What the bits are", parts, bars))
-    layers = results.layers
-    shown = charts.layers(layers) if len(layers) else None
-    if shown is not None:
-        found.append(_section("layers", "What each layer sends", _LAYERS + paler, {"": shown}))
     return found
 
 

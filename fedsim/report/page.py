@@ -9,7 +9,7 @@ from fedsim import units
 from fedsim.labels import VARIANT, labels, several
 from fedsim.looks import metric_name, reference
 from fedsim.plane import method_text, one_celled
-from fedsim.report.figures import figures
+from fedsim.report.figures import figures, parts
 from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
 from fedsim.results import Results
@@ -51,16 +51,21 @@ a:focus-visible,.wide:focus-visible,summary:focus-visible,figure:focus-visible{
 """
 
 
-def page(results: Results) -> str:
+def page(results: Results, budget: float | None = None) -> str:
     """The HTML document of `results`; it needs no other file and no network.
+
+    Args:
+        results: what is shown.
+        budget: bits for which every method is compared in a table of its own.
 
     Raises:
         UsageError: the runs of a method do not lie on one sparsity plane (several tasks).
     """
     title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
     sections = [
+        *figures(results, budget),
         ("summary", "Summary", summary(results)),
-        *figures(results),
+        *parts(results),
         ("failed", "Failed cells", failures(results)),
         ("settings", "Settings", settings(results)),
         ("versions", "Versions", versions(results)),

@@ -11,6 +11,7 @@ from fedsim import plot
 from fedsim.budgets import budgets, leaders
 from fedsim.errors import UsageError
 from fedsim.looks import METHODS, CellKey, looks
+from fedsim.report import charts
 from fedsim.results import Results, load
 from fedsim.series import curve_lines, pareto_points
 from fedsim.summaries import frame
@@ -126,10 +127,26 @@ def test_a_budget_buys_the_best_so_far_of_any_cell() -> None:
     assert (first.method, first.bits.tolist()) == ("a", [5, 10, 25, 30])
     assert first.metric.tolist() == [0.2, 0.5, 0.7, 0.9]
     assert [cell.gradient for cell in first.cells] == [0.01, 0.1, 0.01, 0.1]
-    assert leaders([first, second], higher=True) == [(5, 8, "a"), (8, 25, "b"), (25, 40, "a")]
+    assert (first.end, second.end) == (30, 40)
+    # From 30 on, where a has ended, b is not best: a had more for fewer bits.
+    assert leaders([first, second], higher=True) == [(5, 8, "a"), (8, 25, "b"), (25, 30, "a")]
     low = budgets(rounds, higher=False)
     assert [one.metric.tolist() for one in low] == [[0.2], [0.6]]
-    assert leaders(low, higher=False) == [(5, 8, "a")]
+    assert leaders(low, higher=False) == [(5, 30, "a")]
+
+
+def test_a_method_leads_no_further_than_it_was_run() -> None:
+    rounds = pd.concat([
+        rounds_of("a", [10, 20], [0.5, 0.7]),
+        rounds_of("b", [15, 30, 100, 200], [0.1, 0.6, 0.8, 0.75]),
+        rounds_of("c", [300, 900], [0.2, 0.9]),
+    ])  # fmt: skip
+    found = leaders(budgets(rounds, higher=True), higher=True)
+    assert found == [(10, 20, "a"), (100, 200, "b"), (900, 900, "c")]
+    lines = plot.budget(rounds).axes[0].lines
+    assert [line.get_xdata()[-1] for line in lines] == [20, 200, 900]
+    drawn = [trace for trace in charts.budget(rounds, "score").data if trace.yaxis is None]
+    assert [trace.x[-1] for trace in drawn] == [20, 200, 900]
 
 
 def test_the_budget_figure_says_which_method_is_best(both: Results) -> None:
@@ -137,9 +154,9 @@ def test_the_budget_figure_says_which_method_is_best(both: Results) -> None:
     assert [line.get_label() for line in axes.lines] == ["dense", "gradient_dropping", "sbc"]
     assert axes.get_xscale() == "log" and axes.get_ylabel() == "accuracy"
     spans = [collection.get_paths()[0].get_extents() for collection in strip.collections]
-    assert all(a.x1 == b.x0 for a, b in zip(spans, spans[1:], strict=False))
-    ends = {line.get_xdata()[-1] for line in axes.lines}
-    assert ends == {both.runs["up_content_bits"].max()}
+    assert all(a.x1 <= b.x0 for a, b in zip(spans, spans[1:], strict=False))
+    last = both.runs.groupby("label")["up_content_bits"].max()
+    assert [line.get_xdata()[-1] for line in axes.lines] == list(last)
 
 
 def test_a_lower_perplexity_is_the_better_budget(tmp_path: Path) -> None:

@@ -55,7 +55,6 @@ def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
     """
     found = budgets(rounds, higher := higher_is_better(rounds))
     styles = method_looks([one.method for one in found])
-    end = max(float(one.bits[-1]) for one in found)
     traces = []
     for one in found:
         look = styles[one.method]
@@ -65,7 +64,7 @@ def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
             for bits, score, cell in zip(one.bits, one.metric, one.cells, strict=True)
         ]
         traces.append(go.Scatter(
-            x=[*one.bits, end], y=[*one.metric, one.metric[-1]], name=escape(one.method),
+            x=[*one.bits, one.end], y=[*one.metric, one.metric[-1]], name=escape(one.method),
             mode="lines+markers", text=[*texts, texts[-1]], hovertemplate="%{text}<extra></extra>",
             line={"color": look.colour, "width": 2, "shape": "hv"},
             marker={"symbol": symbol(look), "size": [6] * len(texts) + [0]},
@@ -110,8 +109,11 @@ def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> li
     """A bar in the colour of the method that is best for so many bits."""
     return [
         go.Scatter(
-            x=[start, end], y=[0, 0], yaxis="y2", mode="lines", showlegend=False,
+            x=[start, end], y=[0, 0], yaxis="y2", mode="lines+markers", showlegend=False,
             line={"color": styles[method].colour, "width": 14},
+            # Ends that are seen where a method leads at its last evaluation alone.
+            marker={"symbol": "line-ns", "size": 14, "line": {
+                "color": styles[method].colour, "width": 2}},
             text=2 * [f"{escape(method)} is best<br>from {units.bits(start)} to {units.bits(end)}"],
             hovertemplate="%{text}<extra></extra>",
         )

@@ -1,0 +1,177 @@
+"""What to choose for so many bits: the best of every method within a budget, by what travelled."""
+
+from math import log10
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from fedsim import units
+from fedsim.errors import UsageError
+from fedsim.inputs import check_frame
+from fedsim.labels import labels
+from fedsim.looks import higher_is_better, metric_name
+from fedsim.results import Results
+
+_CELL = ["label", "temporal", "gradient"]
+_SHOWN = [*_CELL, "seeds", "iteration", "metric", "metric_sd", "up_wire_bits"]
+_ROWS = 8
+
+
+def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
+    """The best that every method reached while a client had sent at most `up_bits`.
+
+    A run may be stopped at any evaluation: of all evaluations of all cells (n, p) of a method, the
+    best within the budget counts, seeds averaged. Bits are whole messages (wire) of a client that
+    takes part in every round. The best of noisy scores is a little better than what a run stopped
+    there by plan would show: `RunConfig(stop_at_bits=...)` is such a run.
+
+    Args:
+        results: what `fedsim.load(...)` gave (failed runs are left out), or rows of its frame
+            `rounds`; of one task.
+        up_bits: the budget in bits: `2e6`, or a text such as `"2Mbit"`.
+
+    Returns:
+        A row a method, the best first: label; temporal and gradient of the cell; seeds, how many;
+        iteration, metric and metric_sd (the seeds' sample deviation, NaN of one) of that
+        evaluation; up_wire_bits, which a client had sent by then. A method that had no evaluation
+        within the budget stands last, with NaN.
+
+    Raises:
+        UsageError: the budget is no number of bits above 0; no results, or of several tasks.
+
+    Example:
+        results = fedsim.load("results/sbc", "results/gradient_dropping")
+        fedsim.best(results, up_bits="2Mbit")
+    """
+    rounds = _rounds(results)
+    points = _points(rounds)
+    return _within(points, units.parse_bits(up_bits, "up_bits"), higher_is_better(rounds))
+
+
+def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
+    """The best of all methods for rising budgets: 1, 2 and 5 times powers of ten, or those alone.
+
+    Returns:
+        The columns of `best` behind `budget`, in bits; the last is infinite: no limit.
+
+    Raises:
+        UsageError: as `best`.
+    """
+    rounds = _rounds(results)
+    points, higher = _points(rounds), higher_is_better(rounds)
+    found = _budgets(points)
+    rows = [_within(points, budget, higher).head(1) for budget in found]
+    return pd.concat(rows, ignore_index=True).assign(budget=found)[["budget", *_SHOWN]]
+
+
+def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
+    """The rounds of runs that are done, of one task."""
+    if isinstance(results, Results):
+        done = results.runs.index[results.runs["status"] == "done"]
+        rounds = results.rounds[results.rounds["run"].isin(done)]
+    else:
+        rounds = results
+    check_frame(rounds, "rounds", "best()")
+    tasks = sorted(rounds["task"].unique())
+    if len(tasks) > 1:
+        raise UsageError(f"best(): the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
+                         "give the rows of results.rounds of one of them")  # fmt: skip
+    return rounds
+
+
+def _points(rounds: pd.DataFrame) -> pd.DataFrame:
+    """A row a cell and round that all its seeds evaluated: the means, by bits upwards."""
+    table = rounds.assign(label=labels(rounds)).sort_values(["run", "round"])
+    share = table["up_wire_bits"] / table["clients"]
+    table["up_wire_bits"] = share.groupby(table["run"]).cumsum()
+    seeds = table.groupby(_CELL)["run"].nunique()
+    table = table[table["metric"].notna()]
+    twice = table[table.duplicated([*_CELL, "seed", "round"])]
+    if len(twice):
+        label, n, p, seed = twice.iloc[0][[*_CELL, "seed"]]
+        raise UsageError(
+            f"several runs of {label}, n = {n}, p = {p:g}, seed {seed}: choose one."
+        )
+    by_round = table.groupby([*_CELL, "round"])
+    points = by_round[["iteration", "metric", "up_wire_bits"]].mean()
+    points["metric_sd"] = by_round["metric"].std(ddof=1)
+    points["seeds"] = by_round.size()
+    points = points.reset_index().join(seeds.rename("all"), on=_CELL)
+    return points.sort_values("up_wire_bits", kind="stable")
+
+
+def _within(points: pd.DataFrame, budget: float, higher: bool) -> pd.DataFrame:
+    """The best point of every method within a budget, the best method first."""
+    inside = points[(points["up_wire_bits"] <= budget) & (points["seeds"] == points["all"])]
+    inside = inside.sort_values("metric", ascending=not higher, kind="stable")  # then fewer bits
+    found = inside.drop_duplicates("label")
+    missing = [name for name in points["label"].unique() if name not in set(found["label"])]
+    told = [found, pd.DataFrame({"label": sorted(missing)})] if missing else [found]
+    table = pd.concat(told, ignore_index=True)[_SHOWN]
+    counts = dict.fromkeys(("temporal", "seeds", "iteration"), "Int64" if missing else "int64")
+    return table.astype(counts)
+
+
+def _budgets(points: pd.DataFrame) -> list[float]:
+    """Round budgets between the cheapest evaluation and the dearest, and no limit."""
+    low, high = points["up_wire_bits"].min(), points["up_wire_bits"].max()
+    powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
+    for digits in ((1, 2, 5), (1,)):
+        steps = np.array([digit * 10.0**power for power in powers for digit in digits])
+        steps = steps[(steps >= low) & (steps < high)]
+        if len(steps) < _ROWS:
+            break
+    return [*steps, float("inf")]
+
+
+def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:
+    """The headings and rows of what `best` or `ladder` found, as people read them.
+
+    Args:
+        table: what they gave.
+        name: what the metric is called.
+    """
+    headings = ["method", "n", "p", name, "iteration", "uplink used"]
+    rows = []
+    for _, row in table.iterrows():
+        if pd.isna(row["metric"]):
+            rows.append([row["label"], "", "", "none", "", ""])
+            continue
+        score = units.score(row["metric"], name)
+        if row["seeds"] > 1:
+            score += f" ± {units.score(row['metric_sd'], name)} ({row['seeds']})"
+        used = units.bits(row["up_wire_bits"])
+        where = [str(row["temporal"]), units.plain(row["gradient"])]
+        rows.append([row["label"], *where, score, str(row["iteration"]), used])
+    if "budget" not in table.columns:
+        return headings, rows
+    limits = ["no limit" if np.isinf(b) else units.bits(b) for b in table["budget"]]
+    return ["budget", *headings], [[limit, *row] for limit, row in zip(limits, rows, strict=True)]
+
+
+def best_table(results: Results, up_bits: float) -> Table:
+    """What `best` found, for the terminal.
+
+    Example:
+        rich.print(best_table(fedsim.load("results/sbc"), 2e6))
+    """
+    found = best(results, up_bits)
+    headings, rows = texts(found, metric_name(results.runs))
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=0, show_edge=False, title_justify="left",
+        title=Text(f"Best within {units.bits(up_bits)} a client upstream"),
+        caption=Text("Bits of whole messages. none: no evaluation within the budget."),
+        caption_justify="left",
+    )  # fmt: skip
+    for place, heading in enumerate(headings):
+        if heading == "method":
+            table.add_column(heading, overflow="fold", min_width=8)
+        else:  # a digit is never cut: where there is no room, the table is wider than the terminal
+            width = max(len(text) for text in (heading, *(row[place] for row in rows)))
+            table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    for row in rows:
+        table.add_row(*map(Text, row))  # Text: a method's brackets are no markup
+    return table
