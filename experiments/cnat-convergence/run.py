@@ -50,6 +50,12 @@ def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:
     return 0
 
 
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, a task each, from its means over seeds in ``results``."""
+    frames = {name: pd.read_csv(results / name / "methods.csv") for name in TASKS}
+    return {name: markdown(frame, compare(frame)) for name, frame in frames.items()}
+
+
 def _of(name: str, runs: pd.Index | pd.Series) -> list[bool]:
     """Which of the runs, called ``METHOD-seedN``, are of the method ``name``."""
     return [str(run).rpartition("-seed")[0] == name for run in runs]
@@ -74,7 +80,7 @@ def collect(results: Results) -> pd.DataFrame:
             {
                 "name": name, "title": one.title, "method": one.method, "seeds": len(mine),
                 "accuracy_percent": 100 * mine["metric"].mean(),
-                "accuracy_spread": 100 * mine["metric"].std(ddof=0),
+                "accuracy_spread": 100 * mine["metric"].std(ddof=1),
                 "train_loss": rounds.loc[ends, "train_loss"].mean(),
                 "loss_above_none": rounds["train_loss"].mean() - plain,
                 "up_bits_per_entry": (mine["up_wire_bits"] / sent).mean(),
@@ -134,8 +140,9 @@ def markdown(frame: pd.DataFrame, compared: pd.DataFrame) -> str:
         "| --- " * 6 + "|",
     ]
     for row in frame.to_dict("records"):
+        spread = f" ± {row['accuracy_spread']:.2f}" if row["seeds"] > 1 else ""
         lines.append(
-            f"| {row['title']} | {row['accuracy_percent']:.2f} ± {row['accuracy_spread']:.2f} "
+            f"| {row['title']} | {row['accuracy_percent']:.2f}{spread} "
             f"| {row['train_loss']:.3f} | {row['loss_above_none']:+.4f} "
             f"| {row['up_bits_per_entry']:.2f} | {row['down_bits_per_entry']:.2f} |"
         )

@@ -176,6 +176,11 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
     return 0
 
 
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's table, from what was counted."""
+    return {"facts": markdown(pd.read_csv(results / "facts.csv"))}
+
+
 def markdown(facts: pd.DataFrame) -> str:
     """A row a task and kind."""
     lines = [

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import torch
 
 from compressors import decompress, parse
@@ -22,7 +23,11 @@ class Moment:
 
 MODELS = {"cifar_resnet20": Moment(4, 5, 32), "char_lstm": Moment(20, 5, 5)}
 SMOKE = Moment(1, 1, 2)
-METHODS = ("cnat", "natural_dither(8)", "dither(8)", "dither(128)")
+METHODS = {
+    "cnat": "C_nat", "natural_dither(8)": "D_nat, 8 levels", "dither(8)": "D_sta, 8 levels",
+    "dither(128)": "D_sta, 128 levels",
+}  # fmt: skip
+"""What is measured, and its title in the table."""
 
 
 def cells(tasks: list[str], scale: str, data: str | None) -> list[Cell]:
@@ -49,3 +54,21 @@ def last_update(cell: Cell, out: Path) -> torch.Tensor:
     template = {name: p.detach() for name, p in model.named_parameters()}
     found = decompress(parse("raw"), payload.read_bytes(), template)
     return torch.cat([x.flatten() for x in found.values()])
+
+
+def real_table(frame: pd.DataFrame) -> str:
+    """A row a model and method: bits, variance over the draws, on normal entries, and its bound."""
+    lines = [
+        "| model | entries | method | bits an entry | ω | ω, normal | bound |", "| --- " * 7 + "|",
+    ]  # fmt: skip
+    for row in frame.to_dict("records"):
+        places = 3 if row["omega"] < 1 else 2 if row["omega"] < 10 else 1
+        spread, normal, worst = (
+            f"{row[name]:.{places}f}" for name in ("omega_spread", "omega_normal", "omega_bound")
+        )
+        lines.append(
+            f"| {row['task']} | {row['entries']:,} | {METHODS[row['method']]} "
+            f"| {row['bits_per_entry']:.0f} | {row['omega']:.{places}f} ± {spread} | {normal} "
+            f"| {worst} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -7,6 +7,7 @@ bytes, and compared with itself; bits are the payload's. With ``--only cifar_res
 --data DIR`` a few methods are measured on a real update of these instead, in a folder ``real``.
 """
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from matplotlib.figure import Figure
 from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from real_updates import METHODS, MODELS, cells, last_update
+from real_updates import METHODS, MODELS, cells, last_update, real_table
 from variance_figures import figure, real_figure
 
 from compressors import compress, decompress, parse
@@ -54,7 +55,7 @@ class Point:
 
     bits_per_entry: float
     variance: float  # E ||C(x) - x||^2 / ||x||^2
-    spread: float  # its standard deviation over the draws
+    spread: float  # its sample standard deviation over the draws; NaN of one
 
 
 def measure(method: str, x: torch.Tensor, draws: int) -> Point:
@@ -67,7 +68,8 @@ def measure(method: str, x: torch.Tensor, draws: int) -> Point:
         errors.append(float((got.double() - x.double()).square().sum()) / norm)
         bits += 8 * len(packet.payload)
     found = torch.tensor(errors, dtype=torch.float64)
-    return Point(bits / draws / x.numel(), float(found.mean()), float(found.std(correction=0)))
+    spread = float(found.std()) if draws > 1 else math.nan
+    return Point(bits / draws / x.numel(), float(found.mean()), spread)
 
 
 def first(entries: int, draws: int) -> pd.DataFrame:
@@ -128,6 +130,11 @@ def real(task: str, x: torch.Tensor, draws: int) -> pd.DataFrame:
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's table: the variances on real updates."""
+    return {"real": real_table(pd.read_csv(results / "real" / "real.csv"))}
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:

@@ -84,6 +84,26 @@ def _task(task: str, names: list[str], scale: str, out: Path, jobs: int, data: s
     return 0
 
 
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, a task each, from its scores and volumes in ``results``."""
+    named = [name for name, sizes in TASKS.items() if "short" in sizes]
+    return {name: volume_table(pd.read_csv(results / name / "tables.csv")) for name in named}
+
+
+def volume_table(frame: pd.DataFrame) -> str:
+    """The table of ``markdown`` with a digit more, and without headers and times."""
+    lines = [
+        f"| method | {frame['metric'].iloc[0]} | volume | index | value | side | formula |",
+        "| --- " * 7 + "|",
+    ]
+    for row in frame.to_dict("records"):
+        named = ("wire", "index", "value", "side", "predicted")
+        parts = [row[f"{part}_percent"] for part in named]
+        shown_ = ("" if pd.isna(part) else f"{part:.4g} %" for part in parts)
+        lines.append(f"| {row['title']} | {row['score']:.2f} | {' | '.join(shown_)} |")
+    return "\n".join(lines) + "\n"
+
+
 def collect(runs: pd.DataFrame, name_of_task: str, data: str | None) -> pd.DataFrame:
     """A row a method: score over seeds, bits a client sent in all, and shares of dense float32.
 
@@ -112,7 +132,7 @@ def collect(runs: pd.DataFrame, name_of_task: str, data: str | None) -> pd.DataF
                 "figures": " ".join(map(str, row.figures)), "sparsifier": row.sparsifier,
                 "policy": row.policy, "eps": row.eps, "seeds": len(mine),
                 "iterations": mine["iterations"].iloc[0],
-                "metric": metric, "score": score.mean(), "score_spread": score.std(ddof=0),
+                "metric": metric, "score": score.mean(), "score_spread": score.std(ddof=1),
                 "ratio_wire": mine["ratio_wire"].mean(),
                 "sent_percent": 100 * mine["up_sent"].mean() / (dense_bits / 32),
                 **{f"{part}_bits": count for part, count in bits.items()},

@@ -44,7 +44,10 @@ def fig2(curves: pd.DataFrame) -> Figure:
 
 
 def fig4(curves: pd.DataFrame) -> Figure:
-    """Training loss over batches, local and global thresholds, without layer norm and with it."""
+    """Training loss over batches, local and global thresholds, without layer norm and with it.
+
+    Of several seeds: means, with a band of one standard deviation.
+    """
     drawn, (left, right) = _drawn(2)
     for axes, layer in ((left, False), (right, True)):
         _lines(axes, curves, "fig4", "batches", "train_loss", layer)
@@ -103,11 +106,21 @@ def _lines(
             continue
         colour, line, marker = _LOOKS[name]
         label = _TITLES.get((figure, name), row.title)
+        if mine["seed"].nunique() > 1:
+            mine = _mean(axes, mine, x, y, colour)
         axes.plot(
             mine[x], mine[y], color=colour, linestyle=line, marker=marker, markersize=4,
             markerfacecolor="none", linewidth=1.3, label=label,
         )  # fmt: skip
     axes.grid(alpha=0.25)
+
+
+def _mean(axes: Axes, mine: pd.DataFrame, x: str, y: str, colour: str) -> pd.DataFrame:
+    """The mean over seeds, with a band of one sample standard deviation either way."""
+    found = mine.groupby(x)[y].agg(["mean", "std"]).reset_index()
+    low, high = found["mean"] - found["std"], found["mean"] + found["std"]
+    axes.fill_between(found[x], low, high, color=colour, alpha=0.18, linewidth=0)
+    return found.rename(columns={"mean": y})
 
 
 def _zoom(axes: Axes, curves: pd.DataFrame, figure: str) -> None:

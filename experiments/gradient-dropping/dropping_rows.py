@@ -91,19 +91,23 @@ SMOKE = ("dense", "drop-99", "local-99", "plain-dense", "plain-local-99", "min-1
 
 @dataclass(frozen=True)
 class Scale:
-    """``layer`` and ``plain`` are tasks with and without layer norm; a batch is a client's."""
+    """``layer`` and ``plain`` are tasks with and without layer norm; a batch is a client's.
+
+    ``seeds``: how many seeds the rows of Figure 4 have; all others have seed 0 alone.
+    """
 
     layer: str
     plain: str
     rounds: int
     batch_size: int
     clients: int | None = None  # as the tasks have it
+    seeds: int = 1
 
 
 SCALES = {
     "smoke": Scale("digits", "digits", 2, 8, clients=2),
-    "short": Scale("mnist_mlp512_ln", "mnist_mlp512", 500, 40),
-    "paper": Scale("mnist_mlp4096_ln", "mnist_mlp4096", 7500, 40),
+    "short": Scale("mnist_mlp512_ln", "mnist_mlp512", 500, 40, seeds=3),
+    "paper": Scale("mnist_mlp4096_ln", "mnist_mlp4096", 7500, 40, seeds=3),
 }
 
 
@@ -125,19 +129,27 @@ def rows_of(only: list[str] | None) -> list[Row]:
 
 
 def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
-    """A run a row: one gradient a client and round."""
+    """A run a row and seed, called ``ROW-seedN``: one gradient a client and round."""
     chosen = SCALES[scale]
     learnt = tasks(chosen)
     return [
         Cell(
-            row.name,
+            f"{row.name}-seed{seed}",
             RunConfig(
                 task=learnt[row.layer], method=row.up, downlink=row.down, temporal=1, data=data,
                 strategy="fedadagrad", server_lr=SERVER_LR, momentum_masking="off",
                 iterations=chosen.rounds, batch_size=chosen.batch_size, clients=chosen.clients,
+                seed=seed,
                 evaluate_every=max(1, chosen.rounds // EVALUATIONS),
                 device="cuda" if scale == "paper" and torch.cuda.is_available() else "cpu",
             ),
         )
         for row in rows
+        for seed in range(chosen.seeds if "fig4" in row.figures else 1)
     ]  # fmt: skip
+
+
+def row_and_seed(run: str) -> tuple[str, int]:
+    """The row and the seed of a run."""
+    name, _, seed = run.rpartition("-seed")
+    return name, int(seed)

@@ -1,7 +1,7 @@
-"""A row a run, its curve in blocks of rounds, and what the figures show as tables in markdown."""
+"""A row a run, its curve in blocks of rounds, and what the figures show as tables in Markdown."""
 
 import pandas as pd
-from dropping_rows import EVALUATIONS, ROWS, Row
+from dropping_rows import EVALUATIONS, ROWS, Row, row_and_seed
 from dropping_times import on_a_link
 
 BLOCKS = 20
@@ -11,6 +11,7 @@ BLOCKS = 20
 def curves(rounds: pd.DataFrame) -> pd.DataFrame:
     """A row a run and block of rounds: where it ends, mean training loss, accuracy there.
 
+    A run is told by its ``name``, the row's, and its ``seed``.
     ``batches`` counts those of all clients together, as the paper does. ``seconds`` is what the
     rounds took without evaluation; ``link_seconds`` adds a link (see ``collect``).
     """
@@ -33,7 +34,8 @@ def _curve(name: str, rounds: pd.DataFrame) -> pd.DataFrame:
     last = sums[["round", "batches", "seconds", "link_seconds"]].last()
     last["train_loss"] = sums["train_loss"].mean()
     last["accuracy_percent"] = 100 * sums["metric"].last()
-    return last.assign(name=name)
+    row, seed = row_and_seed(name)
+    return last.assign(name=row, seed=seed)
 
 
 def collect(runs: pd.DataFrame, rounds: pd.DataFrame, batch_size: int) -> pd.DataFrame:
@@ -46,9 +48,11 @@ def collect(runs: pd.DataFrame, rounds: pd.DataFrame, batch_size: int) -> pd.Dat
     ``paper_...``.
     """
     found = [
-        _collected(row, runs.loc[name], rounds[rounds["run"] == name], batch_size)
+        {"name": name, "seed": seed}
+        | _collected(row, runs.loc[run], rounds[rounds["run"] == run], batch_size)
         for name, row in ROWS.items()
-        if name in runs.index
+        for run, (run_row, seed) in ((run, row_and_seed(run)) for run in runs.index)
+        if run_row == name
     ]
     return pd.DataFrame(found)
 
@@ -59,7 +63,6 @@ def _collected(row: Row, run: pd.Series, rounds: pd.DataFrame, batch_size: int) 
     linked = on_a_link(rounds, work).median()
     images = batch_size * run["clients"]
     return {
-        "name": row.name,
         "figures": " ".join(row.figures),
         "layer_norm": row.layer,
         "title": row.title,
@@ -81,15 +84,22 @@ def _collected(row: Row, run: pd.Series, rounds: pd.DataFrame, batch_size: int) 
         "link_images": images / linked,
         "paper_images": row.paper.images,
         "paper_words": row.paper.words,
-        "paper_accuracy_percent": row.paper.accuracy_percent,
-        "paper_ratio": row.paper.ratio,
         "data_source": run["data_source"],
     }
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """Every figure's runs, as far as they are there."""
-    return "\n".join(_figure(table, number) for number in ("2", "4", "6", "8"))
+def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
+    """A row a row of the experiment, from ``collect``: means over seeds.
+
+    ``..._sd`` are sample standard deviations, NaN of one seed; ``seeds`` counts them.
+    """
+    names = ["accuracy_percent", "early_percent", "tail_loss"]
+    by = table.groupby("name", sort=False)
+    found = by.first()
+    found[names] = by[names].mean()
+    for name in names:
+        found[f"{name}_sd"] = by[name].std(ddof=1)
+    return found.assign(seeds=by.size()).reset_index().drop(columns="seed")
 
 
 def shown(table: pd.DataFrame, figure: str) -> pd.DataFrame:
@@ -97,23 +107,68 @@ def shown(table: pd.DataFrame, figure: str) -> pd.DataFrame:
     return table[[figure in figures.split() for figures in table["figures"]]]
 
 
-def _figure(table: pd.DataFrame, number: str) -> str:
+def markdown(table: pd.DataFrame) -> str:
+    """Every figure's rows, as far as they are there, and the differences of Figure 4."""
+    means = over_seeds(table)
+    text = [f"Figure {number}\n\n{_rows(shown(means, f'fig{number}'))}" for number in "2468"]
+    return "\n".join([*text, f"Figure 4, differences\n\n{differences(table)}"])
+
+
+def runs_table(table: pd.DataFrame) -> str:
+    """All rows, from ``collect``."""
+    return _rows(over_seeds(table))
+
+
+def _rows(means: pd.DataFrame) -> str:
     lines = [
-        f"Figure {number}", "",
-        "| layer norm | method | accuracy | paper, 20 epochs | at a tenth | training loss "
-        "| bits up | content ratio | paper |",
-        "| --- " * 9 + "|",
+        "| run | layer norm | figures | seeds | accuracy | paper | early | training loss | ratio "
+        "| paper |", "| --- " * 10 + "|",
     ]  # fmt: skip
-    for row in shown(table, f"fig{number}").to_dict("records"):
+    for row in means.to_dict("records"):
+        figures = ", ".join(f[3:] for f in row["figures"].split() if f.startswith("fig"))
+        printed = ROWS[row["name"]].paper
         lines.append(
-            f"| {'yes' if row['layer_norm'] else 'no'} | {row['title']} | "
-            f"{row['accuracy_percent']:.2f} | {_or_dash(row['paper_accuracy_percent'])} | "
-            f"{row['early_percent']:.2f} | {row['tail_loss']:.4f} | {row['up_bits']:.3g} "
-            f"| ×{row['ratio_content']:.1f} | {_or_dash(row['paper_ratio'], '×')} |"
+            f"| {row['title']} | {'yes' if row['layer_norm'] else 'no'} | {figures} "
+            f"| {row['seeds']} | {_mean(row, 'accuracy_percent', 2)} "
+            f"| {_or_dash(printed.accuracy_percent)} | {_mean(row, 'early_percent', 2)} "
+            f"| {_mean(row, 'tail_loss', 4)} | ×{row['ratio_content']:.1f} "
+            f"| {_or_dash(printed.ratio, '×')} |"
         )
-    return "\n".join([*lines, ""])
+    return "\n".join(lines) + "\n"
+
+
+def differences(table: pd.DataFrame) -> str:
+    """Figure 4: accuracies less those of no dropping with the same seed, and ratios of losses.
+
+    The runs of a seed see the same batches in the same order, so that they are compared one by one.
+    """
+    lines = [
+        "| layer norm | drop 99 % | seeds | first evaluation, points | at the end, points "
+        "| training loss, times |", "| --- " * 6 + "|",
+    ]  # fmt: skip
+    by = table.set_index(["name", "seed"])
+    for name, row in ROWS.items():
+        mine = table[table["name"] == name]
+        if "fig4" not in row.figures or row.up == "raw" or mine.empty:
+            continue
+        dense = by.loc["dense" if row.layer else "plain-dense"].loc[mine["seed"]]
+        ours = by.loc[name]
+        gaps = [f"{column}_percent" for column in ("early", "accuracy")]
+        early, end = (" / ".join(f"{x:+.1f}" for x in ours[c] - dense[c]) for c in gaps)
+        loss = " / ".join(f"{x:.2f}" for x in ours["tail_loss"] / dense["tail_loss"])
+        threshold = "local" if "local" in name else "global"
+        lines.append(
+            f"| {'yes' if row.layer else 'no'} | {threshold} "
+            f"| {' / '.join(map(str, mine['seed']))} | {early} | {end} | {loss} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _mean(row: dict, name: str, places: int) -> str:
+    spread = f" ± {row[f'{name}_sd']:.{places}f}" if row["seeds"] > 1 else ""
+    return f"{row[name]:.{places}f}{spread}"
 
 
 def _or_dash(number: float | None, sign: str = "") -> str:
     """What the paper prints, or a dash where it prints nothing."""
-    return "–" if pd.isna(number) else f"{sign}{number:g}"
+    return "–" if number is None else f"{sign}{number:g}"

@@ -10,11 +10,13 @@ again: times on an idle machine take a new ``--out``. Times are in files of thei
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
 from dropping_figures import DRAWN
 from dropping_rows import FIGURES, SCALES, SMOKE, cells, rows_of
-from dropping_tables import collect, curves, markdown
-from dropping_times import TIMED, speeds, times_markdown
+from dropping_tables import collect, curves, differences, markdown, runs_table
+from dropping_times import TIMED, speed_tables, speeds, times_markdown
 
 from fedsim.files import write_text
 from fedsim.plot import save
@@ -37,6 +39,7 @@ def write(results: Results, batch_size: int, figures: list[str], out: Path) -> N
     """Tables of all runs, and the figures and times that are asked for."""
     table = collect(results.runs, results.rounds, batch_size)
     lines = curves(results.rounds)
+    first = lines[lines["seed"] == 0]
     tables = {
         name: frame.drop(columns=[*TIMED], errors="ignore")
         for name, frame in (("tables", table), ("curves", lines))
@@ -49,10 +52,20 @@ def write(results: Results, batch_size: int, figures: list[str], out: Path) -> N
         write_text(out / "times.md", said)
         text += f"\n{said}"
     if "fig6" in figures:
-        tables["fig6"] = lines[lines["name"].isin([row.name for row in rows_of(["fig6"])])]
+        tables["fig6"] = first[first["name"].isin([row.name for row in rows_of(["fig6"])])]
     for name, frame in tables.items():
         write_text(out / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
     for name, draw in DRAWN.items():
         if name in figures:
-            save(draw(lines), out / f"{name}.png")
+            save(draw(lines if name == "fig4" else first), out / f"{name}.png")
     print(text)
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, from what is in ``results``."""
+    table = pd.read_csv(results / "tables.csv")
+    measured, ratios = speed_tables(pd.read_csv(results / "times.csv"))
+    return {
+        "runs": runs_table(table), "differences": differences(table),
+        "times": measured, "ratios": ratios,
+    }  # fmt: skip

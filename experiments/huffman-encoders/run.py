@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
+from encoder_readme import short_tables
 from encoder_tables import figure, markdown
 from quantized_messages import LIFTS, QUANTIZERS, Recorded, progress
 from quantized_runs import BASELINE, BENCHMARKS, load, record
@@ -53,6 +54,11 @@ def rows(name: str, runs: Recorded, repeats: int) -> list[dict]:
     """A row an encoder, for both lifts and all quantizers of one task."""
     todo = [(q, lift, encoder) for lift in LIFTS for q in QUANTIZERS for encoder in ENCODERS]
     return [row(name, runs, *one, repeats) for one in progress(todo, f"{name}, encoders")]
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, from what is in ``results``."""
+    return short_tables(pd.read_csv(results / "tables.csv"), BENCHMARKS)
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:

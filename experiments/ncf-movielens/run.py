@@ -180,7 +180,7 @@ def collect(results: Results) -> pd.DataFrame:
                 "iterations": mine["iterations"].iloc[0],
                 "relative_volume": (mine["up_wire_bits"] / (32 * entries)).mean(),
                 "sent_share": (mine["up_sent"] / entries).mean(),
-                "best_hit_rate": hits.mean(), "best_spread": hits.std(ddof=0),
+                "best_hit_rate": hits.mean(), "best_spread": hits.std(ddof=1),
                 "last_hit_rate": mine["metric"].mean(),
                 "paper_volume": row.volume, "paper_hit_rate": row.hit_rate,
             }
@@ -188,8 +188,27 @@ def collect(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, from what is in ``results``; popularity's hits are in ``checks.csv``."""
+    checks = pd.read_csv(results / "checks.csv").set_index("what")["value"]
+    guess = checks["users hit by popularity"] / checks["users"]
+    return {
+        "table2": hit_table(pd.read_csv(results / "table2.csv"), guess),
+        "positions": position_table(pd.read_csv(results / "positions.csv")),
+    }
+
+
 def markdown(frame: pd.DataFrame, positions: pd.DataFrame, guess: float) -> str:
     """Table 2 and Figure 11, ours beside the paper's, and what positions take."""
+    return (
+        f"{hit_table(frame, guess)}\nFirst gradient of a client, "
+        f"{100 * positions['zero_share'][0]:.1f} % zeros, with QSGD's values:\n\n"
+        f"{position_table(positions)}"
+    )
+
+
+def hit_table(frame: pd.DataFrame, guess: float) -> str:
+    """Table 2 and Figure 11, ours beside the paper's, below the guess that knows no user."""
     lines = [
         "| method | of | seeds | relative volume | paper | best hit rate | last | paper | sent |",
         "| --- " * 9 + "|",
@@ -197,15 +216,19 @@ def markdown(frame: pd.DataFrame, positions: pd.DataFrame, guess: float) -> str:
     ]
     for row in frame.to_dict("records"):
         spread = f" ± {row['best_spread']:.4f}" if row["seeds"] > 1 else ""
-        paper = [f"{x:.4f}" if x == x else "" for x in (row["paper_volume"], row["paper_hit_rate"])]
+        printed = ROWS[row["name"]]
+        paper = ["" if x is None else f"{x:.4f}" for x in (printed.volume, printed.hit_rate)]
         lines.append(
             f"| {row['title']} | {row['where']} | {row['seeds']} | {row['relative_volume']:.4f} | "
             f"{paper[0]} | {row['best_hit_rate']:.4f}{spread} | "
             f"{row['last_hit_rate']:.4f} | {paper[1]} | {100 * row['sent_share']:.1f} % |"
         )
-    lines += [
-        "", f"First gradient of a client, {100 * positions['zero_share'][0]:.1f} % zeros, with "
-        "QSGD's values:", "",
+    return "\n".join(lines) + "\n"
+
+
+def position_table(positions: pd.DataFrame) -> str:
+    """What the positions of one gradient take, by code."""
+    lines = [
         "| positions | bits an entry of the tensor | relative volume |", "| --- | --- | --- |",
     ]  # fmt: skip
     for row in positions.to_dict("records"):

@@ -168,6 +168,13 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
     return 0
 
 
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables: the models on which the coder was made, and those it had not seen."""
+    frame = pd.read_csv(results / "positions.csv")
+    later = frame["model"].isin([*record.OWN])
+    return {"first": markdown(frame[~later]), "later": markdown(frame[later])}
+
+
 def markdown(frame: pd.DataFrame) -> str:
     """Bits a position of real messages of a client on which nothing was chosen, and the saving."""
     lines = [

@@ -60,6 +60,17 @@ def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
     return 0
 
 
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, from the errors by total sparsity and the curves in ``results``."""
+    found = {}
+    for name in SCALES["short"]:
+        plane = pd.read_csv(results / name / "sparsity.csv")
+        lines = pd.read_csv(results / name / "curves.csv")
+        found[f"{name}/sparsity"] = "\n".join(phase_tables(plane))
+        found[f"{name}/curves"] = ends(lines)
+    return found
+
+
 def curves(square: Square, results: Results) -> pd.DataFrame:
     """A row an evaluation of the six methods of Table II: epochs, bits a client sent, error."""
     higher = bool(results.runs["higher_is_better"].iloc[0])
@@ -83,9 +94,12 @@ def curves(square: Square, results: Results) -> pd.DataFrame:
 
 def markdown(plane: pd.DataFrame, lines: pd.DataFrame) -> str:
     """Fig. 4 in numbers, then the ends of the curves."""
+    return "\n".join([*phase_tables(plane), "Table II's methods\n", ends(lines)])
+
+
+def ends(lines: pd.DataFrame) -> str:
+    """The ends of the curves, and what they took to the common error."""
     text = [
-        *phase_tables(plane),
-        "Table II's methods\n",
         "| method | n | p | error at the end | content ratio | iterations to error "
         f"{target(lines):.4f} | bits to it | fewer than the baseline's |",
         "| --- " * 8 + "|",

@@ -49,15 +49,30 @@ def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
 
 def analyse(frame: pd.DataFrame, bare: pd.DataFrame, out: Path) -> str:
     """Writes the CSVs of a matrix and of its unmasked cells; the tables as Markdown."""
-    table, forms = shares(frame), best_forms(frame, FEW)
-    written = {"matrix": frame, "diagonals": table, "forms": forms, "unmasked": bare}
+    written = {"matrix": frame, "diagonals": shares(frame), "forms": best_forms(frame, FEW)}
+    written["unmasked"] = bare
     for name, rows in written.items():
         if len(rows):
             write_text(out / f"{name}.csv", rows.to_csv(index=False, float_format="%.6g"))
+    return tables(frame, bare)
+
+
+def tables(frame: pd.DataFrame, bare: pd.DataFrame) -> str:
+    """What diagonals say of a matrix, its best forms, and its unmasked cells, as Markdown."""
+    table, forms = shares(frame), best_forms(frame, FEW)
     found = [diagonal_table(table), triangle_table(table)]
     found += [form_table(moves(forms))] if len(forms) else []
     found += [bare_table(bare)] if len(bare) else []
     return "\n".join(found)
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, a task each, from the errors that are in ``results``."""
+    found = {}
+    for name in SCALES["short"]:
+        frame = pd.read_csv(results / name / "matrix.csv")
+        found[name] = tables(frame, pd.read_csv(results / name / "unmasked.csv"))
+    return found
 
 
 def shares(frame: pd.DataFrame) -> pd.DataFrame:

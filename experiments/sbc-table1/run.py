@@ -77,6 +77,12 @@ def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:
     return 0
 
 
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables: the formulas, and the messages that are in ``results``."""
+    frame = pd.read_csv(results / "mnist_lenet5" / "messages.csv")
+    return {"theory": theory(), "messages": markdown(frame)}
+
+
 def theory() -> str:
     """The table as `fedsim theory tableI` computes it."""
     lines = [

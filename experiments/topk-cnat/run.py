@@ -8,11 +8,13 @@
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
 from run_curves import learning
 from task_lengths import DEAR, Length, split_only
 from topk_rows import FITTED, ROWS
-from topk_tables import collect, figure, markdown
+from topk_tables import collect, figure, markdown, matched
 
 from fedsim.files import write_text
 from fedsim.plot import save
@@ -49,6 +51,13 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
     tasks = tasks or known[: 1 if smoke else None]
     names = names or (SMOKE if smoke else list(ROWS))
     return max(_task(t, cells(t, names, scale, data), out / t, jobs) for t in tasks)
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, a task each, from its scores and volumes in ``results``."""
+    named = [name for name, sizes in TASKS.items() if "short" in sizes]
+    frames = {name: pd.read_csv(results / name / "tables.csv") for name in named}
+    return {name: markdown(matched(frame)) for name, frame in frames.items()}
 
 
 def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:

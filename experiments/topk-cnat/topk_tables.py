@@ -44,7 +44,7 @@ def collect(runs: pd.DataFrame) -> pd.DataFrame:
                 "seeds": len(mine),
                 "metric": metric,
                 "score": scores[mine.index].mean(),
-                "score_spread": scores[mine.index].std(ddof=0),
+                "score_spread": scores[mine.index].std(ddof=1),
                 "wire_percent": 100 / mine["ratio_wire"].mean(),
                 "content_percent": 100 / mine["ratio_content"].mean(),
                 "paper_accuracy_percent": row.accuracy,
@@ -135,7 +135,6 @@ def _points(axes: Axes, frame: pd.DataFrame, columns: tuple[str, str, str]) -> N
         mine = frame[family == name]
         if len(mine):
             x, y, spread = (mine[column] for column in columns)
-            spread = spread.replace(0, float("nan"))  # one seed: no bar
             topk = name.startswith("topk")
             axes.errorbar(  # open markers of other methods: top-k's show where both stand
                 x, y, spread, marker=marker, linestyle="", color=colour, label=label, capsize=2,

@@ -60,10 +60,18 @@ def test_runs_are_shared_between_figures(rows: Any) -> None:
     assert len(rows.rows_of(["fig2", "fig4"])) == 8
 
 
+def test_figure_4_has_three_seeds(rows: Any) -> None:
+    cells = rows.cells(rows.rows_of(None), "short", None)
+    assert len(cells) == 13 + 2 * len(FIGURES["fig4"])
+    for cell in cells:
+        name, seed = rows.row_and_seed(cell.name)
+        assert cell.config.seed == seed <= 2 * (name in FIGURES["fig4"])
+
+
 @pytest.mark.parametrize("scale", ["short", "paper"])
 def test_a_cell_is_a_gradient_a_round(rows: Any, scale: str) -> None:
     for cell in rows.cells(rows.rows_of(None), scale, None):
-        plan, row = cell.config.plan, rows.ROWS[cell.name]
+        plan, row = cell.config.plan, rows.ROWS[rows.row_and_seed(cell.name)[0]]
         assert (plan.temporal, plan.clients, plan.batch_size) == (1, 4, 40)
         assert plan.task.name.endswith("_ln_gradients") == row.layer
         assert not plan.masks
@@ -104,7 +112,10 @@ def _rounds(name: str, count: int) -> pd.DataFrame:
 
 
 def test_curves_are_blocks_of_rounds(tables: Any, times: Any) -> None:
-    lines = tables.curves(pd.concat([_rounds("dense", 40), _rounds("drop-99", 4)]))
+    runs = [_rounds("dense-seed0", 40), _rounds("dense-seed2", 4), _rounds("drop-99-seed0", 4)]
+    lines = tables.curves(pd.concat(runs))
+    assert len(lines) == 28 and set(lines["seed"]) == {0, 2}
+    lines = lines[lines["seed"] == 0]
     dense = lines[lines["name"] == "dense"]
     assert len(dense) == 20 and len(lines) == 24
     assert list(dense["train_loss"][:2]) == [0.5, 2.5]
@@ -118,14 +129,15 @@ def test_curves_are_blocks_of_rounds(tables: Any, times: Any) -> None:
 
 def test_the_table_shows_the_runs_of_each_figure(tables: Any, times: Any) -> None:
     names = ["dense", "drop-99", "plain-dense", "min-1"]
-    rounds = pd.concat([_rounds(name, 20) for name in names])
+    runs_of = [f"{name}-seed0" for name in names]
+    rounds = pd.concat([_rounds(run, 20) for run in runs_of])
     runs = pd.DataFrame(
         {
             "method": "raw", "clients": 4, "up_content_bits": 1e9, "down_content_bits": 2e9,
             "ratio_content": 1.0, "ratio_wire": 1.0, "rounds": 20, "parameters": 10,
             "data_source": "by hand",
         },
-        index=names,
+        index=runs_of,
     )  # fmt: skip
     table = tables.collect(runs, rounds, batch_size=40)
     for figure, wanted in FIGURES.items():
@@ -135,18 +147,34 @@ def test_the_table_shows_the_runs_of_each_figure(tables: Any, times: Any) -> Non
     assert (row["accuracy_percent"], row["early_percent"], row["tail_loss"]) == (20.0, 2.0, 18.5)
     assert (row["round_ms"], row["images"], row["link_images"]) == (1000.0, 160.0, 128.0)
     assert row["link_ms"] == 1250.0
-    assert "| no dropping | 20.00 | 99.28 | 2.00 |" in tables.markdown(table)
+    line = "| no dropping | yes | 2, 4, 6 | 1 | 20.00 | 99.28 | 2.00 |"
+    assert line in tables.markdown(table) and line in tables.runs_table(table)
     found = times.speeds(table)
     text = times.times_markdown(found, tables.curves(rounds))
     speed = text[text.index("Table 1") :]
     assert speed.count("| drop") == 2 and "| 2489 | ×1.00 | 13100 | ×1.00 |" in speed
 
 
+def test_seeds_are_compared_one_by_one(tables: Any) -> None:
+    """Means and sample deviations over seeds, and differences from the dense run of a seed."""
+    runs = [("dense", 0, 90.0, 97.0, 0.1), ("dense", 1, 92.0, 97.2, 0.2),
+            ("local-99", 0, 91.0, 97.5, 0.05), ("local-99", 1, 91.5, 97.3, 0.3)]  # fmt: skip
+    names = ["name", "seed", "early_percent", "accuracy_percent", "tail_loss"]
+    more = {"title": "a", "layer_norm": True, "figures": "fig4", "ratio_content": 1.0}
+    table = pd.DataFrame(runs, columns=names).assign(**more)
+    (line,) = tables.differences(table).splitlines()[2:]
+    assert line == "| yes | local | 0 / 1 | +1.0 / -0.5 | +0.5 / +0.1 | 0.50 / 1.50 |"
+    means = tables.over_seeds(table).set_index("name")
+    assert means.loc["dense", "early_percent_sd"] == pytest.approx(2**0.5)
+    assert means.loc["dense", "seeds"] == 2 and means.loc["dense", "early_percent"] == 91
+    assert "| 97.10 ± 0.14 |" in tables.runs_table(table)
+
+
 def test_speeds_are_ratios_to_the_dense_run(times: Any) -> None:
     """Half the time, twice the images; and bits a hundredth of dense ones, 41 % of a round."""
     table = pd.DataFrame(
         {
-            "name": ["drop-99", "dense", "min-1"], "title": ["a", "b", "c"],
+            "name": ["drop-99", "dense", "min-1"], "seed": 0, "title": ["a", "b", "c"],
             "round_ms": [5.0, 10.0, 1.0], "encode_ms": 1.0, "images": [200.0, 100.0, 9.0],
             "link_ms": [1.0, 4.0, 1.0], "link_images": [400.0, 100.0, 9.0],
             "up_bits": [1e6, 1e8, 1.0], "down_bits": [1e6, 1e8, 1.0],
@@ -172,6 +200,7 @@ def test_smoke(typed: Typed, rows: Any) -> None:
     said = typed("experiment", "gradient-dropping", "--scale", "smoke", "--out", "out")
     assert said.code == 0, said.err
     table = pd.read_csv(Path("out", "tables.csv")).set_index("name")
+    assert set(table["seed"]) == {0}
     assert set(table.index) == set(rows.SMOKE)
     # 1 % of entries: 32 bits a value and about 8 a position; 1 or 2 bits a value in place of 32.
     assert 70 < table["ratio_content"]["drop-99"] < 85

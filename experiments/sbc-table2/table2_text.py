@@ -1,0 +1,44 @@
+"""Table II in Markdown: ours beside the paper's numbers."""
+
+import pandas as pd
+from table2_rows import PAPER, columns
+
+from fedsim.tasks import get_task
+
+
+def markdown(task: str, frame: pd.DataFrame) -> str:
+    """Ours beside the paper's; where less is better, both over their baselines too.
+
+    Args:
+        task: the row of Table II.
+        frame: what ``compare`` of ``run.py`` gives: a row a method.
+    """
+    rises = get_task(task).higher_is_better
+    scores = "paper" if rises else "above our baseline | paper | above its baseline"
+    lines = [
+        f"| method | n | p | ours | best on the way | {scores} | content ratio | wire ratio "
+        "| paper |", "| --- " * (9 if rises else 11) + "|",
+    ]  # fmt: skip
+    rows = frame.set_index("name")
+    for column in columns(task):
+        row, printed = rows.loc[column.name], PAPER.get(task, {})
+        metric, ratio = printed.get(column.name, (None, None))
+        digits = 4 if rises else 3
+        cells = [
+            column.title, f"{row['temporal']:g}", f"{row['gradient']:g}",
+            f"{row['metric']:.{digits}f}", f"{row['best']:.{digits}f}",
+        ]  # fmt: skip
+        if not rises:
+            cells.append(_above(row["metric"], rows["metric"]["baseline"]))
+        cells.append("–" if metric is None else f"{metric:g}")
+        if not rises:
+            cells.append("–" if metric is None else _above(metric, printed["baseline"][0]))
+        ratios = f"×{row['ratio_content']:.1f}", f"×{row['ratio_wire']:.1f}"
+        cells += [*ratios, "–" if ratio is None else f"×{ratio}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _above(metric: float, baseline: float) -> str:
+    """How many per cent it is above; a dash for the baseline itself."""
+    return "–" if metric == baseline else f"{100 * (metric / baseline - 1):.1f} %"
