@@ -16,9 +16,10 @@ Everything configured is a frozen dataclass: equal by value, and printed by
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from hashlib import blake2b
+from numbers import Real
 from typing import Final, Protocol
 
 import torch
@@ -42,6 +43,7 @@ class _All:
 
 
 ALL: Final = _All()
+_SHOWN = 200  # characters of a part in an error
 
 
 @dataclass(frozen=True)
@@ -138,20 +140,42 @@ def tensor_seed(seed: int, ordinal: int) -> int:
 
 def check_share(name: str, p: float) -> None:
     """Raises ``ValueError`` unless ``p`` is a number with 0 < p <= 1."""
-    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
-        raise ValueError(f"{name} is {p!r}: a fraction of entries lies above 0 and at most 1")
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 < p <= 1:
+        raise ValueError(f"{name} is {shown(p)}: a fraction of entries lies above 0 and at most 1")
 
 
 def check_codec(name: str, thing: object) -> None:
     """Raises ``ValueError`` unless ``thing`` is a codec of one tensor."""
     if hasattr(thing, "init") or not hasattr(thing, "read"):
-        raise ValueError(f"{name} takes a codec of one tensor (topk(p) | float32), not {thing!r}")
+        raise ValueError(
+            f"{name} takes a codec of one tensor (topk(p) | float32), not {shown(thing)}"
+        )
 
 
 def check_compressor(name: str, thing: object) -> None:
     """Raises ``ValueError`` unless ``thing`` is a compressor of a whole update."""
     if not hasattr(thing, "init"):
-        raise ValueError(f"{name} takes a compressor of a whole update, not {thing!r}")
+        raise ValueError(f"{name} takes a compressor of a whole update, not {shown(thing)}")
+
+
+def shown(thing: object) -> str:
+    """A thing in an error, on one line: a part as people type it, anything else as Python does.
+
+    Example:
+        >>> from compressors import TopK
+        >>> shown(TopK(0.1)), shown("topk"), shown(None)
+        ('topk(0.1)', "'topk'", 'None')
+    """
+    from compressors.text import text  # it prints pipelines, which import this module
+
+    try:
+        said = text(thing)
+    except ValueError:
+        if isinstance(thing, type):
+            said = thing.__name__
+        else:
+            said = type(thing).__name__ if is_dataclass(thing) else " ".join(repr(thing).split())
+    return said if len(said) <= _SHOWN else said[: _SHOWN - 3] + "..."
 
 
 def nominal_count(p: float, n: int) -> int:

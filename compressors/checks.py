@@ -1,7 +1,8 @@
 """What a part of a user's own hands over, checked before any kernel sees it.
 
-The package's own parts keep their contracts by their tests and are not looked at: a kernel
-that is given positions that do not rise, or a code beyond its alphabet, writes outside its arrays.
+The package's own parts keep their contracts by their tests and are not looked at here. What a
+kernel would write outside its arrays, positions that do not rise and codes beyond their alphabet,
+is refused again by the coders (``positions.base``, ``symbols.numbers``), whoever calls them.
 """
 
 from dataclasses import fields, is_dataclass

@@ -1,6 +1,6 @@
 """DeepReduce's named combinations, and SKCompress as it sets it up."""
 
-from compressors.base import Compressor, check_share
+from compressors.base import Compressor, check_share, shown
 from compressors.feedback import ErrorFeedback
 from compressors.lift import PerTensor
 from compressors.pipeline import Pipeline
@@ -61,7 +61,7 @@ def deepreduce(
     for name, given, known in (("index", index, _INDEX), ("value", value, _VALUE)):
         if given not in known:
             allowed = ", ".join(str(one).lower() for one in known)
-            raise ValueError(f"deepreduce: {name} is {given!r}: it is one of {allowed}")
+            raise ValueError(f"deepreduce: {name} is {shown(given)}: it is one of {allowed}")
     symbols: SymbolCode = Deflate() if value == "deflate" else Fixed()
     parts = Pipeline(_sparse(p), _values(value), _positions(index, eps), symbols)
     return ErrorFeedback(PerTensor(parts))

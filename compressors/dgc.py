@@ -20,13 +20,15 @@ from compressors.base import (
     empty_like,
     finite,
     nominal_count,
+    shown,
 )
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
 from compressors.kernels.select import MAGNITUDE
-from compressors.lift import nest
+from compressors.lift import nest, recall
 from compressors.pipeline import Pipeline
 from compressors.quantize.floats import Float32
+from compressors.quantize.settings import plain
 from compressors.sparsify.topk import largest
 
 
@@ -68,17 +70,18 @@ class DGC:
     needs_seed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("dgc: p", self.p)
         for name, least in (("warmup", 0), ("stage", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(
-                    f"dgc: {name} is {value!r}: it is a whole number of at least {least}"
+                    f"dgc: {name} is {shown(value)}: it is a whole number of at least {least}"
                 )
         if not _is_number(self.momentum) or not 0 <= self.momentum < 1:
-            raise ValueError(f"dgc: momentum is {self.momentum!r}: it lies in [0, 1)")
+            raise ValueError(f"dgc: momentum is {shown(self.momentum)}: it lies in [0, 1)")
         if self.clip is not None and not (_is_number(self.clip) and 0 < self.clip < math.inf):
-            raise ValueError(f"dgc: clip is {self.clip!r}: it is a number above 0, or none")
+            raise ValueError(f"dgc: clip is {shown(self.clip)}: it is a number above 0, or none")
 
     def share(self, message: int) -> float:
         """The fraction of entries sent in that message (0, 1, ...) of a sender.
@@ -101,15 +104,19 @@ class DGC:
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``."""
+        if "messages" not in state:
+            raise UpdateError("the memory is not dgc's: it does not hold the number of messages")
         message = int(state["messages"])
+        shapes = {name: x.shape for name, x in update.items()}
+        momentum, velocity = (recall(kind, state, shapes) for kind in ("momentum", "velocity"))
         pipe = self._pipe(self.share(message))
         scale = _clipping(update, self.clip)
         sent: Sent = {}
         after: State = {"messages": torch.tensor(message + 1)}
         for name, x in update.items():
             gradient = x.detach() if scale == 1 else x.detach() * scale
-            u = (self.momentum * state[f"momentum/{name}"] + gradient).contiguous()
-            v = state[f"velocity/{name}"] + u
+            u = (self.momentum * momentum[name] + gradient).contiguous()
+            v = velocity[name] + u
             if not (finite(u) and finite(v)):
                 raise UpdateError(f"tensor {name!r} and its memory overflow float32")
             sent[name] = pipe.write(v, out, seed)

@@ -18,7 +18,7 @@ from compressors.base import (
 from compressors.bits import BitReader, BitWriter
 from compressors.dgc import DGC
 from compressors.errors import UpdateError
-from compressors.lift import inside, nest
+from compressors.lift import inside, nest, recall
 from compressors.text import text
 
 
@@ -70,8 +70,9 @@ or leave ef out
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``."""
+        kept = recall("residual", state, {name: x.shape for name, x in update.items()})
         wanted = {
-            name: (x.detach() + state[f"residual/{name}"]).contiguous()
+            name: (x.detach() + kept[name]).contiguous()
             for name, x in update.items()
         }
         for name, x in wanted.items():

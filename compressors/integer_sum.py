@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.quantize.natural import Natural
-from compressors.quantize.settings import check_whole
+from compressors.quantize.settings import check_whole, plain
 
 _DTYPES = {32: torch.int32, 64: torch.int64}
 
@@ -42,8 +43,11 @@ class Switch:
     width: int = 32
 
     def __post_init__(self) -> None:
+        plain(self)
         if not isinstance(self.width, int) or self.width not in _DTYPES:
-            raise ValueError(f"width of switch is {self.width!r}: accumulators have 32 or 64 bits")
+            raise ValueError(
+                f"width of switch is {shown(self.width)}: accumulators have 32 or 64 bits"
+            )
         check_whole("top of switch", self.top, -126, 127)
         least = max(-126, self.top - self.width + 2)
         check_whole(f"low of switch, of {self.width} bits and top {self.top}", self.low,

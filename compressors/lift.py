@@ -1,5 +1,6 @@
 """From a codec of one tensor to a compressor of a whole update, and rules between compressors."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
@@ -135,6 +136,11 @@ class ByName:
     def __post_init__(self) -> None:
         if not self.rules:
             raise ValueError("by_name has no rules: give pairs of a pattern and a compressor")
+        if not isinstance(self.rules, tuple) or not all(map(_is_pair, self.rules)):
+            raise ValueError(
+                f"by_name: rules is a {type(self.rules).__name__}: it is a tuple of pairs "
+                "(pattern, compressor)"
+            )
         for pattern, compressor in self.rules:
             _fits(pattern, "", (0,))
             check_compressor(f"by_name: rule {pattern!r}", compressor)
@@ -182,6 +188,10 @@ class ByName:
         return parts
 
 
+def _is_pair(rule: object) -> bool:
+    return isinstance(rule, tuple) and len(rule) == 2 and isinstance(rule[0], str)
+
+
 def _fits(pattern: str, name: str, shape: tuple[int, ...]) -> bool:
     if not pattern.startswith("size<"):
         return fnmatchcase(name, pattern)
@@ -194,6 +204,35 @@ def _fits(pattern: str, name: str, shape: tuple[int, ...]) -> bool:
 def nest(prefix: str, state: State) -> State:
     """The memory with every key under ``prefix``."""
     return {f"{prefix}/{key}": value for key, value in state.items()}
+
+
+def recall(
+    kind: str, state: State, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Tensor]:
+    """What ``nest(kind, ...)`` put into the memory: float32, with these names and shapes.
+
+    ``UpdateError`` names both where they differ: a tensor of another shape would be added to
+    all entries of a row, and one of another name forgotten.
+    """
+    kept = inside(kind, state)
+    if kept.keys() != shapes.keys():
+        raise UpdateError(
+            f"the memory holds {kind} of {_listed(kept)}, the update has {_listed(shapes)}: "
+            "it belongs to another model"
+        )
+    for name, shape in shapes.items():
+        x = kept[name]
+        if tuple(x.shape) != tuple(shape) or x.dtype != torch.float32:
+            raise UpdateError(
+                f"tensor {name!r}: {kind} in the memory is {x.dtype} {tuple(x.shape)}, not "
+                f"{torch.float32} {tuple(shape)}: it belongs to another model"
+            )
+    return kept
+
+
+def _listed(names: Iterable[str]) -> str:
+    some = [repr(name) for name in names]
+    return ", ".join(some[:5] + ["..."] * (len(some) > 5)) or "no tensor"
 
 
 def inside(prefix: str, state: State) -> State:

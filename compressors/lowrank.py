@@ -12,10 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, Sent, SentTensor, State, Tensors, tensor_seed
+from compressors.base import ALL, Sent, SentTensor, State, Tensors, shown, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import noise
 from compressors.kernels.factors import product
+from compressors.lift import recall
+from compressors.quantize.settings import plain
 
 _SEED = 20190531  # of the first Q: every sender starts from the same one, as in the paper
 _DEPENDENT = 1e-10  # what is left of a row, as a share, if it lies in the span of those before
@@ -53,8 +55,11 @@ class LowRank:
     needs_seed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         if isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1:
-            raise ValueError(f"lowrank: rank is {self.rank!r}: it is a whole number of at least 1")
+            raise ValueError(
+                f"lowrank: rank is {shown(self.rank)}: it is a whole number of at least 1"
+            )
 
     def init(self, like: Tensors) -> State:
         """A starting Q (rank, rest) for every tensor that is sent by its factors."""
@@ -68,6 +73,10 @@ class LowRank:
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``."""
+        kept = recall("q", state, {
+            name: (self.rank, _sides(x.shape)[1]) for name, x in update.items()
+            if self._pays(x.shape)
+        })  # fmt: skip
         sent: Sent = {}
         after: State = {}
         with out.span("values"):
@@ -77,7 +86,7 @@ class LowRank:
                     out.float32s(x.cpu().numpy())
                     sent[name] = SentTensor(x, ALL, x.shape)
                     continue
-                p, q, after[f"q/{name}"] = iterate(_matrix(x), state[f"q/{name}"])
+                p, q, after[f"q/{name}"] = iterate(_matrix(x), kept[name])
                 out.float32s(p.cpu().numpy())
                 out.float32s(q.cpu().numpy())
                 sent[name] = SentTensor(product(p, q).view(x.shape), ALL, x.shape)

@@ -13,16 +13,19 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.checks import check_update, is_foreign
 from compressors.errors import PayloadError, UpdateError
+from compressors.given import check_method, like_of, payload_of, seed_of, state_of, update_of
 from compressors.text import text
 
 VERSION = 1
+_NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}
+"""numpy's own defaults: a caller's ``np.seterr`` decides nothing in a message."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,13 @@ def compress(
         compressor: the method.
         update: names to float32 tensors of any shape, all finite.
         state: the memory after the message before; None for the first.
-        seed: for methods with random choices; reduced to 32 bits. Each message needs its
-            own, or all of them make the same choices.
+        seed: a whole number, for methods with random choices; reduced to 32 bits. Each
+            message needs its own, or all of them make the same choices.
 
     Raises:
-        UpdateError: a tensor is not float32, or holds NaN or infinity (named), or does
-            so together with the memory.
+        UpdateError: a tensor is not dense float32, or holds NaN or infinity (named), or does
+            so together with the memory; or the memory is of other names or shapes.
+        ValueError: ``compressor`` is not a compressor, or ``seed`` is not a whole number.
 
     Example:
         >>> from compressors import parse
@@ -67,15 +71,21 @@ def compress(
         >>> decompress(parse("sbc(0.25)"), packet.payload, {"w": torch.empty(4)})
         {'w': tensor([0., 3., 0., 0.])}
     """
-    for name, x in update.items():
-        _check(name, x)
-    seed &= 0xFFFFFFFF
+    check_method(compressor)
+    update, seed = update_of(update), seed_of(seed)
+    before = compressor.init(update) if state is None else state_of(state)
+    with np.errstate(**_NUMPY):
+        return _write(compressor, update, before, seed)
+
+
+def _write(
+    compressor: Compressor, update: Tensors, before: State, seed: int
+) -> tuple[Packet, State]:
     out = BitWriter()
     out.uint(VERSION, 8)
     out.uint(_fingerprint(compressor, update), 16)
     if compressor.needs_seed:
         out.uint(seed, 32)
-    before = compressor.init(update) if state is None else state
     with out.span("values"):  # what a method does not book itself is no header
         sent, after = compressor.write(update, before, out, seed)
     if is_foreign(compressor):
@@ -103,9 +113,16 @@ def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
 
     ``like`` gives names, shapes and devices (values unread). Raises ``PayloadError``
     where the payload is cut, has trailing data, was made by another method or for
-    other tensors, or decodes to NaN or infinity.
+    other tensors, decodes to NaN or infinity, or is not bytes (a ``memoryview`` is taken), and
+    ``ValueError`` where ``like`` or ``compressor`` is none.
     """
-    bits = BitReader(payload)
+    check_method(compressor)
+    like = like_of(like)
+    with np.errstate(**_NUMPY):
+        return _read(compressor, BitReader(payload_of(payload)), like)
+
+
+def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
     version = bits.uint(8)
     if version != VERSION:
         raise PayloadError(f"message version {version}: this reads version {VERSION}")
@@ -135,13 +152,6 @@ def explain(compressor: Compressor, payload: bytes, like: Tensors) -> dict[Span,
     Raises ``PayloadError`` as ``receive``.
     """
     return receive(compressor, payload, like).spans
-
-
-def _check(name: str, x: Tensor) -> None:
-    if x.dtype != torch.float32:
-        raise UpdateError(f"tensor {name!r} is {x.dtype}: updates are float32")
-    if not finite(x):
-        raise UpdateError(f"tensor {name!r} holds NaN or infinity: no message can carry it")
 
 
 def _fingerprint(compressor: Any, like: Tensors) -> int:

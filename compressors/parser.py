@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from inspect import isclass
 from typing import Any
 
-from compressors.base import Compressor
+from compressors.base import Compressor, shown
 from compressors.catalogue import CATALOGUE, Row
 from compressors.lift import ByName, Flat, PerTensor
 from compressors.pipeline import Pipeline
@@ -24,6 +24,7 @@ _TOKEN = re.compile(
 )
 _SLOTS = {"sparsifier": "sparsify", "quantizer": "quantize", "positions": "positions",
           "symbols": "symbols", "coder": "coder"}
+_LONGEST, _SHOWN, _DIGITS = 100_000, 500, 400  # characters read, shown, and of a number
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -39,14 +40,25 @@ def parse(source: str) -> Compressor:
         >>> parse("topk(0.01) | float32 | golomb") == parse("per_tensor(topk(0.01)|float32|golomb)")
         True
     """
+    if not isinstance(source, str):
+        raise ValueError(f"a method's text is needed, not {shown(source)}")
+    if len(source) > _LONGEST:
+        raise ValueError(
+            f"method {_start(source)}: {len(source)} characters, at most {_LONGEST} are read"
+        )
     reader = _Reader(source)
     try:
         thing = reader.expression()
     except RecursionError:
-        raise ValueError(f"method {source[:40]!r}...: nested too deeply") from None
+        raise ValueError(f"method {_start(source)}: nested too deeply") from None
     if reader.kind != "end":
         raise reader.error(f"unexpected {reader.value!r}")
     return _as_compressor(thing, reader)
+
+
+def _start(source: str) -> str:
+    """A text in an error: its beginning where it is long."""
+    return repr(source) if len(source) <= _SHOWN else f"{source[:40]!r}..."
 
 
 class _Part:
@@ -63,7 +75,7 @@ class _Reader:
         self.advance()
 
     def error(self, why: str) -> ValueError:
-        return ValueError(f"method {self.source!r}: {why}")
+        return ValueError(f"method {_start(self.source)}: {why}")
 
     def unknown(self, name: str) -> ValueError:
         near = get_close_matches(name.lower(), CATALOGUE, n=1)
@@ -80,7 +92,7 @@ class _Reader:
             return left
         found = _TOKEN.match(rest)
         if not found or found.lastgroup is None:
-            raise self.error(f"cannot read {rest.strip()!r}")
+            raise self.error(f"cannot read {_start(rest.strip())}")
         self.at += found.end()
         self.kind, self.value = found.lastgroup, found[found.lastgroup]
         return left
@@ -138,6 +150,8 @@ class _Reader:
             return key, self.argument()[1]
         if self.kind == "number":
             number = self.advance()
+            if len(number) > _DIGITS:
+                raise self.error(f"a number of {len(number)} digits")
             return "", int(number) if number.lstrip("+-").isdigit() else float(number)
         if self.kind == "text":
             return "", self.advance()[1:-1]
@@ -171,7 +185,7 @@ def _checked(row: Row, thing: Any) -> Any:
         thing = _whole(thing) if row.kind == "method" else thing
         if missing := lacking(row.kind, thing):
             raise ValueError(
-                f"{row.name} made {thing!r}: no {row.kind}, it lacks {', '.join(missing)}"
+                f"{row.name} made {shown(thing)}: no {row.kind}, it lacks {', '.join(missing)}"
             )
     return thing
 
@@ -228,7 +242,7 @@ def _in_slots(parts: list[Any], reader: _Reader) -> list[_Part]:
     """The parts, each with its slot: a coder of both kinds codes positions first, then symbols."""
     for part in parts:
         if not isinstance(part, _Part):
-            raise reader.error(f"{part!r} is a whole method and cannot stand between '|'")
+            raise reader.error(f"{shown(part)} is a whole method and cannot stand between '|'")
     things = {part.slot: part.thing for part in parts}
     chooses = things.get("sparsify", Identity())
     free = not isinstance(chooses, Identity) and not chooses.needs_seed
@@ -242,5 +256,5 @@ def _in_slots(parts: list[Any], reader: _Reader) -> list[_Part]:
 def _as_compressor(thing: Any, reader: _Reader) -> Compressor:
     thing = _whole(thing)
     if not hasattr(thing, "init"):
-        raise reader.error(f"{thing!r} is not a compressor")
+        raise reader.error(f"{shown(thing)} is not a compressor")
     return thing

@@ -13,7 +13,7 @@ from compressors.errors import PayloadError, UpdateError
 from compressors.kernels import gaps
 from compressors.positions.base import check_sorted
 from compressors.quantize.base import Place
-from compressors.quantize.settings import check_whole
+from compressors.quantize.settings import check_whole, plain
 from compressors.quantize.sketch import Sketch
 from compressors.sparsify.topk import TopK
 from compressors.values import minmaxsketch as table
@@ -74,6 +74,7 @@ class SketchML:
     needs_seed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("sketchml: p", self.p)
         check_whole("sketchml: buckets", self.buckets, 2, 1 << 16)
         check_whole("sketchml: groups", self.groups, 2, self.buckets)

@@ -5,7 +5,7 @@
 ``sbc(0.01)`` prints ``ef(per_tensor(one_sided(0.01) | mean | golomb))``. ``parse(text(c)) == c``.
 """
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from compressors.pipeline import Pipeline
@@ -73,7 +73,8 @@ def name_of(thing: Any) -> str:
     for row in CATALOGUE.values():
         if row.make is type(thing):
             return row.name
-    raise ValueError(f"{thing!r} is not in the catalogue: add a row for {type(thing).__name__}")
+    said = type(thing).__name__ if is_dataclass(thing) else " ".join(repr(thing)[:200].split())
+    raise ValueError(f"{said} is not in the catalogue: add a row for {type(thing).__name__}")
 
 
 def to_json(thing: Any) -> Any:

@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor
+from compressors.base import ALL, SentTensor, shown
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import quartic as kernel
 from compressors.kernels.curve import LARGEST
+from compressors.quantize.settings import plain
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ class ThreeLC:
     needs_seed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         number = isinstance(self.sparsity, int | float) and not isinstance(self.sparsity, bool)
         if not number or not 1 <= self.sparsity < 2:
-            raise ValueError(f"threelc: sparsity is {self.sparsity!r}: 1 <= sparsity < 2")
+            raise ValueError(f"threelc: sparsity is {shown(self.sparsity)}: 1 <= sparsity < 2")
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         """See ``VectorCodec.write``."""

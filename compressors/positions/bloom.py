@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from compressors.base import tensor_seed
+from compressors.base import shown, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import bloom as kernel
 from compressors.kernels.noise import key, words
-from compressors.quantize.settings import check_one_of
+from compressors.quantize.settings import check_one_of, plain
 
 POLICIES = ("naive", "p0", "p1", "p2", "leftmost", "middle", "rightmost")
 _HASH_A, _HASH_B, _PICK = 3, 4, 5  # purposes of a tensor's seed
@@ -81,9 +81,10 @@ class Bloom:
     needs_seed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        plain(self)
         number = isinstance(self.eps, int | float) and not isinstance(self.eps, bool)
         if not number or not _LEAST <= self.eps < 1:
-            raise ValueError(f"bloom: eps is {self.eps!r}: a rate from 2**-32 to below 1")
+            raise ValueError(f"bloom: eps is {shown(self.eps)}: a rate from 2**-32 to below 1")
         check_one_of("bloom: policy", self.policy, POLICIES)
 
     @property

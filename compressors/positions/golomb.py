@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from compressors.base import check_share
+from compressors.base import check_share, shown
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import golomb, rice
 from compressors.positions.base import check_rising
+from compressors.quantize.settings import plain
 
 _PHI = (math.sqrt(5) + 1) / 2
 _LEAST = 2.0**-40  # remainders stay far below the 64 bits of a word
@@ -106,12 +107,13 @@ class Golomb:
     needs_seed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         if self.p in KINDS and self.kind == "rice":
             object.__setattr__(self, "kind", self.p)
             object.__setattr__(self, "p", None)
         for name, value, allowed in (("kind", self.kind, KINDS), ("order", self.order, ORDERS)):
             if value not in allowed:
-                raise ValueError(f"golomb: {name} is {value!r}: one of {', '.join(allowed)}")
+                raise ValueError(f"golomb: {name} is {shown(value)}: one of {', '.join(allowed)}")
         if self.p is None:
             return
         check_share("golomb: p", self.p)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from compressors.base import tensor_seed
+from compressors.base import shown, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.quantize.base import Place, Quantizer, Symbols
 
@@ -38,7 +38,8 @@ class Then:
         for name, part in (("first", self.first), ("second", self.second)):
             if not hasattr(part, "quantize") or not hasattr(part, "dequantize"):
                 raise ValueError(
-                    f"then: {name} is {part!r}: it takes two quantizers, as in then(float16, cnat)"
+                    f"then: {name} is {shown(part)}: it takes two quantizers, as in "
+                    "then(float16, cnat)"
                 )
 
     @property

@@ -18,7 +18,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.kernels.noise import words
 from compressors.quantize.base import Place, Symbols, code_dtype
 from compressors.quantize.levels import NORMS, bucket_norms, codes_of, nothing, values_of
-from compressors.quantize.settings import check_one_of, check_whole
+from compressors.quantize.settings import check_one_of, check_whole, plain
 from compressors.text import text
 
 MOST_LEVELS = {"standard": 65535, "natural": 127}
@@ -71,6 +71,7 @@ class Dither:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         object.__setattr__(self, "norm", _norm_name(self.norm))
         if hasattr(self.norm_code, "quantize"):  # in a text, a bare cnat is the quantizer
             object.__setattr__(self, "norm_code", text(self.norm_code))

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
 from compressors.quantize.base import Place, Symbols, code_dtype
 from compressors.quantize.levels import fresh, nothing, on_cpu
-from compressors.quantize.settings import check_whole
+from compressors.quantize.settings import check_whole, plain
 
 _LARGEST = float(torch.finfo(torch.float32).max)
 
@@ -47,6 +48,7 @@ class MinMax:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("minmax: bits", self.bits, 1, 16)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
@@ -112,11 +114,12 @@ class Codebook:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("codebook: bits", self.bits, 1, 16)
         number = isinstance(self.step, int | float) and not isinstance(self.step, bool)
         if not number or not 2.0**-149 <= self.step <= _LARGEST / 2 ** (self.bits - 1):
-            raise ValueError(f"codebook: step is {self.step!r}: it is a number above 0 whose grid "
-                             "of 2**bits points fits in float32")  # fmt: skip
+            raise ValueError(f"codebook: step is {shown(self.step)}: it is a number above 0 whose "
+                             "grid of 2**bits points fits in float32")  # fmt: skip
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The grid point of each value; no side information."""

@@ -11,11 +11,12 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.quantize import columns
 from compressors.quantize.base import Place, Symbols
 from compressors.quantize.mean import mean
-from compressors.quantize.settings import check_whole
+from compressors.quantize.settings import check_whole, plain
 from compressors.quantize.sign import below_zero, signed
 
 Value = Literal["min", "avg", "column"]
@@ -57,9 +58,10 @@ class SharedMagnitude:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         if self.value not in ("min", "avg", "column"):
             raise ValueError(
-                f"magnitude: value is {self.value!r}: it is one of min, avg, column"
+                f"magnitude: value is {shown(self.value)}: it is one of min, avg, column"
             )
         check_whole("magnitude: bits", self.bits, 1, 2)
         if self.value == "column" and self.bits == 2:

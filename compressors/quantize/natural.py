@@ -7,10 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import natural, noise
 from compressors.quantize.base import Place, Symbols, code_dtype
-from compressors.quantize.settings import check_one_of, check_whole
+from compressors.quantize.settings import check_one_of, check_whole, plain
 
 _BIAS = 127  # of a float32's exponent
 _TOP_OF_8 = 63  # 127 exponents from -63: the window that is centred on 1
@@ -60,11 +61,12 @@ class Natural:
     rounding: str = "random"
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("bits of cnat", self.bits, 2, 9)
         check_one_of("rounding of cnat", self.rounding, ("random", "nearest"))
         if self.bits == 9 and self.top is not None:
             raise ValueError(
-                f"top of cnat is {self.top!r}: nine bits hold every exponent; leave it out"
+                f"top of cnat is {shown(self.top)}: nine bits hold every exponent; leave it out"
             )
         if self.bits < 8 and self.top is None:
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.quantize.base import Place, Quantizer, Symbols
 
@@ -34,7 +35,8 @@ class Shrink:
     def __post_init__(self) -> None:
         if not hasattr(self.inner, "dequantize") or self._omega(2) is None:
             raise ValueError(
-                f"shrink takes a quantizer that is unbiased (qsgd(levels), cnat), not {self.inner}"
+                "shrink takes a quantizer that is unbiased (qsgd(levels), cnat), not "
+                f"{shown(self.inner)}"
             )
 
     @property

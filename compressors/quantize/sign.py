@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import noise, rounding, sign
 from compressors.quantize import columns
 from compressors.quantize.base import Place, Symbols
 from compressors.quantize.levels import fresh, on_cpu
 from compressors.quantize.mean import mean
+from compressors.quantize.settings import plain
 
 
 def below_zero(values: Tensor) -> Tensor:
@@ -79,11 +81,12 @@ class Sign:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         given = self.magnitude
         known = isinstance(given, int | float) and not isinstance(given, bool)
         known = known and abs(given) < 3.5e38  # beyond float32, and maybe beyond float64
         if not known or not 0 < _as_float32(given) < float("inf"):
-            raise ValueError(f"sign: magnitude is {given!r}: it is a float32 number above 0")
+            raise ValueError(f"sign: magnitude is {shown(given)}: it is a float32 number above 0")
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs, and coins for zeros; no side information."""
@@ -174,8 +177,9 @@ class OneBit:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         if not isinstance(self.columns, bool):
-            raise ValueError(f"onebit: columns is {self.columns!r}: it is true or false")
+            raise ValueError(f"onebit: columns is {shown(self.columns)}: it is true or false")
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Which values are below zero; the means are the side information."""

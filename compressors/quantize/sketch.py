@@ -7,9 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.quantize.settings import plain
 
 _MOST = 1 << 16
 
@@ -39,10 +41,11 @@ class Sketch:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         whole = isinstance(self.buckets, int) and not isinstance(self.buckets, bool)
         if not whole or not 2 <= self.buckets <= _MOST:
             raise ValueError(
-                f"sketch: buckets is {self.buckets!r}: it is a whole number from 2 to {_MOST}"
+                f"sketch: buckets is {shown(self.buckets)}: it is a whole number from 2 to {_MOST}"
             )
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:

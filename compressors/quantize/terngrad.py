@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import dither as kernel
 from compressors.quantize.base import Place, Symbols
 from compressors.quantize.levels import bucket_norms, codes_of, nothing, on_cpu, values_of
+from compressors.quantize.settings import plain
 
 _ALPHABET = 3
 
@@ -47,12 +49,15 @@ class TernGrad:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         clip = self.clip
         if clip is None or (clip == 0 and not isinstance(clip, bool)):
             object.__setattr__(self, "clip", None)
         elif isinstance(clip, bool) or not isinstance(clip, int | float) or not 0 < clip < 1e9:
-            raise ValueError(f"terngrad: clip is {clip!r}: it is a number of standard deviations "
-                             "above 0 and below 1e9, or none for no clipping")  # fmt: skip
+            raise ValueError(
+                f"terngrad: clip is {shown(clip)}: it is a number of standard deviations above 0 "
+                "and below 1e9, or none for no clipping"
+            )
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Symbols 0, 1 and 2 for 0, -s and +s; s is the side information."""

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from compressors.base import check_share, nominal_count
 from compressors.kernels.energy import energies
-from compressors.quantize.settings import check_whole
+from compressors.quantize.settings import check_whole, plain
 
 
 def energies_torch(x: Tensor, b: int) -> Tensor:
@@ -53,6 +53,7 @@ class Blocks:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("blocks: b", self.b, 1, 1 << 53)
         if self.p is not None:
             check_share("blocks: p", self.p)

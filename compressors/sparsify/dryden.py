@@ -8,6 +8,7 @@ from torch import Tensor
 
 from compressors.base import check_share, nominal_count
 from compressors.kernels import select
+from compressors.quantize.settings import plain
 from compressors.sparsify.largest import keys_torch, largest_torch
 
 
@@ -39,6 +40,7 @@ class Dryden:
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("dryden: p", self.p)
 
     def count(self, n: int) -> int:

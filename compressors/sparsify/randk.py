@@ -11,9 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import check_share, nominal_count
+from compressors.base import check_share, nominal_count, shown
 from compressors.kernels import sample
 from compressors.kernels.noise import words_torch
+from compressors.quantize.settings import plain
 
 _WORDS = 2**32  # how many noise words there are
 
@@ -57,6 +58,7 @@ class RandK:
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("randk: p", self.p)
         check_flags("randk", scaled=self.scaled, seeded=self.seeded)
 
@@ -100,6 +102,7 @@ class Bernoulli:
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("bernoulli: q", self.q)
         check_flags("bernoulli", scaled=self.scaled, seeded=self.seeded)
 
@@ -132,4 +135,4 @@ def check_flags(name: str, **flags: object) -> None:
     """Raises ``ValueError`` for a flag that is neither true nor false."""
     for setting, value in flags.items():
         if not isinstance(value, bool):
-            raise ValueError(f"{name}: {setting} is {value!r}: it is true or false")
+            raise ValueError(f"{name}: {setting} is {shown(value)}: it is true or false")

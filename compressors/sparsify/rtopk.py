@@ -7,6 +7,7 @@ from torch import Tensor
 
 from compressors.base import check_share, nominal_count
 from compressors.kernels import select
+from compressors.quantize.settings import plain
 from compressors.sparsify.largest import largest
 from compressors.sparsify.randk import check_flags, drawn
 
@@ -33,11 +34,12 @@ class RTopK:
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("rtopk: p", self.p)
         check_share("rtopk: m", self.m)
         check_flags("rtopk", scaled=self.scaled)
         if self.p > self.m:
-            raise ValueError(f"rtopk: p is {self.p!r} and m is {self.m!r}: p is at most m")
+            raise ValueError(f"rtopk: p is {self.p} and m is {self.m}: p is at most m")
 
     def count(self, n: int) -> int:
         """k = max(1, round(p n))."""

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.kernels import select
+from compressors.quantize.settings import plain
 from compressors.sparsify.largest import keys_torch
 
 _ZERO = 2.0**-150  # at most this becomes zero as a float32
@@ -54,10 +56,11 @@ class Threshold:
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        plain(self)
         number = isinstance(self.t, int | float) and not isinstance(self.t, bool)
         if not number or not _ZERO < self.t < _INFINITE:
             raise ValueError(
-                f"threshold: t is {self.t!r}: a magnitude lies above 0, in reach of float32"
+                f"threshold: t is {shown(self.t)}: a magnitude lies above 0, in reach of float32"
             )
 
     def count(self, n: int) -> int:

@@ -15,6 +15,7 @@ from torch import Tensor
 from compressors.base import check_share, nominal_count
 from compressors.kernels import select
 from compressors.quantize.mean import mean
+from compressors.quantize.settings import plain
 from compressors.sparsify.largest import largest, largest_torch
 from compressors.sparsify.sampled import above_sampled, sample_size, sampled_threshold
 
@@ -53,6 +54,7 @@ class TopK:
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("topk: p", self.p)
         if self.sample is not None:
             check_share("topk: sample", self.sample)
@@ -89,6 +91,7 @@ class OneSided:
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("one_sided: p", self.p)
 
     def count(self, n: int) -> int:

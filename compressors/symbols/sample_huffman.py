@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import huffman
 from compressors.kernels.noise import words
-from compressors.quantize.settings import check_whole
+from compressors.quantize.settings import check_whole, plain
 from compressors.symbols.fixed import unsigned
 from compressors.symbols.huffman import read_numbers
 from compressors.symbols.numbers import codes_of, empty_numbers, tally
@@ -70,6 +71,7 @@ class SampleHuffman:
     sample: int = 10_000
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("sh: sample", self.sample, 1, (1 << 31) - 1)
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
@@ -130,10 +132,11 @@ class SparseHuffman:
     sample: int = 10_000
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("shs: gamma", self.gamma, 1, _MOST)
         check_whole("shs: sample", self.sample, 1, (1 << 31) - 1)
         if not isinstance(self.fit, bool):
-            raise ValueError(f"shs: fit is {self.fit!r}: true or false")
+            raise ValueError(f"shs: fit is {shown(self.fit)}: true or false")
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes every symbol exactly."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
-from compressors.quantize.settings import check_whole
+from compressors.quantize.settings import check_whole, plain
 from compressors.symbols.fixed import unsigned
 from compressors.symbols.numbers import codes_of, empty_numbers
 
@@ -45,6 +45,7 @@ class Deflate:
     level: int = 6
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("deflate: level", self.level, 1, 9)
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
@@ -94,6 +95,7 @@ class Zstd:
     level: int = 3
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("zstd: level", self.level, 1, 22)
         if zstandard() is None:
             raise ValueError("zstd: the package zstandard is not installed (pip install zstandard)")

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import curve as kernel
 from compressors.quantize.base import Place, Symbols, code_dtype
 from compressors.quantize.levels import nothing
-from compressors.quantize.settings import check_whole
+from compressors.quantize.settings import check_whole, plain
 
 _MOST = 1024  # pieces
 
@@ -57,11 +58,12 @@ class FitPoly:
     one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain(self)
         check_whole("fit_poly: degree", self.degree, 0, 15)
         if self.segments == "heuristic":
             return
         if isinstance(self.segments, str):
-            raise ValueError(f"fit_poly: segments is {self.segments!r}: it is a whole number "
+            raise ValueError(f"fit_poly: segments is {shown(self.segments)}: it is a whole number "
                              f"from 1 to {_MOST}, or heuristic")  # fmt: skip
         check_whole("fit_poly: segments", self.segments, 1, _MOST)
 

@@ -1,0 +1,112 @@
+"""What a caller hands over, looked at once where it comes in: an error is a line that names it."""
+
+from collections.abc import Mapping
+from operator import index
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.base import State, Tensors, finite, shown
+from compressors.errors import PayloadError, UpdateError
+
+
+def check_method(given: Any) -> None:
+    """``ValueError``, which says how to make a compressor of ``given``, unless it is one."""
+    if isinstance(given, type) or not (hasattr(given, "init") and hasattr(given, "write")):
+        cure = ""
+        if isinstance(given, str):
+            cure = f": parse({given[:60]!r}) makes one"
+        elif hasattr(given, "write") and not isinstance(given, type):
+            cure = f": per_tensor({shown(given)}) is one"
+        raise ValueError(f"a compressor is needed, not {shown(given)}{cure}")
+
+
+def update_of(given: Any) -> Tensors:
+    """``given`` with views that a kernel cannot read made plain; ``UpdateError`` for no update.
+
+    An update is a mapping of names to dense, finite float32 tensors that have values.
+    """
+    tensors = _named(given, "an update", UpdateError)
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            cure = ": torch.from_numpy makes a tensor of it" if isinstance(x, np.ndarray) else ""
+            raise UpdateError(f"tensor {name!r} is {_kind(x)}, not a tensor{cure}")
+        if x.layout != torch.strided or x.is_nested:
+            layout = "nested" if x.is_nested else x.layout
+            raise UpdateError(f"tensor {name!r} is {layout}: updates are dense (Tensor.to_dense)")
+        if x.dtype != torch.float32:
+            raise UpdateError(f"tensor {name!r} is {x.dtype}: updates are float32")
+        if x.is_meta:
+            raise UpdateError(f"tensor {name!r} is on the device meta: it has no values")
+        if not finite(x):
+            raise UpdateError(f"tensor {name!r} holds NaN or infinity: no message can carry it")
+    if not any(x.is_neg() for x in tensors.values()):
+        return tensors
+    return {name: x.resolve_neg() for name, x in tensors.items()}
+
+
+def like_of(given: Any) -> dict[str, Tensor]:
+    """``given``, dense float32 whatever it is, values unread; ``ValueError`` for no like."""
+    tensors = _named(given, "like", ValueError)
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            raise ValueError(f"like: {name!r} is {_kind(x)}: it is a tensor of the update's shape")
+    return {
+        name: x
+        if x.dtype == torch.float32 and x.layout == torch.strided
+        else torch.empty(x.shape, device=x.device)
+        for name, x in tensors.items()
+    }
+
+
+def state_of(given: Any) -> State:
+    """``given``; ``UpdateError`` unless it is a memory: names to tensors."""
+    if not isinstance(given, Mapping):
+        raise UpdateError(f"a memory is what compress returned, or None, not {_kind(given)}")
+    for key, x in given.items():
+        if not isinstance(x, Tensor):
+            raise UpdateError(f"the memory's {key!r} is {_kind(x)}, not a tensor")
+    return given if isinstance(given, dict) else dict(given)
+
+
+def payload_of(given: Any) -> bytes:
+    """The bytes of any buffer; ``PayloadError`` for what is not one."""
+    if isinstance(given, bytes):
+        return given
+    if isinstance(given, bytearray | memoryview):
+        return bytes(given)
+    cure = ": its payload is" if hasattr(given, "payload") else ""
+    raise PayloadError(f"a payload is bytes, not {_kind(given)}{cure}")
+
+
+def seed_of(given: Any) -> int:
+    """Any whole number as 32 bits; ``ValueError`` for what is not one."""
+    try:
+        return index(given) & 0xFFFFFFFF
+    except TypeError:
+        raise ValueError(f"seed is {shown(given)}: it is a whole number") from None
+
+
+def _named(given: Any, what: str, error: type[ValueError]) -> Mapping[str, Any]:
+    """``given``; ``error`` unless it is a mapping whose keys are texts."""
+    if not isinstance(given, Mapping):
+        cure = ": dict(...) makes one of pairs" if hasattr(given, "__next__") else ""
+        raise error(f"{what} is a dict of names to tensors, not {_kind(given)}{cure}")
+    for name in given:
+        if not isinstance(name, str):
+            raise error(f"{what}: the name {shown(name)} is {_kind(name)}: names are texts")
+    return given
+
+
+def _kind(thing: Any) -> str:
+    """What a thing is, in a few words."""
+    if thing is None:
+        return "None"
+    if isinstance(thing, Tensor):
+        return f"a tensor {tuple(thing.shape)}"
+    if isinstance(thing, np.ndarray):
+        return f"a numpy array {thing.shape} of {thing.dtype}"
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
