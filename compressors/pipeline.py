@@ -65,11 +65,18 @@ class Pipeline:
                 f"{_name(self.quantize)} sends one value a tensor and {_name(self.sparsify)} mixes "
                 "signs: put a sparsifier of one sign before it, such as one_sided(p)"
             )
-        if not self.writes_positions and self.positions != Golomb():
-            why = "sends every entry" if self._dense else "draws its positions from the seed"
-            raise ValueError(f"{_name(self.sparsify)} {why}: leave {_name(self.positions)} out")
+        if self.positions != Golomb():
+            self.check_positions()
         if isinstance(self.positions, Lossy):
             self._check_lossy(self.positions)
+
+    def check_positions(self) -> None:
+        """Raises ``ValueError`` where a position code would have nothing to write."""
+        if not self.writes_positions:
+            why = "sends every entry"
+            if not self._dense:
+                why = "draws its positions from the seed, and none are written"
+            raise ValueError(f"{_name(self.sparsify)} {why}: leave {_name(self.positions)} out")
 
     def _check_lossy(self, positions: Lossy) -> None:
         if self.quantize.one_sign:
