@@ -58,6 +58,7 @@ from compressors.sketchml import SketchML
 from compressors.sparsify.base import Seeded, Sparsifier
 from compressors.sparsify.blocks import Blocks
 from compressors.sparsify.dryden import Dryden
+from compressors.sparsify.gspar import GSpar
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.randk import Bernoulli, RandK
 from compressors.sparsify.rtopk import RTopK
@@ -110,6 +111,7 @@ __all__ = [
     "Flat",
     "Float16",
     "Float32",
+    "GSpar",
     "Golomb",
     "Huffman",
     "Identity",

@@ -21,7 +21,7 @@ from compressors.errors import PayloadError, UpdateError
 from compressors.positions.base import Lossy, PositionCode
 from compressors.positions.golomb import Golomb
 from compressors.quantize.base import Place, Quantizer, Symbols
-from compressors.sparsify.base import Seeded, Sparsifier
+from compressors.sparsify.base import Seeded, Sparsifier, Weighted
 from compressors.sparsify.identity import Identity
 from compressors.symbols.base import SymbolCode
 from compressors.symbols.fixed import Fixed
@@ -150,11 +150,18 @@ class Pipeline:
             chosen = torch.from_numpy(rebuilt).to(flat.device)
         indices = _entries(chosen, unit, n)
         values = flat[indices if written is None else written]
-        if scale != 1:
+        return Place(indices, shape), self._weighed(values, scale)
+
+    def _weighed(self, values: Tensor, scale: float) -> Tensor:
+        if isinstance(self.sparsify, Weighted):
+            values = self.sparsify.weigh(values, scale)
+        elif scale != 1:
             values = values * scale
-            if not finite(values):
-                raise UpdateError(f"values times {scale:g} overflow float32")
-        return Place(indices, shape), values
+        else:
+            return values
+        if not finite(values):
+            raise UpdateError(f"values times {scale:g} overflow float32")
+        return values
 
     def _select(self, flat: Tensor, units: int, seed: int) -> tuple[Tensor, float]:
         selected = self.sparsify.select(flat, tensor_seed(seed, _SELECT))

@@ -3,6 +3,7 @@
 from compressors.rows.base import CNAT, DROP, SBC, Row
 from compressors.sparsify.blocks import Blocks
 from compressors.sparsify.dryden import Dryden
+from compressors.sparsify.gspar import GSpar
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.randk import Bernoulli, RandK
 from compressors.sparsify.rtopk import RTopK
@@ -25,9 +26,11 @@ ROWS = (
     Row("blocks", "sparsifier", Blocks, "Blocks of b entries that hold a non-zero, or the largest",
         "Fei et al. 2020 (OmniReduce)", "blocks(8, 0.1) | float32 | golomb"),
     Row("randk", "sparsifier", RandK, "A random fraction p, positions from the seed",
-        "Stich et al. 2018; Wangni et al. 2018", "randk(0.1) | float32"),
+        "Konečný et al. 2016; Stich et al. 2018", "randk(0.1) | float32"),
     Row("bernoulli", "sparsifier", Bernoulli, "Each entry with probability q",
         f"{CNAT}, Table 1", "bernoulli(0.1) | float32"),
+    Row("gspar", "sparsifier", GSpar, "Each entry with a chance in proportion to its magnitude",
+        "Wangni et al. 2018, section 3", "gspar(0.1) | float32 | golomb"),
     Row("rtopk", "sparsifier", RTopK, "A random fraction p out of the largest fraction m",
         "Barnes et al. 2020; Elibol et al. 2020", "rtopk(0.05, 0.2) | float32 | golomb"),
 )  # fmt: skip
