@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.sparsify.base import Seeded, Sparsifier
     from compressors.sparsify.blocks import Blocks
     from compressors.sparsify.dryden import Dryden
+    from compressors.sparsify.gspar import GSpar
     from compressors.sparsify.identity import Identity
     from compressors.sparsify.randk import Bernoulli, RandK
     from compressors.sparsify.rtopk import RTopK
@@ -115,6 +116,7 @@ __all__ = [
     "Flat",
     "Float16",
     "Float32",
+    "GSpar",
     "Golomb",
     "Huffman",
     "Identity",

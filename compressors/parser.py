@@ -233,9 +233,12 @@ def _pipeline(parts: list[Any], reader: _Reader) -> Pipeline:
         known = [row.name for row in CATALOGUE.values() if row.kind == "quantizer"]
         raise reader.error(f"no quantize part: add one of {', '.join(known)}")
     try:
-        return Pipeline(**{"sparsify": Identity(), **slots})
+        made = Pipeline(**{"sparsify": Identity(), **slots})
+        if "positions" in slots:
+            made.check_positions()  # golomb is a pipeline's default, but here it was written
     except ValueError as error:
         raise reader.error(str(error)) from error
+    return made
 
 
 def _in_slots(parts: list[Any], reader: _Reader) -> list[_Part]:

@@ -21,7 +21,7 @@ from compressors.errors import PayloadError, UpdateError
 from compressors.positions.base import Lossy, PositionCode
 from compressors.positions.golomb import Golomb
 from compressors.quantize.base import Place, Quantizer, Symbols
-from compressors.sparsify.base import Seeded, Sparsifier
+from compressors.sparsify.base import Seeded, Sparsifier, Weighted
 from compressors.sparsify.identity import Identity
 from compressors.symbols.base import SymbolCode
 from compressors.symbols.fixed import Fixed
@@ -65,11 +65,18 @@ class Pipeline:
                 f"{_name(self.quantize)} sends one value a tensor and {_name(self.sparsify)} mixes "
                 "signs: put a sparsifier of one sign before it, such as one_sided(p)"
             )
-        if not self.writes_positions and self.positions != Golomb():
-            why = "sends every entry" if self._dense else "draws its positions from the seed"
-            raise ValueError(f"{_name(self.sparsify)} {why}: leave {_name(self.positions)} out")
+        if self.positions != Golomb():
+            self.check_positions()
         if isinstance(self.positions, Lossy):
             self._check_lossy(self.positions)
+
+    def check_positions(self) -> None:
+        """Raises ``ValueError`` where a position code would have nothing to write."""
+        if not self.writes_positions:
+            why = "sends every entry"
+            if not self._dense:
+                why = "draws its positions from the seed, and none are written"
+            raise ValueError(f"{_name(self.sparsify)} {why}: leave {_name(self.positions)} out")
 
     def _check_lossy(self, positions: Lossy) -> None:
         if self.quantize.one_sign:
@@ -143,11 +150,18 @@ class Pipeline:
             chosen = torch.from_numpy(rebuilt).to(flat.device)
         indices = _entries(chosen, unit, n)
         values = flat[indices if written is None else written]
-        if scale != 1:
+        return Place(indices, shape), self._weighed(values, scale)
+
+    def _weighed(self, values: Tensor, scale: float) -> Tensor:
+        if isinstance(self.sparsify, Weighted):
+            values = self.sparsify.weigh(values, scale)
+        elif scale != 1:
             values = values * scale
-            if not finite(values):
-                raise UpdateError(f"values times {scale:g} overflow float32")
-        return Place(indices, shape), values
+        else:
+            return values
+        if not finite(values):
+            raise UpdateError(f"values times {scale:g} overflow float32")
+        return values
 
     def _select(self, flat: Tensor, units: int, seed: int) -> tuple[Tensor, float]:
         selected = self.sparsify.select(flat, tensor_seed(seed, _SELECT))

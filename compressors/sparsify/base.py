@@ -32,7 +32,19 @@ class Sparsifier(Protocol):
         ...
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """Sorted int64 units (k,) of the flat ``x`` (n,), and the factor on their values."""
+        """Sorted int64 units (k,) of the flat ``x`` (n,), and the factor on their values.
+
+        Of a ``Weighted`` sparsifier the number is what its ``weigh`` takes.
+        """
+        ...
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A sparsifier that multiplies different values by different factors."""
+
+    def weigh(self, values: Tensor, scale: float) -> Tensor:
+        """What is sent for the chosen ``values`` (k,); ``scale`` is what ``select`` returned."""
         ...
 
 

@@ -42,8 +42,9 @@ class RandK:
     """Exactly k entries at random, without replacement (random sparsification; Stich et al. 2018).
 
     ``scaled`` sends them times n / k, so that the message is unbiased with omega = n / k - 1
-    (Wangni et al. 2018); plain, the message is a contraction: E||x - C(x)||^2 = (1 - k / n)
-    ||x||^2. ``seeded``: no positions are written, they follow from the seed.
+    (Konečný et al. 2016, section 3; chances that follow the magnitudes are ``gspar``); plain,
+    the message is a contraction: E||x - C(x)||^2 = (1 - k / n) ||x||^2. ``seeded``: no positions
+    are written, they follow from the seed.
 
     Example:
         >>> indices, scale = RandK(0.5).select(torch.ones(6), seed=1)

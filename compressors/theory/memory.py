@@ -24,7 +24,9 @@ from compressors.quantize.grid import MinMax
 from compressors.quantize.shrink import Shrink
 from compressors.quantize.terngrad import TernGrad
 from compressors.rotate import Rotate
+from compressors.sparsify.gspar import GSpar
 from compressors.sparsify.rtopk import RTopK
+from compressors.sparsify.topk import TopK
 from compressors.text import text
 from compressors.theory.bound import Bound
 from compressors.theory.rules import SPARSIFIERS, bound, kept
@@ -146,6 +148,8 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
     found = list(_of_quantizer(one.quantize, _values(one, d), turned))
     yield from found
     select: Any = one.sparsify
+    if isinstance(select, GSpar) and _noisy(_bound(select, d)):
+        yield Fault(select, "multiplies what it keeps", TopK(select.p))
     if not getattr(select, "scaled", False):
         return
     alone = _bound(select, d)

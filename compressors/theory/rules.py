@@ -26,6 +26,7 @@ from compressors.rotate import Rotate
 from compressors.sketchml import SketchML
 from compressors.sparsify.blocks import Blocks
 from compressors.sparsify.dryden import Dryden
+from compressors.sparsify.gspar import GSpar
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.randk import Bernoulli, RandK
 from compressors.sparsify.rtopk import RTopK
@@ -114,6 +115,7 @@ SPARSIFIERS: dict[type, Callable[[Any, int], Kept]] = {
     Threshold: sparsifiers.threshold,
     RandK: sparsifiers.randk,
     Bernoulli: sparsifiers.bernoulli,
+    GSpar: sparsifiers.gspar,
     RTopK: sparsifiers.rtopk,
     Nonzero: sparsifiers.nonzero,
     Blocks: sparsifiers.blocks,

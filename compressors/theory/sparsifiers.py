@@ -80,6 +80,12 @@ def bernoulli(one: Any, d: int) -> Kept:
     return Kept(contraction(one.q, "q, in the mean"), d, one.q * d)
 
 
+def gspar(one: Any, d: int) -> Kept:
+    """omega = d / k - 1: the least variance of all chances that sum to k, equal ones among them."""
+    k = one.count(d)
+    return Kept(unbiased(d / k - 1, "at most d / k - 1, where all entries are equal"), d, k)
+
+
 def rtopk(one: Any, d: int) -> Kept:
     """delta = k / d plain; scaled by M / k it is (2 - M / k) M / d, while M < 2 k."""
     k, pool = one.count(d), nominal_count(one.m, d)

@@ -24,6 +24,7 @@ ALWAYS = {
     "randk(0.1) | float32": "randk(0.1, false) | float32",
     "randk(0.1, true, false) | float32 | bitmap": "randk(0.1, false, false) | float32 | bitmap",
     "bernoulli(0.1) | cnat": "bernoulli(0.1, false) | cnat",
+    "gspar(0.1) | float32 | bitmap": "topk(0.1) | float32 | bitmap",
     "qsgd(1)": "shrink(dither(1))",
     "topk(0.5) | qsgd(1)": "topk(0.5) | shrink(dither(1)) | golomb",
     "minmax(1)": "shrink(minmax(1))",

@@ -148,6 +148,13 @@ def test_names_are_the_functions() -> None:
         ("topk(0.1) | float32 | golomb(2)", "golomb: p is 2: a fraction"),
         ("gradient_dropping(0.1, scope=layer)", "scope is 'layer': it is one of tensor, model"),
         ("topk(0.1)", "no quantize part: add one of float32, mean"),
+        ("float32 | golomb", "identity sends every entry: leave golomb out"),
+        (
+            "randk(0.1) | float32 | golomb",
+            "randk(0.1) draws its positions from the seed, and none are written: leave golomb out",
+        ),
+        ("bernoulli(0.1) | float32 | golomb", "bernoulli(0.1) draws its positions from the seed"),
+        ("ef(golomb | cnat | randk(0.1, false))", "randk(0.1, false) draws its positions from"),
         ("float32 | golomb(0.3)", "identity sends every entry: leave golomb(0.3) out"),
         ("golomb", "no quantize part"),
         ("topk(0.1) | one_sided(0.1)", "one_sided is a second sparsify part: one of each"),

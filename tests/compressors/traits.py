@@ -7,6 +7,7 @@ from typing import Any
 from compressors import (
     Compressor,
     Float32,
+    GSpar,
     Identity,
     Mean,
     OneSided,
@@ -45,7 +46,8 @@ def rotates(compressor: Compressor) -> bool:
 
 def scales_up(method: str) -> bool:
     """Whether it sends multiples of entries, so that the largest floats overflow."""
-    return any(getattr(p.sparsify, "scaled", False) for p in pipelines(parse(method)))
+    chosen = [pipe.sparsify for pipe in pipelines(parse(method))]
+    return any(getattr(one, "scaled", False) or isinstance(one, GSpar) for one in chosen)
 
 
 def is_plain(pipe: Pipeline) -> bool:

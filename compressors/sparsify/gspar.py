@@ -1,0 +1,93 @@
+"""Entries drawn by chance in proportion to their magnitude (Wangni et al. 2018, GSpar)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.base import check_share, nominal_count
+from compressors.kernels.noise import words_torch
+
+_WORDS = 2.0**32  # how many noise words there are
+
+
+def least_sent(magnitudes: np.ndarray, k: int) -> float:
+    """The magnitude 1 / lambda for which min(1, lambda |x|), summed, is ``k``; 0 for all of them.
+
+    ``magnitudes`` (n,) are float32. Of the largest, those above 1 / lambda are certain, and the sum
+    S of the others has (k - certain) / S = lambda: what Algorithm 3 of the paper comes to after as
+    many steps as it needs. Rounded to float32; beyond its range infinite.
+
+    Example:
+        >>> least_sent(np.array([4.0, 1.0, 1.0, 2.0], np.float32), 2)
+        4.0
+        >>> least_sent(np.array([9.0, 1.0, 1.0, 2.0], np.float32), 2)
+        4.0
+    """
+    if np.count_nonzero(magnitudes) <= k:
+        return 0.0
+    sizes = magnitudes.astype(np.float64)
+    top = np.sort(np.partition(sizes, sizes.size - k)[sizes.size - k :])
+    below = sizes[sizes < top[0]]
+    ties = sizes.size - below.size - k  # as large as the least of the k, and not among them
+    # from the least up, one after the other: no digits cancel, and every machine has the same sum
+    tail = np.cumsum(below)[-1] if below.size else 0.0
+    rest = np.cumsum(np.concatenate(([tail + ties * top[0]], top)))[:0:-1]  # of all but j
+    top = top[::-1]
+    floors = rest / np.arange(k, 0, -1)
+    fits = np.flatnonzero(top <= floors)
+    with np.errstate(over="ignore"):
+        return float(np.float32(floors[fits[0] if fits.size else k - 1]))
+
+
+@dataclass(frozen=True)
+class GSpar:
+    """Each entry with the chance min(1, lambda |x|), divided by it: k = round(p n) expected.
+
+    Wangni, Wang, Liu & Zhang, Gradient Sparsification for Communication-Efficient Distributed
+    Optimization, NeurIPS 2018 (https://arxiv.org/abs/1710.09854), section 3: of all unbiased
+    choices with k entries expected the one of least variance. lambda is exactly the one for which
+    the chances sum to k (``least_sent``); the paper's Algorithm 3 comes near in two steps.
+
+    What is certain travels as it is; everything else that travels becomes its sign times
+    1 / lambda, one magnitude per tensor. Zeros never travel; a tensor with at most k other entries
+    sends those. The number sent follows from the draw and travels, as do the positions. Chances
+    are multiples of 2**-32.
+
+    Raises ``ValueError`` unless 0 < p <= 1.
+
+    Example:
+        >>> indices, least = GSpar(0.5).select(torch.tensor([8.0, -1.0, 0.0, 3.0]), seed=1)
+        >>> least  # 8 is certain, 3 has the chance 3/4
+        4.0
+        >>> GSpar(0.5).weigh(torch.tensor([8.0, -1.0, 3.0]), least)
+        tensor([ 8., -4.,  4.])
+    """
+
+    p: float
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_share("gspar: p", self.p)
+
+    def count(self, n: int) -> int:
+        """The expected number, rounded; the true one differs."""
+        return nominal_count(self.p, n)
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; the number is 1 / lambda, for ``weigh``."""
+        sizes = x.detach().abs()
+        least = least_sent(sizes.cpu().numpy(), self.count(x.numel()))
+        if least == 0:
+            return (sizes > 0).nonzero().flatten(), least
+        words = words_torch(seed, torch.arange(x.numel(), device=x.device))
+        chances = sizes.double() / least * _WORDS
+        return (words.double() < chances).nonzero().flatten(), least
+
+    def weigh(self, values: Tensor, scale: float) -> Tensor:
+        """See ``Weighted.weigh``: magnitudes below ``scale`` become ``scale``."""
+        return torch.copysign(values.abs().clamp(min=scale), values)
