@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from compressors import Compressor, State
+from compressors import Compressor, State, derive
 from strategies.delayed import DelayedDSGD
 from strategies.exchange import Uplink, average
 
@@ -74,7 +74,9 @@ class Stepped(DelayedDSGD):
             for name, p in self._parameters.items():
                 p.copy_(weights[name])  # with a lossy downlink it is not where it stepped to
                 p.grad = gradient[name]
-        self._optimizer.step()
+        with torch.random.fork_rng(devices=[]):  # an optimizer may draw, too
+            torch.manual_seed(derive(self.seed, "server step", round_number))
+            self._optimizer.step()
         return {name: p.detach() - weights[name] for name, p in self._parameters.items()}
 
 
