@@ -20,7 +20,7 @@ from fedsim.federation import Federation
 from fedsim.modelbuffers import ModelBuffers
 from fedsim.tasks import Data, Task
 from fedsim.tasks.dropout import dropouts, own_masks, reseed
-from strategies.stepping import load_optimizer_state, optimizer_state
+from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
@@ -88,7 +88,8 @@ class Trainer:
         self.parameters = dict(self.model.named_parameters())
         self.buffers = ModelBuffers(self.model, self.task.name)
         self.optimizer = make_optimizer(config, self.parameters.values())
-        self._fresh = {n: x.clone() for n, x in self._optimizer_state().items()}  # Adagrad's sums
+        self._made = settings_of(self.optimizer)
+        self._fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
         self._steps = config.strategy != "gradients"
         self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
@@ -128,7 +129,7 @@ class Trainer:
                 self._set_lr(iteration + late)
                 with self.watch.turn(self._seed("global", client, iteration), alone):
                     total += self._step(*self.batch(client, iteration))
-            loss, state = float(total) / iterations, self._optimizer_state() if self._steps else {}
+            loss, state = float(total) / iterations, self.optimizer_state() if self._steps else {}
             return Trained(self._update(weights), state, loss, self.buffers.copy())
 
         return self.watch.call(local)
@@ -191,10 +192,11 @@ class Trainer:
             for name, p in self.parameters.items():
                 p.copy_(weights[name])
         self.optimizer.state.clear()
-        load_optimizer_state(self.optimizer, self.parameters, optimizer)
+        load_optimizer_state(self.optimizer, self.parameters, optimizer, self._made)
 
-    def _optimizer_state(self) -> State:
-        return optimizer_state(self.optimizer, self.parameters)
+    def optimizer_state(self) -> State:
+        """What the optimizer remembers; ``ValueError`` names what cannot be kept for a client."""
+        return optimizer_state(self.optimizer, self.parameters, self._made)
 
 
 def mask_momentum(optimizer: State, sent: Sent) -> State:
