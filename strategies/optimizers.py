@@ -92,7 +92,7 @@ def load_optimizer_state(
 
 
 def _like(p: Parameter, value: Tensor) -> Tensor:
-    """A copy where ``p`` is, laid out as ``p`` where it has its shape; a count stays where it is."""
+    """A copy where ``p`` is, laid out as ``p`` where it has its shape; counts are left in place."""
     if value.shape == p.shape:
         return torch.empty_like(p, dtype=value.dtype, requires_grad=False).copy_(value)
     return value.to(p.device, copy=True) if value.dim() else value.clone()
