@@ -1,11 +1,12 @@
 """The global model on held-out data, at the server, at no cost in bits."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from compressors import Tensors
+from compressors import Tensors, derive
 from fedsim.trainer import Trainer
 
 
@@ -17,9 +18,21 @@ class Score:
     loss: float
 
 
-@torch.no_grad()
 def evaluate(trainer: Trainer, weights: Tensors) -> Score:
-    """Scores ``weights`` with the model of ``trainer`` (whose parameters change)."""
+    """Scores ``weights`` with the model of ``trainer`` (whose parameters change).
+
+    What a model draws while it is scored is the same every time.
+    """
+    return trainer.watch.call(partial(_evaluate, trainer, weights))
+
+
+def _evaluate(trainer: Trainer, weights: Tensors, alone: bool) -> Score:
+    with trainer.watch.turn(derive(trainer.config.seed, "evaluate"), alone):
+        return _score(trainer, weights)
+
+
+@torch.no_grad()
+def _score(trainer: Trainer, weights: Tensors) -> Score:
     data, task = trainer.federation.data, trainer.task
     for name, p in trainer.parameters.items():
         p.copy_(weights[name])

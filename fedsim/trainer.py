@@ -15,13 +15,13 @@ from torch.optim import Optimizer
 from compressors import Sent, State, Tensors, derive
 from fedsim.batches import Batches
 from fedsim.config import RunConfig
+from fedsim.draws import Watch, seeded
 from fedsim.federation import Federation
 from fedsim.modelbuffers import ModelBuffers
 from fedsim.tasks import Data, Task
 from fedsim.tasks.dropout import dropouts, own_masks, reseed
-from strategies.stepping import load_optimizer_state, optimizer_state
+from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
-_BUILDING = threading.Lock()
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
 
@@ -44,8 +44,7 @@ def build_model(task: Task, seed: int, data: Data | None = None) -> nn.Module:
 
     torch's global generator is left as it was.
     """
-    with _BUILDING, torch.random.fork_rng(devices=[]):  # workers start at the same time
-        torch.manual_seed(derive(seed, "init"))
+    with seeded(derive(seed, "init"), torch.device("cpu")):  # workers start at the same time
         return own_masks(task.model(data))
 
 
@@ -89,11 +88,13 @@ class Trainer:
         self.parameters = dict(self.model.named_parameters())
         self.buffers = ModelBuffers(self.model, self.task.name)
         self.optimizer = make_optimizer(config, self.parameters.values())
-        self._fresh = {n: x.clone() for n, x in self._optimizer_state().items()}  # Adagrad's sums
+        self._made = settings_of(self.optimizer)
+        self._fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
         self._steps = config.strategy != "gradients"
         self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self._dropouts, self._noise = dropouts(self.model), torch.Generator()
+        self.watch = Watch(self.task, self.device)
 
     def train(
         self,
@@ -117,16 +118,21 @@ class Trainer:
             start: iterations of the run before these, which the learning rate goes by; None: as
                 many as ``done``, which is right for a client of every round.
         """
-        self._restore(weights, optimizer or self._fresh)
-        self.buffers.load(buffers or {})
-        total = torch.zeros((), device=self.device)
-        self.model.train()
         late = 0 if start is None else start - done  # the run is ahead of a client that sat out
-        for iteration in range(done, done + iterations):
-            self._set_lr(iteration + late)
-            total += self._step(*self.batch(client, iteration))
-        loss, state = float(total) / iterations, self._optimizer_state() if self._steps else {}
-        return Trained(self._update(weights), state, loss, self.buffers.copy())
+
+        def local(alone: bool) -> Trained:
+            self._restore(weights, optimizer or self._fresh)
+            self.buffers.load(buffers or {})
+            total = torch.zeros((), device=self.device)
+            self.model.train()
+            for iteration in range(done, done + iterations):
+                self._set_lr(iteration + late)
+                with self.watch.turn(self._seed("global", client, iteration), alone):
+                    total += self._step(*self.batch(client, iteration))
+            loss, state = float(total) / iterations, self.optimizer_state() if self._steps else {}
+            return Trained(self._update(weights), state, loss, self.buffers.copy())
+
+        return self.watch.call(local)
 
     @torch.no_grad()
     def _update(self, weights: Tensors) -> dict[str, Tensor]:
@@ -142,12 +148,15 @@ class Trainer:
 
         What that iteration draws (augmentation, negatives, and the masks of the model) is seeded.
         """
-        seed = derive(self.config.seed, "step", client, iteration)
+        seed = self._seed("step", client, iteration)
         reseed(self._dropouts, seed)
         index = self._batches_of(client).at(iteration)
         x, y = self.federation.data.batch(index, self._noise.manual_seed(seed))
         x, y = x.to(self.device), y.to(self.device)
         return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x, y
+
+    def _seed(self, purpose: str, client: int, iteration: int) -> int:
+        return derive(self.config.seed, purpose, client, iteration)
 
     def precision(self) -> torch.autocast:
         """Float32, or bfloat16 where autocast knows it to do: weights and updates stay float32."""
@@ -183,10 +192,11 @@ class Trainer:
             for name, p in self.parameters.items():
                 p.copy_(weights[name])
         self.optimizer.state.clear()
-        load_optimizer_state(self.optimizer, self.parameters, optimizer)
+        load_optimizer_state(self.optimizer, self.parameters, optimizer, self._made)
 
-    def _optimizer_state(self) -> State:
-        return optimizer_state(self.optimizer, self.parameters)
+    def optimizer_state(self) -> State:
+        """What the optimizer remembers; ``ValueError`` names what cannot be kept for a client."""
+        return optimizer_state(self.optimizer, self.parameters, self._made)
 
 
 def mask_momentum(optimizer: State, sent: Sent) -> State:

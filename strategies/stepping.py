@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from compressors import Compressor, State
+from compressors import Compressor, State, derive
 from strategies.delayed import DelayedDSGD
 from strategies.exchange import Uplink, average
+from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
 
 class Stepped(DelayedDSGD):
@@ -51,7 +52,9 @@ class Stepped(DelayedDSGD):
 
     def state(self) -> State:
         """The optimizer's, by kind and parameter."""
-        return optimizer_state(self._optimizer, self._parameters) if self._optimizer else self._held
+        if self._optimizer is None:
+            return self._held
+        return optimizer_state(self._optimizer, self._parameters, self._made)
 
     def restore(self, state: State) -> None:
         """Goes on from what ``state`` returned."""
@@ -67,39 +70,15 @@ class Stepped(DelayedDSGD):
             self._parameters = {n: Parameter(x.clone()) for n, x in weights.items()}
             self._optimizer = self._make(list(self._parameters.values()))
             self._rates = [group["lr"] for group in self._optimizer.param_groups]
-            load_optimizer_state(self._optimizer, self._parameters, self._held)
+            self._made = settings_of(self._optimizer)
+            load_optimizer_state(self._optimizer, self._parameters, self._held, self._made)
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * self._factor(round_number)
         with torch.no_grad():
             for name, p in self._parameters.items():
                 p.copy_(weights[name])  # with a lossy downlink it is not where it stepped to
                 p.grad = gradient[name]
-        self._optimizer.step()
+        with torch.random.fork_rng(devices=[]):  # an optimizer may draw, too
+            torch.manual_seed(derive(self.seed, "server step", round_number))
+            self._optimizer.step()
         return {name: p.detach() - weights[name] for name, p in self._parameters.items()}
-
-
-def optimizer_state(optimizer: Optimizer, parameters: Mapping[str, Parameter]) -> State:
-    """What ``optimizer`` remembers as tensors by ``kind/parameter``; not copied."""
-    return {
-        f"{kind}/{name}": value
-        for name, p in parameters.items()
-        for kind, value in optimizer.state[p].items()
-        if isinstance(value, Tensor)
-    }
-
-
-def load_optimizer_state(
-    optimizer: Optimizer, parameters: Mapping[str, Parameter], state: State
-) -> None:
-    """Puts back what ``optimizer_state`` returned, copying: steps work in place, states may not.
-
-    An empty state leaves the optimizer as it was made: Adagrad begins with sums.
-    """
-    if not state:
-        return
-    optimizer.state.clear()
-    for key, value in state.items():
-        kind, name = key.split("/", 1)
-        p = parameters[name]
-        copy = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.clone()
-        optimizer.state[p][kind] = copy

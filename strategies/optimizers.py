@@ -1,0 +1,120 @@
+"""An optimizer's memory as a flat mapping of names to tensors, so that it can travel and wait.
+
+Everything in its ``state_dict`` but the parameters and the learning rate, which the run sets: what
+it keeps for a parameter under ``kind/parameter``, and what it changed in a group of parameters
+under ``group#0/key``. A Python number is a tensor without dimensions there, and its key says so.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from compressors import State
+
+Settings = list[dict[str, Any]]
+"""Of every group of parameters: its entries but the parameters and the learning rate."""
+
+_GROUP = "group#"
+_NUMBER = "number#"
+_SET = ("params", "lr", "initial_lr")  # by the run
+_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
+
+
+def settings_of(optimizer: Optimizer) -> Settings:
+    """What the groups of a new optimizer hold: what it was made with, copied."""
+    return [
+        {key: deepcopy(value) for key, value in group.items() if key not in _SET}
+        for group in optimizer.param_groups
+    ]
+
+
+def optimizer_state(
+    optimizer: Optimizer, parameters: Mapping[str, Parameter], made: Settings
+) -> State:
+    """What ``optimizer`` remembers as tensors by name; tensors are not copied.
+
+    Args:
+        optimizer: of ``parameters``.
+        parameters: by name.
+        made: its settings when it was new; only what differs from them is kept.
+
+    Raises ``ValueError``, naming it, for what is neither a tensor nor a number (None, a text, a
+    list), and for what is kept under anything but a parameter.
+    """
+    state: State = {}
+    for name, p in parameters.items():
+        for kind, value in optimizer.state.get(p, {}).items():
+            tag, tensor = _tensor(value, f"state[parameter {name!r}][{kind!r}]")
+            state[f"{tag}{_plain(kind)}/{name}"] = tensor
+    known = set(parameters.values())
+    for key in optimizer.state:
+        if key not in known:
+            raise ValueError(f"state[{key!r}] is kept for no parameter")
+    for number, (group, fresh) in enumerate(zip(optimizer.param_groups, made, strict=True)):
+        for key, value in group.items():
+            if key not in _SET and not (key in fresh and _equal(value, fresh[key])):
+                tag, tensor = _tensor(value, f"param_groups[{number}][{key!r}]")
+                state[f"{_GROUP}{number}/{tag}{key}"] = tensor
+    return state
+
+
+def load_optimizer_state(
+    optimizer: Optimizer, parameters: Mapping[str, Parameter], state: State, made: Settings
+) -> None:
+    """Puts back what ``optimizer_state`` returned, copying: steps work in place, states may not.
+
+    Groups are as they were ``made``, but for what ``state`` says. With an empty state the rest of
+    the optimizer stays as it was made: Adagrad begins with sums.
+    """
+    for group, fresh in zip(optimizer.param_groups, made, strict=True):
+        for key in [key for key in group if key not in _SET and key not in fresh]:
+            del group[key]
+        group.update(deepcopy(fresh))
+    if not state:
+        return
+    optimizer.state.clear()
+    for key, value in state.items():
+        first, name = key.split("/", 1)
+        kind = first.removeprefix(_NUMBER)
+        if first.startswith(_GROUP):
+            entry = name.removeprefix(_NUMBER)
+            held: Any = value.item() if entry != name else value.clone()
+            optimizer.param_groups[int(first.removeprefix(_GROUP))][entry] = held
+        elif kind != first:
+            optimizer.state[parameters[name]][kind] = value.item()
+        else:
+            optimizer.state[parameters[name]][kind] = _like(parameters[name], value)
+
+
+def _like(p: Parameter, value: Tensor) -> Tensor:
+    """A copy where ``p`` is, laid out as ``p`` where it has its shape; counts are left in place."""
+    if value.shape == p.shape:
+        return torch.empty_like(p, dtype=value.dtype, requires_grad=False).copy_(value)
+    return value.to(p.device, copy=True) if value.dim() else value.clone()
+
+
+def _tensor(value: object, where: str) -> tuple[str, Tensor]:
+    """A value as a tensor, and what its key begins with."""
+    if isinstance(value, Tensor):
+        return "", value
+    dtype = _NUMBERS.get(type(value))
+    if dtype is None or (dtype == torch.int64 and not -(2**63) <= int(value) < 2**63):
+        raise ValueError(f"{where} is {value!r:.40}, which is no tensor and no number of 64 bits")
+    return _NUMBER, torch.tensor(value, dtype=dtype)
+
+
+def _plain(kind: object) -> str:
+    if not isinstance(kind, str) or "/" in kind or "#" in kind:
+        raise ValueError(f"state[parameter][{kind!r}] is no name without '/' and '#'")
+    return kind
+
+
+def _equal(one: object, other: object) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return type(one) is type(other) and bool(one == other)
