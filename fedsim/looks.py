@@ -11,11 +11,10 @@ from fedsim import units
 from fedsim.labels import is_dense
 
 LABELS = {
-    "ratio_content": "compression ratio (payload)",
+    "ratio_content": "compression ratio (content, as papers count)",
     "ratio_wire": "compression ratio (wire)",
-    "up_content_bits": "upstream payload per client (bit)",
-    "up_wire_bits": "upstream messages per client (bit)",
-    "up_bits": "upstream payload per client so far (bit)",
+    "up_content_bits": "content that a client of every round has sent (bit, as papers count)",
+    "up_wire_bits": "messages that a client of every round has sent (bit, wire)",
     "iteration": "local iterations",
 }
 
