@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from compressors import Compressor
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError, names_told, unknown
-from fedsim.methods import resolve, spelled, takes_fraction
+from fedsim.methods import Method, resolve, spelled, takes_fraction
 from fedsim.plan import CODED
 from fedsim.tasks import Task
 
@@ -55,7 +56,8 @@ class SweepConfig:
         temporal: local iterations a round.
         gradient: fractions of entries sent; () for a method that carries its own.
         seeds: how many seeds, from 0 up.
-        baseline: whether the dense cell (1, 1), sent raw, is run too where the grid lacks it.
+        baseline: whether the dense cell (1, 1), sent raw both ways, is run too where the grid lacks
+            it.
 
     Example:
         >>> base = RunConfig(method="sbc", gradient=0.01)
@@ -90,11 +92,11 @@ class SweepConfig:
             for n in self.temporal
             for p in self.gradient or (None,)
         ]
-        taken = {cell.name: cell.config.plan.method for cell in grid}
+        taken = {cell.name: _sends(cell) for cell in grid}
         for cell in self._dense() if self.baseline else []:
             if cell.name not in taken:
                 found[cell.name] = cell
-            elif taken[cell.name] != cell.config.plan.method:  # all entries too, but another way
+            elif taken[cell.name] != _sends(cell):  # all entries too, but another way
                 name = f"dense-s{cell.config.seed}"
                 found[name] = replace(cell, name=name)
         for cell in grid:
@@ -102,15 +104,25 @@ class SweepConfig:
         return list(found.values())
 
     def _dense(self) -> list[Cell]:
-        """The reference of every seed; raw is no code: that of votes and switches is the mean."""
+        """The reference of every seed, raw both ways.
+
+        Raw is no code: the reference of votes and switches is the mean.
+        """
         mean = "dsgd" if self.base.strategy in CODED else self.base.strategy
-        reference = replace(self.base, method="raw", temporal=1, gradient=None, strategy=mean)
+        reference = replace(
+            self.base, method="raw", downlink=None, temporal=1, gradient=None, strategy=mean
+        )
         return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
 
     def _method(self, p: float | None) -> str:
         if p in (None, 1) or takes_fraction(self.base.method):
             return self.base.method
         return resolve(self.base.method, p).text  # raises: no place for p
+
+
+def _sends(cell: Cell) -> tuple[Method, Compressor]:
+    """How a cell's messages are made, up and down."""
+    return cell.config.plan.method, cell.config.plan.downlink
 
 
 def to_toml(config: SweepConfig) -> str:

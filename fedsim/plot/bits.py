@@ -80,8 +80,8 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
 
     For B bits on the axis, a step is the best that any cell (n, p) of the method had reached when
     its client of every round had sent B bits; below, which method is best there. Seeds are
-    averaged. A run counts as if stopped at its best evaluation, so that the steps are a little optimistic:
-    the maximum of noisy scores.
+    averaged. A run counts as if stopped at its best evaluation, so that the steps are a little
+    optimistic: the maximum of noisy scores.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows. Whether a higher

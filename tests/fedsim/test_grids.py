@@ -127,3 +127,24 @@ def test_a_method_that_sends_every_entry_stands_beside_the_dense_reference() -> 
         "n1-p1-s0": "per_tensor(float32)", "n1-p1-s1": "per_tensor(float32)",
         "n10-p1-s0": "per_tensor(float32)", "n10-p1-s1": "per_tensor(float32)",
     }  # fmt: skip
+
+
+def test_the_dense_reference_is_raw_both_ways() -> None:
+    config = SweepConfig.of(method="gradient_dropping", temporal=[10], gradient=[0.1],
+                            downlink="sbc(0.1)")  # fmt: skip
+    dense, cell = config.cells()
+    assert (dense.name, dense.config.downlink, cell.config.downlink) == (
+        "n1-p1-s0", None, "sbc(0.1)",
+    )  # fmt: skip
+    own = SweepConfig.of(
+        method="gradient_dropping", temporal=[1], gradient=[1], downlink="sbc(0.1)"
+    )
+    assert names(own) == ["dense-s0", "n1-p1-s0"]  # its cell that sends all is not the reference
+
+
+def test_with_a_raw_downlink_one_dense_cell_is_enough() -> None:
+    for downlink in (None, "raw"):
+        config = SweepConfig.of(
+            method="gradient_dropping", temporal=[1], gradient=[1], downlink=downlink
+        )
+        assert names(config) == ["n1-p1-s0"]
