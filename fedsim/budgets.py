@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedsim.labels import is_dense, labels
 from fedsim.looks import CellKey
-from fedsim.series import curve_lines
+from fedsim.series import Bits, curve_lines
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Budget:
 
     Attributes:
         method: its label.
-        bits: (N,) ascending: payload bits a client has sent when a new best is reached.
+        bits: (N,) ascending: bits that a client of every round has sent when a new best is reached.
         metric: (N,) that best, of any of the method's cells, seeds averaged.
         cells: N cells, each that which reached it.
         end: bits at the last evaluation of any of its cells: beyond, nothing was run.
@@ -30,7 +30,7 @@ class Budget:
     end: float
 
 
-def budgets(rounds: pd.DataFrame, higher: bool) -> list[Budget]:
+def budgets(rounds: pd.DataFrame, higher: bool, bits: Bits = "wire") -> list[Budget]:
     """The best metric within a budget of bits, one a method, `dense` first.
 
     A run may be stopped at any evaluation: all points of all learning curves count, over every
@@ -39,13 +39,14 @@ def budgets(rounds: pd.DataFrame, higher: bool) -> list[Budget]:
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
         higher: whether a higher metric is better.
+        bits: which bits, as for `curve_lines`.
 
     Raises:
         UsageError: as `curve_lines`.
     """
     told = labels(rounds)
     names = sorted(set(told), key=lambda name: (not is_dense(name), name))
-    return [_best(name, rounds[told == name], 1 if higher else -1) for name in names]
+    return [_best(name, rounds[told == name], 1 if higher else -1, bits) for name in names]
 
 
 def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:
@@ -75,10 +76,10 @@ def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, s
     ]
 
 
-def _best(method: str, rounds: pd.DataFrame, sign: int) -> Budget:
+def _best(method: str, rounds: pd.DataFrame, sign: int, counted: Bits) -> Budget:
     points = [
         (float(x), float(y), line.cell)
-        for line in curve_lines(rounds, "up_bits", "metric")
+        for line in curve_lines(rounds, "up_bits", "metric", counted)
         for x, y in zip(line.x, line.y, strict=True)
     ]
     kept: list[tuple[float, float, CellKey]] = []

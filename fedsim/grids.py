@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from compressors import Compressor
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError, names_told, unknown
-from fedsim.methods import resolve, spelled, takes_fraction
+from fedsim.methods import Method, resolve, spelled, takes_fraction
 from fedsim.plan import CODED
 from fedsim.spelling import underscored
 from fedsim.tasks import Task
@@ -55,7 +56,8 @@ class SweepConfig:
         temporal: local iterations a round.
         gradient: fractions of entries sent; () for a method that carries its own.
         seeds: how many seeds, from 0 up.
-        baseline: whether the dense cell (1, 1), sent raw, is run too where the grid lacks it.
+        baseline: whether the dense cell (1, 1), sent raw both ways, is run too where the grid lacks
+            it.
 
     Example:
         >>> base = RunConfig(method="sbc", gradient=0.01)
@@ -91,11 +93,11 @@ class SweepConfig:
             for p in self.gradient or (None,)
         ]
         grid = _told_apart(grid)
-        taken = {cell.name: cell.config.plan.method for cell in grid}
+        taken = {cell.name: _sends(cell) for cell in grid}
         for cell in self._dense() if self.baseline else []:
             if cell.name not in taken:
                 found[cell.name] = cell
-            elif taken[cell.name] != cell.config.plan.method:  # all entries too, but another way
+            elif taken[cell.name] != _sends(cell):  # all entries too, but another way
                 name = f"dense-s{cell.config.seed}"
                 found[name] = replace(cell, name=name)
         for cell in grid:
@@ -103,11 +105,15 @@ class SweepConfig:
         return list(found.values())
 
     def _dense(self) -> list[Cell]:
-        """The reference of every seed; raw is no code: that of votes and switches is the mean."""
+        """The reference of every seed, raw both ways.
+
+        Raw is no code: the reference of votes and switches is the mean.
+        """
         mean = "dsgd" if self.base.strategy in CODED else self.base.strategy
         reference = replace(
-            self.base, method="raw", temporal=1, gradient=None, strategy=mean, label=None
-        )
+            self.base, method="raw", downlink=None, temporal=1, gradient=None, strategy=mean,
+            label=None,
+        )  # fmt: skip
         return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
 
     def _method(self, p: float | None) -> str:
@@ -133,6 +139,11 @@ def _in_full(cell: Cell) -> Cell:
     short = f"{gradient:g}"  # 1 and not 1.0
     exact = short if float(short) == gradient else repr(gradient)
     return replace(cell, name=_name(cell.config, exact))
+
+
+def _sends(cell: Cell) -> tuple[Method, Compressor]:
+    """How a cell's messages are made, up and down."""
+    return cell.config.plan.method, cell.config.plan.downlink
 
 
 def to_toml(config: SweepConfig) -> str:

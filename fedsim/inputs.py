@@ -10,8 +10,7 @@ from fedsim.results import Results
 _KEYS = ("task", "method", "temporal", "gradient", "seed")
 _NEEDED = {
     "runs": (*_KEYS, "metric", "status"),
-    "rounds": (*_KEYS, "run", "round", "iteration", "clients", "metric", "up_wire_bits",
-               "up_content_bits"),  # fmt: skip
+    "rounds": (*_KEYS, "run", "round", "iteration", "clients", "metric", "up_wire_bits"),
 }
 
 

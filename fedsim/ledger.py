@@ -130,7 +130,8 @@ def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
     Example:
         >>> columns = ["up_wire_bits", "up_content_bits", "down_wire_bits", "failed_up_bits"]
         >>> of_federation(pd.DataFrame([[40, 30, 20, 0], [40, 30, 20, 20]], columns=columns), 10)
-        {'up_wire_bits_per_client': 10.0, 'up_content_bits_per_client': 6.0, 'down_wire_bits_per_client': 4.0}
+        {'up_wire_bits_per_client': 10.0, 'up_content_bits_per_client': 6.0, \
+'down_wire_bits_per_client': 4.0}
     """
     sums = {f"{name}_per_client": float(rounds[name].sum()) for name in _OF_ALL if name in rounds}
     if "failed_up_bits" in rounds:

@@ -11,11 +11,10 @@ from fedsim import units
 from fedsim.labels import is_dense
 
 LABELS = {
-    "ratio_content": "compression ratio (payload)",
+    "ratio_content": "compression ratio (content, as papers count)",
     "ratio_wire": "compression ratio (wire)",
-    "up_content_bits": "upstream payload per client (bit)",
-    "up_wire_bits": "upstream messages per client (bit)",
-    "up_bits": "upstream payload per client so far (bit)",
+    "up_content_bits": "content that a client of every round has sent (bit, as papers count)",
+    "up_wire_bits": "messages that a client of every round has sent (bit, wire)",
     "iteration": "local iterations",
 }
 
@@ -54,9 +53,13 @@ class CellKey(NamedTuple):
 
 
 def reference(runs: pd.DataFrame) -> pd.Series:
-    """Which rows are of the dense reference: every entry as float32 after every iteration."""
+    """Which rows are of the dense reference: every entry as float32 after every iteration.
+
+    It is so both ways: with a lossy downlink a run of `raw` is not what others are compared with.
+    """
     at = (runs["temporal"] == 1) & (runs["gradient"] == 1)
-    return at & (runs["method"] == "raw")
+    lossless = runs["downlink"].fillna("raw") == "raw" if "downlink" in runs.columns else True
+    return at & (runs["method"] == "raw") & lossless
 
 
 def beside(runs: pd.DataFrame) -> pd.Series:

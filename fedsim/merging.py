@@ -97,11 +97,15 @@ def _as_reference(
 ) -> dict[str, dict[str, Any]]:
     """Settings where the reference has those of its methods that say nothing of raw sending.
 
-    A sweep of votes or integers gives it the mean (`SweepConfig`), as raw is no code; and it has no
-    residuals for which momentum would be masked.
+    A sweep of votes or integers gives it the mean (`SweepConfig`), as raw is no code; it has no
+    residuals for which momentum would be masked; and its downlink is raw whatever theirs is.
     """
     raw = [name for name in settings if cells[name].get("method") == "raw"]
     found = {name: dict(own) for name, own in settings.items()}
+    lossy = {own["downlink"] for name, own in settings.items() if name not in raw}
+    for name in raw if len(lossy) == 1 else ():
+        if (cells[name]["temporal"], cells[name]["gradient"]) == (1, 1):
+            found[name]["downlink"] = found[name]["downlink"] or min(lossy, key=str)
     for key, standard, same in _NOT_OF_RAW:
         others = {own[key] for name, own in settings.items() if name not in raw}
         for name in raw if len(others) == 1 and others <= {*same} else ():
@@ -165,7 +169,8 @@ def without_repeated(
     """
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, cell in cells.items():
-        groups.setdefault((*(cell[key] for key in _CELL), told[name]), []).append(name)
+        down = (settings.get(name) or {}).get("downlink")
+        groups.setdefault((*(cell[key] for key in _CELL), down, told[name]), []).append(name)
     kept: dict[str, dict[str, Any]] = {}
     for names in groups.values():
         done = [name for name in names if cells[name]["status"] == "done"]

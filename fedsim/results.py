@@ -37,8 +37,8 @@ class Results:
             its clients: fewer, where a cohort is smaller than the federation.
         rounds: a row a communication round, in the order of the runs: task, method, temporal,
             gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
-            metric_name, higher_is_better and, where there is one, variant of the run. Bits are
-            sums over the cohort.
+            metric_name, higher_is_better, downlink and, where there is one, variant of the run.
+            Bits are sums over the cohort.
         layers: a row a tensor of the model and round that was evaluated: the keys as in `rounds`,
             then round, tensor, entries, sent (the mean over the cohort), label. Empty where no run
             has recorded it.
@@ -111,7 +111,7 @@ def load(*paths: Path | str) -> Results:
     methods, names = ([said[name][k] for name in cells] for k in range(2))
     runs["label"] = labels(runs.assign(**{TYPED: methods, NAME: names}))
     rounds = _joined(list(of_rounds.values()), runs)
-    for name in ("metric_name", "higher_is_better"):
+    for name in ("metric_name", "higher_is_better", "downlink"):
         rounds[name] = rounds["run"].map(runs[name])
     layers = _joined([layers_of(name, folders[name], cells[name]) for name in cells], runs)
     return Results(runs, rounds, Path(paths[0]), tuple(unfinished), layers, folders)

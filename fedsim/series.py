@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -28,17 +29,33 @@ class Series:
     high: np.ndarray
 
 
-def curve_lines(rounds: pd.DataFrame, x: str, y: str) -> list[Series]:
+Bits = Literal["wire", "content"]
+"""What is counted: whole messages; or positions, values and side information, as papers count."""
+
+
+def bits_column(bits: str) -> str:
+    """The column of the upstream bits that are counted.
+
+    Raises:
+        UsageError: `bits` is neither "wire" nor "content".
+    """
+    if bits not in ("wire", "content"):
+        raise UsageError(f"bits is {bits!r}: it must be 'wire' or 'content'.")
+    return f"up_{bits}_bits"
+
+
+def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:
     """Learning curves, one a cell, by method, n upwards and p downwards.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
-        x: "iteration", or "up_bits": payload bits a client has sent so far, the sum over rounds of
-            the cohort's bits over the clients that replied.
+        x: "iteration", or "up_bits": bits that a client of every round has sent so far, the sum
+            over rounds of the cohort's bits over the clients that replied.
         y: a column of `rounds`.
+        bits: which bits: "wire", whole messages, or "content", as papers count them.
 
     Raises:
-        UsageError: an unknown `x` or `y`, several tasks in one cell, two runs of a seed, or
+        UsageError: an unknown `x`, `y` or `bits`, several tasks in one cell, two runs of a seed, or
             nothing to draw.
     """
     if x not in ("iteration", "up_bits"):
@@ -47,7 +64,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str) -> list[Series]:
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
     table = rounds.sort_values(["run", "round"])
     if x == "up_bits":
-        share = table["up_content_bits"] / table["clients"]
+        share = table[bits_column(bits)] / table["clients"]
         table = table.assign(up_bits=share.groupby(table["run"]).cumsum())
         table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
     table = table[table[y].notna()]
@@ -62,21 +79,27 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str) -> list[Series]:
     return lines
 
 
-def pareto_points(runs: pd.DataFrame) -> list[Series]:
-    """Final metric over upstream payload bits per client, a Series of one point a cell.
+def pareto_points(runs: pd.DataFrame, bits: Bits = "wire") -> list[Series]:
+    """Final metric over the upstream bits of a client of every round, a Series of one point a cell.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        bits: as for `curve_lines`.
 
     Raises:
-        UsageError: no run is done, several tasks in one cell, or two runs of a seed.
+        UsageError: no run is done, several tasks in one cell, or two runs of a seed; or unknown
+            `bits`.
     """
-    done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs["up_content_bits"] > 0)]
+    column = bits_column(bits)
+    done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs[column] > 0)]
     if not len(done):
         raise UsageError("there is no run that is done.")
     points = []
     for cell, group in cells_of(done):
         _one_kind(group, cell)
         whole = np.zeros(len(group))
-        bits = group["up_content_bits"].groupby(whole).mean()
-        points.append(_series(cell, bits, group["metric"].groupby(whole)))
+        sent = group[column].groupby(whole).mean()
+        points.append(_series(cell, sent, group["metric"].groupby(whole)))
     return points
 
 

@@ -1,7 +1,7 @@
 """Result tables: what the terminal and the report show."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -15,18 +15,13 @@ from fedsim import units
 from fedsim.labels import VARIANT, labels, several
 from fedsim.looks import reference
 from fedsim.plane import method_text
+from fedsim.telling import PER_CLIENT, caption, worth_a_column
 
 _CELL = ["task", "method", "label", "temporal", "gradient"]
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 # `sign(0.003)` with what closes or goes on behind it; or what ends in a mark, a blank or the text.
 _PART = re.compile(
     r"[^\s(|,]+\([^()]*\)[^\s|,(]*(?:\s*[|,])?\s*|\(?[^\s(|,]*(?:\s*[|,]\s*|\(|\s+|$)"
-)
-CAPTION = (
-    "n: local iterations a round; p: fraction of entries sent; p/n: total sparsity.\n"
-    "Bits are per client over the whole run, 1 kbit = 1000 bit. Wire: whole "
-    "messages; payload: positions, values and side information. Ratio: 32-bit dense sending of "
-    "every iteration over upstream bits."
 )
 
 
@@ -49,33 +44,44 @@ _TOTAL = _Column("p/n", lambda row: units.plain(row["total_sparsity"]))
 _METRIC = _Column("{metric}", lambda row: units.score(row["metric"], row["metric_name"]))
 _DIFFERENCE = _Column("vs dense\n{unit}", lambda row: _difference(row))
 _WIRE = _Column("up wire", lambda row: units.bits(row["up_wire_bits"]))
-_PAYLOAD = _Column("payload", lambda row: units.bits(row["up_content_bits"]))
+_CONTENT = _Column("content", lambda row: units.bits(row["up_content_bits"]))
 _DOWN = _Column("down wire", lambda row: units.bits(row["down_wire_bits"]))
-_DOWN_PAYLOAD = _Column("payload", lambda row: units.bits(row["down_content_bits"]))
-_RATIO = _Column("ratio\npayload", lambda row: units.ratio(row["ratio_content"]))
+_DOWN_CONTENT = _Column("content", lambda row: units.bits(row["down_content_bits"]))
+_RATIO = _Column("ratio\ncontent", lambda row: units.ratio(row["ratio_content"]))
 _RATIO_WIRE = _Column("ratio\nwire", lambda row: units.ratio(row["ratio_wire"]))
+_SHARE = _Column("sent", lambda row: units.fraction(row["up_share"]))
+_PER_CLIENT = _Column("up wire\nper client", lambda row: units.bits(row[PER_CLIENT]))
+_FAILURES = _Column("failures", lambda row: units.plain(row["failures"]))
+_FAILED = _Column("not used", lambda row: units.bits(row["failed_up_bits"]))
 _SECONDS = _Column("seconds", lambda row: units.seconds(row["seconds"]))
 _STATUS = _Column("status", lambda row: row["status"])
 
 
-def _wide(dense: bool) -> list[_Column]:
+def _wide(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
     """A column a number; ``dense``: whether there is a reference to compare with."""
     difference = [_DIFFERENCE] if dense else []
+    share = [_SHARE] if worth["up_share"] else []
+    own = [_PER_CLIENT] if worth[PER_CLIENT] else []
+    failed = [_FAILURES, _FAILED] if worth["failures"] else []
     return [
-        _N, _P, _TOTAL, _METRIC, *difference, _WIRE, _PAYLOAD, _DOWN, _DOWN_PAYLOAD,
-        _RATIO_WIRE, _RATIO, _SECONDS, _STATUS,
+        _N, _P, *share, _TOTAL, _METRIC, *difference, _WIRE, *own, _CONTENT, _DOWN, _DOWN_CONTENT,
+        _RATIO_WIRE, _RATIO, *failed, _SECONDS, _STATUS,
     ]  # fmt: skip
 
 
-def _narrow(dense: bool) -> list[_Column]:
+def _narrow(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
     """Where the terminal is narrow: two lines a row."""
+    share = _stack("p\nsent", _P, _SHARE) if worth["up_share"] else _P
+    up = _stack("up wire\ncontent", _WIRE, _CONTENT)
+    if worth[PER_CLIENT]:
+        up = _stack("up wire\ncontent\nper client", _WIRE, _CONTENT, _PER_CLIENT)
+    failed = [_stack("failures\nnot used", _FAILURES, _FAILED)] if worth["failures"] else []
     compared = _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE) if dense else _METRIC
     return [
-        _N, _P, _TOTAL, compared,
-        _stack("up wire\npayload", _WIRE, _PAYLOAD),
-        _stack("down wire\npayload", _DOWN, _DOWN_PAYLOAD),
-        _stack("ratio\nwire\npayload", _RATIO_WIRE, _RATIO),
-        _SECONDS, _STATUS,
+        _N, share, _TOTAL, compared, up,
+        _stack("down wire\ncontent", _DOWN, _DOWN_CONTENT),
+        _stack("ratio\nwire\ncontent", _RATIO_WIRE, _RATIO),
+        *failed, _SECONDS, _STATUS,
     ]  # fmt: skip
 
 
@@ -101,9 +107,9 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
 def summary_table(rows: pd.DataFrame, width: int | None = None) -> Table:
     """Runs for the terminal: a row a run, failed ones too.
 
-    Bits are per client, summed over rounds; "payload" is positions, values and side information,
-    "wire" the whole message. Where there are several seeds, each cell's seeds are followed by
-    their mean and sample standard deviation.
+    Bits are those of a client of every round, summed over rounds; "wire" is the whole message,
+    "content", which papers count, its positions, values and side information. Where there
+    are several seeds, each cell's seeds are followed by their mean and sample standard deviation.
 
     Args:
         rows: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -136,7 +142,8 @@ def summary_texts(
     unit = "points" if any(name in units.FRACTIONS for name in names) else ""
     words = {"metric": " / ".join(names) or "metric", "unit": unit}
     dense = bool(rows["difference"].notna().any())
-    columns = [*_identity(rows), *(_narrow(dense) if narrow else _wide(dense))]
+    worth = worth_a_column(rows)
+    columns = [*_identity(rows), *(_narrow if narrow else _wide)(dense, worth)]
     headings = [column.heading.format(**words).strip() for column in columns]
     return headings, [([column.show(row) for column in columns], kind) for row, kind in _rows(rows)]
 
@@ -146,7 +153,7 @@ def _terminal(rows: pd.DataFrame, narrow: bool, width: int) -> Table:
     points = any("points" in heading for heading in headings)
     table = Table(
         box=box.SIMPLE_HEAD, padding=0, show_edge=False, title=_title(rows),
-        caption=Text(CAPTION + (" Points: percentage points." if points else "")),
+        caption=Text(caption(rows) + (" Points: percentage points." if points else "")),
         title_justify="left", caption_justify="left",
     )  # fmt: skip
     for heading in headings:

@@ -12,19 +12,25 @@ from fedsim.inputs import check_frame
 from fedsim.looks import label, metric_name
 from fedsim.markup import latex, markdown
 from fedsim.tables import add_difference
+from fedsim.telling import worth_a_column
 
 _SHOWN = (
     "task", "label", "method", "temporal", "gradient", "total_sparsity", "seed", "metric",
     "difference",
-    "up_wire_bits", "up_content_bits", "down_wire_bits", "down_content_bits", "ratio_wire",
-    "ratio_content", "seconds", "status",
+    "up_wire_bits", "up_wire_bits_per_client", "up_content_bits", "down_wire_bits",
+    "down_content_bits", "ratio_wire", "ratio_content", "up_share", "failures", "failed_up_bits",
+    "seconds", "status",
 )  # fmt: skip
 _WHERE_THEY_DIFFER = ("task", "seed", "status", "difference")
 _HEADINGS = {
     "label": "method", "temporal": "n", "gradient": "p", "total_sparsity": "p/n",
-    "up_wire_bits": "up wire", "up_content_bits": "up payload", "down_wire_bits": "down wire",
-    "down_content_bits": "down payload", "ratio_wire": "ratio (wire)",
-    "ratio_content": "ratio (payload)", "seconds": "time (s)",
+    "up_wire_bits": "up wire", "up_content_bits": "up content", "down_wire_bits": "down wire",
+    "down_content_bits": "down content", "ratio_wire": "ratio (wire)",
+    "ratio_content": "ratio (content, as papers count)", "seconds": "time (s)",
+    "up_wire_bits_per_client": "up wire per client of the federation",
+    "up_content_bits_per_client": "up content per client of the federation",
+    "down_wire_bits_per_client": "down wire per client of the federation",
+    "up_share": "share of entries sent", "failed_up_bits": "uploads not used",
 }  # fmt: skip
 _STYLES = {"markdown": markdown, "latex": latex}
 
@@ -86,6 +92,7 @@ def table(
 def _main(full: pd.DataFrame) -> list[str]:
     """The main columns, without those that say the same of every row."""
     hidden = {"method" if "label" in full.columns else "label"}
+    hidden |= {name for name, shown in worth_a_column(full).items() if not shown}
     for name in _WHERE_THEY_DIFFER:
         values = full[name].unique() if name in full.columns else []
         same = full[name].isna().all() if name == "difference" else len(values) == 1
@@ -104,11 +111,11 @@ def _column(name: str, full: pd.DataFrame) -> _Column:
         points = any(metric in units.FRACTIONS for metric in full["metric_name"])
         heading = f"vs dense{' (points)' if points else ''}"
         return _Column(heading, _scores(full, units.difference), True)
-    if name.endswith("_bits"):
+    if name.endswith(("_bits", "_bits_per_client")):
         divisor, unit = units.scale(values.dropna())
         heading = f"{_HEADINGS.get(name, heading.removesuffix(' bits'))} ({unit})"
         return _Column(heading, [units.digits(value) for value in values / divisor], True)
-    if name.startswith("ratio") or name in ("loss", "seconds"):
+    if name.startswith("ratio") or name in ("loss", "seconds", "up_share"):
         return _Column(heading, [units.digits(value) for value in values], True)
     return _Column(heading, [_text(value) for value in values], numeric)
 

@@ -116,6 +116,11 @@ def plain(value: float | None) -> str:
     return "" if _unknown(value) else f"{value:.6g}"
 
 
+def fraction(value: float | None) -> str:
+    """A share of entries, three significant digits: `0.000327`, `0.5`; empty where not known."""
+    return "" if _unknown(value) else f"{value:.3g}"
+
+
 def _three(value: float, whole: bool = False) -> str:
     if whole and value == int(value) or abs(value) >= 99.95:
         return f"{value:.0f}"

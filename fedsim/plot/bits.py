@@ -31,11 +31,11 @@ from fedsim.plot.canvas import (
     title,
     within,
 )
-from fedsim.series import Series, front, pareto_points
+from fedsim.series import Bits, Series, bits_column, front, pareto_points
 
 
-def pareto(runs: pd.DataFrame) -> Figure:
-    """Final metric over upstream payload bits per client, a point a cell, with the front.
+def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Figure:
+    """Final metric over the upstream bits of a client of every round: a point a cell, the front.
 
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
     are averaged; bars show their range. Failed runs are left out. Of several methods, colour and
@@ -44,20 +44,21 @@ def pareto(runs: pd.DataFrame) -> Figure:
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        bits: which bits, as for `curves`: "wire", or "content" as papers count them.
 
     Raises:
-        UsageError: no run is done; it is no frame of runs.
+        UsageError: no run is done; unknown `bits`; it is no frame of runs.
     """
     check_frame(runs, "runs", "pareto()")
-    points = pareto_points(runs)
+    points = pareto_points(runs, bits)
     figure = drawing(7.2, 4.4)
     axes = figure.add_subplot()
     styles = looks([point.cell for point in points])
     best = front(points, higher := higher_is_better(runs))
-    bits = [float(point.x[0]) for point in best]
+    sent = [float(point.x[0]) for point in best]
     heights = [float(point.y[0]) for point in best]
     if len(best) > 1:
-        axes.step(bits, heights, where="post", color=GREY, lw=1, label="front", zorder=1)
+        axes.step(sent, heights, where="post", color=GREY, lw=1, label="front", zorder=1)
     named: set[str] = set()
     for point in points:
         _point(axes, point, styles[point.cell], known=point.cell.method in named)
@@ -68,19 +69,19 @@ def pareto(runs: pd.DataFrame) -> Figure:
         _pale(axes)
     axes.margins(x=0.18, y=0.1)  # room for the notes
     logarithmic(axes)
-    finish(axes, LABELS["up_content_bits"], label(metric_name(runs)))
+    finish(axes, LABELS[bits_column(bits)], label(metric_name(runs)))
     within(axes, metric_name(runs))
     title(figure, runs, ["on the front: n, p"] if named else [])
     return figure
 
 
-def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
+def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -> Figure:
     """The best metric that each method reaches within a budget of upstream bits.
 
     For B bits on the axis, a step is the best that any cell (n, p) of the method had reached when
-    its client had sent B bits of payload; below, which method is best there. Seeds are averaged.
-    A method's steps end where its longest run does. The bar below is blank where the best so far
-    had ended with fewer bits and no other is better yet.
+    its client of every round had sent B bits; below, which method is best there. Seeds are
+    averaged. A method's steps end where its longest run does. The bar below is blank where the
+    best so far had ended with fewer bits and no other is better yet.
     A run counts as if stopped at its best evaluation, so that the steps are a little optimistic:
     the maximum of noisy scores.
 
@@ -88,9 +89,10 @@ def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows. Whether a higher
             metric is better, it says itself.
         name: what to call the metric; default: the runs' own name of it.
+        bits: which bits, as for `curves`: "wire", or "content" as papers count them.
 
     Raises:
-        UsageError: nothing to draw; it is no frame of rounds.
+        UsageError: unknown `bits`; nothing to draw; it is no frame of rounds.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -98,7 +100,7 @@ def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
     """
     check_frame(rounds, "rounds", "budget()")
     higher = higher_is_better(rounds)
-    found = budgets(rounds, higher)
+    found = budgets(rounds, higher, bits)
     styles = method_looks([one.method for one in found])
     figure = drawing(7.2, 4.6)
     axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
@@ -113,6 +115,7 @@ def budget(rounds: pd.DataFrame, name: str | None = None) -> Figure:
     finish(axes, "", label(name or metric_name(rounds)))
     within(axes, name or metric_name(rounds))
     _strip(strip, found, styles, higher)
+    strip.set_xlabel(LABELS[bits_column(bits)])
     title(figure, rounds)
     return figure
 
@@ -153,4 +156,3 @@ def _strip(axes: Axes, found: Sequence[Budget], styles: dict[str, Look], higher:
     axes.set_yticks([0.5], ["best"])
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlabel(LABELS["up_bits"])

@@ -17,7 +17,7 @@ from fedsim.plot.canvas import (
     title,
     within,
 )
-from fedsim.series import curve_lines
+from fedsim.series import Bits, bits_column, curve_lines
 
 
 def curves(
@@ -25,6 +25,7 @@ def curves(
     x: Literal["iteration", "up_bits"] = "iteration",
     y: str = "metric",
     name: str | None = None,
+    bits: Bits = "wire",
 ) -> Figure:
     """Learning curves, a line a cell, the mean over its seeds, with the seeds' range as a band.
 
@@ -33,21 +34,22 @@ def curves(
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
-        x: "iteration": local iterations; "up_bits": payload bits a client has sent so far
-            (positions, values, side information; the mean over the cohort of each round), on a
-            logarithmic axis.
+        x: "iteration": local iterations; "up_bits": bits that a client of every round has sent so
+            far (the mean over the cohort of each round), on a logarithmic axis.
         y: a column of `rounds`; rounds where it is NaN (no evaluation) are passed over.
         name: what to call `y`; default: the runs' metric, or the column.
+        bits: which bits: "wire", whole messages; or "content", as papers count: positions, values
+            and side information, without headers and without BatchNorm's statistics.
 
     Raises:
-        UsageError: an unknown `x` or `y`, or nothing to draw; it is no frame of rounds.
+        UsageError: an unknown `x`, `y` or `bits`, or nothing to draw; it is no frame of rounds.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
         curves(results.rounds, "up_bits").savefig("curves.pdf")
     """
     check_frame(rounds, "rounds", "curves()")
-    lines = curve_lines(rounds, x, y)
+    lines = curve_lines(rounds, x, y, bits)
     figure = drawing(7.2 if len(lines) <= 8 else 8.6, 4.4)
     axes = figure.add_subplot()
     styles = looks([line.cell for line in lines])
@@ -63,7 +65,7 @@ def curves(
     if x == "up_bits":
         logarithmic(axes)
     shown = name or (metric_name(rounds) if y == "metric" else y)
-    finish(axes, LABELS[x], label(shown))
+    finish(axes, LABELS[bits_column(bits) if x == "up_bits" else x], label(shown))
     within(axes, shown)
     title(figure, rounds)
     return figure

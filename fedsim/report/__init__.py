@@ -10,7 +10,7 @@ from fedsim.files import write_text
 from fedsim.results import load
 from fedsim.texts import table
 
-_MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_content"}
+_MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
 
 
 def write(

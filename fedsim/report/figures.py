@@ -29,7 +29,7 @@ _BUDGET = (
 _POINTS = "A mark a cell; the line joins those that no other beats in both bits and metric."
 _PALER = " Paler ones send fewer entries."
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
-_BUFFERS = " Buffers: BatchNorm's statistics, part of wire and not of payload."
+_BUFFERS = " Buffers: BatchNorm's statistics, in the wire and not in the content that papers count."
 _LAYERS = (
     "A row a tensor of the model, in its order; a mark a cell that does not send all: the mean "
     "over the rounds that were evaluated. Within a row, each cell has a height of its own."
@@ -110,8 +110,8 @@ def _matrices(runs: pd.DataFrame, name: str) -> list[Section]:
     return [
         _section("metric", f"Matrix: {name}", text, _planes(runs, "metric")),
         _section(
-            "ratio", "Matrix: compression ratio (payload)", text + " Colours are logarithmic.",
-            _planes(runs, "ratio_content"),
+            "ratio", "Matrix: compression ratio (wire)", text + " Colours are logarithmic.",
+            _planes(runs, "ratio_wire"),
         ),
     ]  # fmt: skip
 

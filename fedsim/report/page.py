@@ -13,6 +13,7 @@ from fedsim.report.figures import figures, parts
 from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
 from fedsim.results import Results
+from fedsim.telling import sends_less_per_client
 
 _STYLE = """
 *{box-sizing:border-box}
@@ -97,10 +98,15 @@ def _explanation(results: Results) -> str:
         "a client. Cells differ in the communication delay n, the local iterations between two "
         "messages, and in the gradient sparsity p, the fraction of entries that a message holds; "
         "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
-        "counted: wire is the whole message, payload its positions, values and side information. "
-        "Bits are per client over the whole run. The ratio compares them with sending 32 bits a "
-        "parameter in every iteration."
+        "counted: wire is the whole message; content, which papers count, is its positions, values "
+        "and side information. Bits are those of a client of every round over the whole run. The "
+        "ratio compares them with sending 32 bits a trained parameter in every iteration."
     )
+    if sends_less_per_client(runs).any():
+        text += (
+            " Bits per client are the whole federation's over the number of its clients: a client "
+            "that is not of every round's cohort sends fewer."
+        )
     if VARIANT in runs.columns:
         text += " Methods differ in other settings too: see Settings."
     source = ", ".join(runs["data_source"].dropna().unique())

@@ -12,6 +12,7 @@ from fedsim.merging import differing, settings_of
 from fedsim.results import Results
 from fedsim.summaries import OF_TASK, TRAINED, read_summary
 from fedsim.tables import summary_texts
+from fedsim.telling import failures_told
 
 _UNITS = {"timeout": "timeout (seconds)"}
 
@@ -27,8 +28,15 @@ def summary(results: Results) -> str:
     return (
         '<div class="wide" tabindex="0" role="region" aria-label="Summary table">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{_not_used(results)}"
         '<p class="note">1 kbit = 1000 bit. Points are percentage points.</p>'
     )
+
+
+def _not_used(results: Results) -> str:
+    """The runs in which replies were not used, each with the reasons; empty where there is none."""
+    told = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
+    return f"<p>Replies that were asked for and not used:</p><ul>{told}</ul>" if told else ""
 
 
 def failures(results: Results) -> str:

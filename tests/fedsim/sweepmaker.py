@@ -156,5 +156,6 @@ def make_cell(
         "temporal": temporal, "gradient": gradient, "seed": 0, "metric_name": "accuracy",
         "higher_is_better": True,
         "metric": metric, "up_content_bits": bits, "ratio_content": 1 / bits,
+        "up_wire_bits": bits, "ratio_wire": 1 / bits,
         "total_sparsity": gradient / temporal, "status": "done",
     } | more  # fmt: skip

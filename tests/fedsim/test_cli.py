@@ -94,7 +94,7 @@ def test_the_table_of_the_same_command_again(
         assert all("…" not in line for line in lines)
         table = [line for line in lines if str(demo) not in line]
         assert max(len(line) for line in table) <= columns
-        for word in ("accuracy", "vs dense", "up wire", "payload", "down wire", "ratio", "p/n",
+        for word in ("accuracy", "vs dense", "up wire", "content", "down wire", "ratio", "p/n",
                      "seconds", "status", "done", "0.001"):  # fmt: skip
             assert word in said.out
         assert lines[-2:] == [f"Results: {demo}", f"Report:  {demo}/report.html"]

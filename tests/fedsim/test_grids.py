@@ -139,3 +139,24 @@ def test_fractions_that_agree_to_six_digits_are_cells_of_their_own(tmp_path: Pat
     assert names(near_one) == ["n10-p1-s0", "n10-p0.99999999-s0"]
     (tmp_path / "sweep.toml").write_text(to_toml(base))
     assert names(from_toml(tmp_path / "sweep.toml")) == names(base)
+
+
+def test_the_dense_reference_is_raw_both_ways() -> None:
+    config = SweepConfig.of(method="gradient_dropping", temporal=[10], gradient=[0.1],
+                            downlink="sbc(0.1)")  # fmt: skip
+    dense, cell = config.cells()
+    assert (dense.name, dense.config.downlink, cell.config.downlink) == (
+        "n1-p1-s0", None, "sbc(0.1)",
+    )  # fmt: skip
+    own = SweepConfig.of(
+        method="gradient_dropping", temporal=[1], gradient=[1], downlink="sbc(0.1)"
+    )
+    assert names(own) == ["dense-s0", "n1-p1-s0"]  # its cell that sends all is not the reference
+
+
+def test_with_a_raw_downlink_one_dense_cell_is_enough() -> None:
+    for downlink in (None, "raw"):
+        config = SweepConfig.of(
+            method="gradient_dropping", temporal=[1], gradient=[1], downlink=downlink
+        )
+        assert names(config) == ["n1-p1-s0"]

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
-from sweepmaker import make_run
+from sweepmaker import make_run, make_sweep
 
 import fedsim
+from fedsim import SweepConfig, load
 from fedsim.looks import CellKey, looks
 from fedsim.plane import method_text, plane
 from fedsim.report.charts import curves, pareto, split
 from fedsim.results import Results
 from fedsim.series import curve_lines, pareto_points
+from fedsim.sweeps import run_cells
 from fedsim.tables import add_difference
 
 METHOD = "per_tensor(cnat)"
@@ -51,3 +53,25 @@ def test_every_figure_draws_them(results: Results) -> None:
     for figure in (lines, pareto(results.runs), split(results.runs)):
         names = {trace.name for trace in figure.data} | {y for t in figure.data for y in t.y}
         assert {"n = 1, p = 1 (float32)"} & names
+
+
+def test_a_run_of_raw_with_a_lossy_downlink_is_no_reference(tmp_path: Path) -> None:
+    """So older sweeps made theirs: their settings say it."""
+    make_sweep(tmp_path, (10,), (0.1,), downlink="per_tensor(sign)")
+    assert add_difference(load(tmp_path).runs)["difference"].isna().all()
+    make_sweep(tmp_path / "raw", (10,), (0.1,), downlink="raw")
+    assert add_difference(load(tmp_path / "raw").runs)["difference"].notna().all()
+
+
+def test_a_sweep_with_a_lossy_downlink_is_compared_with_raw_both_ways(tmp_path: Path) -> None:
+    config = SweepConfig.of(method="gradient_dropping", temporal=[1, 5], gradient=[1, 0.1],
+                            downlink="sbc(0.1)", iterations=10)  # fmt: skip
+    run_cells(config.cells(), tmp_path)
+    runs = load(tmp_path).runs
+    assert "variant" not in runs.columns
+    found = add_difference(runs)
+    dense = runs.loc["dense-s0", "metric"]
+    assert found["difference"].tolist() == (runs["metric"] - dense).tolist()
+    assert runs.loc["n1-p1-s0", "downlink"] != runs.loc["dense-s0", "downlink"] == "raw"
+    places = [line.cell for line in curve_lines(load(tmp_path).rounds, "iteration", "metric")]
+    assert len(places) == 5

@@ -28,7 +28,8 @@ __all__ = ["finished", "make_task"]  # fixtures
 
 COLUMNS = {
     "round": "int64", "iteration": "int64", "local_iterations": "int64", "clients": "int64",
-    "failures": "int64", "metric": "float64", "loss": "float64", "train_loss": "float64",
+    "failures": "int64", "failure_reasons": "str", "failed_up_bits": "int64", "metric": "float64",
+    "loss": "float64", "train_loss": "float64",
     **{
         f"{way}_{name}_bits": "int64"
         for way in ("up", "down")

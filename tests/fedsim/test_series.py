@@ -27,8 +27,8 @@ ROUNDS = pd.DataFrame({
     "task": "digits", "method": "m", "temporal": 5, "gradient": 0.1,
     "seed": [0, 0, 0, 1, 1, 1], "run": ["a"] * 3 + ["b"] * 3,
     "round": [1, 2, 3] * 2, "iteration": [5, 10, 15] * 2, "clients": [4, 4, 2, 4, 4, 4],
-    "metric": [0.2, np.nan, 0.6, 0.4, np.nan, 0.8], "up_content_bits": [40, 40, 40, 80, 80, 80],
-    "up_wire_bits": 999,
+    "metric": [0.2, np.nan, 0.6, 0.4, np.nan, 0.8], "up_wire_bits": [40, 40, 40, 80, 80, 80],
+    "up_content_bits": [4, 4, 4, 8, 8, 8],
 })  # fmt: skip
 
 
@@ -46,6 +46,10 @@ def test_bits_add_up_per_client_over_all_rounds() -> None:
     np.testing.assert_allclose(drawn(axes)[0], [15, 50])
     np.testing.assert_allclose(drawn(axes)[1], [0.3, 0.7])
     assert axes.get_xscale() == "log" and axes.get_ylabel() == "accuracy"
+    assert "wire" in axes.get_xlabel()
+    axes = curves(ROUNDS, "up_bits", bits="content").axes[0]
+    np.testing.assert_allclose(drawn(axes)[0], [1.5, 5])
+    assert "as papers count" in axes.get_xlabel()
     assert curves(ROUNDS).axes[0].get_xscale() == "linear"
 
 
@@ -55,13 +59,15 @@ def test_a_sweeps_curves_end_at_its_summary(tmp_path: Path) -> None:
     for line in curve_lines(results.rounds, "up_bits", "metric"):
         runs = results.runs[(results.runs["temporal"] == line.cell[0])]
         runs = runs[runs["gradient"] == line.cell[1]]
-        assert line.x[-1] == pytest.approx(runs["up_content_bits"].mean())
+        assert line.x[-1] == pytest.approx(runs["up_wire_bits"].mean())
         assert line.y[-1] == pytest.approx(runs["metric"].mean())
 
 
 def test_bad_curves_are_refused() -> None:
     with pytest.raises(UsageError, match="'time'"):
         curves(ROUNDS, "time")
+    with pytest.raises(UsageError, match="bits is 'payload': it must be 'wire' or 'content'"):
+        curves(ROUNDS, "up_bits", bits="payload")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="'speed'"):
         curves(ROUNDS, y="speed")
     with pytest.raises(UsageError, match="no rounds"):
@@ -85,5 +91,8 @@ def test_the_front_holds_what_no_other_beats() -> None:
     axes = pareto(runs).axes[0]
     assert drawn(axes) == [[10, 100], [0.85, 0.9]]
     assert axes.get_xscale() == "log"
+    paid = runs.assign(up_content_bits=1.0)
+    assert drawn(pareto(paid).axes[0]) == drawn(axes)
+    assert [point.x.tolist() for point in pareto_points(paid, "content")] == 5 * [[1.0]]
     with pytest.raises(UsageError, match="no run that is done"):
         pareto(runs[runs["status"] == "failed"])

@@ -112,8 +112,8 @@ def rounds_of(label: str, bits: list[float], metric: list[float], **more: object
     return pd.DataFrame({
         "task": "t", "method": label, "label": label, "temporal": 1, "gradient": 0.1, "seed": 0,
         "run": label, "round": range(1, count + 1), "iteration": range(1, count + 1), "clients": 2,
-        "metric": metric, "up_content_bits": [2 * b for b in np.diff([0, *bits])],
-        "up_wire_bits": 0,
+        "metric": metric, "up_wire_bits": [2 * b for b in np.diff([0, *bits])],
+        "up_content_bits": [3 * b for b in np.diff([0, *bits])],
     } | more)  # fmt: skip
 
 
@@ -126,6 +126,8 @@ def test_a_budget_buys_the_best_so_far_of_any_cell() -> None:
     first, second = budgets(rounds, higher=True)
     assert (first.method, first.bits.tolist()) == ("a", [5, 10, 25, 30])
     assert first.metric.tolist() == [0.2, 0.5, 0.7, 0.9]
+    (content, _) = budgets(rounds, higher=True, bits="content")
+    assert content.bits.tolist() == [7.5, 15, 37.5, 45]
     assert [cell.gradient for cell in first.cells] == [0.01, 0.1, 0.01, 0.1]
     assert (first.end, second.end) == (30, 40)
     # From 30 on, where a has ended, b is not best: a had more for fewer bits.
@@ -155,8 +157,11 @@ def test_the_budget_figure_says_which_method_is_best(both: Results) -> None:
     assert axes.get_xscale() == "log" and axes.get_ylabel() == "accuracy"
     spans = [collection.get_paths()[0].get_extents() for collection in strip.collections]
     assert all(a.x1 <= b.x0 for a, b in zip(spans, spans[1:], strict=False))
-    last = both.runs.groupby("label")["up_content_bits"].max()
+    last = both.runs.groupby("label")["up_wire_bits"].max()
     assert [line.get_xdata()[-1] for line in axes.lines] == list(last)
+    alone = plot.budget(both.rounds, bits="content").axes[0]
+    paid = both.runs.groupby("label")["up_content_bits"].max()
+    assert [line.get_xdata()[-1] for line in alone.lines] == list(paid)
 
 
 def test_a_lower_perplexity_is_the_better_budget(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_no_number_is_cut_off(tmp_path: Path, width: int, seeds: tuple[int, ...]
     text = printed(cells, width)
     lines = text.splitlines()
     assert max(len(line) for line in lines) <= width and "…" not in text
-    stacked = not re.search(r"up wire\s+payload\s+down wire", text)
+    stacked = not re.search(r"up wire\s+content\s+down wire", text)
     assert stacked == (width < 200)
     (dense,) = [c for c in cells if (c["temporal"], c["gradient"], c["seed"]) == (1, 1, 0)]
     for done in (c for c in cells if c["status"] == "done"):
@@ -119,8 +119,8 @@ def test_a_table_for_a_paper(tmp_path: Path) -> None:
     lines = table(runs).splitlines()
     assert lines[0] == (
         "| method | n | p | p/n | accuracy | vs dense (points) | up wire (kbit) | "
-        "up payload (kbit) | down wire (Mbit) | down payload (Mbit) | ratio (wire) | "
-        "ratio (payload) | time (s) |"
+        "up content (kbit) | down wire (Mbit) | down content (Mbit) | ratio (wire) | "
+        "ratio (content, as papers count) | time (s) |"
     )
     one = runs.iloc[1]
     points = 100 * (one["metric"] - runs["metric"].iloc[0])
@@ -129,7 +129,7 @@ def test_a_table_for_a_paper(tmp_path: Path) -> None:
     assert lines[3].startswith(f"| {' | '.join(start)} | 3.20 | ")
     assert lines[3].split(" | ")[-2] == "2207"  # the ratio, without an exponent
     latex = table(runs, "latex", ["label", "metric", "up_content_bits", "parameters"])
-    assert r"method & accuracy & up payload (kbit) & parameters \\" in table(
+    assert r"method & accuracy & up content (kbit) & parameters \\" in table(
         runs[1:], "latex", ["label", "metric", "up_content_bits", "parameters"]
     )
     assert "{lrrr}" in latex and r"\_bits" not in latex

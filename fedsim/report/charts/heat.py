@@ -20,6 +20,7 @@ from fedsim.looks import (
 )
 from fedsim.plane import Plane, plane
 from fedsim.report.charts.frame import FONT, chart
+from fedsim.telling import sends_other_shares
 
 _PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
 _POWERS = np.arange(0, 13)
@@ -107,12 +108,15 @@ def _hover(runs: pd.DataFrame, grid: Plane, at: tuple[int, int]) -> str:
         lines += [
             f"{escape(name)} {units.score(means['metric'], name)}",
             f"up {units.bits(means['up_wire_bits'])} (wire), "
-            f"{units.bits(means['up_content_bits'])} (payload)",
+            f"{units.bits(means['up_content_bits'])} (content)",
             f"down {units.bits(means['down_wire_bits'])} (wire)",
-            f"ratio {units.ratio(means['ratio_content'])} (payload), "
-            f"{units.ratio(means['ratio_wire'])} (wire)",
+            f"ratio {units.ratio(means['ratio_wire'])} (wire), "
+            f"{units.ratio(means['ratio_content'])} (content)",
             f"{units.seconds(means['seconds'])} s",
         ]
+        if sends_other_shares(cell).any():
+            share = units.fraction(means["up_share"])
+            lines.insert(2, f"share of entries that travelled: {share}")
     return "<br>".join([*lines, f"runs: {counts}"])
 
 

@@ -79,7 +79,7 @@ def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
 
 
 def pareto(runs: pd.DataFrame) -> go.Figure:
-    """Final metric over upstream payload bits, with the front, as `fedsim.plot.pareto`.
+    """Final metric over the upstream bits of the wire, with the front, as `fedsim.plot.pareto`.
 
     Points that a single one beats have no front to draw.
 
@@ -100,9 +100,9 @@ def pareto(runs: pd.DataFrame) -> go.Figure:
             x=point.x, y=point.y, **legend(point.cell, known), mode="markers",
             marker={"color": look.colour, "size": 12, "line": {"color": "black", "width": 1},
                     "symbol": symbol(look)},
-            text=[at(point, 0, "up_content_bits", name)], hovertemplate="%{text}<extra></extra>",
+            text=[at(point, 0, "up_wire_bits", name)], hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
-    return _over([*traces, *reading(styles, lines=False)], "up_content_bits", name)
+    return _over([*traces, *reading(styles, lines=False)], "up_wire_bits", name)
 
 
 def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> list[go.Scatter]:
@@ -124,7 +124,7 @@ def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> li
 def _over(traces: list[go.Scatter], x: str, name: str) -> go.Figure:
     """A chart of the metric `name` over the column `x`; bits on a logarithmic axis."""
     figure = chart(traces, 500)
-    figure.update_xaxes(title_text=LABELS[x])
+    figure.update_xaxes(title_text=LABELS["up_wire_bits" if x == "up_bits" else x])
     figure.update_yaxes(title_text=escape(label(name)))
     if name in units.FRACTIONS:  # of a single value plotly would show one unit up and down
         figure.update_yaxes(autorangeoptions={"clipmin": -0.02, "clipmax": 1.02})

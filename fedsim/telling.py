@@ -1,0 +1,87 @@
+"""Which columns of runs say something that another column does not: only these are shown."""
+
+import pandas as pd
+
+from fedsim import units
+
+PER_CLIENT = "up_wire_bits_per_client"
+_TENTH = 0.1
+CAPTION = (
+    "n: local iterations a round; p: fraction of entries sent; p/n: total sparsity.\n"
+    "Bits are those of a client of every round over the whole run, 1 kbit = 1000 bit. Wire: whole "
+    "messages; content, which papers count: positions, values and side information. Ratio: 32-bit "
+    "dense sending of every trained entry and iteration over upstream bits."
+)
+_NOTES = {
+    "up_share": " Sent: the share of the entries that travelled, where it is not nearly p.",
+    PER_CLIENT: " Per client: of the whole federation over the number of its clients.",
+    "failures": " Failures: replies of all clients that were asked for and not used.",
+}
+
+
+def sends_other_shares(runs: pd.DataFrame) -> pd.Series:
+    """The rows whose share of entries that travelled differs from p by more than a tenth of p.
+
+    p is nominal: a tensor sends at least one entry, and a zero is never sent.
+
+    Example:
+        >>> runs = pd.DataFrame({"gradient": [0.01, 0.0001], "up_share": [0.0101, 0.0003]})
+        >>> sends_other_shares(runs).tolist()
+        [False, True]
+    """
+    if "up_share" not in runs.columns:
+        return pd.Series(False, index=runs.index)
+    share = runs["up_share"].astype(float)
+    return ((share - runs["gradient"]).abs() > _TENTH * runs["gradient"]).fillna(False)
+
+
+def sends_less_per_client(runs: pd.DataFrame) -> pd.Series:
+    """The rows in which a client of the federation sent other bits than a client of every round.
+
+    So it is with a cohort smaller than the federation, and where replies failed.
+    """
+    if not {PER_CLIENT, "up_wire_bits"} <= {*runs.columns}:
+        return pd.Series(False, index=runs.index)
+    one, other = runs[PER_CLIENT].astype(float), runs["up_wire_bits"].astype(float)
+    return ((one - other).abs() > 1e-9 * other).fillna(False)
+
+
+def has_failures(runs: pd.DataFrame) -> pd.Series:
+    """The rows in which replies were asked for and not used."""
+    if "failures" not in runs.columns:
+        return pd.Series(False, index=runs.index)
+    return runs["failures"].astype(float).fillna(0.0) > 0
+
+
+def worth_a_column(runs: pd.DataFrame) -> dict[str, bool]:
+    """By column that is not always shown: whether it says something of these runs."""
+    failures = bool(has_failures(runs).any())
+    return {
+        "up_share": bool(sends_other_shares(runs).any()),
+        PER_CLIENT: bool(sends_less_per_client(runs).any()),
+        "failures": failures,
+        "failed_up_bits": failures,
+    }
+
+
+def failures_told(runs: pd.DataFrame) -> list[str]:
+    """A line a run with failures: its name, how many replies were not used, why, and their bits."""
+    return [_told(str(name), run) for name, run in runs[has_failures(runs)].iterrows()]
+
+
+def _told(name: str, run: pd.Series) -> str:
+    why = f" ({run['failure_reasons']})" if isinstance(run["failure_reasons"], str) else ""
+    sent = units.bits(run["failed_up_bits"])
+    bits = f"; such uploads: {sent}" if run["failed_up_bits"] > 0 else ""
+    return f"{name}: replies not used {int(run['failures'])}{why}{bits}"
+
+
+def caption(runs: pd.DataFrame) -> str:
+    """What the columns of a table are, those too that are not always there; and why replies failed.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+    """
+    shown = worth_a_column(runs)
+    notes = "".join(note for name, note in _NOTES.items() if shown[name])
+    return "\n".join([CAPTION + notes, *failures_told(runs)])
