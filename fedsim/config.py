@@ -55,7 +55,7 @@ class RunConfig:
 
     Example:
         >>> RunConfig(method="sbc", temporal=10, gradient=0.01).plan.rounds
-        100
+        120
     """
 
     task: "str | Task" = _setting(

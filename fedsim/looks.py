@@ -17,6 +17,8 @@ LABELS = {
     "up_wire_bits": "messages that a client of every round has sent (bit, wire)",
     "iteration": "local iterations",
 }
+FRACTION = "fraction of entries sent p"
+"""What figures call p, which the SBC paper calls gradient sparsity though it is a density."""
 
 
 # The dense reference is black; those with other settings follow.
@@ -70,12 +72,12 @@ def beside(runs: pd.DataFrame) -> pd.Series:
 
 
 def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
-    """Colour by gradient sparsity, marker and line style by delay; the dense cell is black.
+    """Colour by fraction of entries sent, marker and line style by delay; the dense cell is black.
 
     Of several methods: colour and marker by method, paler with fewer entries, line style by delay.
 
     Args:
-        cells: communication delay n and gradient sparsity p of each.
+        cells: communication delay n and fraction of entries sent p of each.
     """
     keys = [CellKey(*cell) for cell in cells]
     temporals = sorted({key.temporal for key in keys})

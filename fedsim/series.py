@@ -17,7 +17,7 @@ class Series:
     """The points of one cell.
 
     Attributes:
-        cell: communication delay n and gradient sparsity p; of several methods, the label too.
+        cell: delay n and fraction of entries sent p; of several methods, the label too.
         x, y: (N,) means over the cell's seeds.
         low, high: (N,) the least and the greatest y of a seed.
     """

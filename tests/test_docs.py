@@ -15,10 +15,7 @@ from tests.fedsim.realdata import folder_with
 from tests.markdown import PAGES, ROOT, Block, blocks, links
 
 COMMAND = re.compile(r"^(?:\S*/)?python -m fedsim (.+)$")
-GIVEN = {
-    "docs/flower.md": "import torch\nfrom flwr.app import ArrayRecord\n"
-    "initial_arrays = ArrayRecord({'w': torch.zeros(3)})\n",
-}
+GIVEN = {"docs/flower.md": "import torch\n"}
 """What the text above a page's Python takes for granted."""
 
 

@@ -16,7 +16,15 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from fedsim import units
 from fedsim.inputs import check_frame
 from fedsim.labels import of_method
-from fedsim.looks import higher_is_better, ink, is_logarithmic, label, metric_name, value_text
+from fedsim.looks import (
+    FRACTION,
+    higher_is_better,
+    ink,
+    is_logarithmic,
+    label,
+    metric_name,
+    value_text,
+)
 from fedsim.plane import Plane, planes
 from fedsim.plot.canvas import drawing, plain, title
 
@@ -27,7 +35,8 @@ _JOINED = "Short lines join cells of equal total sparsity p/n."
 
 def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -> Figure:
     """The sparsity plane as a heatmap, as Fig. 3 of Sattler et al., "Sparse Binary Compression",
-    2018: a row a communication delay n, a column a gradient sparsity p.
+    2018: a row a communication delay n, a column a fraction of entries sent p (a density:
+    the paper calls p the gradient sparsity).
 
     Seeds are averaged. Short lines join cells of equal total sparsity p / n, where three or more
     have it. A cell that no run has is hatched, one whose runs failed says so. Brighter is better;
@@ -80,7 +89,7 @@ def _panel(axes: Axes, grid: Plane, name: str, colours: Colormap, norm: Normaliz
     image = axes.imshow(grid.values, cmap=colours, norm=norm, aspect="auto")
     axes.set_xticks(range(columns), [units.plain(p) for p in grid.gradients])
     axes.set_yticks(range(rows), [str(n) for n in grid.temporals])
-    axes.set_xlabel("gradient sparsity p (fraction of entries sent)")
+    axes.set_xlabel(FRACTION)
     axes.set_ylabel("communication delay n\n(local iterations a round)")
     if rows == columns == 1:  # no wider than a cell among others: the title needs the width
         axes.set_box_aspect(_HIGH / _WIDE)

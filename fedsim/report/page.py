@@ -96,7 +96,7 @@ def _explanation(results: Results) -> str:
     text = (
         f"Each cell trained the same task with {clients} clients for {iterations} local iterations "
         "a client. Cells differ in the communication delay n, the local iterations between two "
-        "messages, and in the gradient sparsity p, the fraction of entries that a message holds; "
+        "messages, and in p, the fraction of entries that a message holds (a density; 1: dense); "
         "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
         "counted: wire is the whole message; content, which papers count, is its positions, values "
         "and side information. Bits are those of a client of every round over the whole run. The "

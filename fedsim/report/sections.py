@@ -20,6 +20,8 @@ _UNITS = {"timeout": "timeout (seconds)"}
 def summary(results: Results) -> str:
     """The summary table, a row a cell, as on the terminal."""
     headings, rows = summary_texts(results.runs)
+    points = any("points" in heading for heading in headings)
+    note = "1 kbit = 1000 bit." + (" Points are percentage points." if points else "")
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(
         f'<tr class="{kind}">{"".join(f"<td>{escape(text)}</td>" for text in texts)}</tr>'
@@ -29,7 +31,7 @@ def summary(results: Results) -> str:
         '<div class="wide" tabindex="0" role="region" aria-label="Summary table">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         f"{_not_used(results)}"
-        '<p class="note">1 kbit = 1000 bit. Points are percentage points.</p>'
+        f'<p class="note">{note}</p>'
     )
 
 

@@ -37,7 +37,7 @@ def test_the_matrix_has_n_down_and_p_across() -> None:
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "10", "100"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "0.1", "0.01"]
-    assert "delay n" in axes.get_ylabel() and "sparsity p" in axes.get_xlabel()
+    assert "delay n" in axes.get_ylabel() and axes.get_xlabel() == "fraction of entries sent p"
     found = texts(figure)
     assert found[0, 0] == ["0.1010", "p/n = 1"]
     assert found[2, 1] == ["0.1100", "p/n = 0.001"]

@@ -10,6 +10,7 @@ from matplotlib import colormaps
 
 from fedsim import units
 from fedsim.looks import (
+    FRACTION,
     beside,
     cell_label,
     higher_is_better,
@@ -51,7 +52,7 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
     )  # fmt: skip
     _scale(image, is_logarithmic(value), limits)
     figure = chart([image], 160 + 75 * max(2, len(grid.temporals)))
-    figure.update_xaxes(type="category", title_text="gradient sparsity p", showgrid=False)
+    figure.update_xaxes(type="category", title_text=FRACTION, showgrid=False)
     figure.update_yaxes(
         type="category", title_text="communication delay n", autorange="reversed", showgrid=False
     )
