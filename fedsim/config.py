@@ -102,6 +102,9 @@ class RunConfig:
     data: str | None = _setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
     download: bool = _setting(False, "let torchvision download a missing data set", result=False)
     keep_payloads: bool = _setting(False, "store every message of the run", result=False)
+    keep_checkpoint: bool = _setting(
+        False, "keep the memory at the end whatever its size: the run can be extended", result=False
+    )
     tensorboard: bool = _setting(False, "write scalars for TensorBoard as it goes", result=False)
     checkpoint_every: int | None = _setting(
         None, "rounds between checkpoints; default: every 20 seconds", result=False

@@ -16,6 +16,7 @@ from fedsim.client import make_client_app
 from fedsim.config import RunConfig, default_of, from_toml
 from fedsim.engines import flower, heap, local
 from fedsim.errors import RunFailed, UsageError, expect
+from fedsim.extending import extend, is_longer
 from fedsim.federation import Federation
 from fedsim.files import replacing, write_bytes, write_json, write_text
 from fedsim.record import FolderRecorder, Progress
@@ -30,8 +31,9 @@ from fedsim.trainer import Trainer
 def run(config: RunConfig, out: Path | str, progress: Progress | None = None) -> dict[str, Any]:
     """Runs ``config`` in the folder ``out`` and returns its summary (``summary.json``).
 
-    A run that is done is not done again; one that was killed goes on from its last
-    checkpoint and ends bit-identical to one that was not. The folder then holds
+    A run that is done is not done again, and goes on where ``iterations`` is raised
+    (``fedsim.extending``); one that was killed goes on from its last checkpoint. Both end
+    bit-identical to a run that never stopped. The folder then holds
     ``config.toml``, ``rounds.parquet``, ``clients.parquet``, ``summary.json``,
     ``environment.json`` and the final weights in ``model.safetensors``.
 
@@ -114,10 +116,15 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
     written = out / "config.toml"
-    if written.exists():
-        same_settings(from_toml(written), config, out)
     summary = read_finished(out) if (out / "summary.json").exists() else None
-    if summary is not None and summary["status"] == "done":
+    done = summary is not None and summary["status"] == "done"
+    if written.exists():
+        before = from_toml(written)
+        if done and is_longer(before, config, differences(before, config)):
+            extend(before, config, out)
+            done = False
+        same_settings(from_toml(written), config, out)
+    if summary is not None and done and summary["iterations"] == config.plan.iterations:
         _tidy(out)  # a kill may have come between the summary and this
         if config.tensorboard:
             scalars.export(out, summary)
@@ -138,18 +145,22 @@ def check_kind(out: Path) -> None:
 
 def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Raises ``UsageError`` naming the settings in which a results folder differs."""
-    then, wanted = before.identity(), now.identity()
-    pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
     differ = [
         f"{name} {_said(name, a)} there, {_said(name, b)} here"
-        for name, (a, b) in pairs.items()
-        if a != b
+        for name, (a, b) in differences(before, now).items()
     ]
     if differ:
         raise UsageError(
             f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
             "choose another folder"
         )
+
+
+def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """The settings on which numbers depend and that differ, with both values."""
+    then, wanted = before.identity(), now.identity()
+    pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
+    return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
 
 
 def _said(name: str, value: Any) -> str:
@@ -203,6 +214,7 @@ def _finish(
             summary["parameters"], summary["iterations"], up_bits
         )
     recorder.write_frames()
+    recorder.keep_end(server.strategy)
     write_json(out / "summary.json", summary)
     _tidy(out)
     return summary
