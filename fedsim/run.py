@@ -3,6 +3,7 @@
 import logging
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from fedsim.errors import RunFailed, UsageError, expect
 from fedsim.extending import extend, is_longer
 from fedsim.federation import Federation
 from fedsim.files import replacing, write_bytes, write_json, write_text
+from fedsim.grids import Cell
+from fedsim.progress import shown
 from fedsim.record import FolderRecorder, Progress
 from fedsim.results import kind_of
 from fedsim.server import Server
@@ -28,7 +31,9 @@ from fedsim.trained import settings
 from fedsim.trainer import Trainer
 
 
-def run(config: RunConfig, out: Path | str, progress: Progress | None = None) -> dict[str, Any]:
+def run(
+    config: RunConfig, out: Path | str, progress: Progress | bool | None = True
+) -> dict[str, Any]:
     """Runs ``config`` in the folder ``out`` and returns its summary (``summary.json``).
 
     A run that is done is not done again, and goes on where ``iterations`` is raised
@@ -40,7 +45,8 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
     Args:
         config: what to run.
         out: a folder, made if need be.
-        progress: called with every round's row.
+        progress: called with every round's row; True: shown on stderr where that is a terminal,
+            and in a notebook; False or None: not shown.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
@@ -62,7 +68,11 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
         else:
             flower.simulate(main, app, clients, workers)
 
-    return carry_out(config, Path(out), states, engine, progress)
+    plan, name = config.plan, Cell.of(config).name
+    told: Any = progress if not callable(progress) else lambda _, row: progress(row)
+    with shown(told, {name: plan.rounds}, plan.task.metric_name) as tell:
+        by_row = None if tell is None else partial(tell, name)
+        return carry_out(config, Path(out), states, engine, by_row)
 
 
 def carry_out(
