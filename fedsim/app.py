@@ -8,6 +8,8 @@ and so does zero where it is no value (a momentum of 0 is one). Results go to th
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
 
+import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from fedsim.config import RunConfig, from_mapping
 from fedsim.spelling import underscored
 from fedsim.run import carry_out
 from fedsim.states import InContext
+from fedsim.units import bits
 
 _OWN = ("out",)
 _ZERO_IS_ONE = ("seed", "momentum")
@@ -44,4 +47,13 @@ def main(grid: Grid, context: Context) -> None:
     out = str(context.run_config.get("out", ""))
     name = f"{config.plan.task.name}-run-{config.digest}"
     folder = Path(out) if out else Path("fedsim-results") / name
-    carry_out(config, folder, None, lambda body: body(grid))
+    carry_out(config, folder, None, lambda body: body(grid), partial(_told, config))
+
+
+def _told(config: RunConfig, row: dict[str, Any]) -> None:
+    """A line an evaluation for whoever follows the run (`flwr run --stream`, `flwr log`)."""
+    if not math.isnan(row["metric"]):
+        plan = config.plan
+        score = f"{plan.task.metric_name} {row['metric']:.4g}"
+        sent = f"{bits(row['up_bits'])} up"
+        print(f"round {row['round']}/{plan.rounds} · {score} · {sent}", flush=True)

@@ -21,6 +21,11 @@ from compressors.lift import inside, nest
 from fedsim.files import sync, write_json, write_parquet
 
 _PREFIX = "checkpoint-"
+END = "final"
+"""The folder of what a run that is done remembered at its end, from which it can be extended."""
+
+KEPT_BYTES = 4 * 2**20
+"""How large that may be unless the run says to keep it."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,43 @@ class Checkpoint:
     layer_rows: list[dict[str, Any]] = field(default_factory=list)
 
 
+    @property
+    def bytes(self) -> int:
+        """What its tensors take."""
+        states = [self.server, *self.clients.values()]
+        return sum(x.numel() * x.element_size() for state in states for x in state.values())
+
+
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes ``checkpoint`` under ``folder`` and removes older ones."""
+    _write(folder, checkpoint, f"{_PREFIX}{checkpoint.round:08d}")
+    for old in _all(folder)[:-1]:
+        shutil.rmtree(old)
+
+
+def save_end(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes what a run remembers when it is done; the checkpoints before are removed."""
+    _write(folder, checkpoint, END)
+
+
+def has_end(folder: Path, rounds: int) -> bool:
+    """Whether the folder holds what its run remembered after its last round."""
+    return (folder / END).is_dir() or (folder / f"{_PREFIX}{rounds:08d}").is_dir()
+
+
+def go_on_from_end(folder: Path, rounds: int) -> None:
+    """Makes a checkpoint of what a run remembered at its end."""
+    if (folder / END).is_dir():
+        os.replace(folder / END, folder / f"{_PREFIX}{rounds:08d}")
+        sync(folder)
+
+
+def forget_end(folder: Path) -> None:
+    """Removes what a run remembered at its end, if it was kept."""
+    shutil.rmtree(folder / END, ignore_errors=True)
+
+
+def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     part = folder / f".{secrets.token_hex(8)}.part"
     part.mkdir()
     tensors = nest("server", checkpoint.server)
@@ -54,10 +94,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
     write_json(part / "values.json", values)
     sync(part)
-    os.replace(part, folder / f"{_PREFIX}{checkpoint.round:08d}")
+    os.replace(part, folder / name)
     sync(folder)
-    for old in _all(folder)[:-1]:
-        shutil.rmtree(old)
 
 
 def load(folder: Path) -> Checkpoint | None:

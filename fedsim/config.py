@@ -110,6 +110,9 @@ class RunConfig:
         None, "what tables and figures call the method; default: as --method has it", result=False
     )
     keep_payloads: bool = _setting(False, "store every message of the run", result=False)
+    keep_checkpoint: bool = _setting(
+        False, "keep the memory at the end whatever its size: the run can be extended", result=False
+    )
     tensorboard: bool = _setting(False, "write scalars for TensorBoard as it goes", result=False)
     checkpoint_every: int | None = _setting(
         None, "rounds between checkpoints; default: every 20 seconds", result=False

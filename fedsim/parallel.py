@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim import lock
+from fedsim import checkpoint, lock
 from fedsim.cargo import Cargo
 from fedsim.config import RunConfig
 from fedsim.errors import UsageError
@@ -43,6 +43,8 @@ def _attempt(
         with lock.held(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             pass
         run(config, folder, progress)
+        if not config.keep_checkpoint:  # a sweep's cells are many, and are not extended
+            checkpoint.forget_end(folder)
     except Exception as error:
         _record(config, folder, error)
 
@@ -112,10 +114,15 @@ def run_on_ray(
 def _start(jobs: int, address: str | None) -> None:
     import ray
 
-    if address is None:
-        ray.init(
-            num_cpus=jobs, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
+    if ray.is_initialized():
+        raise UsageError(
+            f"--jobs is {jobs}: this process has a Ray cluster already; call ray.shutdown() before"
         )
+    if address is None:  # "local": one of its own, whatever other clusters this machine runs
+        ray.init(
+            address="local", num_cpus=jobs, include_dashboard=False, log_to_driver=False,
+            logging_level=logging.ERROR,
+        )  # fmt: skip
         return
     try:
         _knock(address)

@@ -1,6 +1,9 @@
 """What is seen on stderr while runs go on: a bar a run, with rounds, metric and bits so far."""
 
 import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -9,6 +12,85 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.progress import TimeRemainingColumn as Remaining
 
 from fedsim.units import bits
+
+Told = Callable[[str, dict[str, Any]], None]
+"""Called with a run's name and the row of every round that it has finished."""
+
+
+@contextmanager
+def shown(
+    progress: Told | bool | None, rounds: dict[str, int], metric: str
+) -> Iterator[Told | None]:
+    """What a function's ``progress`` stands for: itself, nothing, or what can be seen here.
+
+    Args:
+        progress: a function; or True, which is bars on stderr where that is a terminal and a line
+            a run in a notebook; or False or None.
+        rounds: run name -> its number of rounds.
+        metric: what the metric is called.
+
+    Example:
+        >>> with shown(False, {"n1": 2}, "accuracy") as told:
+        ...     print(told)
+        None
+    """
+    if callable(progress):
+        yield progress
+        return
+    console = Console(stderr=True)
+    if progress and console.is_jupyter:
+        with Lines(rounds, metric) as lines:
+            yield lines
+    elif progress and console.is_terminal:
+        with Bars(rounds, metric) as bars:
+            yield bars
+    else:
+        yield None
+
+
+class Lines:
+    """The same in a notebook: an output that is written anew, a line a run that goes on.
+
+    Args:
+        rounds: run name -> its number of rounds.
+        metric: what the metric is called.
+    """
+
+    _SECONDS = 0.2
+
+    def __init__(self, rounds: dict[str, int], metric: str) -> None:
+        from IPython.display import display
+
+        self.rounds, self.metric = rounds, metric
+        self._lines: dict[str, str] = {}
+        self._score: dict[str, str] = {}
+        self._done, self._last, self._drawn = 0, "", 0.0
+        self._output = display({"text/plain": "starting"}, raw=True, display_id=True)
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._draw()
+
+    def __call__(self, name: str, row: dict[str, Any]) -> None:
+        """Books the row of a round that ``name`` has finished."""
+        if not math.isnan(row["metric"]):
+            self._score[name] = f"{self.metric} {row['metric']:.4g}"
+        score, done = self._score.get(name, f"{self.metric} –"), row["round"]
+        told = f"{name}: {done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
+        self._lines[name] = told
+        if done == self.rounds[name]:
+            self._done, self._last = self._done + 1, self._lines.pop(name)
+        if time.monotonic() - self._drawn > self._SECONDS:
+            self._draw()
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        one = len(self.rounds) == 1
+        head = self._last if one else f"{self._done} of {len(self.rounds)} runs done"
+        text = "\n".join(line for line in (head, *self._lines.values()) if line)
+        self._output.update({"text/plain": text or "nothing to do"}, raw=True)
 
 
 class Bars:
@@ -41,6 +123,8 @@ class Bars:
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
+        if self._starting is not None:  # there was nothing to do
+            self._bars.remove_task(self._starting)
         self._bars.stop()
 
     def __call__(self, name: str, row: dict[str, Any]) -> None:

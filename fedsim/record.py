@@ -110,13 +110,23 @@ class FolderRecorder:
             return number % self.config.checkpoint_every == 0
         return time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
 
+    def keep_end(self, strategy: Remembering) -> None:
+        """Keeps what a longer run would go on from, where it is small or asked for."""
+        checkpoint.forget_end(self.folder)  # a try before may have ended here
+        if self.states is not None:
+            end = self._memory(len(self.rows), strategy, self.states)
+            if self.config.keep_checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
+                checkpoint.save_end(self.folder, end)
+
     def _checkpoint(self, number: int, strategy: Remembering, states: InProcess) -> None:
+        checkpoint.save(self.folder, self._memory(number, strategy, states))
+        self._saved_at = time.monotonic()
+
+    def _memory(self, number: int, strategy: Remembering, states: InProcess) -> Checkpoint:
         server, values = memory.save(strategy)
         clients = dict(states.states)
         rows = self.rows, self.client_rows, self.layer_rows
-        now = Checkpoint(number, server, values, clients, *rows)
-        checkpoint.save(self.folder, now)
-        self._saved_at = time.monotonic()
+        return Checkpoint(number, server, values, clients, *rows)
 
     def _keep(self, trip: Trip) -> None:
         """``payloads/round-00001/client-003-up.bin``, and what each client was sent."""

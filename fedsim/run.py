@@ -4,6 +4,7 @@ import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from fedsim.client import make_client_app
 from fedsim.config import RunConfig, default_of, from_toml
 from fedsim.engines import flower, heap, local
 from fedsim.errors import RunFailed, UsageError, expect
+from fedsim.extending import extend, is_longer
 from fedsim.federation import Federation
 from fedsim.files import replacing, write_bytes, write_json, write_text
+from fedsim.grids import Cell
+from fedsim.progress import shown
 from fedsim.record import FolderRecorder, Progress
 from fedsim.results import kind_of
 from fedsim.server import Server
@@ -29,18 +33,22 @@ from fedsim.trained import settings
 from fedsim.trainer import Trainer
 
 
-def run(config: RunConfig, out: Path | str, progress: Progress | None = None) -> dict[str, Any]:
+def run(
+    config: RunConfig, out: Path | str, progress: Progress | bool | None = True
+) -> dict[str, Any]:
     """Runs ``config`` in the folder ``out`` and returns its summary (``summary.json``).
 
-    A run that is done is not done again; one that was killed goes on from its last
-    checkpoint and ends bit-identical to one that was not. The folder then holds
+    A run that is done is not done again, and goes on where ``iterations`` is raised
+    (``fedsim.extending``); one that was killed goes on from its last checkpoint. Both end
+    bit-identical to a run that never stopped. The folder then holds
     ``config.toml``, ``rounds.parquet``, ``clients.parquet``, ``summary.json``,
     ``environment.json`` and the final weights in ``model.safetensors``.
 
     Args:
         config: what to run.
         out: a folder, made if need be.
-        progress: called with every round's row.
+        progress: called with every round's row; True: shown on stderr where that is a terminal,
+            and in a notebook; False or None: not shown.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
@@ -62,7 +70,11 @@ def run(config: RunConfig, out: Path | str, progress: Progress | None = None) ->
         else:
             flower.simulate(main, app, clients, workers)
 
-    return carry_out(config, Path(out), states, engine, progress)
+    plan, name = config.plan, Cell.of(config).name
+    told: Any = progress if not callable(progress) else lambda _, row: progress(row)
+    with shown(told, {name: plan.rounds}, plan.task.metric_name) as tell:
+        by_row = None if tell is None else partial(tell, name)
+        return carry_out(config, Path(out), states, engine, by_row)
 
 
 @devices.one_thread()
@@ -120,9 +132,15 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
         raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
     written = out / "config.toml"
     before = from_toml(written) if written.exists() else config
-    same_settings(before, config, out)
     summary = read_finished(out) if (out / "summary.json").exists() else None
-    if summary is not None and summary["status"] == "done":
+    # A kill while it was extended leaves the settings of the longer run and the shorter's summary.
+    finished = summary is not None and summary["status"] == "done"
+    done = summary is not None and finished and _planned(summary) == before.plan.iterations
+    if done and is_longer(before, config, differences(before, config)):
+        extend(before, config, out)
+        before, done = config, False
+    same_settings(before, config, out)
+    if summary is not None and done:
         if before.label != config.label:  # which no number of the run depends on
             write_text(written, replace(before, label=config.label).to_toml())
         _tidy(out)  # a kill may have come between the summary and this
@@ -132,6 +150,12 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     write_text(written, config.to_toml())
     write_json(out / "environment.json", environment.describe())
     return None
+
+
+def _planned(summary: dict[str, Any]) -> int:
+    """The iterations of a finished run's settings; it did fewer where it stopped at its bits."""
+    trained = summary.get(TRAINED) or {}
+    return int(trained.get("iterations", summary["iterations"]))
 
 
 def check_kind(out: Path) -> None:
@@ -145,18 +169,22 @@ def check_kind(out: Path) -> None:
 
 def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Raises ``UsageError`` naming the settings in which a results folder differs."""
-    then, wanted = before.identity(), now.identity()
-    pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
     differ = [
         f"{name} {_said(name, a)} there, {_said(name, b)} here"
-        for name, (a, b) in pairs.items()
-        if a != b
+        for name, (a, b) in differences(before, now).items()
     ]
     if differ:
         raise UsageError(
             f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
             "choose another folder"
         )
+
+
+def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """The settings on which numbers depend and that differ, with both values."""
+    then, wanted = before.identity(), now.identity()
+    pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
+    return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
 
 
 def _said(name: str, value: Any) -> str:
@@ -216,6 +244,7 @@ def _finish(
             summary["trained_parameters"], summary["iterations"], up_bits
         )
     recorder.write_frames()
+    recorder.keep_end(server.strategy)
     write_json(out / "summary.json", summary)
     _tidy(out)
     return summary

@@ -4,7 +4,7 @@ Finished cells are never run again; a cell that fails is recorded with its trace
 and does not stop the rest.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from fedsim.federation import Federation
 from fedsim.grids import Cell, SweepConfig, from_toml, to_toml
 from fedsim.parallel import run_here, run_on_ray
 from fedsim.plan import CODED
+from fedsim.progress import Told, shown
 from fedsim.results import kind_of, load, run_folders
 from fedsim.run import prepare, same_settings
 from fedsim.summaries import COLUMNS, read_finished, read_summary, write_summary
@@ -27,7 +28,7 @@ def run_cells(
     *,
     jobs: int = 1,
     ray_address: str | None = None,
-    progress: Callable[[str, dict[str, Any]], None] | None = None,
+    progress: Told | bool | None = True,
     described: bool = True,
 ) -> list[dict[str, Any]]:
     """Runs every cell that is not done in ``out/cells/<name>`` and returns all summaries.
@@ -40,7 +41,8 @@ def run_cells(
         out: the sweep's folder.
         jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
         ray_address: a Ray cluster to run on; ``out`` must be a folder that its nodes share.
-        progress: called with a cell's name and the row of every round it finishes.
+        progress: called with a cell's name and the row of every round it finishes; True: shown on
+            stderr where that is a terminal, and in a notebook; False or None: not shown.
         described: whether ``runs.toml`` is written; a grid has its ``sweep.toml``.
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
@@ -56,7 +58,7 @@ def _run_cells(
     out: Path,
     jobs: int,
     ray_address: str | None,
-    progress: Callable[[str, dict[str, Any]], None] | None,
+    progress: Told | bool | None,
     described: bool,
 ) -> list[dict[str, Any]]:
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
@@ -64,10 +66,13 @@ def _run_cells(
     if described:
         cellfile.write(cells, out)
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
-    if jobs == 1 and ray_address is None:
-        run_here(waiting, progress)
-    elif waiting:
-        run_on_ray(waiting, jobs, ray_address, progress)
+    if waiting:
+        rounds = {name: config.plan.rounds for name, config, _ in waiting}
+        with shown(progress, rounds, cells[0].config.plan.task.metric_name) as told:
+            if jobs == 1 and ray_address is None:
+                run_here(waiting, told)
+            else:
+                run_on_ray(waiting, jobs, ray_address, told)
     summaries = [_summary(folders[cell.name]) for cell in cells]
     write_summary(out, summaries)
     return summaries
@@ -139,7 +144,7 @@ def sweep(
     *,
     jobs: int = 1,
     ray_address: str | None = None,
-    progress: Callable[[str, dict[str, Any]], None] | None = None,
+    progress: Told | bool | None = True,
 ) -> list[dict[str, Any]]:
     """Runs a grid in the folder ``out``, with tables, figures and page; returns all summaries.
 
@@ -151,7 +156,8 @@ def sweep(
         out: a folder, made if need be.
         jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
         ray_address: a Ray cluster to run on; ``out`` must be a folder that its nodes share.
-        progress: called with a cell's name and the row of every round it finishes.
+        progress: called with a cell's name and the row of every round it finishes; True: shown on
+            stderr where that is a terminal, and in a notebook; False or None: not shown.
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse. A cell that
     fails later has ``failed`` as its ``status``, and the rest go on.

@@ -2,12 +2,19 @@
 
 import io
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from fedsim.progress import Bars
+from fedsim import SweepConfig, app, run, sweep
+from fedsim.progress import Bars, Lines, shown
+from fedsim.units import bits
+from tests.fedsim.commands import no_page
+from tests.fedsim.runs import small
+
+pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
 
 def row(number: int, metric: float = math.nan, up_bits: float = 0.0) -> dict[str, Any]:
@@ -76,3 +83,72 @@ def test_a_run_has_one_bar(screen: io.StringIO) -> None:
         screen.truncate(0)
         bars._bars.refresh()
         assert screen.getvalue().count("3/3") == 2
+
+
+class Output:
+    """What a notebook shows of one output, as it was written anew."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def display(self, data: dict[str, str], raw: bool, display_id: bool) -> "Output":
+        assert raw and display_id
+        return self
+
+    def update(self, data: dict[str, str], raw: bool) -> None:
+        self.texts.append(data["text/plain"])
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Output:
+    output = Output()
+    monkeypatch.setattr("IPython.display.display", output.display)
+    jupyter = lambda stderr: Console(force_jupyter=True)  # noqa: E731
+    monkeypatch.setattr("fedsim.progress.Console", jupyter)
+    return output
+
+
+def test_a_notebook_sees_a_run(notebook: Output, tmp_path: Path) -> None:
+    summary = run(small(), tmp_path)
+    score = f"accuracy {summary['metric']:.4g} · {bits(summary['up_wire_bits'])} up"
+    assert notebook.texts[-1] == f"n5-p0.05-s0: 4/4 rounds · {score}"
+
+
+def test_a_notebook_sees_a_sweep(notebook: Output, tmp_path: Path) -> None:
+    with shown(True, {"n1": 2, "n2": 1}, "accuracy") as told:
+        assert isinstance(told, Lines)
+        told("n1", row(1, 0.5, 1000))
+        assert notebook.texts == ["0 of 2 runs done\nn1: 1/2 rounds · accuracy 0.5 · 1.00 kbit up"]
+        told("n1", row(2))
+        told("n2", row(1, 0.25, 812))
+    assert notebook.texts[-1] == "2 of 2 runs done"
+
+
+def test_python_shows_a_run_on_a_terminal_alone(
+    screen: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terminal(stderr: bool, quiet: bool = False) -> Console:
+        return Console(file=screen, force_terminal=True, width=100, color_system=None)
+
+    monkeypatch.setattr("fedsim.progress.Console", terminal)
+    run(small(), tmp_path / "seen")
+    assert "4/4 rounds" in screen.getvalue() and "n5-p0.05-s0" in screen.getvalue()
+    screen.truncate(0)
+    for progress in (False, None, lambda row: None):
+        run(small(seed=1), tmp_path / "unseen", progress)
+        assert screen.getvalue().strip("\x00") == ""
+
+
+def test_what_is_no_terminal_sees_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run(small(), tmp_path / "run")
+    sweep(SweepConfig(small(), (5,), (), baseline=False), tmp_path / "sweep")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_those_who_follow_a_flower_app_see_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
+    config = small(evaluate_every=2)
+    for number in (1, 2):
+        app._told(config, row(number, 0.5 if number == 2 else math.nan, 1000))
+    assert capsys.readouterr().out == "round 2/4 · accuracy 0.5 · 1.00 kbit up\n"

@@ -1,0 +1,61 @@
+"""A run that is done becomes the beginning of a longer one, where that changes none of its numbers.
+
+The longer run ends bit-identical to one of its length from the start. That needs what the run
+remembered at its end (the folder ``final``), whole rounds, and the same rounds
+of evaluation: BatchNorm's statistics may travel with these.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from fedsim import checkpoint
+from fedsim.config import RunConfig
+from fedsim.errors import UsageError
+from fedsim.files import write_text
+
+_MAY_DIFFER = {"iterations", "evaluate_every"}
+
+
+def is_longer(before: RunConfig, now: RunConfig, different: dict[str, Any]) -> bool:
+    """Whether ``now`` asks for more iterations of ``before``, and for nothing else."""
+    return set(different) <= _MAY_DIFFER and before.plan.iterations < now.plan.iterations
+
+
+def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
+    """Lets the finished run in ``out`` go on from its end as ``now``.
+
+    Raises ``UsageError``, and changes nothing, where the longer run would have other numbers or
+    the folder does not hold what the run remembered.
+    """
+    if reason := _reason(before, now, out):
+        raise UsageError(
+            f"--iterations is {now.plan.iterations}: --out {out} holds a run of "
+            f"{before.plan.iterations} that cannot be extended: {reason}"
+        )
+    checkpoint.go_on_from_end(out, before.plan.rounds)
+    write_text(out / "config.toml", now.to_toml())
+    (out / "summary.json").unlink()  # last: a kill before this finds a summary of fewer iterations
+
+
+def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
+    """Why it cannot, and what helps; empty where it can."""
+    then, wanted = before.plan, now.plan
+    left, every = then.iterations % then.temporal, then.evaluate_every
+    if left:
+        return f"its last round has {left} local iterations, and a longer run's has {then.temporal}"
+    if wanted.evaluate_every != every:
+        here = f"rounds between evaluations are {every} there and {wanted.evaluate_every} here"
+        return f"{here}; give --evaluate-every {every}"
+    if then.rounds % every:
+        return f"its last round, {then.rounds}, was evaluated, which is not a multiple of {every}"
+    if before.stop_at_bits is not None:
+        return f"it ends where a client has sent --stop-at-bits {before.stop_at_bits}"
+    if now.engine != "local":
+        return f"--engine is {now.engine!r}; clients' memory is kept with --engine local"
+    if not checkpoint.has_end(out, then.rounds):
+        most = checkpoint.KEPT_BYTES / 2**20
+        return (
+            f"its memory was not kept, which is done for up to {most:g} MiB outside of sweeps, or "
+            "with --keep-checkpoint; choose another folder"
+        )
+    return ""
