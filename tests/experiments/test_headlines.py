@@ -1,0 +1,190 @@
+"""Numbers in prose, those of the headlines first, are what the results in the checkout give."""
+
+import re
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.experiments.loading import experiment
+from tests.markdown import ROOT
+
+HOME = ROOT / "experiments"
+
+
+@cache
+def said(page: str) -> str:
+    """A page in one line."""
+    return re.sub(r"\s+", " ", (ROOT / page).read_text(encoding="utf-8"))
+
+
+def readme(name: str) -> str:
+    return said(f"experiments/{name}/README.md")
+
+
+@cache
+def csv(path: str) -> pd.DataFrame:
+    """A table of results: ``EXPERIMENT/rest``."""
+    name, _, rest = path.partition("/")
+    return pd.read_csv(HOME / name / "results" / rest)
+
+
+def range_of(values: pd.Series, places: int) -> str:
+    return f"{values.min():.{places}f} to {values.max():.{places}f}"
+
+
+def test_the_character_lstm() -> None:
+    rows = csv("sbc-table2/char_lstm/table2.csv").set_index("name")
+    above = 100 * (rows["metric"] / rows["metric"]["baseline"] - 1)
+    ratio = rows["ratio_content"]
+    text = said("README.md")
+    assert f"ends at a perplexity of {rows['metric']['baseline']:.3f};" in text
+    said_ = [f"{above[n]:.{d}f} %" for n, d in (("sbc1", 1), ("sbc2", 1), ("sbc3", 0))]
+    fewer = [f"with {ratio[n]:.0f} times fewer" for n in ("sbc1", "sbc2", "sbc3")]
+    assert f"SBC (1) {said_[0]} above it {fewer[0]} bits, SBC (2) {said_[1]} {fewer[1]}," in text
+    assert f"SBC (3) {said_[2]} {fewer[2]};" in text
+    spared = rows.loc[["sbc2_spared", "sbc3_spared"]].index
+    two, three = (f"{above[n]:.1f} %" for n in spared)
+    bits = " and ".join(f"{ratio[n]:.0f}" for n in spared)
+    assert f"SBC (2) ends {two} above it and SBC (3) {three}, with {bits} times fewer" in text
+
+
+def test_the_biases_are_under_half_of_what_sbc_3_loses() -> None:
+    metric = csv("sbc-table2/char_lstm/table2.csv").set_index("name")["metric"]
+    lost, regained = metric["sbc3"] - metric["baseline"], metric["sbc3"] - metric["sbc3_spared"]
+    assert regained / lost < 0.5
+    assert f"({regained:.2f} of the {lost:.2f} in perplexity" in readme("sbc-table2")
+    assert "too few biases sent are less than half" in said("docs/experiments.md")
+
+
+def test_sbc_2_against_the_baseline_on_lenet5() -> None:
+    rows = csv("sbc-table2/mnist_lenet5/table2.csv").set_index("name")
+    gain = 100 * (rows["metric"]["sbc2"] - rows["metric"]["baseline"])
+    fewer = f"{rows['ratio_content']['sbc2']:.0f} times fewer bits"
+    text = readme("sbc-table2")
+    assert f"SBC (2) ends {gain:.1f} points above our baseline and sends {fewer}" in text
+
+
+@pytest.fixture(scope="module")
+def phases() -> Any:
+    experiment("sbc-curves")
+    return import_module("phases")
+
+
+def test_figure_4_delay_beats_gradient_sparsity(phases: Any) -> None:
+    """The sign of ``by``, and the headline: by so many points, at so many pairs of so many."""
+    tables = {name: phases.rivals(csv(f"sbc-curves/{name}/sparsity.csv"))
+              for name in ("digits", "fashion_lenet5", "fashion_lenet5_stepped")}  # fmt: skip
+    first = pd.concat([tables["digits"], tables["fashion_lenet5"]])
+    assert first["temporal_wins"].sum() == first["levels"].sum()
+    gaps = f"{100 * first['gap'].min():.1f} to {100 * first['gap'].max():.0f} points on average"
+    text = readme("sbc-curves")
+    pairs = f"better at all {first['levels'].sum()} pairs of digits and fashion_lenet5"
+    assert pairs in text and f"by {gaps}" in text
+    stepped = tables["fashion_lenet5_stepped"]
+    high = stepped[stepped["stage"] <= 1000]
+    assert (high["temporal_wins"] == high["levels"]).all()
+    agree = f"the {high['levels'].sum()} of fashion_lenet5_stepped at its high rate agree"
+    assert f"{agree} ({range_of(100 * high['gap'], 1)})" in text
+    both = first["both_wins"].sum(), stepped["both_wins"].sum()
+    assert f"beats either alone at {both[0]} of the {first['levels'].sum()} pairs only" in text
+    assert f"and at {both[1]} of the {stepped['levels'].sum()} of" in text
+
+
+def test_the_gap_of_two_kinds_of_sparsity_by_hand(phases: Any) -> None:
+    """Positive where delay has the lower error."""
+    cells = [("temporal", 0.1), ("gradient", 0.3), ("both", 0.05)]
+    plane = pd.DataFrame(cells, columns=["kind", "error"])
+    plane = plane.assign(method="sbc", stage=9, diagonal=1)
+    (row,) = phases.rivals(plane).to_dict("records")
+    assert row["gap"] == pytest.approx(0.2)
+    assert (row["levels"], row["temporal_wins"], row["both_wins"]) == (1, 1, 1)
+
+
+def test_figures_5_to_8_bits_to_the_common_error() -> None:
+    experiment("sbc-curves")
+    budgets = sys.modules["sbc_curves"].budgets
+    found = []
+    for task in ("fashion_lenet5", "digits"):
+        bits = budgets(csv(f"sbc-curves/{task}/curves.csv")).set_index("method")["up_bits"]
+        dropped = bits["Gradient dropping"] / bits["SBC (1)"]
+        found += [f"{dropped:.1f}", f"{bits['Baseline'] / bits['SBC (3)']:.0f}"]
+    text = readme("sbc-curves")
+    assert f"SBC (1) takes {found[0]} times fewer bits than gradient dropping" in text
+    digits = f"digits: {found[2]} and {found[3]}"
+    assert f"SBC (3) {found[1]} times fewer than the baseline; {digits}" in text
+
+
+def test_figure_3_total_sparsity_explains_errors() -> None:
+    tables = [csv(f"sbc-matrix/{task}/diagonals.csv") for task in ("digits", "fashion_lenet5")]
+    share = 100 * pd.concat(tables)["total"]
+    assert f"sparsity explains {range_of(share, 0)} % of the variance" in readme("sbc-matrix")
+
+
+def test_what_context_saves() -> None:
+    rows = csv("position-coding/positions.csv")
+    rows = rows[(rows["model"] != "random") & (rows["coder"] == "context") & (rows["client"] == 1)]
+    assert f"columns save {range_of(rows['saving_percent'], 1)} %" in said("docs/experiments.md")
+
+
+def test_which_encoder_is_the_smallest() -> None:
+    rows = csv("huffman-encoders/tables.csv")
+    six = ["Huffman", "Elias", "RLE", "SH", "SHS", "RLH"]
+    rows = rows[(rows["lift"] == "flat") & rows["encoder"].isin(six)]
+    best = rows.loc[rows.groupby(["task", "quantizer"])["ratio"].idxmax(), "encoder"]
+    count = f"{(best == 'RLH').sum()} of {len(best)} rows"
+    assert f"smallest of the six in {count}" in readme("huffman-encoders")
+    assert f"smallest in {count}" in said("docs/experiments.md")
+
+
+def test_natural_compression_after_top_k() -> None:
+    rows = csv("topk-cnat/fashion_lenet5/tables.csv").set_index("name")
+    pairs = [(rows.loc[f"topk-{k}"], rows.loc[f"topk-cnat-{k}"]) for k in ("0.39", "1.56", "6.25")]
+    volume = pd.Series([plain["content_percent"] / nat["content_percent"] for plain, nat in pairs])
+    moved = max(abs(plain["score"] - nat["score"]) for plain, nat in pairs)
+    end = f"and moves the accuracy by at most {moved:.1f} points"
+    assert f"divides the volume by {range_of(volume, 1)} {end}" in readme("topk-cnat")
+
+
+def test_natural_compression_costs_no_accuracy() -> None:
+    text, lost = readme("cnat-convergence"), []
+    for task in ("digits", "fashion_lenet5", "cifar_resnet20"):
+        rows = csv(f"cnat-convergence/{task}/methods.csv").set_index("name")["accuracy_percent"]
+        lost.append(f"{rows['none'] - rows['topk']:.1f}")
+        assert re.search(rf"\| {task} \|[^|]*\|[^|]*\|[^|]*\|[^|]*\| {rows['none']:.2f} % \|", text)
+    assert f"fails it by {lost[0]}, {lost[1]} and {lost[2]} points" in text
+    resnet = csv("cnat-convergence/cifar_resnet20/methods.csv").set_index("name")
+    ends = [f"{resnet['accuracy_percent'][n]:.2f} ± {resnet['accuracy_spread'][n]:.2f}"
+            for n in ("cnat", "none")]  # fmt: skip
+    assert f"({ends[0]} against {ends[1]})" in text
+
+
+def test_dithering_on_normal_entries() -> None:
+    rows = csv("cnat-variance/variance.csv")
+    omega = rows[rows["figure"] == "16-18"].pivot(index="s", columns="family", values="omega")
+    times = omega["D_sta, u = s"][8] / omega["D_nat, s"][8]
+    text = readme("cnat-variance")
+    assert f"at s = 8 standard dithering has {times:.0f} times the variance" in text
+    better = omega["D_nat, s"][10] / omega["D_sta, u = 2^(s-1)"][10]
+    assert f"{better:.1f} times at s = 10; natural dithering levels off at" in text
+
+
+def test_volumes_of_ncf() -> None:
+    ours = csv("ncf-movielens/table2.csv").set_index("name")["relative_volume"]["p0-qsgd"]
+    assert f"BF-P0 with QSGD {ours:.4f} where the paper prints 0.2063" in readme("ncf-movielens")
+    bits = csv("ncf-movielens/positions.csv").set_index("code")["position_bits_an_entry"]
+    runs = f"Run lengths take {bits['rle']:.3f} bits an entry"
+    bloom = f"the Bloom filter takes {bits['bloom(0.6)']:.3f}"
+    assert f"{runs} and lose nothing; {bloom}" in readme("ncf-movielens")
+    assert round(bits["bloom(0.6)"] / bits["rle"]) == 7
+    assert "a seventh of the Bloom filter's bits" in said("docs/experiments.md")
+
+
+def test_the_least_volume_of_deepreduce() -> None:
+    rows = csv("deepreduce/fashion_lenet5/tables.csv").set_index("name")["wire_percent"]
+    mixed = [name for name in rows.index if "qsgd" in name and "p2" in name]
+    least = f"{rows['skcompress']:.3f} %; BF-P2 with QSGD {rows[mixed[0]]:.3f} %"
+    assert least in readme("deepreduce") and rows["skcompress"] == rows.min()
