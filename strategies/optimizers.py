@@ -52,9 +52,9 @@ def optimizer_state(
             tag, tensor = _tensor(value, f"state[parameter {name!r}][{kind!r}]")
             state[f"{tag}{_plain(kind)}/{name}"] = tensor
     known = set(parameters.values())
-    for key in optimizer.state:
-        if key not in known:
-            raise ValueError(f"state[{key!r}] is kept for no parameter")
+    for holder in optimizer.state:
+        if holder not in known:
+            raise ValueError(f"state[{holder!r}] is kept for no parameter")
     for number, (group, fresh) in enumerate(zip(optimizer.param_groups, made, strict=True)):
         for key, value in group.items():
             if key not in _SET and not (key in fresh and _equal(value, fresh[key])):
@@ -98,19 +98,19 @@ def _like(p: Parameter, value: Tensor) -> Tensor:
     return value.to(p.device, copy=True) if value.dim() else value.clone()
 
 
-def _tensor(value: object, where: str) -> tuple[str, Tensor]:
+def _tensor(value: Any, where: str) -> tuple[str, Tensor]:
     """A value as a tensor, and what its key begins with."""
     if isinstance(value, Tensor):
         return "", value
     dtype = _NUMBERS.get(type(value))
     if dtype is None or (dtype == torch.int64 and not -(2**63) <= int(value) < 2**63):
-        raise ValueError(f"{where} is {value!r:.40}, which is no tensor and no number of 64 bits")
+        raise ValueError(f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits")
     return _NUMBER, torch.tensor(value, dtype=dtype)
 
 
 def _plain(kind: object) -> str:
     if not isinstance(kind, str) or "/" in kind or "#" in kind:
-        raise ValueError(f"state[parameter][{kind!r}] is no name without '/' and '#'")
+        raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
     return kind
 
 
