@@ -127,11 +127,11 @@ CURE = "what a client keeps is a tensor or a number in optimizer.state"
 REFUSED: dict[str, tuple[Any, str]] = {
     "a list": (
         lambda o, p: o.state[p].update(past=[1]),
-        "optimizer: state[parameter '0.weight']['past'] is [1], which is no tensor and no number",
+        "optimizer: state[parameter '0.weight']['past'] is [1], which is neither a tensor nor a number",
     ),
     "a text in a group": (
         lambda o, p: o.param_groups[0].update(phase="late"),
-        "optimizer: param_groups[0]['phase'] is 'late', which is no tensor and no number",
+        "optimizer: param_groups[0]['phase'] is 'late', which is neither a tensor nor a number",
     ),
     "a long integer": (lambda o, p: o.state[p].update(n=2**63), "['n'] is 9223372036854775808"),
     "no parameter's": (lambda o, p: o.state.update(n=1), "state['n'] is kept for no parameter"),
