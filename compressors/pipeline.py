@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import torch
@@ -159,7 +160,7 @@ class Pipeline:
             values = values * scale
         else:
             return values
-        if not finite(values):
+        if not (isfinite(scale) and finite(values)):
             raise UpdateError(f"values times {scale:g} overflow float32")
         return values
 

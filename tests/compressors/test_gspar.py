@@ -111,8 +111,6 @@ def test_few_entries_zeros_and_overflow() -> None:
     with pytest.raises(ValueError, match="gspar: p is 0: a fraction"):
         GSpar(0)
     huge = {"w": torch.full((100,), 3e38)}
-    for seed in range(40):
+    for seed in range(4):  # whether or not anything is drawn
         with pytest.raises(UpdateError, match="overflow float32"):
-            packet, _ = compress(parse("gspar(0.01) | float32"), huge, seed=seed)
-            if packet.sent["w"].count == 0:
-                raise UpdateError("overflow float32, where anything is sent")
+            compress(parse("gspar(0.01) | float32"), huge, seed=seed)
