@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import LBFGS, SGD
 
-from fedsim import Data, DataError, RunConfig, SweepConfig, UsageError, run, sweep, trial
+from fedsim import Data, DataError, RunConfig, SweepConfig, UsageError, draws, run, sweep, trial
 from tests.fedsim.runs import assert_same, make_task
 
 __all__ = ["make_task"]  # the fixture
@@ -220,6 +220,7 @@ def test_a_trial_changes_no_number(
     seeded()
     run(config, tmp_path / "tried")
     monkeypatch.setattr(trial, "check", lambda config: None)
+    monkeypatch.setattr(draws, "_DRAWING", set())  # its steps are seen drawing anew, as before
     seeded()
     run(config, tmp_path / "untried")
     assert_same(tmp_path / "tried", tmp_path / "untried")
