@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from fedsim.commands.document import print_document
+from fedsim.layout import print_whole
 from fedsim.results import load
 from fedsim.sweeps import summarize
 from fedsim.tables import summary_table
@@ -35,6 +36,6 @@ def command(flags: argparse.Namespace) -> int:
         print_document({"out": str(page.parent), "report": str(page), "cells": cells})
     else:
         console = Console()
-        console.print(summary_table(load(*folders).runs, console.width))
+        print_whole(console, summary_table(load(*folders).runs, console.width))
         console.print(f"Report: {page}", highlight=False, soft_wrap=True)
     return 0

@@ -14,6 +14,7 @@ from fedsim import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.config import read_toml
 from fedsim.errors import UsageError
+from fedsim.layout import print_whole
 from fedsim.methods import takes_fraction
 from fedsim.progress import Bars
 from fedsim.results import load
@@ -149,7 +150,7 @@ def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.Da
 def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing: str) -> None:
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     console = Console()
-    console.print(summary_table(runs, console.width))
+    print_whole(console, summary_table(runs, console.width))
     for summary in summaries:
         if summary["status"] != "done":
             where = f"n={summary['temporal']} p={summary['gradient']:g} seed={summary['seed']}"
