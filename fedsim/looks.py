@@ -164,6 +164,12 @@ def value_text(value: float, name: str) -> str:
     return units.bits(value) if name.endswith("_bits") else units.score(value, name)
 
 
+def spread_text(value: float, seeds: int, name: str) -> str:
+    """A sample standard deviation of so many seeds as the matrix shows it: `± 0.0361 (3)`."""
+    told = units.digits(value) if name.startswith("ratio") else value_text(value, name)
+    return f"± {told} ({seeds})"
+
+
 def is_logarithmic(value: str) -> bool:
     """Whether a column is shown on a logarithmic scale: ratios and bits."""
     return value.startswith("ratio") or value.endswith("_bits")

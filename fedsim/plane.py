@@ -18,6 +18,7 @@ class Plane:
         temporals: communication delays n, ascending: the R rows.
         gradients: gradient sparsities p, descending: the C columns.
         values: (R, C) means over the seeds that are done; NaN where none is.
+        spread: (R, C) their sample standard deviations; NaN of fewer than two.
         done: (R, C) seeds that are done.
         failed: (R, C) seeds that failed.
         dense: the value of the dense reference (n = 1, p = 1), where it lies off the grid.
@@ -26,6 +27,7 @@ class Plane:
     temporals: tuple[int, ...]
     gradients: tuple[float, ...]
     values: np.ndarray
+    spread: np.ndarray
     done: np.ndarray
     failed: np.ndarray
     dense: float | None = None
@@ -82,6 +84,7 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         rows,
         columns,
         _pivot(done, value, "mean", rows, columns),
+        _pivot(done, value, "std", rows, columns),
         _pivot(done, "seed", "size", rows, columns),
         _pivot(shown[shown["status"] != "done"], "seed", "size", rows, columns),
         None if on_grid or np.isnan(dense) else float(dense),

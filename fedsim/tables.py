@@ -1,28 +1,20 @@
 """Result tables: what the terminal and the report show."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 import rich
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from fedsim import units
+from fedsim.averages import CELL, repeated
 from fedsim.labels import VARIANT, labels, several
+from fedsim.layout import Column, Kind, Laid, Row, laid, room
 from fedsim.looks import reference
 from fedsim.plane import method_text
 from fedsim.telling import PER_CLIENT, caption, worth_a_column
 
-_CELL = ["task", "method", "label", "temporal", "gradient"]
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
-# `sign(0.003)` with what closes or goes on behind it; or what ends in a mark, a blank or the text.
-_PART = re.compile(
-    r"[^\s(|,]+\([^()]*\)[^\s|,(]*(?:\s*[|,])?\s*|\(?[^\s(|,]*(?:\s*[|,]\s*|\(|\s+|$)"
-)
 
 
 @dataclass(frozen=True)
@@ -104,7 +96,7 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(difference=runs["metric"] - pd.Series(base, index=runs.index, dtype=float))
 
 
-def summary_table(rows: pd.DataFrame, width: int | None = None) -> Table:
+def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
     """Runs for the terminal: a row a run, failed ones too.
 
     Bits are those of a client of every round, summed over rounds; "wire" is the whole message,
@@ -115,14 +107,17 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Table:
         rows: the frame of `fedsim.load(...).runs`, or some of its rows.
         width: columns of the terminal; None asks rich. Where a line a row does not fit, metric
             and difference, upstream bits, and ratios take two lines a row: that fits 80 columns.
+            In less, columns go into further tables below. No number is ever cut.
 
     Example:
         rich.print(summary_table(fedsim.load("results/sbc").runs))
     """
     width = rich.get_console().width if width is None else width
-    wide = _terminal(rows, False, width)
-    room = Console(width=1000).measure(wide).maximum
-    return wide if room <= width else _terminal(rows, True, width)
+    columns, lines, caption = _terminal(rows, narrow=False)
+    if room(columns, lines) > width:
+        columns, lines, caption = _terminal(rows, narrow=True)
+    keys = [column.heading for column in columns].index("p") + 1
+    return laid(columns, lines, width, keys=keys, title=_title(rows), caption=caption)
 
 
 def summary_texts(
@@ -148,52 +143,14 @@ def summary_texts(
     return headings, [([column.show(row) for column in columns], kind) for row, kind in _rows(rows)]
 
 
-def _terminal(rows: pd.DataFrame, narrow: bool, width: int) -> Table:
+def _terminal(rows: pd.DataFrame, narrow: bool) -> tuple[list[Column], list[Row], str]:
+    """The table's columns and rows for the terminal, and its caption."""
     headings, lines = summary_texts(rows, narrow)
     points = any("points" in heading for heading in headings)
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=0, show_edge=False, title=_title(rows),
-        caption=Text(caption(rows) + (" Points: percentage points." if points else "")),
-        title_justify="left", caption_justify="left",
-    )  # fmt: skip
-    for heading in headings:
-        left = heading in ("task", "method", "run", "status")
-        table.add_column(
-            heading, justify="left" if left else "right", no_wrap=True, overflow="fold"
-        )
-    if narrow and "method" in headings:
-        _fit(lines, headings, width)
-    for texts, kind in lines:
-        # Text, not str: a method's brackets are no markup.
-        table.add_row(*map(Text, texts), style=_KINDS[kind])
-    return table
-
-
-def _fit(lines: list[tuple[list[str], str]], headings: Sequence[str], width: int) -> None:
-    """Breaks the methods where the other columns leave them no room."""
-    place = headings.index("method")
-    texts = [headings, *(line for line, _ in lines)]
-    others = [k for k in range(len(headings)) if k != place]
-    taken = [max(len(part) for text in texts for part in text[k].split("\n")) for k in others]
-    for line, _ in lines:
-        line[place] = broken(line[place], max(8, width - sum(taken) - len(others)))
-
-
-def broken(method: str, width: int) -> str:
-    """A method's text in lines of at most `width`: broken after `(`, `,`, `|` and blanks, and not
-    within `sign(0.003)`; a part that is longer stays as it is.
-
-    Example:
-        >>> print(broken("per_tensor(sign(0.003))", 16))
-        per_tensor(
-        sign(0.003))
-    """
-    lines = [""]
-    for part in filter(None, _PART.findall(method)):
-        if len((lines[-1] + part).rstrip()) > width and lines[-1]:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(line.rstrip() for line in lines)
+    kinds: dict[str, Kind] = {"task": "name", "method": "name", "run": "name", "status": "words"}
+    columns = [Column(heading, kinds.get(heading, "number")) for heading in headings]
+    styled: list[Row] = [(texts, _KINDS[kind]) for texts, kind in lines]
+    return columns, styled, caption(rows) + (" Points: percentage points." if points else "")
 
 
 def _identity(rows: pd.DataFrame) -> list[_Column]:
@@ -203,19 +160,13 @@ def _identity(rows: pd.DataFrame) -> list[_Column]:
         columns.append(_Column("method", lambda row: row["label"]))
     if rows["seed"].nunique() > 1:
         columns.append(_Column("seed", lambda row: f"{row['seed']}"))
-    if _repeated(rows).any():
+    if repeated(rows).any():
         columns.append(_Column("run", lambda row: row["run"]))
     return columns
 
 
-def _repeated(rows: pd.DataFrame) -> pd.Series:
-    """Rows that only the names of their runs tell apart."""
-    return rows.assign(label=labels(rows)).duplicated([*_CELL, "seed"], keep=False)
-
-
-def _title(rows: pd.DataFrame) -> Text:
-    tasks = ", ".join(rows["task"].unique())
-    return Text(f"{tasks}: {method_text(rows)}")
+def _title(rows: pd.DataFrame) -> str:
+    return f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
 
 
 def _difference(row: pd.Series) -> str:
@@ -231,11 +182,11 @@ def _rows(rows: pd.DataFrame) -> list[tuple[pd.Series, str]]:
         ["task", *by, "temporal", "gradient", "seed"], kind="stable",
         ascending=[True, *(True for _ in by), True, False, True],
     )  # fmt: skip
-    for _, cell in rows.groupby(_CELL, sort=False):
+    for _, cell in rows.groupby([*CELL], sort=False):
         for _, row in cell.iterrows():
             shown.append((row, "done" if row["status"] == "done" else "failed"))
         done = cell[cell["status"] == "done"]
-        if len(done) > 1 and not _repeated(cell).any():
+        if len(done) > 1 and not repeated(cell).any():
             shown += [(row, "seeds") for row in _statistics(done)]
     return shown
 

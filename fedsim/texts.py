@@ -1,12 +1,13 @@
 """Result tables as markdown, LaTeX or CSV text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
 
 from fedsim import units
+from fedsim.averages import over_seeds
 from fedsim.errors import UsageError
 from fedsim.inputs import check_frame
 from fedsim.looks import label, metric_name
@@ -51,16 +52,18 @@ def table(
 ) -> str:
     """`runs` as the text of a table.
 
-    In markdown and LaTeX a heading has the column's unit and the metric's name, bits have one unit
-    a column and three digits, and the difference from the dense reference is in percentage points
-    where the metric is a fraction.
+    In markdown and LaTeX a cell's seeds are one row: means, and behind metric, difference and loss
+    the sample standard deviation and how many seeds are done, `0.9300 ± 0.0361 (3)`. Name the
+    column "seed" for a row a run. A heading has the column's unit and the metric's name, bits have
+    one unit a column and three digits, and the difference from the dense reference is in percentage
+    points where the metric is a fraction.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
         style: "markdown"; "latex" (a tabular that needs the package booktabs); or "csv", which
-            has the frame's names of columns, and numbers with all their digits.
+            has a row a run, the frame's names of columns, and numbers with all their digits.
         columns: which columns, in which order; "difference" is the difference from the dense
-            reference (`add_difference`). None: the main ones, task, seed and status where they
+            reference (`add_difference`). None: the main ones, task and status where they
             differ; for csv all.
 
     Example:
@@ -74,6 +77,8 @@ def table(
     if style not in _STYLES and style != "csv":
         raise UsageError(f"style is {style!r}: it must be one of {', '.join(_STYLES)}, csv.")
     full = add_difference(runs) if "difference" not in runs.columns else runs
+    if style != "csv" and "seed" not in (columns or ()) and full["seed"].nunique() > 1:
+        full = over_seeds(full)
     default = runs.columns if style == "csv" else _main(full)
     names = list(default if columns is None else columns)
     unknown = [name for name in names if name not in full.columns]
@@ -93,6 +98,7 @@ def _main(full: pd.DataFrame) -> list[str]:
     """The main columns, without those that say the same of every row."""
     hidden = {"method" if "label" in full.columns else "label"}
     hidden |= {name for name, shown in worth_a_column(full).items() if not shown}
+    hidden |= {"seed"} if "seeds" in full.columns else set()
     for name in _WHERE_THEY_DIFFER:
         values = full[name].unique() if name in full.columns else []
         same = full[name].isna().all() if name == "difference" else len(values) == 1
@@ -106,24 +112,45 @@ def _column(name: str, full: pd.DataFrame) -> _Column:
     heading = _HEADINGS.get(name, name.replace("_", " "))
     numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     if name == "metric":
-        return _Column(label(metric_name(full)), _scores(full, units.score), True)
+        return _Column(label(metric_name(full)), _scores(full, name), True)
     if name == "difference":
         points = any(metric in units.FRACTIONS for metric in full["metric_name"])
         heading = f"vs dense{' (points)' if points else ''}"
-        return _Column(heading, _scores(full, units.difference), True)
+        return _Column(heading, _scores(full, name), True)
+    if name == "loss":
+        return _Column(heading, _scores(full, name), True)
     if name.endswith(("_bits", "_bits_per_client")):
         divisor, unit = units.scale(values.dropna())
         heading = f"{_HEADINGS.get(name, heading.removesuffix(' bits'))} ({unit})"
         return _Column(heading, [units.digits(value) for value in values / divisor], True)
-    if name.startswith("ratio") or name in ("loss", "seconds", "up_share"):
+    if name.startswith("ratio") or name in ("seconds", "up_share"):
         return _Column(heading, [units.digits(value) for value in values], True)
     return _Column(heading, [_text(value) for value in values], numeric)
 
 
-def _scores(full: pd.DataFrame, show: Callable[[float, str], str]) -> list[str]:
-    """The column of a score or a difference, each as its own metric is written."""
-    name = "metric" if show is units.score else "difference"
-    return [show(value, str(of)) for value, of in zip(full[name], full["metric_name"], strict=True)]
+def _scores(full: pd.DataFrame, name: str) -> list[str]:
+    """The column of a score, a difference or a loss, each as its own metric is written.
+
+    Of averaged seeds with deviation and number: `0.9300 ± 0.0361 (3)`.
+    """
+    metrics = [str(of) for of in full["metric_name"]]
+    texts = [_score(name, value, of) for value, of in zip(full[name], metrics, strict=True)]
+    if "seeds" not in full.columns:
+        return texts
+    spreads = [
+        _score(name, value, of, signed=False)
+        for value, of in zip(full[f"{name}_sd"], metrics, strict=True)
+    ]
+    return [
+        f"{text} ± {spread} ({count})" if spread else f"{text} ({count})" if text else ""
+        for text, spread, count in zip(texts, spreads, full["seeds"], strict=True)
+    ]
+
+
+def _score(name: str, value: float, metric: str, signed: bool = True) -> str:
+    if name == "difference":
+        return units.difference(value, metric, signed)
+    return units.digits(value) if name == "loss" else units.score(value, metric)
 
 
 def _text(value: Any) -> str:

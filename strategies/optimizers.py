@@ -104,7 +104,9 @@ def _tensor(value: Any, where: str) -> tuple[str, Tensor]:
         return "", value
     dtype = _NUMBERS.get(type(value))
     if dtype is None or (dtype == torch.int64 and not -(2**63) <= int(value) < 2**63):
-        raise ValueError(f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits")
+        raise ValueError(
+            f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits"
+        )
     return _NUMBER, torch.tensor(value, dtype=dtype)
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
-
 from fedsim import units
+from fedsim.layout import Column, Laid, Row, laid, room
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,27 +20,27 @@ CAPTION = (
 _ONE = {"positions": "index", "symbols": "value"}
 
 
-def table(frame: pd.DataFrame, plan: Plan) -> Group:
+def table(frame: pd.DataFrame, plan: Plan, width: int) -> list[Laid]:
     """The frame of ``measure_coders`` for the terminal: a table of each kind that is in it."""
     from fedsim.measure_plan import OFS
 
     methods = dict(zip(OFS, plan[1:], strict=True))
-    shown = [_table(rows, of, methods[of]) for of in OFS if len(rows := frame[frame["of"] == of])]
-    parts = [part for one in shown for part in (one, Text())]
-    return Group(*parts, Text(CAPTION))
+    found = {of: rows for of in OFS if len(rows := frame[frame["of"] == of])}
+    last = [*found][-1]
+    return [
+        _table(rows, of, methods[of], width, CAPTION if of == last else "")
+        for of, rows in found.items()
+    ]
 
 
-def _table(rows: pd.DataFrame, of: Of, method: str) -> Table:
+def _table(rows: pd.DataFrame, of: Of, method: str, width: int, caption: str) -> Laid:
     one, first = _ONE[of], rows.iloc[0]
     bound = three(first["entropy_each"])
     title = f"{of} of {method}: {first['count']}" + (f", entropy {bound} bits" if bound else "")
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False,
-                  title=Text(title), title_justify="left")  # fmt: skip
-    shown.add_column("coder", overflow="fold")
     headings = ("bits", f"bits {'an' if of == 'positions' else 'a'}\n{one}", "ratio to\nentropy",
                 f"encode\nns/{one}", f"decode\nns/{one}")  # fmt: skip
-    for heading in headings:
-        shown.add_column(heading, justify="right", no_wrap=True)
+    columns = [Column("coder", "name"), *map(Column, headings)]
+    lines: list[Row] = []
     for _, row in rows.iterrows():
         lossy = "" if row["exact"] or row["error"] else " (lossy)"
         cells = (
@@ -52,9 +48,9 @@ def _table(rows: pd.DataFrame, of: Of, method: str) -> Table:
             units.bits(row["bits"]), three(row["bits_each"]), three(row["ratio_to_entropy"], 4),
             three(row["encode_ns_each"]), three(row["decode_ns_each"]),
         )  # fmt: skip
-        # Text, not str: a coder's brackets are no markup.
-        shown.add_row(*map(Text, cells), style="red" if row["error"] else "")
-    return shown
+        lines.append((cells, "red" if row["error"] else ""))
+    gap = 3 if room(columns, lines, 3) <= width else 1
+    return laid(columns, lines, width, gap=gap, title=title, caption=caption)
 
 
 def three(value: float, digits: int = 3) -> str:

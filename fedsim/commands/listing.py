@@ -4,14 +4,12 @@ import argparse
 from collections.abc import Callable
 from typing import Any, get_args
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from compressors.catalogue import ROWS, Kind
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
+from fedsim.layout import Column, Laid, Row, laid, print_whole
 from fedsim.tasklist import LISTED
 
 Listed = dict[str, str]
@@ -61,22 +59,21 @@ def command(flags: argparse.Namespace) -> int:
     if flags.json:
         print_document(found)
         return 0
-    Console().print(_table(found))
+    console = Console()
+    print_whole(console, _table(found, console.width))
     return 0
 
 
-def _table(found: list[Listed]) -> Table:
+def _table(found: list[Listed], width: int) -> Laid:
     """The rows under a heading a kind; one kind alone needs none."""
     kinds = list(dict.fromkeys(row["kind"] for row in found))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("title", overflow="fold")
-    table.add_column("source", overflow="fold")
+    rows: list[Row] = []
     for kind in kinds:
         if len(kinds) > 1:
-            table.add_row(Text(_HEADINGS.get(kind, kind), style="bold"))
-        for row in found:
-            if row["kind"] == kind:
-                table.add_row(*(Text(row[key]) for key in ("name", "title", "source")))
-        table.add_section()
-    return table
+            rows += [(("", "", ""), "")] if rows else []
+            rows.append(((_HEADINGS.get(kind, kind), "", ""), "bold"))
+        mine = (row for row in found if row["kind"] == kind)
+        rows += [((row["name"], row["title"], row["source"]), "") for row in mine]
+    columns = (Column("name", "name"), Column("title", "words"), Column("source", "words"))
+    gap = 2 if width >= 80 else 1
+    return laid(columns, rows, width, gap=gap)

@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
-from rich.text import Text
 
 from fedsim import units
 from fedsim.commands import coding
@@ -21,6 +18,7 @@ from fedsim.commands.codec import add_shared, check_place, read, unwritten
 from fedsim.commands.coding import three
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
+from fedsim.layout import Column, Laid, Row, laid, print_whole, room
 from fedsim.measure_defaults import POSITIONS_OF, SYMBOLS_OF
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ class _Job(NamedTuple):
     measure: Callable[[Sequence[Tensors], Progress], pd.DataFrame]
     settings: dict[str, Any]  # for ``--json``
     rows: str  # what the rows are there
-    table: Callable[[pd.DataFrame, int], RenderableType]
+    table: Callable[[pd.DataFrame, int], list[Laid]]
 
 
 def command(flags: argparse.Namespace) -> int:
@@ -108,7 +106,7 @@ def command(flags: argparse.Namespace) -> int:
         })  # fmt: skip
     else:
         console = Console()
-        console.print(job.table(frame, console.width))
+        print_whole(console, *job.table(frame, console.width))
     return int(bool((frame["error"] != "").any()))
 
 
@@ -126,7 +124,7 @@ def _methods(flags: argparse.Namespace) -> _Job:
         lambda updates, progress: measure(
             updates, methods, flags.density, flags.repeat, flags.seed, progress
         ),
-        {}, "methods", table,
+        {}, "methods", lambda frame, width: [table(frame, width)],
     )  # fmt: skip
 
 
@@ -146,30 +144,30 @@ def _coders(flags: argparse.Namespace) -> _Job:
             progress=progress, **settings,
         ),
         {"positions_of": plan.positions_of, "symbols_of": plan.symbols_of}, "coders",
-        lambda frame, width: coding.table(frame, plan),
+        lambda frame, width: coding.table(frame, plan, width),
     )  # fmt: skip
 
 
-def table(frame: pd.DataFrame, width: int) -> Table:
+def table(frame: pd.DataFrame, width: int) -> Laid:
     """The frame of ``measure`` for the terminal; narrow, a time takes two lines."""
-    wide = _table(frame, stacked=False)
-    return wide if Console(width=1000).measure(wide).maximum <= width else _table(frame, True)
+    columns, rows = _table(frame, stacked=False)
+    gap = 3
+    if room(columns, rows, gap) > width:
+        (columns, rows), gap = _table(frame, stacked=True), 1
+    title = f"{frame['entries'].iloc[0]} entries"
+    return laid(columns, rows, width, gap=gap, title=title, caption=CAPTION)
 
 
 def _score(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4f}" if value < 9.99995 else f"{value:.4g}"
 
 
-def _table(frame: pd.DataFrame, stacked: bool) -> Table:
+def _table(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column], list[Row]]:
     between = "\n" if stacked else " "
-    shown = Table(box=box.SIMPLE_HEAD, padding=0 if stacked else (0, 1), show_edge=False,
-                  caption=Text(CAPTION), caption_justify="left",
-                  title=f"{frame['entries'].iloc[0]} entries", title_justify="left")  # fmt: skip
-    shown.add_column("method", overflow="fold")
-    for heading in ("wire", "bits an\nentry", "ratio", "error", "cosine"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("compress", "decompress"):
-        shown.add_column(f"{heading}\nms{between}ns/entry", justify="right", no_wrap=True)
+    numbers = ["wire", "bits an\nentry", "ratio", "error", "cosine"]
+    numbers += [f"{way}\nms{between}ns/entry" for way in ("compress", "decompress")]
+    columns = [Column("method", "name"), *(Column(heading) for heading in numbers)]
+    rows: list[Row] = []
     for _, row in frame.iterrows():
         times = [
             between.join((three(row[f"{way}_ms"]), three(row[f"{way}_ns_per_entry"])))
@@ -180,9 +178,8 @@ def _table(frame: pd.DataFrame, stacked: bool) -> Table:
             name, units.bits(row["wire_bits"]), three(row["bits_per_entry"]),
             units.ratio(row["ratio"]), _score(row["relative_error"]), _score(row["cosine"]), *times,
         )  # fmt: skip
-        # Text, not str: a method's brackets are no markup.
-        shown.add_row(*map(Text, cells), style="red" if row["error"] else "")
-    return shown
+        rows.append((cells, "red" if row["error"] else ""))
+    return columns, rows
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim import units
 from fedsim.commands.document import print_document
+from fedsim.layout import print_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ def command(flags: argparse.Namespace) -> int:
         print_document({"out": str(page.parent), "report": str(page), "cells": cells, **found})
     else:
         console = Console()
-        console.print(summary_table(results.runs, console.width))
+        print_whole(console, summary_table(results.runs, console.width))
         if budget is not None:
             console.print(best_table(results, budget), crop=False)
         console.print(f"Report: {page}", highlight=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from fedsim import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
+from fedsim.layout import print_whole
 from fedsim.spelling import underscored
 
 
@@ -49,7 +50,7 @@ def command(flags: argparse.Namespace) -> int:
         print_document({"out": str(out), **summary})
     else:
         console = Console()
-        console.print(summary_table(load(out).runs, console.width))
+        print_whole(console, summary_table(load(out).runs, console.width))
         console.print(f"Results: {out}", highlight=False, soft_wrap=True)
     return 0
 

@@ -12,6 +12,7 @@ from fedsim import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.config import GRADIENT, read_toml
 from fedsim.errors import UsageError
+from fedsim.layout import print_whole
 from fedsim.spelling import underscored
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing
     from fedsim.tables import summary_table
 
     console = Console()
-    console.print(summary_table(runs, console.width))
+    print_whole(console, summary_table(runs, console.width))
     for summary in summaries:
         if summary["status"] != "done":
             where = f"n={summary['temporal']} p={summary['gradient']:g} seed={summary['seed']}"

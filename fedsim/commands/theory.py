@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from compressors.theory.tables import TABLES
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
+from fedsim.layout import Column, Laid, laid, print_whole, room
 
 if TYPE_CHECKING:
     from compressors.theory.tables import Row, TheoryTable
@@ -48,7 +46,9 @@ def command(flags: argparse.Namespace) -> int:
         })  # fmt: skip
         return 0
     size = f", d = {entries}" if entries else ""
-    Console().print(_shown(f"{table.title} ({table.source}){size}", rows, table.notes))
+    console = Console()
+    title = f"{table.title} ({table.source}){size}"
+    print_whole(console, _shown(title, rows, table.notes, console.width))
     return 0
 
 
@@ -63,7 +63,8 @@ def _list(flags: argparse.Namespace) -> int:
         print_document(found)
     else:
         rows = [{key: row[key] for key in ("name", "title", "source")} for row in found]
-        Console().print(_shown("Tables of theory", rows, ()))
+        console = Console()
+        print_whole(console, _shown("Tables of theory", rows, (), console.width))
     return 0
 
 
@@ -78,21 +79,22 @@ def _entries(flags: argparse.Namespace, table: TheoryTable) -> int | None:
     return int(flags.entries)
 
 
-def _shown(title: str, rows: list[Row], notes: tuple[str, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0),
-                  title=Text(title), title_justify="left", caption=Text("\n".join(notes)),
-                  caption_justify="left")  # fmt: skip
+def _shown(title: str, rows: list[Row], notes: tuple[str, ...], width: int) -> Laid:
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
     if "method" in names and "name" in names:
         names.remove("name")  # the example says it
-    for name in names:
-        left = name in _LEFT
-        table.add_column(name.replace("_", " " if left else "\n"),
-                         justify="left" if left else "right", overflow="fold",
-                         no_wrap=name in ("name", "class"))  # fmt: skip
-    for row in rows:  # Text, not str: a method's brackets are no markup
-        table.add_row(*(Text(_cell(row[name])) for name in names))
-    return table
+    lines = [([_cell(row[name]) for name in names], "") for row in rows]
+    columns = [_column(name, [texts[k] for texts, _ in lines]) for k, name in enumerate(names)]
+    gap = 2 if room(columns, lines, 2) <= width else 1
+    return laid(columns, lines, width, gap=gap, title=title, caption="\n".join(notes))
+
+
+def _column(name: str, texts: list[str]) -> Column:
+    if name in _LEFT:
+        breaks = name in ("name", "approach", "method")
+        return Column(name.replace("_", " "), "name" if breaks else "words")
+    ranges = any(" - " in text for text in texts)  # which break between their ends
+    return Column(name.replace("_", "\n"), "words" if ranges else "number", right=True)
 
 
 def _cell(value: Any) -> str:

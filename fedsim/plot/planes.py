@@ -23,6 +23,7 @@ from fedsim.looks import (
     is_logarithmic,
     label,
     metric_name,
+    spread_text,
     value_text,
 )
 from fedsim.plane import Plane, planes
@@ -38,10 +39,11 @@ def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None)
     2018: a row a communication delay n, a column a fraction of entries sent p (a density:
     the paper calls p the gradient sparsity).
 
-    Seeds are averaged. Short lines join cells of equal total sparsity p / n, where three or more
-    have it. A cell that no run has is hatched, one whose runs failed says so. Brighter is better;
-    ratios and bits have a logarithmic scale. The dense reference off the grid stands under the
-    title. Several methods make a panel each, on one scale of colours.
+    Of several seeds a cell has the mean, and below it the sample standard deviation and how many
+    there are, `± 0.0361 (3)`. Short lines join cells of equal total sparsity p / n, where three
+    or more have it. A cell that no run has is hatched, one whose runs failed says so. Brighter is
+    better; ratios and bits have a logarithmic scale. The dense reference off the grid stands under
+    the title. Several methods make a panel each, on one scale of colours.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -163,6 +165,8 @@ def _cell(
     style: Any = {"ha": "center", "color": ink(colours(norm(value)))}
     axes.text(column, row, value_text(value, name), fontsize=11, va="bottom", **style)
     note = f"p/n = {units.plain(grid.sparsity(row, column))}"
+    if np.isfinite(grid.spread[at]):
+        note = f"{spread_text(grid.spread[at], grid.done[at], name)}\n{note}"
     note += f", {failed} failed" if failed else ""
     axes.annotate(note, at[::-1], (0, -4), textcoords="offset points", fontsize=8, va="top",
                   **style)  # fmt: skip

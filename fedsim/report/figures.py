@@ -14,11 +14,18 @@ from fedsim.report.answers import tables
 from fedsim.results import Results
 from fedsim.series import pareto_points
 
-_PLANE = "Rows: local iterations a round. Columns: fraction of entries sent. Seeds are averaged."
+_PLANE = (
+    "Rows: local iterations a round. Columns: fraction of entries sent. Of several "
+    "seeds: mean ± sample standard deviation (number of seeds)."
+)
 _JOINED = " Short lines join cells of equal total sparsity p/n."
-_LINES = "A line a cell, the mean over its seeds; colour tells p, line and marker tell n."
+_LINES = (
+    "A line a cell, the mean over its seeds, whose range is the band; colour tells p, line and "
+    "marker tell n."
+)
 _LINES_OF_METHODS = (
-    "A line a cell, the mean over its seeds; colour and marker tell the method, line tells n."
+    "A line a cell, the mean over its seeds, whose range is the band; colour and marker tell the "
+    "method, line tells n."
 )
 _BUDGET = (
     "The best that any cell of a method has reached when a client has sent so many bits, the mean "
@@ -26,7 +33,10 @@ _BUDGET = (
     "that is best there; it is blank where the best so far had ended with fewer bits and no other "
     "is better yet. A run counts as if stopped at its best evaluation."
 )
-_POINTS = "A mark a cell; the line joins those that no other beats in both bits and metric."
+_POINTS = (
+    "A mark a cell, with a bar over the range of its seeds; the line joins those that no other "
+    "beats in both bits and metric."
+)
 _PALER = " Paler ones send fewer entries."
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
 _BUFFERS = " Buffers: BatchNorm's statistics, in the wire and not in the content that papers count."

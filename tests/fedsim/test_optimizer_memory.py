@@ -127,7 +127,7 @@ CURE = "what a client keeps is a tensor or a number in optimizer.state"
 REFUSED: dict[str, tuple[Any, str]] = {
     "a list": (
         lambda o, p: o.state[p].update(past=[1]),
-        "optimizer: state[parameter '0.weight']['past'] is [1], which is neither a tensor nor a number",
+        "optimizer: state[parameter '0.weight']['past'] is [1], which is neither a tensor nor a",
     ),
     "a text in a group": (
         lambda o, p: o.param_groups[0].update(phase="late"),

@@ -68,7 +68,7 @@ def test_seeds_are_averaged_and_failures_counted() -> None:
         run(10, 0.1, np.nan, status="failed"),
     ])  # fmt: skip
     found = texts(matrix(runs))
-    assert found[0, 0] == ["0.8500", "p/n = 1, 1 failed"]
+    assert found[0, 0] == ["0.8500", "± 0.0707 (2)\np/n = 1, 1 failed"]
     assert found[1, 1] == ["failed"]
 
 

@@ -154,7 +154,7 @@ def test_the_heatmap_holds_the_planes_numbers(tmp_path: Path) -> None:
     assert "2 done" in chart.hovertext[1][2] and "0 done, 2 failed" in chart.hovertext[2][3]
     marks = {(mark.y, mark.x): mark for mark in figure.layout.annotations}
     assert marks[1, 1].text == "<i>no run</i>" and marks[2, 3].text == "<i>failed</i>"
-    assert marks[1, 2].text == "×2207" and len(marks) == 12
+    assert marks[1, 2].text == "×2207<br>± 0 (2)" and len(marks) == 12
     # Cividis: white ink on its dark blue, black on its yellow and on the tans between.
     assert [marks[at].font.color for at in ((0, 0), (1, 2), (2, 2))] == ["white", "black", "black"]
     # Joints of the diagonals of three in a 3 x 4 grid: 2 + 2, two lines each.

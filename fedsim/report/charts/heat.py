@@ -17,6 +17,7 @@ from fedsim.looks import (
     ink,
     is_logarithmic,
     metric_name,
+    spread_text,
     value_text,
 )
 from fedsim.plane import Plane, plane
@@ -82,15 +83,23 @@ def _numbers(figure: go.Figure, grid: Plane, name: str) -> None:
     """The cells' values, black or white by what is behind them: plotly has one ink for all."""
     image, colours = figure.data[0], colormaps["cividis"]
     texts = _grid_texts(grid, lambda at: value_text(float(grid.values[at]), name))
-    longest = max(len(text) for row in texts for text in row)
+    spreads = _grid_texts(grid, lambda at: _spread(grid, at, name))
+    longest = max(len(text) for row in [*texts, *spreads] for text in row)
     size = 14 if longest * len(grid.gradients) <= _PHONE else 12
     for row, column in zip(*np.nonzero(np.isfinite(image.z)), strict=True):
         place = (image.z[row, column] - image.zmin) / (image.zmax - image.zmin)
         behind = colours(float(1 - place if image.reversescale else place))
         figure.add_annotation(
-            x=int(column), y=int(row), text=texts[row][column], showarrow=False,
+            x=int(column), y=int(row), text="<br>".join(filter(None, (
+                texts[row][column], spreads[row][column]))), showarrow=False,
             font={"size": size, "color": ink(behind)},
         )  # fmt: skip
+
+
+def _spread(grid: Plane, at: tuple[int, int], name: str) -> str:
+    """The deviation of a cell's seeds; empty of a single one."""
+    value = float(grid.spread[at])
+    return spread_text(value, int(grid.done[at]), name) if np.isfinite(value) else ""
 
 
 def _grid_texts(grid: Plane, text: Any) -> list[list[str]]:
@@ -106,8 +115,9 @@ def _hover(runs: pd.DataFrame, grid: Plane, at: tuple[int, int]) -> str:
     if len(cell):
         name = metric_name(runs)
         means = cell.select_dtypes("number").astype("float64").mean()
+        spread = spread_text(cell["metric"].std(ddof=1), len(cell), name) if len(cell) > 1 else ""
         lines += [
-            f"{escape(name)} {units.score(means['metric'], name)}",
+            f"{escape(name)} {units.score(means['metric'], name)} {spread}".strip(),
             f"up {units.bits(means['up_wire_bits'])} (wire), "
             f"{units.bits(means['up_content_bits'])} (content)",
             f"down {units.bits(means['down_wire_bits'])} (wire)",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -20,7 +21,7 @@ from fedsim.report.charts.frame import (
     reading,
     symbol,
 )
-from fedsim.series import curve_lines, front, pareto_points
+from fedsim.series import Series, curve_lines, front, pareto_points
 
 
 def curves(rounds: pd.DataFrame, x: str, name: str) -> go.Figure:
@@ -32,17 +33,29 @@ def curves(rounds: pd.DataFrame, x: str, name: str) -> go.Figure:
     lines = curve_lines(rounds, x, "metric")
     styles = looks([line.cell for line in lines])
     traces, known = [], set[str]()
+    bands = [line for line in lines if (line.high > line.low).any()]
     for line in lines:
         look = styles[line.cell]
+        own = {"legendgroup": name_of(line.cell)} if bands else {}
         traces.append(go.Scatter(
-            x=line.x, y=line.y, **legend(line.cell, known),
+            x=line.x, y=line.y, **(own | legend(line.cell, known)),
             mode="lines" if len(line.x) > 40 else "lines+markers",
             line={"color": look.colour, "dash": dash(look), "width": 2},
             marker={"symbol": symbol(look), "size": 6},
             text=[at(line, place, x, name) for place in range(len(line.x))],
             hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
+    traces += [_band(line, styles[line.cell]) for line in bands]
     return _over([*traces, *reading(styles, lines=True)], x, name)
+
+
+def _band(line: Series, look: Look) -> go.Scatter:
+    """The range of a line's seeds; it goes with its line where the legend hides that."""
+    return go.Scatter(
+        x=[*line.x, *line.x[::-1]], y=[*line.high, *line.low[::-1]], fill="toself", mode="lines",
+        fillcolor=look.colour, opacity=0.15, line={"width": 0}, hoverinfo="skip", showlegend=False,
+        legendgroup=escape(line.cell.method) or name_of(line.cell),
+    )  # fmt: skip
 
 
 def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
@@ -98,11 +111,21 @@ def pareto(runs: pd.DataFrame) -> go.Figure:
         look = styles[point.cell]
         traces.append(go.Scatter(
             x=point.x, y=point.y, **legend(point.cell, known), mode="markers",
-            marker={"color": look.colour, "size": 12, "line": {"color": "black", "width": 1},
-                    "symbol": symbol(look)},
+            error_y=_range(point), marker={
+                "color": look.colour, "size": 12, "line": {"color": "black", "width": 1},
+                "symbol": symbol(look),
+            },
             text=[at(point, 0, "up_wire_bits", name)], hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
     return _over([*traces, *reading(styles, lines=False)], "up_wire_bits", name)
+
+
+def _range(point: Series) -> dict[str, Any] | None:
+    """A bar from the least to the greatest of a point's seeds."""
+    if not (point.high > point.low).any():
+        return None
+    above, below = point.high - point.y, point.y - point.low
+    return {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1}
 
 
 def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> list[go.Scatter]:

@@ -1,0 +1,52 @@
+"""Seeds of one cell as one row: their mean, their sample standard deviation, and their number."""
+
+import pandas as pd
+
+from fedsim.labels import labels
+
+CELL = ("task", "method", "label", "temporal", "gradient")
+"""What runs have in common that differ in their seeds alone."""
+
+SPREAD = ("metric", "difference", "loss")
+"""The columns whose standard deviation is told: what learning gave, not what was sent."""
+
+
+def repeated(runs: pd.DataFrame) -> pd.Series:
+    """Rows that only the names of their runs tell apart: of one cell and one seed."""
+    return runs.assign(label=labels(runs)).duplicated([*CELL, "seed"], keep=False)
+
+
+def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
+    """`runs` with a row a cell: numbers are means over the seeds that are done.
+
+    Further columns: `seeds`, how many are done, and `metric_sd`, `difference_sd`, `loss_sd`, their
+    sample standard deviations (ddof = 1; NaN of a single seed). `status` counts the seeds where
+    some failed. Runs of one cell and seed are no seeds, and keep a row each.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, in any order; its order is kept.
+    """
+    told = runs.assign(label=labels(runs))
+    alone = repeated(told).to_numpy()
+    told["_run"] = [place if one else -1 for place, one in enumerate(alone)]
+    groups = told.groupby([*CELL, "_run"], sort=False, dropna=False)
+    rows = pd.DataFrame([_row(cell) for _, cell in groups])
+    types = {name: kind for name, kind in runs.dtypes.items() if kind.kind in "fbO"}
+    return rows.drop(columns="_run").astype(types)
+
+
+def _row(cell: pd.DataFrame) -> pd.Series:
+    done = cell[cell["status"] == "done"]
+    shown = done if len(done) else cell
+    row = shown.iloc[0].copy()
+    fixed = ["temporal", "gradient", "seed", "_run"]
+    numbers = [name for name in shown.select_dtypes("number").columns if name not in fixed]
+    row[numbers] = shown[numbers].astype("float64").mean()
+    for name in SPREAD:
+        if name in cell.columns:
+            row[f"{name}_sd"] = done[name].astype("float64").std(ddof=1)
+    row["seeds"] = len(done)
+    counts = cell["status"].value_counts()
+    if len(counts) > 1:
+        row["status"] = ", ".join(f"{count} {name}" for name, count in counts.sort_index().items())
+    return row
