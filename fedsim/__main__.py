@@ -1,5 +1,5 @@
 """``python -m fedsim``."""
 
-from fedsim.cli import main
+from fedsim.cli import script
 
-raise SystemExit(main())
+script()

@@ -2,9 +2,12 @@
 
 import argparse
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn
@@ -25,9 +28,9 @@ from fedsim.errors import RunFailed, UsageError, unknown
 COMMANDS = (sweeping, running, reporting, listing, codec, measuring, experiment, theory)
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 
-DONE, SOME_FAILED, BAD_USAGE = 0, 1, 2
+DONE, SOME_FAILED, BAD_USAGE, STOPPED = 0, 1, 2, 130
 
-_EPILOG = """exit codes: 0 done, 1 some runs failed, 2 bad usage
+_EPILOG = """exit codes: 0 done, 1 some runs failed, 2 bad usage, 130 stopped (Ctrl-C)
 With --json a command prints one JSON document on stdout and nothing else."""
 
 
@@ -111,20 +114,55 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Answers Ctrl-C at once: what has to end, such as Ray's workers, takes its time after it."""
+    told = False
+
+    def answer(*_: object) -> NoReturn:
+        nonlocal told
+        if not told:
+            words = "stopped; the same command goes on, a run from its last checkpoint"
+            print(f"fedsim: {words} (one every {CHECKPOINT_SECONDS:g} s)", file=sys.stderr)
+        told = True
+        raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, answer) if ours else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not told:  # it was no signal
+            answer()
+        raise
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
+def script() -> NoReturn:
+    """``main`` as a process of its own, which Ctrl-C ends without another second of tidying up."""
+    code = main()
+    if code == STOPPED:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     flags = parser().parse_args(arguments)
     try:
-        return int(flags.command(flags))
+        with _answering():
+            return int(flags.command(flags))
     except (UsageError, RunFailed) as error:
         if flags.debug:
             traceback.print_exc()
         print(f"fedsim: {error}", file=sys.stderr)
         return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED
     except KeyboardInterrupt:
-        words = "stopped; the same command goes on, a run from its last checkpoint"
-        print(f"fedsim: {words} (one every {CHECKPOINT_SECONDS:g} s)", file=sys.stderr)
-        return 130
+        return STOPPED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as `| head` wishes
         return DONE

@@ -35,8 +35,10 @@ def simulate(
     logging.getLogger("flwr").setLevel(logging.CRITICAL)  # failures are told once, by us
     settings: dict[str, dict[str, Any]] = {
         "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-        "init_args": {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False},
-    }
+        # "local": a cluster of its own, whatever other clusters this machine runs
+        "init_args": {"address": "local", "num_cpus": workers, "include_dashboard": False,
+                      "log_to_driver": False},
+    }  # fmt: skip
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # run_simulation says that it is deprecated

@@ -27,6 +27,8 @@ _RAISED = 2  # Flower's code for a client app that raised
 # The server decodes while clients train, in short steps of Python each. At Python's 5 ms a
 # thread waits for most of the other's work before it gets its turn: 4 % of a LeNet5 round.
 _SWITCH_SECONDS = 2e-4
+# Ctrl-C may come while clients train; the interpreter aborts if it ends before a thread in torch.
+_END_SECONDS = 0.5
 
 
 class _Call:
@@ -83,6 +85,9 @@ class LocalGrid(Grid):
         sys.setswitchinterval(self._switch)
         for _ in self._threads:
             self._tasks.put(None)
+        until = time.monotonic() + _END_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
     def _work(self) -> None:
         torch.set_num_threads(1)

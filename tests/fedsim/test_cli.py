@@ -10,9 +10,11 @@ import pytest
 
 import fedsim
 from compressors import ROWS
+from fedsim import summaries
 from fedsim.cli import COMMANDS, main, parser
 from fedsim.commands.listing import CODERS
 from tests.fedsim.commands import SMALL, Typed, files, no_page, typed
+from tests.fedsim.runs import run_module
 
 __all__ = ["no_page", "typed"]  # the fixtures
 
@@ -239,12 +241,10 @@ def test_list(
 def test_json_has_no_nan(
     demo: Path, typed: Typed, no_page: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedsim.commands import running
-
     summary = json.loads((demo / "cells" / "n1-p1-s0" / "summary.json").read_text())
     diverged = summary | {"metric": math.nan, "loss": math.inf}
-    monkeypatch.setattr(running, "run", lambda config, out, progress: diverged)
-    monkeypatch.setattr(running, "write_summary", lambda out, cells: None)
+    monkeypatch.setattr(run_module, "run", lambda config, out, progress: diverged)
+    monkeypatch.setattr(summaries, "write_summary", lambda out, cells: None)
     found = document(typed("run", "--json").out)
     assert found["metric"] is None and found["loss"] is None
 
