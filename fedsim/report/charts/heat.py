@@ -20,7 +20,7 @@ from fedsim.looks import (
     value_text,
 )
 from fedsim.plane import Plane, plane
-from fedsim.report.charts.frame import FONT, chart
+from fedsim.report.charts.frame import FONT, chart, fixed
 
 _PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
 _POWERS = np.arange(0, 13)
@@ -55,6 +55,7 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
     figure.update_yaxes(
         type="category", title_text="communication delay n", autorange="reversed", showgrid=False
     )
+    fixed(figure)
     _numbers(figure, grid, name)
     _marks(figure, grid)
     return figure
