@@ -96,6 +96,8 @@ def planes(
 ) -> dict[str, Plane]:
     """The plane of every method by its label, or of one.
 
+    Beside planes of more, those of a single cell are left out: there is nothing to read from them.
+
     Raises:
         UsageError: no such method; else as `plane`.
     """
@@ -105,7 +107,8 @@ def planes(
     if method is None and not several(runs):
         return {"".join(names): plane(runs, value)}
     chosen = names if method is None else [method]
-    return {name: plane(of_method(runs, name), value) for name in chosen}
+    found = {name: plane(of_method(runs, name), value) for name in chosen}
+    return {name: grid for name, grid in found.items() if grid.values.size > 1} or found
 
 
 def one_celled(runs: pd.DataFrame) -> bool:

@@ -28,6 +28,17 @@ def bits(count: float | None) -> str:
     return f"{_three(value)} Tbit"
 
 
+def round_bits(count: float) -> str:
+    """A round number of bits without the digits that are all 0: `500 bit`, `2 Mbit`.
+
+    Example:
+        >>> round_bits(2e6), round_bits(0.5), round_bits(1e16)
+        ('2 Mbit', '0.5 bit', '10000 Tbit')
+    """
+    place = next((k for k in range(len(_UNITS) - 1, 0, -1) if count >= 0.9999 * 1000**k), 0)
+    return f"{count / 1000.0**place:.6g} {_UNITS[place]}"
+
+
 def parse_bits(value: str | float, name: str) -> float:
     """A number of bits from a number or a text, written as `bits` prints it.
 

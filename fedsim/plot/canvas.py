@@ -26,6 +26,7 @@ MARKERS = "osD^vPX*"
 LINES = ("-", "--", "-.", ":")
 GREY = "#777777"
 _LEAST = 4.0
+_DECADES = 50  # a range so wide holds powers of ten enough
 
 # TrueType fonts inside PDF and PostScript, as journals ask for (matplotlib's own default is
 # Type 3); letters as outlines in SVG. The salt gives equal figures equal files.
@@ -108,12 +109,18 @@ def plain_ticks(axis: Axis, steps: Sequence[float] = (1, 2, 5)) -> None:
 
 
 def logarithmic(axes: Axes) -> None:
-    """A logarithmic x axis, at least a factor of 4 wide: in less the ticks' names overlap."""
+    """A logarithmic x axis of bits, a factor of 4 wide or more: in less the ticks' names overlap.
+
+    Ticks have the tables' units, and stand at powers of ten, of few decades at 2 and 5 too.
+    """
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     if high < _LEAST * low:
         middle = sqrt(low * high)
-        axes.set_xlim(middle / sqrt(_LEAST), middle * sqrt(_LEAST))
+        low, high = middle / sqrt(_LEAST), middle * sqrt(_LEAST)
+        axes.set_xlim(low, high)
+    plain_ticks(axes.xaxis, (1,) if high > _DECADES * low else (1, 2, 5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda bits, _: units.round_bits(bits)))
 
 
 def within(axes: Axes, name: str) -> None:

@@ -44,7 +44,10 @@ _LAYERS = (
     "A row a tensor of the model, in its order; a mark a cell that does not send all: the mean "
     "over the rounds that were evaluated. Within a row, each cell has a height of its own."
 )
-_CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
+_CONFIG = {
+    "responsive": True, "displaylogo": False, "doubleClick": "reset",
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+}  # fmt: skip
 
 Section = tuple[str, str, str]
 """Its id, its heading, its HTML."""
@@ -115,8 +118,10 @@ def _matrices(runs: pd.DataFrame, name: str) -> list[Section]:
     """The sparsity plane by metric and by ratio; none where each method has but one cell."""
     if one_celled(runs):
         return []
-    joined = any(grid.diagonals() for grid in planes(runs).values())
-    text = _PLANE + (_JOINED if joined else "")
+    shown = planes(runs)
+    text = _PLANE + (_JOINED if any(grid.diagonals() for grid in shown.values()) else "")
+    left = [name for name in _apart(runs) if name not in shown] if several(runs) else []
+    text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
     return [
         _section("metric", f"Matrix: {name}", text, _planes(runs, "metric")),
         _section(
@@ -132,7 +137,8 @@ def _planes(runs: pd.DataFrame, value: str) -> dict[str, go.Figure]:
         return {"": charts.heatmap(runs, value)}
     done = runs.loc[runs["status"] == "done", value]
     limits = (float(done.min()), float(done.max()))
-    return {name: charts.heatmap(of, value, limits) for name, of in _apart(runs).items()}
+    own = {name: of for name, of in _apart(runs).items() if name in planes(runs)}
+    return {name: charts.heatmap(of, value, limits) for name, of in own.items()}
 
 
 def _of_several_sparsities(runs: pd.DataFrame) -> bool:

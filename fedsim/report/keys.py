@@ -2,6 +2,36 @@
 
 KEYS = """
 'use strict';
+const UNITS = ['bit', 'kbit', 'Mbit', 'Gbit', 'Tbit'];
+const named = (value, unit) => {  // as tables print bits: 2 Mbit
+  const place = unit ? Math.min(4, Math.max(0, Math.floor(Math.log10(value * 1.0001) / 3))) : 0;
+  return `${+(value / 1000 ** place).toPrecision(4)}${unit ? ` ${UNITS[place]}` : ''}`;
+};
+const ticks = (low, high) => {  // at 1, 2 and 5 times powers of ten; closer by, at equal steps
+  const found = [];
+  if (high > 5 * low) {
+    for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power++) {
+      found.push(...(high > 50 * low ? [1] : [1, 2, 5]).map(digit => digit * 10 ** power));
+    }
+  } else {
+    const power = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const step = power * ([1, 2, 5].find(digit => digit * power >= (high - low) / 4) || 10);
+    for (let k = Math.ceil(low / step); k * step <= high; k++) found.push(k * step);
+  }
+  return found;
+};
+const finer = chart => {  // a part that is zoomed into has ticks of its own
+  const {tickvals, ticktext} = chart.layout.xaxis, {unit} = chart.layout.meta;
+  chart.on('plotly_relayout', change => {
+    const keys = Object.keys(change).filter(key => /^xaxis\.(range|autorange)/.test(key));
+    if (!keys.length) return;
+    const ends = chart.layout.xaxis.range.map(end => 10 ** end);
+    const whole = keys.includes('xaxis.autorange');
+    const now = whole ? tickvals : ticks(...ends);
+    const texts = whole ? ticktext : now.map(value => named(value, unit));
+    Plotly.relayout(chart, {'xaxis.tickvals': now, 'xaxis.ticktext': texts});
+  });
+};
 document.querySelectorAll('figure .plotly-graph-div').forEach(chart => {
   const figure = chart.closest('figure'), said = document.getElementById('said');
   let at = null;
@@ -67,6 +97,10 @@ document.querySelectorAll('figure .plotly-graph-div').forEach(chart => {
     }
   });
   figure.addEventListener('focusout', () => { Plotly.Fx.unhover(chart); at = null; });
+  if (matchMedia('(pointer: coarse)').matches) {  // there a finger scrolls the page
+    Plotly.relayout(chart, {dragmode: false});
+  }
+  if (chart.layout.xaxis.type === 'log') finer(chart);
   const tall = chart.layout.height;
   let more = 0;
   chart.on('plotly_afterplot', () => {  // a narrow legend has an entry a line

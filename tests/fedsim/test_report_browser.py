@@ -173,3 +173,35 @@ def test_a_wide_table_says_that_it_scrolls(browser: Any, pages: dict[str, str]) 
     first = phone.query_selector(f"{table} tbody tr:last-child td")
     assert first.text_content() == "sbc" and 0 <= first.bounding_box()["x"] <= 20
     phone.close()
+
+
+def ticks(page: Any, chart: str) -> list[str]:
+    return page.eval_on_selector_all(
+        f"{chart} .xaxislayer-above .xtick text", "found => found.map(t => t.textContent)"
+    )
+
+
+def test_a_part_of_a_chart_is_zoomed_into_and_out_of(browser: Any, pages: dict[str, str]) -> None:
+    opened = Opened(browser, pages["two"], DESKTOP)
+    page = opened.page
+    plot = page.query_selector("#chart-bits .cartesianlayer .plot")
+    plot.scroll_into_view_if_needed()
+    span = "(c => c.layout.xaxis.range.slice())(document.querySelector('#chart-bits'))"
+    before, first = page.evaluate(span), ticks(page, "#chart-bits")
+    assert {"100 kbit", "1 Mbit"} <= {*first}
+    box = page.query_selector("#chart-bits .draglayer .nsewdrag").bounding_box()
+    x, y = box["x"] + 0.5 * box["width"], box["y"] + 0.2 * box["height"]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 0.05 * box["width"], y + 0.5 * box["height"], steps=5)
+    page.mouse.up()
+    page.wait_for_timeout(500)
+    after = page.evaluate(span)
+    assert after[1] - after[0] == pytest.approx(0.05 * (before[1] - before[0]), rel=0.1)
+    near = ticks(page, "#chart-bits")
+    assert len(near) > 1 and near != first and all(" " in text for text in near)
+    page.mouse.dblclick(x, y)
+    page.wait_for_timeout(800)
+    assert page.evaluate(span) == pytest.approx(before) and ticks(page, "#chart-bits") == first
+    assert opened.errors == []
+    page.close()

@@ -23,7 +23,7 @@ def chart(traces: Sequence[Any], height: int) -> go.Figure:
     """A figure of the page's width, so many pixels high, its legend below."""
     figure = go.Figure(list(traces))
     figure.update_layout(
-        template="plotly_white", height=height, autosize=True, dragmode=False,
+        template="plotly_white", height=height, autosize=True, dragmode="zoom",
         margin={"l": 10, "r": 16, "t": 20, "b": 10}, font=FONT,
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font": FONT},
         hoverlabel={"align": "left"},
@@ -43,7 +43,7 @@ def logarithmic(
     Args:
         figure: which.
         numbers: what lies along it, above 0.
-        text: what a tick is called, by its digit and its power of ten.
+        text: what a tick is called, by its digit and its power of ten; None: bits with their unit.
     """
     found = list(numbers) or [1.0]  # of marks at 0 alone none has a place on such an axis
     low, high = min(found), max(found)
@@ -51,15 +51,24 @@ def logarithmic(
     ticks = [(digit, power) for power in range(-9, 16) for digit in digits]
     figure.update_xaxes(
         type="log", tickvals=[digit * 10.0**power for digit, power in ticks],
-        ticktext=[(text or _power)(*tick) for tick in ticks],
+        ticktext=[(text or _bits)(*tick) for tick in ticks],
     )  # fmt: skip
+    figure.update_layout(meta={"unit": "" if text else "bit"})  # for ticks of what is zoomed into
     if high < _LEAST * low:  # so narrow a range would hold no tick
         middle, half = log10(low * high) / 2, log10(_LEAST) / 2
         figure.update_xaxes(range=[middle - half, middle + half])
 
 
-def _power(digit: int, power: int) -> str:
-    return ("" if digit == 1 else f"{digit}·") + f"10<sup>{power}</sup>"
+def _bits(digit: int, power: int) -> str:
+    """A tick's bits as tables print them, without the digits that are all 0: `2 Mbit`."""
+    return units.round_bits(digit * 10.0**power)
+
+
+def fixed(figure: go.Figure) -> None:
+    """Takes zooming from a figure whose axes are names or shares."""
+    figure.update_layout(dragmode=False)
+    figure.update_xaxes(fixedrange=True)
+    figure.update_yaxes(fixedrange=True)
 
 
 def dash(look: Look) -> str:

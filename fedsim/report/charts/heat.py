@@ -21,7 +21,7 @@ from fedsim.looks import (
     value_text,
 )
 from fedsim.plane import Plane, plane
-from fedsim.report.charts.frame import FONT, chart
+from fedsim.report.charts.frame import FONT, chart, fixed
 from fedsim.telling import sends_other_shares
 
 _PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
@@ -57,6 +57,7 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
     figure.update_yaxes(
         type="category", title_text="communication delay n", autorange="reversed", showgrid=False
     )
+    fixed(figure)
     _numbers(figure, grid, name)
     _marks(figure, grid)
     return figure

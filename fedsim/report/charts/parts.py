@@ -11,6 +11,7 @@ from fedsim import units
 from fedsim.looks import CellKey, Look, looks
 from fedsim.report.charts.frame import (
     chart,
+    fixed,
     legend,
     logarithmic,
     name_of,
@@ -57,6 +58,7 @@ def split(runs: pd.DataFrame) -> go.Figure:
     figure.update_layout(barmode="stack", legend_traceorder="normal")
     figure.update_xaxes(title_text="share of upstream bits (%)", range=[0, 100.01], dtick=25)
     figure.update_yaxes(autorange="reversed", automargin=True)
+    fixed(figure)
     return figure
 
 
