@@ -188,3 +188,23 @@ def test_the_least_volume_of_deepreduce() -> None:
     mixed = [name for name in rows.index if "qsgd" in name and "p2" in name]
     least = f"{rows['skcompress']:.3f} %; BF-P2 with QSGD {rows[mixed[0]]:.3f} %"
     assert least in readme("deepreduce") and rows["skcompress"] == rows.min()
+
+
+def test_figure_4_of_gradient_dropping() -> None:
+    """Ahead with layer normalization, behind without it, with every seed."""
+    table = csv("gradient-dropping/tables.csv").set_index(["name", "seed"])
+    gaps = {}
+    for name, dense in (("drop-99", "dense"), ("local-99", "dense"),
+                        ("plain-global-99", "plain-dense"),
+                        ("plain-local-99", "plain-dense")):  # fmt: skip
+        early = table["early_percent"]
+        gaps[name] = early[name] - early[dense]
+        assert list(gaps[name].index) == [0, 1, 2]
+    ahead, text = pd.concat([gaps["drop-99"], gaps["local-99"]]), readme("gradient-dropping")
+    assert ahead.min() > 0 and f"({range_of(ahead, 1)} points after 50 rounds" in text
+    behind = range_of(-gaps["plain-global-99"], 1), range_of(-gaps["plain-local-99"], 1)
+    assert f"after 50 rounds global by {behind[0]} and local by {behind[1]} points" in text
+    end = table["accuracy_percent"]
+    assert f"no dropping ends at {end['dense'].mean():.2f} %" in text
+    seed0 = f"no dropping ends at {end['dense', 0]:.2f}, 99 % at {end['drop-99', 0]:.2f}"
+    assert f"{seed0}, 99 % local at {end['local-99', 0]:.2f}" in text
