@@ -14,8 +14,8 @@ const ticks = (low, high) => {  // at 1, 2 and 5 times powers of ten; closer by,
       found.push(...(high > 50 * low ? [1] : [1, 2, 5]).map(digit => digit * 10 ** power));
     }
   } else {
-    const power = 10 ** Math.floor(Math.log10((high - low) / 4));
-    const step = power * ([1, 2, 5].find(digit => digit * power >= (high - low) / 4) || 10);
+    const power = 10 ** Math.floor(Math.log10((high - low) / 8));
+    const step = power * ([1, 2, 5].find(digit => digit * power >= (high - low) / 8) || 10);
     for (let k = Math.ceil(low / step); k * step <= high; k++) found.push(k * step);
   }
   return found;
@@ -23,7 +23,7 @@ const ticks = (low, high) => {  // at 1, 2 and 5 times powers of ten; closer by,
 const finer = chart => {  // a part that is zoomed into has ticks of its own
   const {tickvals, ticktext} = chart.layout.xaxis, {unit} = chart.layout.meta;
   chart.on('plotly_relayout', change => {
-    const keys = Object.keys(change).filter(key => /^xaxis\.(range|autorange)/.test(key));
+    const keys = Object.keys(change).filter(key => /^xaxis[.](range|autorange)/.test(key));
     if (!keys.length) return;
     const ends = chart.layout.xaxis.range.map(end => 10 ** end);
     const whole = keys.includes('xaxis.autorange');
