@@ -45,6 +45,7 @@ def labels(frame: pd.DataFrame) -> pd.Series:
     typed, names, settings = (_column(frame, name) for name in (TYPED, NAME, VARIANT))
     # The dense cells of a named sweep are the reference, not the method that has the name.
     names = names.where((frame["method"] != RAW) | typed.isin(["", RAW]), "")
+    names = names.where(~_of_seeds(frame, told, settings, names), "")
     given = pd.DataFrame({"name": names, "method": told.replace(DENSE, RAW), "of": settings})
     many = given.groupby("name").transform("nunique") > 1
     details = zip(
@@ -57,6 +58,20 @@ def labels(frame: pd.DataFrame) -> pd.Series:
     pairs = zip(first, inside, strict=True)
     shown = [name + (f" ({more})" if more else "") for name, more in pairs]
     return pd.Series(shown, index=frame.index, dtype=object)
+
+
+def _of_seeds(
+    frame: pd.DataFrame, told: pd.Series, settings: pd.Series, names: pd.Series
+) -> pd.Series:
+    """Where the seeds of one cell have names of their own, so that none is the cell's."""
+    if not {"temporal", "seed"} <= {*frame.columns}:
+        return pd.Series(False, index=frame.index)
+    cells = pd.DataFrame({
+        "told": told, "settings": settings, "n": frame["temporal"], "p": frame["gradient"],
+        "task": _column(frame, "task"), "seed": frame["seed"], "name": names,
+    }).groupby(["told", "settings", "n", "p", "task"])  # fmt: skip
+    seeds = cells["seed"].transform("nunique") == cells["seed"].transform("size")
+    return seeds & (cells["name"].transform("nunique") > 1)
 
 
 def is_dense(label: str) -> bool:

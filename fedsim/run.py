@@ -91,6 +91,8 @@ def carry_out(
     """
     devices.check(config.device)
     trial.check(config)
+    scalars.check(config.tensorboard)
+    Federation.of(config)  # missing data and bad splits are refused before anything is written
     check_kind(out)
     with lock.held(out):
         return _locked(config, out, states, engine, progress)
@@ -120,9 +122,6 @@ def _locked(
 
 def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     """Checks the folder and the settings; returns the summary if the run is done already."""
-    scalars.check(config.tensorboard)
-    Federation.of(config)  # missing data and bad splits are refused before anything is written
-    check_kind(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         with replacing(out / ".writable"):

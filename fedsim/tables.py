@@ -116,7 +116,7 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
     columns, lines, caption = _terminal(rows, narrow=False)
     if room(columns, lines) > width:
         columns, lines, caption = _terminal(rows, narrow=True)
-    keys = [column.heading for column in columns].index("p") + 1
+    keys = [column.heading.split("\n")[0] for column in columns].index("p") + 1
     return laid(columns, lines, width, keys=keys, title=_title(rows), caption=caption)
 
 

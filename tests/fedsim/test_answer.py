@@ -22,8 +22,7 @@ from tests.fedsim.test_several import TOPK, rounds_of
 
 def of(label: str, bits: list[float], metric: list[float], **more: object) -> pd.DataFrame:
     """Rounds whose messages have so many bits on the wire, and hardly any content."""
-    rounds = rounds_of(label, bits, metric, **more)
-    return rounds.assign(up_wire_bits=rounds["up_content_bits"], up_content_bits=1)
+    return rounds_of(label, bits, metric, **more).assign(up_content_bits=1)
 
 
 @pytest.fixture(scope="module")

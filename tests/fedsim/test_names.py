@@ -124,12 +124,15 @@ def test_raw_at_longer_delays_is_not_the_reference() -> None:
     """FedAvg: a method beside one without p, and the line p = 1 of one that ends there."""
     ef_sign, at = "ef(per_tensor(l1_sign))", (1, 10)
     raw = [make_cell(n, 1, 0.9 - n / 100) for n in at]
-    runs = frame([*raw, make_cell(10, 1, 0.7, method=ef_sign)])
-    assert labels(runs).tolist() == ["dense", "raw", "ef_sign"]
+    signs = [make_cell(n, 1, 0.7, method=ef_sign) for n in (10, 25)]
+    runs = frame([*raw, *signs])
+    assert labels(runs).tolist() == ["dense", "raw", "ef_sign", "ef_sign"]
     assert methods_of(runs) == ["ef_sign", "raw"] and several(runs)
-    assert [texts[0] for texts, _ in summary_texts(runs)[1]] == ["dense", "ef_sign", "raw"]
+    assert [texts[0] for texts, _ in summary_texts(runs)[1]] == [
+        "dense", "ef_sign", "ef_sign", "raw",
+    ]  # fmt: skip
     found = planes(runs)
-    assert found["ef_sign"].values.tolist() == [[0.7]]
+    assert found["ef_sign"].values.tolist() == [[0.7], [0.7]]
     assert found["raw"].values.tolist() == [[0.89], [0.8]]
     plane_of_sbc = frame([*raw, make_cell(10, 0.1, 0.6)])
     assert methods_of(plane_of_sbc) == ["sbc({p})"] and not several(plane_of_sbc)

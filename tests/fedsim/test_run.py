@@ -54,7 +54,7 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "run"
     summary = run(config, out)
     assert sorted(f.name for f in out.iterdir()) == [
-        "clients.parquet", "config.toml", "environment.json", "layers.parquet",
+        "clients.parquet", "config.toml", "environment.json", "final", "layers.parquet",
         "model.safetensors", "rounds.parquet", "summary.json",
     ]  # fmt: skip
     frame = pd.read_parquet(out / "rounds.parquet")

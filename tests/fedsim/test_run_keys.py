@@ -13,7 +13,9 @@ from tests.markdown import ROOT
 
 KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "tool"]["flwr"]["app"]["config"]  # fmt: skip
-ELSEWHERE = {"engine", "workers", "checkpoint-every", "download", "tensorboard"}
+ELSEWHERE = {
+    "engine", "workers", "checkpoint-every", "keep-checkpoint", "download", "tensorboard",
+}  # fmt: skip
 """What the SuperLink decides, or the app does not do."""
 
 
@@ -28,7 +30,7 @@ def test_every_setting_has_a_key() -> None:
 
 
 def test_keys_left_alone_are_the_defaults() -> None:
-    assert configured() == RunConfig(method="sbc", gradient=0.01, engine="flower")
+    assert configured() == RunConfig(engine="flower")
 
 
 @pytest.mark.parametrize(
