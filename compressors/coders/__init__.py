@@ -1,0 +1,1 @@
+"""Lossless coders of positions and of symbols."""

@@ -1,1 +1,0 @@
-"""How symbols are written, losslessly: integers below an alphabet to bits and back."""

@@ -1,1 +1,0 @@
-"""Value coders that see all values of a tensor at once: curves through sorted values, sketches."""

@@ -1,0 +1,1 @@
+"""One round: shards, batches, trainer, client, server, evaluation, ledger, the clients' memory."""

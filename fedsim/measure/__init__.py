@@ -1,0 +1,1 @@
+"""Methods and coders on an update of the user's own, and files of tensors."""

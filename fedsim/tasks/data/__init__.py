@@ -1,0 +1,1 @@
+"""Data sets from disk, and how samples are split over clients."""

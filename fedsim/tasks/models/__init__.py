@@ -1,0 +1,1 @@
+"""Models, and parts of models, that several tasks share."""

@@ -1,0 +1,1 @@
+"""Server strategies: who takes part, and what becomes of the replies."""
