@@ -25,8 +25,8 @@ from compressors import (
     SampleHuffman,
     SparseHuffman,
 )
-from compressors.positions.bloom import expected_positives, filter_size
-from compressors.positions.golomb import rice_parameter
+from compressors.coders.bloom import expected_positives, filter_size
+from compressors.coders.golomb import rice_parameter
 
 PEER_MOST = 100_000  # elements for plain Python
 BLOOM_PEER = 1_000_000  # entries for numpy, which asks every hash of every entry

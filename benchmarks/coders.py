@@ -25,7 +25,7 @@ import torch
 from coder_works import Work, check, skewed_symbols, works
 from turns import in_turns
 
-from fedsim import environment
+from fedsim.runs import environment
 
 _FIRST = """
 import json, time

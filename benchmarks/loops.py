@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from fedsim import TASKS, Data, RunConfig, run
-from fedsim.batches import Batches
-from fedsim.federation import Federation
+from fedsim.federation.batches import Batches
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import build_model
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5, load_mnist
-from fedsim.trainer import build_model
 
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
     "sgd": lambda parameters: SGD(parameters, lr=0.01),

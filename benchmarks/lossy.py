@@ -22,10 +22,10 @@ from turns import in_turns
 
 from compressors import BitWriter, parse
 from compressors.kernels import natural, noise, select
-from compressors.pipeline import Pipeline
 from compressors.quantize.base import Place
 from compressors.sparsify.largest import largest
-from fedsim import environment
+from compressors.whole.pipeline import Pipeline
+from fedsim.runs import environment
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from loops import OPTIMIZERS, Fedsim, HandWritten, Loop, register
 
-from fedsim import RunConfig, environment
+from fedsim import RunConfig
+from fedsim.runs import environment
 
 FEDSIM_1, FEDSIM_2 = "fedsim local, 1 worker", "fedsim local, 2 workers"
 BARE, PEERS = "bare loop, channels-last", "plain loop as peers write it"

@@ -22,30 +22,35 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     )
     from compressors.bits import SPANS, BitReader, BitWriter
     from compressors.catalogue import CATALOGUE, ROWS, Row, own_rows
+    from compressors.coders.auto import Auto
+    from compressors.coders.bitmap import Bitmap
+    from compressors.coders.bloom import Bloom
+    from compressors.coders.context import Context
+    from compressors.coders.delta16 import Delta16
+    from compressors.coders.delta_huffman import DeltaHuffman
+    from compressors.coders.elias import EliasDelta, EliasGamma, EliasOmega
+    from compressors.coders.fixed import Fixed
+    from compressors.coders.golomb import Golomb
+    from compressors.coders.huffman import Huffman
+    from compressors.coders.index_huffman import IndexHuffman
+    from compressors.coders.positions import PositionCode
+    from compressors.coders.rans import Ans
+    from compressors.coders.raw32 import Raw32
+    from compressors.coders.runlength import RunLength
+    from compressors.coders.runlength_huffman import RunLengthHuffman
+    from compressors.coders.sample_huffman import SampleHuffman, SparseHuffman
+    from compressors.coders.symbols import SymbolCode
+    from compressors.coders.zipped import Deflate, Zstd
     from compressors.deepreduce import deepreduce, skcompress
-    from compressors.dgc import DGC
     from compressors.errors import PartError, PayloadError, UpdateError
-    from compressors.feedback import ErrorFeedback
-    from compressors.integer_sum import Switch
-    from compressors.lift import ByName, Flat, PerTensor
-    from compressors.lowrank import LowRank
     from compressors.message import Packet, Received, compress, decompress, explain, receive
     from compressors.methods import ef_sign, gradient_dropping, sbc, stc
     from compressors.methods_more import powersgd, q_sparse, sketched, structured_mask, topk_cnat
     from compressors.parser import parse
-    from compressors.pipeline import Pipeline
-    from compressors.positions.auto import Auto
-    from compressors.positions.base import PositionCode
-    from compressors.positions.bitmap import Bitmap
-    from compressors.positions.bloom import Bloom
-    from compressors.positions.context import Context
-    from compressors.positions.delta16 import Delta16
-    from compressors.positions.delta_huffman import DeltaHuffman
-    from compressors.positions.golomb import Golomb
-    from compressors.positions.index_huffman import IndexHuffman
-    from compressors.positions.raw32 import Raw32
     from compressors.quantize.base import Place, Quantizer, Symbols, code_dtype
     from compressors.quantize.compose import Then
+    from compressors.quantize.curvefit import FitPoly
+    from compressors.quantize.dexp import FitDExp
     from compressors.quantize.dither import Dither, natural_dither, qsgd
     from compressors.quantize.floats import BFloat16, Float16, Float32
     from compressors.quantize.grid import Codebook, MinMax
@@ -57,9 +62,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.quantize.sign import OneBit, ScaledSign, Sign
     from compressors.quantize.sketch import Sketch
     from compressors.quantize.terngrad import TernGrad
-    from compressors.raw import Raw
-    from compressors.rotate import Rotate
-    from compressors.sketchml import SketchML
     from compressors.sparsify.base import Seeded, Sparsifier
     from compressors.sparsify.blocks import Blocks
     from compressors.sparsify.dryden import Dryden
@@ -69,20 +71,18 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.sparsify.rtopk import RTopK
     from compressors.sparsify.threshold import Nonzero, Threshold
     from compressors.sparsify.topk import OneSided, TopK
-    from compressors.symbols.base import SymbolCode
-    from compressors.symbols.elias import EliasDelta, EliasGamma, EliasOmega
-    from compressors.symbols.fixed import Fixed
-    from compressors.symbols.huffman import Huffman
-    from compressors.symbols.rans import Ans
-    from compressors.symbols.runlength import RunLength
-    from compressors.symbols.runlength_huffman import RunLengthHuffman
-    from compressors.symbols.sample_huffman import SampleHuffman, SparseHuffman
-    from compressors.symbols.zipped import Deflate, Zstd
     from compressors.text import from_json, text, to_json
-    from compressors.threelc import ThreeLC
-    from compressors.values.curvefit import FitPoly
-    from compressors.values.dexp import FitDExp
-    from compressors.verifying import check_decoded, verify
+    from compressors.verification import check_decoded, verify
+    from compressors.whole.dgc import DGC
+    from compressors.whole.feedback import ErrorFeedback
+    from compressors.whole.integer_sum import Switch
+    from compressors.whole.lift import ByName, Flat, PerTensor
+    from compressors.whole.lowrank import LowRank
+    from compressors.whole.pipeline import Pipeline
+    from compressors.whole.raw import Raw
+    from compressors.whole.rotate import Rotate
+    from compressors.whole.sketchml import SketchML
+    from compressors.whole.threelc import ThreeLC
 
 __all__ = [
     "ALL",

@@ -1,28 +1,28 @@
 """DeepReduce's named combinations, and SKCompress as it sets it up."""
 
 from compressors.base import Compressor, check_share, shown
-from compressors.feedback import ErrorFeedback
-from compressors.lift import PerTensor
-from compressors.pipeline import Pipeline
-from compressors.positions.base import PositionCode
-from compressors.positions.bloom import Bloom
-from compressors.positions.delta_huffman import DeltaHuffman
-from compressors.positions.index_huffman import IndexHuffman
-from compressors.positions.raw32 import Raw32
+from compressors.coders.bloom import Bloom
+from compressors.coders.delta_huffman import DeltaHuffman
+from compressors.coders.fixed import Fixed
+from compressors.coders.huffman import Huffman
+from compressors.coders.index_huffman import IndexHuffman
+from compressors.coders.positions import PositionCode
+from compressors.coders.raw32 import Raw32
+from compressors.coders.runlength import RunLength
+from compressors.coders.symbols import SymbolCode
+from compressors.coders.zipped import Deflate
 from compressors.quantize.base import Quantizer
+from compressors.quantize.curvefit import FitPoly
+from compressors.quantize.dexp import FitDExp
 from compressors.quantize.dither import qsgd
 from compressors.quantize.floats import Float32
 from compressors.quantize.sketch import Sketch
 from compressors.sparsify.base import Sparsifier
 from compressors.sparsify.threshold import Nonzero
 from compressors.sparsify.topk import TopK
-from compressors.symbols.base import SymbolCode
-from compressors.symbols.fixed import Fixed
-from compressors.symbols.huffman import Huffman
-from compressors.symbols.runlength import RunLength
-from compressors.symbols.zipped import Deflate
-from compressors.values.curvefit import FitPoly
-from compressors.values.dexp import FitDExp
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.lift import PerTensor
+from compressors.whole.pipeline import Pipeline
 
 _INDEX = (None, "bloom_naive", "bloom_p0", "bloom_p1", "bloom_p2", "rle", "huffman")
 _VALUE = (None, "fit_poly", "fit_dexp", "deflate", "qsgd")

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
-from compressors.checks import check_update, is_foreign
 from compressors.errors import PayloadError, UpdateError
 from compressors.given import check_method, like_of, payload_of, seed_of, state_of, update_of
+from compressors.own_parts import check_update, is_foreign
 from compressors.text import text
 
 VERSION = 1

@@ -1,16 +1,16 @@
 """Published methods by name: each is a compressor made of the parts in this package."""
 
 from compressors.base import Compressor
-from compressors.feedback import ErrorFeedback
-from compressors.lift import Flat, PerTensor
-from compressors.pipeline import Pipeline
 from compressors.quantize.floats import Float32
 from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
 from compressors.quantize.sign import ScaledSign
-from compressors.raw import Raw
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.topk import OneSided, TopK
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.lift import Flat, PerTensor
+from compressors.whole.pipeline import Pipeline
+from compressors.whole.raw import Raw
 
 
 def sbc(p: float) -> Compressor:

@@ -1,21 +1,21 @@
 """Published methods that see a whole matrix or rotate it, and named combinations of papers."""
 
 from compressors.base import Compressor
-from compressors.feedback import ErrorFeedback
-from compressors.lift import PerTensor
-from compressors.lowrank import LowRank
-from compressors.pipeline import Pipeline
 from compressors.quantize.dither import Dither
 from compressors.quantize.floats import Float32
 from compressors.quantize.grid import MinMax
 from compressors.quantize.natural import Natural
 from compressors.quantize.shrink import Shrink
-from compressors.raw import Raw
-from compressors.rotate import Rotate
 from compressors.sparsify.base import Sparsifier
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.randk import RandK
 from compressors.sparsify.topk import TopK
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.lift import PerTensor
+from compressors.whole.lowrank import LowRank
+from compressors.whole.pipeline import Pipeline
+from compressors.whole.raw import Raw
+from compressors.whole.rotate import Rotate
 
 
 def powersgd(rank: int) -> Compressor:

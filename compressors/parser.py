@@ -13,10 +13,10 @@ from typing import Any
 
 from compressors.base import Compressor, shown
 from compressors.catalogue import CATALOGUE, Row
-from compressors.lift import ByName, Flat, PerTensor
-from compressors.pipeline import Pipeline
 from compressors.rows.base import lacking
 from compressors.sparsify.identity import Identity
+from compressors.whole.lift import ByName, Flat, PerTensor
+from compressors.whole.pipeline import Pipeline
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"

@@ -8,9 +8,9 @@
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from compressors.pipeline import Pipeline
+from compressors.coders.fixed import Fixed
 from compressors.sparsify.identity import Identity
-from compressors.symbols.fixed import Fixed
+from compressors.whole.pipeline import Pipeline
 
 
 def text(thing: Any) -> str:

@@ -12,16 +12,16 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim import plot
-    from fedsim.answer import best
-    from fedsim.config import RunConfig
+    from fedsim.analysis.answer import best
+    from fedsim.analysis.export import table
     from fedsim.errors import DataError, RunFailed, UsageError
-    from fedsim.measure import measure
-    from fedsim.measure_coders import measure_coders
-    from fedsim.results import load
-    from fedsim.run import run
-    from fedsim.sweeps import SweepConfig, sweep
+    from fedsim.measure.coders import measure_coders
+    from fedsim.measure.methods import measure
+    from fedsim.results.load import load
+    from fedsim.runs.run import run
+    from fedsim.runs.sweep import SweepConfig, sweep
+    from fedsim.settings.config import RunConfig
     from fedsim.tasks import TASKS, Data, Task
-    from fedsim.texts import table
 
 __all__ = [
     "TASKS",

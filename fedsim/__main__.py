@@ -1,5 +1,5 @@
 """``python -m fedsim``."""
 
-from fedsim.cli import script
+from fedsim.commands.cli import script
 
 script()

@@ -16,11 +16,11 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedsim.client import make_client_app
-from fedsim.config import RunConfig, from_mapping
-from fedsim.spelling import underscored
-from fedsim.run import carry_out
-from fedsim.states import InContext
+from fedsim.federation.client import make_client_app
+from fedsim.settings.config import RunConfig, from_mapping
+from fedsim.settings.spelling import underscored
+from fedsim.runs.run import carry_out
+from fedsim.federation.client_memory import InContext
 from fedsim.units import bits
 
 _OWN = ("out",)

@@ -1,4 +1,7 @@
-"""The tasks that come with fedsim, as they are listed: without torch, which training them needs."""
+"""The tasks that come with fedsim and the ways to split their data, as they are listed.
+
+Listing needs no torch, which training does.
+"""
 
 from typing import Any, NamedTuple
 
@@ -134,6 +137,9 @@ LISTED: dict[str, Listed] = {
         "Kostopoulou et al. 2021 (DeepReduce), Table 1; He et al. 2017; NVIDIA's recipe",
     ),
 }
+
+PARTITIONS = "iid, contiguous, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
+"""The ways to split a task's samples over clients (``fedsim.tasks.data.partition``)."""
 
 
 def about(name: str) -> dict[str, Any]:

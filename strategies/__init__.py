@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from strategies.buffers import Buffers
-    from strategies.compressed import Compressed
-    from strategies.delayed import Aggregate, DelayedDSGD
-    from strategies.exchange import Downlink, Exchange, TooFewReplies, Trip, Uplink, average
-    from strategies.innetwork import AccumulatorOverflow, InNetwork, natural_code
-    from strategies.majority import Majority, vote_code
-    from strategies.mod import client_mod
-    from strategies.nodes import answer_partition
-    from strategies.stepping import Stepped
+    from strategies.channel.buffers import Buffers
+    from strategies.channel.nodes import answer_partition
+    from strategies.channel.server_end import (
+        Downlink,
+        Exchange,
+        TooFewReplies,
+        Trip,
+        Uplink,
+        average,
+    )
+    from strategies.client_mod import client_mod
+    from strategies.server.compressed import Compressed
+    from strategies.server.delayed import Aggregate, DelayedDSGD
+    from strategies.server.innetwork import AccumulatorOverflow, InNetwork, natural_code
+    from strategies.server.majority import Majority, vote_code
+    from strategies.server.server_optimizer import Stepped
 
 __all__ = [
     "AccumulatorOverflow",

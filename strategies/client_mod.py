@@ -6,9 +6,9 @@ from typing import cast
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message
 
 from compressors import Compressor, Raw, State, check_decoded, compress, decompress, derive
-from compressors.lift import inside, nest
-from strategies.buffers import ASKED, PAYLOAD, to_payload
-from strategies.payload import KEY, get, is_float, put, to_arrays, to_parameters, to_tensors
+from compressors.whole.lift import inside, nest
+from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
+from strategies.channel.payload import KEY, get, is_float, put, to_arrays, to_parameters, to_tensors
 
 MEMORY = "fedsim.memory"
 BUFFERS = "fedsim.buffers"

@@ -6,15 +6,15 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.bitmap import Bitmap
+from compressors.coders.context import Context
+from compressors.coders.delta16 import Delta16
+from compressors.coders.elias import EliasDelta, EliasGamma, EliasOmega
+from compressors.coders.fixed import Fixed
+from compressors.coders.golomb import Golomb
+from compressors.coders.positions import Measured, PositionCode
+from compressors.coders.runlength import RunLength
 from compressors.errors import PayloadError
-from compressors.positions.base import Measured, PositionCode
-from compressors.positions.bitmap import Bitmap
-from compressors.positions.context import Context
-from compressors.positions.delta16 import Delta16
-from compressors.positions.golomb import Golomb
-from compressors.symbols.elias import EliasDelta, EliasGamma, EliasOmega
-from compressors.symbols.fixed import Fixed
-from compressors.symbols.runlength import RunLength
 
 CANDIDATES: tuple[PositionCode, ...] = (
     Golomb(),

@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.positions import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import bitmap
-from compressors.positions.base import check_rising
 
 
 @dataclass(frozen=True)

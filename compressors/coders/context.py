@@ -7,10 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.golomb import Golomb
+from compressors.coders.positions import check_rising
 from compressors.errors import PayloadError
-from compressors.kernels import context, grid
-from compressors.positions.base import check_rising
-from compressors.positions.golomb import Golomb
+from compressors.kernels import grid
+from compressors.kernels.context import coder
 
 _PLAIN = Golomb(kind="exact")
 _WEIGHTS = ((16, 1), (4, 1), (2, 1), (1, 1), (1, 2), (1, 4), (1, 8), (1, 16))
@@ -106,7 +107,7 @@ class Context:
         g = _Grid.of(n, int(widths[at]), weights)
         scan = grid.turn(indices, g.width, g.rows) if g.turned else indices
         out.reserve(64 * k + g.room)
-        out.position = context.encode(scan, g.rows, g.width, *g.weights, out.words, out.position)
+        out.position = coder.encode(scan, g.rows, g.width, *g.weights, out.words, out.position)
         return indices
 
     def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
@@ -119,7 +120,7 @@ class Context:
             raise PayloadError(f"context positions: width number {at} of {widths.size}")
         g = _Grid.of(n, int(widths[at]), bits.uint(_WEIGHT_BITS))
         scan = np.empty(k, np.int64)
-        position = context.decode(
+        position = coder.decode(
             bits.words, bits.position, bits.end, g.rows, g.width, *g.weights, scan
         )
         if position < 0:

@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.huffman import read_numbers, write_numbers
+from compressors.coders.positions import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import gaps
-from compressors.positions.base import check_rising
-from compressors.symbols.huffman import read_numbers, write_numbers
 
 
 def _most_bytes(n: int) -> int:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.positions import check_sorted
 from compressors.errors import PayloadError
-from compressors.positions.base import check_sorted
 from compressors.quantize.base import IEEE, code_dtype
 
 UNSIGNED: dict[torch.dtype, Any] = {

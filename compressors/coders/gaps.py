@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.positions import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import gaps
-from compressors.positions.base import check_rising
 
 _FINER = (1 << 10, 1 << 13, 1 << 16)  # positions from which octaves have 2, 4 and 8 parts
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from compressors.base import check_share, shown
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.positions import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import golomb, rice
-from compressors.positions.base import check_rising
 from compressors.quantize.settings import plain
 
 _PHI = (math.sqrt(5) + 1) / 2

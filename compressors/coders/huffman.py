@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.positions import gaps
-from compressors.symbols.fixed import unsigned
-from compressors.symbols.numbers import codes_of, empty_numbers, tally
-from compressors.symbols.prefix import PrefixCode
+from compressors.coders import gaps
+from compressors.coders.fixed import unsigned
+from compressors.coders.numbers import codes_of, empty_numbers, tally
+from compressors.coders.prefix import PrefixCode
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.positions.base import check_sorted
-from compressors.symbols.prefix import PrefixCode
+from compressors.coders.positions import check_sorted
+from compressors.coders.prefix import PrefixCode
 
 
 def byte_counts(n: int, width: int) -> np.ndarray:

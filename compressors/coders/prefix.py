@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import PayloadError
-from compressors.kernels import huffman
-from compressors.kernels.huffman import LONGEST
-from compressors.symbols.numbers import (
+from compressors.coders.numbers import (
     check_below,
     is_direct,
     ranks,
@@ -18,6 +15,9 @@ from compressors.symbols.numbers import (
     write_list,
     write_set,
 )
+from compressors.errors import PayloadError
+from compressors.kernels import huffman
+from compressors.kernels.huffman import LONGEST
 
 
 def code_lengths(weights: np.ndarray) -> np.ndarray:

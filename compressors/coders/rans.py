@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import PayloadError
-from compressors.kernels import rans
-from compressors.positions import gaps
-from compressors.symbols.fixed import unsigned
-from compressors.symbols.numbers import (
+from compressors.coders import gaps
+from compressors.coders.fixed import unsigned
+from compressors.coders.numbers import (
     codes_of,
     empty_numbers,
     ranks,
@@ -22,6 +20,8 @@ from compressors.symbols.numbers import (
     write_list,
     write_set,
 )
+from compressors.errors import PayloadError
+from compressors.kernels import rans
 
 _MOST = 1 << 12  # symbols of a model, and the largest alphabet that is coded whole
 _COUNTED = 1 << 16  # alphabets that are counted by a table; of larger ones a look decides

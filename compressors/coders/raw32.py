@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.positions import check_sorted
 from compressors.errors import PayloadError, UpdateError
-from compressors.positions.base import check_sorted
 
 
 @dataclass(frozen=True)

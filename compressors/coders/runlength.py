@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.fixed import UNSIGNED, unsigned
+from compressors.coders.positions import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import runlength
-from compressors.positions.base import check_rising
 from compressors.quantize.base import code_dtype
-from compressors.symbols.fixed import UNSIGNED, unsigned
 
 
 @dataclass(frozen=True)

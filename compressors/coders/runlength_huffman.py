@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import PayloadError
-from compressors.symbols.fixed import unsigned
-from compressors.symbols.numbers import (
+from compressors.coders.fixed import unsigned
+from compressors.coders.numbers import (
     codes_of,
     empty_numbers,
     ranks,
@@ -17,7 +16,8 @@ from compressors.symbols.numbers import (
     tally,
     write_set,
 )
-from compressors.symbols.prefix import PrefixCode
+from compressors.coders.prefix import PrefixCode
+from compressors.errors import PayloadError
 
 
 def runs_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

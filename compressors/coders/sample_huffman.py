@@ -8,13 +8,13 @@ from torch import Tensor
 
 from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.fixed import unsigned
+from compressors.coders.huffman import read_numbers
+from compressors.coders.numbers import codes_of, empty_numbers, tally
+from compressors.coders.prefix import PrefixCode
 from compressors.kernels import huffman
 from compressors.kernels.noise import words
 from compressors.quantize.settings import check_whole, plain
-from compressors.symbols.fixed import unsigned
-from compressors.symbols.huffman import read_numbers
-from compressors.symbols.numbers import codes_of, empty_numbers, tally
-from compressors.symbols.prefix import PrefixCode
 
 _SEED = 2020  # of the sample: the same for every tensor, so that bytes follow from values alone
 _UNIT = 2.0**32  # whole weights of probabilities

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.fixed import unsigned
+from compressors.coders.numbers import codes_of, empty_numbers
 from compressors.errors import PayloadError
 from compressors.quantize.settings import check_whole, plain
-from compressors.symbols.fixed import unsigned
-from compressors.symbols.numbers import codes_of, empty_numbers
 
 _RAW = -15  # no header and no checksum: the message has its own frame
 

@@ -3,7 +3,7 @@
 A code of a number v >= 1 of L bits is a head that tells L, and a tail that tells v where L
 is known: gamma has L - 1 zeros and v, delta has gamma(L) and v without its first bit, omega
 has the groups that tell L - 1, then v and a zero. Heads and widths come from small tables
-(``compressors.symbols.elias``), so that one loop serves the three codes.
+(``compressors.coders.elias``), so that one loop serves the three codes.
 """
 
 import numpy as np

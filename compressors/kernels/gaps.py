@@ -1,4 +1,4 @@
-"""Classes and low bits of gaps between sorted positions (``compressors.positions.gaps``)."""
+"""Classes and low bits of gaps between sorted positions (``compressors.coders.gaps``)."""
 
 import numpy as np
 from numba import njit

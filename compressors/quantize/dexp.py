@@ -12,8 +12,8 @@ from compressors.errors import PayloadError
 from compressors.kernels import exponentials as kernel
 from compressors.kernels.curve import LARGEST
 from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.quantize.curvefit import ranks
 from compressors.quantize.levels import nothing
-from compressors.values.curvefit import ranks
 
 _FEW = 4  # values that are as short themselves as the parameters of a curve
 

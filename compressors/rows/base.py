@@ -16,9 +16,9 @@ class Row:
     """One name: what it makes, what it is, where it comes from, and one legal text of it.
 
     ``make`` is a class, or for a published method or a setting of a class with a name of
-    its own the function that builds it. A text such as ``"raw:Raw"`` says in which module of this
-    package it lies: it is imported when somebody asks, so that a list of rows needs no torch.
-    An ``example`` is a whole compressor in which the row takes part. ``portable``: whether its
+    its own the function that builds it. A text such as ``"whole.raw:Raw"`` says in which module
+    of this package it lies: it is imported when somebody asks, so that a list of rows needs no
+    torch. An ``example`` is a whole compressor in which the row takes part. ``portable``: whether its
     bytes are the same on every machine; not so where sums of a linear algebra library are in them.
     ``needs``: the package beyond numpy, torch and numba without which it cannot be made.
 
@@ -92,10 +92,10 @@ def _check(row: Row, made: Any) -> None:
 def _contracts() -> dict[str, tuple[type, ...]]:
     """What each kind of row makes, imported with the first class that is checked."""
     from compressors.base import Compressor, VectorCodec
-    from compressors.positions.base import PositionCode
+    from compressors.coders.positions import PositionCode
+    from compressors.coders.symbols import SymbolCode
     from compressors.quantize.base import Quantizer
     from compressors.sparsify.base import Sparsifier
-    from compressors.symbols.base import SymbolCode
 
     return {
         "sparsifier": (Sparsifier,),

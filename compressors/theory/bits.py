@@ -8,11 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from compressors.dgc import DGC
-from compressors.feedback import ErrorFeedback
-from compressors.lift import Flat, PerTensor
-from compressors.pipeline import Pipeline
-from compressors.positions.golomb import Golomb, rice_parameter
+from compressors.coders.fixed import Fixed
+from compressors.coders.golomb import Golomb, rice_parameter
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither
 from compressors.quantize.floats import BFloat16, Float16, Float32
@@ -23,13 +20,16 @@ from compressors.quantize.natural import Natural
 from compressors.quantize.sign import OneBit, ScaledSign, Sign
 from compressors.quantize.sketch import Sketch
 from compressors.quantize.terngrad import TernGrad
-from compressors.raw import Raw
-from compressors.rotate import Rotate
 from compressors.sparsify.topk import TopK
-from compressors.symbols.fixed import Fixed
 from compressors.theory.positions import ideal_position_bits, rice_bits
 from compressors.theory.quantizers import dither_side, width
 from compressors.theory.rules import kept
+from compressors.whole.dgc import DGC
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.lift import Flat, PerTensor
+from compressors.whole.pipeline import Pipeline
+from compressors.whole.raw import Raw
+from compressors.whole.rotate import Rotate
 
 
 @dataclass(frozen=True)

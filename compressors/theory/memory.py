@@ -15,21 +15,21 @@ from math import ceil
 from typing import Any
 
 from compressors.base import Compressor, Tensors
-from compressors.lift import ByName, Flat, PerTensor
-from compressors.pipeline import Pipeline
-from compressors.positions.bloom import Bloom, expected_positives
+from compressors.coders.bloom import Bloom, expected_positives
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither
 from compressors.quantize.grid import MinMax
 from compressors.quantize.shrink import Shrink
 from compressors.quantize.terngrad import TernGrad
-from compressors.rotate import Rotate
 from compressors.sparsify.gspar import GSpar
 from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.topk import TopK
 from compressors.text import text
 from compressors.theory.bound import Bound
 from compressors.theory.rules import SPARSIFIERS, bound, kept
+from compressors.whole.lift import ByName, Flat, PerTensor
+from compressors.whole.pipeline import Pipeline
+from compressors.whole.rotate import Rotate
 
 SIZES = (2, 3, 8, 64, 4096, 2**20, 2**30)
 """Numbers of entries at which a method is tried before its tensors are known."""

@@ -7,7 +7,7 @@ the length of the message.
 import math
 
 from compressors.base import check_share
-from compressors.positions.golomb import expected_bits, golomb_parameter
+from compressors.coders.golomb import expected_bits, golomb_parameter
 
 __all__ = ["best_golomb", "entropy_bits", "golomb_bits", "ideal_position_bits", "rice_bits"]
 

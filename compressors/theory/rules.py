@@ -3,13 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from compressors.dgc import DGC
-from compressors.feedback import ErrorFeedback
-from compressors.lift import ByName, Flat, PerTensor
-from compressors.lowrank import LowRank
-from compressors.pipeline import Pipeline
-from compressors.positions.base import Lossy
+from compressors.coders.positions import Lossy
 from compressors.quantize.compose import Then
+from compressors.quantize.curvefit import FitPoly
+from compressors.quantize.dexp import FitDExp
 from compressors.quantize.dither import Dither
 from compressors.quantize.floats import BFloat16, Float16, Float32
 from compressors.quantize.grid import Codebook, MinMax
@@ -21,9 +18,6 @@ from compressors.quantize.shrink import Shrink
 from compressors.quantize.sign import OneBit, ScaledSign, Sign
 from compressors.quantize.sketch import Sketch
 from compressors.quantize.terngrad import TernGrad
-from compressors.raw import Raw
-from compressors.rotate import Rotate
-from compressors.sketchml import SketchML
 from compressors.sparsify.blocks import Blocks
 from compressors.sparsify.dryden import Dryden
 from compressors.sparsify.gspar import GSpar
@@ -35,9 +29,15 @@ from compressors.sparsify.topk import OneSided, TopK
 from compressors.theory import quantizers, sparsifiers
 from compressors.theory.bound import Bound, compose, contraction, exact, neither, worst
 from compressors.theory.sparsifiers import Kept
-from compressors.threelc import ThreeLC
-from compressors.values.curvefit import FitPoly
-from compressors.values.dexp import FitDExp
+from compressors.whole.dgc import DGC
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.lift import ByName, Flat, PerTensor
+from compressors.whole.lowrank import LowRank
+from compressors.whole.pipeline import Pipeline
+from compressors.whole.raw import Raw
+from compressors.whole.rotate import Rotate
+from compressors.whole.sketchml import SketchML
+from compressors.whole.threelc import ThreeLC
 
 
 def _pipeline(one: Pipeline, d: int) -> Bound:

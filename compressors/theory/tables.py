@@ -72,7 +72,7 @@ _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 1e-4)
 
 
 def _position_bits(_: int) -> list[Row]:
-    from compressors.positions.golomb import rice_parameter
+    from compressors.coders.golomb import rice_parameter
     from compressors.theory import positions
 
     rows = []

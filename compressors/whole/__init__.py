@@ -1,1 +1,1 @@
-"""Compressors of a whole update: pipelines, what stands around them, and what is not elementwise."""
+"""Compressors of a whole update: pipelines, lifts, and what is not elementwise."""

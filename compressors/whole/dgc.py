@@ -25,11 +25,11 @@ from compressors.base import (
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
 from compressors.kernels.select import MAGNITUDE
-from compressors.lift import nest, recall
-from compressors.pipeline import Pipeline
 from compressors.quantize.floats import Float32
 from compressors.quantize.settings import plain
 from compressors.sparsify.topk import largest
+from compressors.whole.lift import nest, recall
+from compressors.whole.pipeline import Pipeline
 
 
 @dataclass(frozen=True)

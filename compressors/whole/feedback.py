@@ -16,10 +16,10 @@ from compressors.base import (
     finite,
 )
 from compressors.bits import BitReader, BitWriter
-from compressors.dgc import DGC
 from compressors.errors import UpdateError
-from compressors.lift import inside, nest, recall
 from compressors.text import text
+from compressors.whole.dgc import DGC
+from compressors.whole.lift import inside, nest, recall
 
 
 @dataclass(frozen=True)

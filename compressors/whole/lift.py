@@ -21,8 +21,8 @@ from compressors.base import (
     tensor_seed,
 )
 from compressors.bits import BitReader, BitWriter
-from compressors.checks import write_tensor
 from compressors.errors import PartError, UpdateError
+from compressors.own_parts import write_tensor
 
 
 @dataclass(frozen=True)

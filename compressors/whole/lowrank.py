@@ -16,8 +16,8 @@ from compressors.base import ALL, Sent, SentTensor, State, Tensors, shown, tenso
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import noise
 from compressors.kernels.factors import product
-from compressors.lift import recall
 from compressors.quantize.settings import plain
+from compressors.whole.lift import recall
 
 _SEED = 20190531  # of the first Q: every sender starts from the same one, as in the paper
 _DEPENDENT = 1e-10  # what is left of a row, as a share, if it lies in the span of those before

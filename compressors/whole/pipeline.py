@@ -10,7 +10,12 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
-from compressors.checks import (
+from compressors.coders.fixed import Fixed
+from compressors.coders.golomb import Golomb
+from compressors.coders.positions import Lossy, PositionCode
+from compressors.coders.symbols import SymbolCode
+from compressors.errors import PayloadError, UpdateError
+from compressors.own_parts import (
     check_count,
     check_rebuilt,
     check_selected,
@@ -18,14 +23,9 @@ from compressors.checks import (
     check_values,
     is_own,
 )
-from compressors.errors import PayloadError, UpdateError
-from compressors.positions.base import Lossy, PositionCode
-from compressors.positions.golomb import Golomb
 from compressors.quantize.base import Place, Quantizer, Symbols
 from compressors.sparsify.base import Seeded, Sparsifier, Weighted
 from compressors.sparsify.identity import Identity
-from compressors.symbols.base import SymbolCode
-from compressors.symbols.fixed import Fixed
 
 _SELECT, _ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another
 

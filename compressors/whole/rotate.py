@@ -8,8 +8,8 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, VectorCodec, check_codec, tensor_seed
 from compressors.bits import BitReader, BitWriter
-from compressors.checks import write_tensor
 from compressors.kernels.hadamard import rotate
+from compressors.own_parts import write_tensor
 
 _SIGNS, _INNER = 1, 2  # purposes of a tensor's seed
 

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, check_share, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.positions import check_sorted
 from compressors.errors import PayloadError, UpdateError
 from compressors.kernels import gaps
-from compressors.positions.base import check_sorted
 from compressors.quantize.base import Place
 from compressors.quantize.settings import check_whole, plain
 from compressors.quantize.sketch import Sketch
 from compressors.sparsify.topk import TopK
-from compressors.values import minmaxsketch as table
+from compressors.whole import minmaxsketch as table
 
 _SELECT = 1
 _FLAG = 2  # bits that say how many bytes a key takes: 1 to 4

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from fedsim import RunConfig
-from fedsim.sweeps import Cell
+from fedsim.runs.sweep import Cell
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from convergence_rows import METHODS, PAIRS, PANELS, TASKS, cells
 
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.results import Results
-from fedsim.shown import chosen, run_shown
-from fedsim.sweeps import Cell
+from fedsim.results.load import Results
+from fedsim.runs.launch import chosen, run_shown
+from fedsim.runs.sweep import Cell
 
 __all__ = ["METHODS", "PAIRS", "PANELS", "collect", "compare", "curves", "main", "markdown"]
 

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from compressors import Natural, derive
 from fedsim import Data, Task
-from fedsim.batches import Batches
-from fedsim.evaluation import spread
+from fedsim.federation.batches import Batches
+from fedsim.federation.evaluation import spread
+from fedsim.federation.trainer import build_model
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.shown import chosen
+from fedsim.runs.launch import chosen
 from fedsim.tasks import get_task
-from fedsim.trainer import build_model
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5", "cifar_resnet20")
 """Another task is one name more."""

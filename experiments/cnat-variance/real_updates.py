@@ -8,8 +8,8 @@ import torch
 
 from compressors import decompress, parse
 from fedsim import RunConfig
-from fedsim.sweeps import Cell
-from fedsim.trainer import build_model
+from fedsim.federation.trainer import build_model
+from fedsim.runs.sweep import Cell
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from compressors import compress, decompress, parse
 from compressors.theory import bound
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.shown import chosen, run_shown
+from fedsim.runs.launch import chosen, run_shown
 
 ENTRIES = {"smoke": (10_000, 10_000, 1), "short": (1_000_000, 100_000, 3)}
 ENTRIES["paper"] = (1_000_000, 100_000, 10)

@@ -5,7 +5,7 @@ from deepreduce_rows import POLICIES, SPARSIFIERS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.looks import METHODS as COLOURS
+from fedsim.analysis.style import METHODS as COLOURS
 from fedsim.plot import plain_ticks
 from fedsim.units import FRACTIONS
 

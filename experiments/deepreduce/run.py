@@ -20,12 +20,12 @@ from run_curves import learning, rows_of, shown
 from task_lengths import DEAR, Length, split_only
 
 from fedsim import measure
+from fedsim.federation.trainer import build_model
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.shown import run_shown
-from fedsim.sweeps import Cell
+from fedsim.runs.launch import run_shown
+from fedsim.runs.sweep import Cell
 from fedsim.tasks import get_task
-from fedsim.trainer import build_model
 
 SMOKE = [
     "dense", "topr", "topr-p0-0.01", "topr-p1-0.01", "randr-p2-0.1", "rle", "fit-poly",

@@ -13,7 +13,7 @@ import torch
 from torch.optim import SGD
 
 from fedsim import RunConfig
-from fedsim.sweeps import Cell
+from fedsim.runs.sweep import Cell
 from fedsim.tasks import Task, get_task
 
 GAIN = 1e7

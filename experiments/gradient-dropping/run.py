@@ -20,8 +20,8 @@ from dropping_times import TIMED, speed_tables, speeds, times_markdown
 
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.results import Results
-from fedsim.shown import chosen, run_shown
+from fedsim.results.load import Results
+from fedsim.runs.launch import chosen, run_shown
 
 
 def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.looks import GREYS
-from fedsim.looks import METHODS as COLOURS
+from fedsim.analysis.style import GREYS
+from fedsim.analysis.style import METHODS as COLOURS
 
 OTHERS = ("fixed", "SHS, fitted", "ANS", "Elias, gaps", "Golomb", "auto")
 BARS = {

@@ -25,8 +25,8 @@ from compressors import (
     State,
     TernGrad,
 )  # fmt: skip
+from compressors.coders.symbols import SymbolCode
 from compressors.quantize.base import Quantizer
-from compressors.symbols.base import SymbolCode
 
 LIFTS = {"flat": Flat, "per_tensor": PerTensor}
 _T = TypeVar("_T")

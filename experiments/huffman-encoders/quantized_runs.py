@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from compressors import Compressor, State, compress, derive, parse
-from fedsim.batches import Batches
+from fedsim.federation.batches import Batches
+from fedsim.federation.trainer import build_model
 from fedsim.tasks import Data, Task, get_task
-from fedsim.tasks.dropout import dropouts, reseed
-from fedsim.tasks.text import STEPS
-from fedsim.trainer import build_model
+from fedsim.tasks.models.dropout import dropouts, reseed
+from fedsim.tasks.models.text import STEPS
 
 CLIENTS = 4
 MOMENTS = (0.1, 0.5, 0.9)

@@ -20,7 +20,7 @@ from symbol_encoders import ENCODERS, entropy_bits, measure, zero_share
 
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.shown import chosen
+from fedsim.runs.launch import chosen
 
 REPEATS = {"smoke": 1, "short": 3, "paper": 5}
 """Encodings of a message, of which the quickest counts, after one that does not."""

@@ -19,11 +19,11 @@ from run import ROWS, cells, gradient
 
 from compressors import compress, parse
 from fedsim import Data
-from fedsim.federation import Federation
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer, build_model
 from fedsim.files import write_text
+from fedsim.measure.tensorfiles import read
 from fedsim.tasks import get_task
-from fedsim.tensorfiles import read
-from fedsim.trainer import Trainer, build_model
 
 STEPS = 12
 

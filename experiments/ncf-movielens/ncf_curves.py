@@ -3,8 +3,8 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedsim.looks import METHODS as COLOURS
-from fedsim.results import Results
+from fedsim.analysis.style import METHODS as COLOURS
+from fedsim.results.load import Results
 
 MARKERS = "sD^v<>P"
 

@@ -18,14 +18,14 @@ from ncf_curves import curves, figure
 
 from compressors import compress, parse
 from fedsim import Data, RunConfig
-from fedsim.federation import Federation
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.results import Results
-from fedsim.shown import chosen, run_shown
-from fedsim.sweeps import Cell
+from fedsim.results.load import Results
+from fedsim.runs.launch import chosen, run_shown
+from fedsim.runs.sweep import Cell
 from fedsim.tasks import get_task
-from fedsim.trainer import Trainer
 
 SCALES = {
     "smoke": (2, 2, 50, 1), "short": (160, 2, 1800, 2), "paper": (750, 4, 200_000, 3),

@@ -18,10 +18,10 @@ from models import CHAR_LSTM256, FASHION_MLP
 from torch import Tensor, nn
 
 from compressors import Compressor, compress, derive, parse
-from fedsim.batches import Batches
+from fedsim.federation.batches import Batches
+from fedsim.federation.trainer import build_model, mask_momentum
 from fedsim.tasks import Task, get_task
-from fedsim.tasks.partition import split
-from fedsim.trainer import build_model, mask_momentum
+from fedsim.tasks.data.partition import split
 
 TASKS = {
     "digits": get_task("digits"),

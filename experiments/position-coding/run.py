@@ -20,12 +20,12 @@ sys.path.insert(0, str(Path(__file__).parent))  # record and models stand beside
 import record
 
 from compressors import BitReader, BitWriter, parse
-from compressors.pipeline import Pipeline
-from compressors.positions.base import PositionCode
+from compressors.coders.positions import PositionCode
+from compressors.whole.pipeline import Pipeline
+from fedsim.analysis.style import METHODS as COLOURS
 from fedsim.files import write_text
-from fedsim.looks import METHODS as COLOURS
 from fedsim.plot import save
-from fedsim.shown import chosen
+from fedsim.runs.launch import chosen
 
 CODERS = (
     "golomb", "golomb(exact)", "golomb(fit)", "context", "auto", "huffman", "ans", "elias_gamma",

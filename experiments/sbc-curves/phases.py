@@ -7,7 +7,7 @@ from plane_runs import METHODS, Square, errors
 from plane_tables import percent, table
 
 from fedsim.plot import plain_ticks
-from fedsim.results import Results
+from fedsim.results.load import Results
 
 KINDS = {"temporal": "#9467bd", "gradient": "#e69f00", "both": "#56b4e9"}
 """As in Fig. 4: temporal sparsity alone is purple, gradient sparsity alone yellow."""

@@ -22,8 +22,8 @@ from table2_figure import LINES
 
 from fedsim.files import write_text
 from fedsim.plot import plain_ticks, save
-from fedsim.results import Results
-from fedsim.shown import chosen, run_shown
+from fedsim.results.load import Results
+from fedsim.runs.launch import chosen, run_shown
 from fedsim.units import bits
 
 

@@ -12,8 +12,8 @@ import pandas as pd
 from torch.optim import SGD
 
 from fedsim import RunConfig
-from fedsim.results import Results
-from fedsim.sweeps import Cell
+from fedsim.results.load import Results
+from fedsim.runs.sweep import Cell
 from fedsim.tasks import Task, get_task
 
 METHODS = {"gradient_dropping": "gradient dropping", "sbc": "SBC"}

@@ -19,10 +19,10 @@ from forms import best_forms, moves
 from plane_runs import METHODS, SCALES, Square, bare_errors, errors
 from plane_tables import FEW, WITHIN, bare_table, diagonal_table, form_table, triangle_table
 
+from fedsim.analysis.style import ink
 from fedsim.files import write_text
-from fedsim.looks import ink
 from fedsim.plot import save
-from fedsim.shown import chosen, run_shown
+from fedsim.runs.launch import chosen, run_shown
 
 COLOURS = colormaps["cividis_r"]  # as fedsim.plot: brighter is better, here lower
 

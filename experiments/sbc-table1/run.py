@@ -12,8 +12,8 @@ from compressors.theory.positions import ideal_position_bits
 from compressors.theory.tables import TABLES
 from fedsim import RunConfig
 from fedsim.files import write_text
-from fedsim.shown import chosen, run_shown
-from fedsim.sweeps import Cell
+from fedsim.runs.launch import chosen, run_shown
+from fedsim.runs.sweep import Cell
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5")
 SCALES = {"smoke": (2, 8), "short": (10, 32), "paper": (10, 128)}

@@ -18,9 +18,9 @@ from table2_text import markdown
 from fedsim import RunConfig
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.results import Results
-from fedsim.shown import chosen, run_shown
-from fedsim.sweeps import Cell
+from fedsim.results.load import Results
+from fedsim.runs.launch import chosen, run_shown
+from fedsim.runs.sweep import Cell
 from fedsim.tasks import get_task
 
 LONG = ("imagenet_resnet50", "word_lstm")

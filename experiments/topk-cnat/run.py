@@ -18,8 +18,8 @@ from topk_tables import collect, figure, markdown, matched
 
 from fedsim.files import write_text
 from fedsim.plot import save
-from fedsim.shown import run_shown
-from fedsim.sweeps import Cell
+from fedsim.runs.launch import run_shown
+from fedsim.runs.sweep import Cell
 
 MASKING = {"topk": "off"}  # SBC's habit, not this paper's; the other methods leave no entry out
 SMOKE = ["topk-0.39", "topk-cnat-0.39", "sign", "powersgd-2"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from fedsim.results import Results
+from fedsim.results.load import Results
 from fedsim.units import FRACTIONS
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from fedsim import RunConfig
-from fedsim.shown import chosen
+from fedsim.runs.launch import chosen
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from run_curves import rows_of, shown
 from topk_rows import ROWS, TABLE2, TABLE3
 
-from fedsim.looks import METHODS as COLOURS
+from fedsim.analysis.style import METHODS as COLOURS
 from fedsim.units import FRACTIONS
 
 TITLES = {

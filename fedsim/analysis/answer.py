@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim import units
+from fedsim.analysis.inputs import check_frame
+from fedsim.analysis.style import higher_is_better, metric_name
 from fedsim.errors import UsageError
-from fedsim.inputs import check_frame
-from fedsim.labels import labels
-from fedsim.looks import higher_is_better, metric_name
-from fedsim.results import Results
+from fedsim.results.labels import labels
+from fedsim.results.load import Results
 
 _CELL = ["label", "temporal", "gradient"]
 _SHOWN = [*_CELL, "seeds", "iteration", "metric", "metric_sd", "up_wire_bits"]

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from fedsim.labels import labels
+from fedsim.results.labels import labels
 
 CELL = ("task", "method", "label", "temporal", "gradient")
 """What runs have in common that differ in their seeds alone."""

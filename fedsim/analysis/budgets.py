@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedsim.labels import is_dense, labels
-from fedsim.looks import CellKey
-from fedsim.series import Bits, curve_lines
+from fedsim.analysis.curves import Bits, curve_lines
+from fedsim.analysis.style import CellKey
+from fedsim.results.labels import is_dense, labels
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def budgets(rounds: pd.DataFrame, higher: bool, bits: Bits = "wire") -> list[Bud
     """The best metric within a budget of bits, one a method, `dense` first.
 
     A run may be stopped at any evaluation: all points of all learning curves count, over every
-    n and p of the method. Points are those of `fedsim.series.curve_lines`.
+    n and p of the method. Points are those of `fedsim.analysis.curves.curve_lines`.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.

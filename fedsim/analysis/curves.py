@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from fedsim.analysis.style import CellKey, beside
 from fedsim.errors import UsageError
-from fedsim.labels import is_dense, labels, several
-from fedsim.looks import CellKey, beside
+from fedsim.results.labels import is_dense, labels, several
 
 
 @dataclass(frozen=True)

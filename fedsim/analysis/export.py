@@ -7,13 +7,13 @@ from typing import Any, Literal
 import pandas as pd
 
 from fedsim import units
-from fedsim.averages import over_seeds
+from fedsim.analysis.averages import over_seeds
+from fedsim.analysis.inputs import check_frame
+from fedsim.analysis.markup import latex, markdown
+from fedsim.analysis.style import label, metric_name
+from fedsim.analysis.tables import add_difference
+from fedsim.analysis.telling import worth_a_column
 from fedsim.errors import UsageError
-from fedsim.inputs import check_frame
-from fedsim.looks import label, metric_name
-from fedsim.markup import latex, markdown
-from fedsim.tables import add_difference
-from fedsim.telling import worth_a_column
 
 _SHOWN = (
     "task", "label", "method", "temporal", "gradient", "total_sparsity", "seed", "metric",

@@ -5,7 +5,7 @@ from typing import Literal
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.results import Results
+from fedsim.results.load import Results
 
 _KEYS = ("task", "method", "temporal", "gradient", "seed")
 _NEEDED = {

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from fedsim.analysis.style import beside, reference
 from fedsim.errors import UsageError
-from fedsim.labels import ends_dense, labels, methods_of, of_method, several
-from fedsim.looks import beside, reference
+from fedsim.results.labels import ends_dense, labels, methods_of, of_method, several
 
 
 @dataclass(frozen=True)

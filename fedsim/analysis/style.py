@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim import units
-from fedsim.labels import is_dense
+from fedsim.results.labels import is_dense
 
 LABELS = {
     "ratio_content": "compression ratio (content, as papers count)",

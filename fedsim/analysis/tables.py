@@ -7,12 +7,12 @@ import pandas as pd
 import rich
 
 from fedsim import units
-from fedsim.averages import CELL, repeated
-from fedsim.labels import VARIANT, labels, several
-from fedsim.layout import Column, Kind, Laid, Row, laid, room
-from fedsim.looks import reference
-from fedsim.plane import method_text
-from fedsim.telling import PER_CLIENT, caption, worth_a_column
+from fedsim.analysis.averages import CELL, repeated
+from fedsim.analysis.layout import Column, Kind, Laid, Row, laid, room
+from fedsim.analysis.planes import method_text
+from fedsim.analysis.style import reference
+from fedsim.analysis.telling import PER_CLIENT, caption, worth_a_column
+from fedsim.results.labels import VARIANT, labels, several
 
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 

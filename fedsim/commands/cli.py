@@ -22,8 +22,8 @@ from fedsim.commands import (
     sweeping,
     theory,
 )
-from fedsim.config import CHECKPOINT_SECONDS
 from fedsim.errors import RunFailed, UsageError, unknown
+from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (sweeping, running, reporting, listing, codec, measuring, experiment, theory)
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
@@ -88,7 +88,7 @@ class _Version(argparse.Action):
     """Prints what is installed; looked up only where somebody asks."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from fedsim.environment import described
+        from fedsim.runs.environment import described
 
         print(f"fedsim {described()}")
         parser.exit()

@@ -15,7 +15,7 @@ from fedsim.units import bits, ratio
 
 if TYPE_CHECKING:
     from compressors import Packet, Tensors
-    from fedsim.tensorfiles import TensorFile
+    from fedsim.measure.tensorfiles import TensorFile
 
 _FORMATS = "float32 in .npy, .pt, .pth or .safetensors"
 
@@ -57,7 +57,7 @@ def command_compress(flags: argparse.Namespace) -> int:
     """Encodes a file and says where its bits go."""
     from compressors import compress
     from fedsim.files import write_bytes
-    from fedsim.methods import compressor_of
+    from fedsim.settings.methods import compressor_of
 
     method = compressor_of(flags.method)
     check_place(flags.output, "-o")
@@ -88,8 +88,8 @@ def command_compress(flags: argparse.Namespace) -> int:
 def command_decompress(flags: argparse.Namespace) -> int:
     """Decodes a message into a file."""
     from compressors import decompress
-    from fedsim import tensorfiles
-    from fedsim.methods import compressor_of
+    from fedsim.measure import tensorfiles
+    from fedsim.settings.methods import compressor_of
 
     method = compressor_of(flags.method)
     like = read(flags.like, flags, values=False)
@@ -116,7 +116,7 @@ def command_decompress(flags: argparse.Namespace) -> int:
 
 def read(path: str, flags: argparse.Namespace, values: bool = True) -> TensorFile:
     """The tensors of a file, as ``--as-float32`` says; what is left out is told on stderr."""
-    from fedsim import tensorfiles
+    from fedsim.measure import tensorfiles
 
     found = tensorfiles.read(path, flags.as_float32, values)
     if found.left_out:
@@ -145,7 +145,7 @@ def _shapes(tensors: Tensors) -> dict[str, dict[str, Any]]:
 
 
 def _row(method: str, update: Tensors, packet: Packet, seconds: float) -> dict[str, Any]:
-    from fedsim.measure import accuracy
+    from fedsim.measure.methods import accuracy
 
     entries = sum(x.numel() for x in update.values())
     wire = 8 * len(packet.payload)

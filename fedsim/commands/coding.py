@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fedsim import units
-from fedsim.layout import Column, Laid, Row, laid, room
+from fedsim.analysis.layout import Column, Laid, Row, laid, room
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedsim.measure_plan import Of, Plan
+    from fedsim.measure.plan import Of, Plan
 
 CAPTION = (
     "Bits: what the coder writes, its tables included. Ratio: over the entropy, of positions as if "
@@ -22,7 +22,7 @@ _ONE = {"positions": "index", "symbols": "value"}
 
 def table(frame: pd.DataFrame, plan: Plan, width: int) -> list[Laid]:
     """The frame of ``measure_coders`` for the terminal: a table of each kind that is in it."""
-    from fedsim.measure_plan import OFS
+    from fedsim.measure.plan import OFS
 
     methods = dict(zip(OFS, plan[1:], strict=True))
     found = {of: rows for of in OFS if len(rows := frame[frame["of"] == of])}

@@ -10,8 +10,8 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from fedsim.config import read_toml
 from fedsim.errors import UsageError, unknown
+from fedsim.settings.config import read_toml
 
 SCALES = ("smoke", "short", "paper")
 

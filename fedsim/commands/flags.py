@@ -6,8 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedsim.config import RunConfig, default_of, type_of
 from fedsim.errors import UsageError
+from fedsim.settings.config import RunConfig, default_of, type_of
 
 _TYPES = {"int": int, "float": float, "str": str}
 

@@ -7,9 +7,9 @@ from typing import Any, get_args
 from rich.console import Console
 
 from compressors.catalogue import ROWS, Kind
+from fedsim.analysis.layout import Column, Laid, Row, laid, print_whole
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
-from fedsim.layout import Column, Laid, Row, laid, print_whole
 from fedsim.tasklist import LISTED
 
 Listed = dict[str, str]

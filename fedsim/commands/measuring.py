@@ -13,19 +13,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from fedsim import units
+from fedsim.analysis.layout import Column, Laid, Row, laid, print_whole, room
 from fedsim.commands import coding
 from fedsim.commands.codec import add_shared, check_place, read, unwritten
 from fedsim.commands.coding import three
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
-from fedsim.layout import Column, Laid, Row, laid, print_whole, room
-from fedsim.measure_defaults import POSITIONS_OF, SYMBOLS_OF
+from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from compressors import Tensors
-    from fedsim.measure import Progress
+    from fedsim.measure.methods import Progress
 
 CAPTION = (
     "Wire: whole messages, 1 kbit = 1000 bit. Ratio: 32 bits an entry over wire bits. Error: "
@@ -112,7 +112,7 @@ def command(flags: argparse.Namespace) -> int:
 
 def _methods(flags: argparse.Namespace) -> _Job:
     """Whole methods; a bad text is refused before files are read."""
-    from fedsim.measure import choose, measure
+    from fedsim.measure.methods import choose, measure
 
     for name in ("positions_of", "symbols_of"):
         if getattr(flags, name) is not None:
@@ -130,8 +130,8 @@ def _methods(flags: argparse.Namespace) -> _Job:
 
 def _coders(flags: argparse.Namespace) -> _Job:
     """Coders; bad texts are refused before files are read."""
-    from fedsim.measure_coders import measure_coders
-    from fedsim.measure_plan import choose_coders
+    from fedsim.measure.coders import measure_coders
+    from fedsim.measure.plan import choose_coders
 
     if flags.methods is not None:
         raise UsageError(f"--methods is {flags.methods!r} and --coders {flags.coders!r}: give one")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim import units
+from fedsim.analysis.layout import print_whole
 from fedsim.commands.document import print_document
-from fedsim.layout import print_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,10 +34,10 @@ def command(flags: argparse.Namespace) -> int:
     """Writes the report and prints the table."""
     from rich.console import Console
 
-    from fedsim.answer import best, best_table
-    from fedsim.results import load
-    from fedsim.sweeps import summarize
-    from fedsim.tables import summary_table
+    from fedsim.analysis.answer import best, best_table
+    from fedsim.analysis.tables import summary_table
+    from fedsim.results.load import load
+    from fedsim.runs.sweep import summarize
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)

@@ -4,12 +4,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fedsim import flags as shared
+from fedsim.analysis.layout import print_whole
+from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
-from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError
-from fedsim.layout import print_whole
-from fedsim.spelling import underscored
+from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
+from fedsim.settings.spelling import underscored
 
 
 def add(commands: Any) -> None:
@@ -32,11 +32,11 @@ def command(flags: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fedsim import report
-    from fedsim.progress import Bars
-    from fedsim.results import load
-    from fedsim.run import run
-    from fedsim.summaries import write_summary
-    from fedsim.tables import summary_table
+    from fedsim.analysis.tables import summary_table
+    from fedsim.results.load import load
+    from fedsim.results.schema import write_summary
+    from fedsim.runs.progress import Bars
+    from fedsim.runs.run import run
 
     config = from_flags(flags)
     out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
@@ -57,7 +57,7 @@ def command(flags: argparse.Namespace) -> int:
 
 def from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags, over a TOML file if there is one, ask for."""
-    from fedsim import cellfile
+    from fedsim.settings import cellfile
 
     values = read_toml(Path(flags.config)) if flags.config else {}
     if cellfile.TABLE in values:

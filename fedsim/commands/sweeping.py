@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim import flags as shared
+from fedsim.analysis.layout import print_whole
+from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
-from fedsim.config import GRADIENT, read_toml
 from fedsim.errors import UsageError
-from fedsim.layout import print_whole
-from fedsim.spelling import underscored
+from fedsim.settings.config import GRADIENT, read_toml
+from fedsim.settings.spelling import underscored
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedsim import grids
+    from fedsim.settings import grids
 
 
 def add(commands: Any) -> None:
@@ -58,8 +58,8 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
-    from fedsim import grids
-    from fedsim.progress import Bars
+    from fedsim.runs.progress import Bars
+    from fedsim.settings import grids
 
     config = from_flags(flags)
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
@@ -84,13 +84,14 @@ def _run(
     config: grids.SweepConfig | list[grids.Cell], out: Path, how: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str]:
     """The summaries; and why there is no page, which may be so of listed cells."""
-    from fedsim import grids, sweeps
+    from fedsim.runs import sweep
+    from fedsim.settings import grids
 
     if isinstance(config, grids.SweepConfig):
-        return sweeps.sweep(config, out, **how), ""
-    summaries = sweeps.run_cells(config, out, **how)
+        return sweep.sweep(config, out, **how), ""
+    summaries = sweep.run_cells(config, out, **how)
     try:
-        sweeps.summarize(out)
+        sweep.summarize(out)
     except UsageError as error:  # two at one place on the plane, or a method of several tasks
         (out / "report.html").unlink(missing_ok=True)  # of fewer cells, which could be shown
         return summaries, str(error)
@@ -99,8 +100,8 @@ def _run(
 
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
     """What the flags, over a TOML file if there is one, ask for: a grid, or the file's cells."""
-    from fedsim import cellfile, grids
-    from fedsim.methods import takes_fraction
+    from fedsim.settings import cellfile, grids
+    from fedsim.settings.methods import takes_fraction
 
     found = read_toml(Path(flags.config)) if flags.config else {}
     given = {k: v for k, v in shared.given(flags).items() if k not in grids.GRID}
@@ -123,7 +124,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
 
 def _refuse_grid(flags: argparse.Namespace) -> None:
     """A grid's flags say nothing of listed cells, and are no settings that go over theirs."""
-    from fedsim import grids
+    from fedsim.settings import grids
 
     for name in grids.GRID:
         if (value := getattr(flags, name)) is not None:
@@ -137,12 +138,13 @@ def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None)
 
     That of listed cells is their file's, and stands for all their settings.
     """
-    from fedsim import cellfile, grids, sweeps
+    from fedsim.runs import sweep
+    from fedsim.settings import cellfile, grids
 
     if not isinstance(config, grids.SweepConfig):
         return f"{Path(file or cellfile.FILE).stem}-{cellfile.digest(config)}"
     method = "".join(c if c.isalnum() else "-" for c in config.base.method).strip("-")
-    digest = sweeps.shared_digest(config)
+    digest = sweep.shared_digest(config)
     return f"{config.base.plan.task.name}-{method[:40]}-{digest}"
 
 
@@ -153,8 +155,8 @@ def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.Da
     """
     import pandas as pd
 
-    from fedsim.results import load
-    from fedsim.summaries import frame
+    from fedsim.results.load import load
+    from fedsim.results.schema import frame
 
     try:
         runs = load(out).runs
@@ -167,7 +169,7 @@ def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 
-    from fedsim.tables import summary_table
+    from fedsim.analysis.tables import summary_table
 
     console = Console()
     print_whole(console, summary_table(runs, console.width))

@@ -7,9 +7,9 @@ from typing import Any
 
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
 
-from fedsim.config import RunConfig
-from fedsim.plan import CODED, WIDTH
-from fedsim.trainer import lr_factor, make_optimizer
+from fedsim.federation.trainer import lr_factor, make_optimizer
+from fedsim.settings.config import RunConfig
+from fedsim.settings.resolved import CODED, WIDTH
 from strategies import (
     Aggregate,
     Buffers,
@@ -20,7 +20,7 @@ from strategies import (
     Stepped,
     natural_code,
 )
-from strategies.memory import Remembering
+from strategies.server.memory import Remembering
 
 SERVER_OPTIMIZERS: dict[str, tuple[Callable[..., FedAvg], str]] = {
     "fedavg": (FedAvg, ""),

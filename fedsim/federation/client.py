@@ -10,15 +10,15 @@ from flwr.clientapp import ClientApp
 from torch import Tensor
 
 from compressors import Packet, Raw, State, check_decoded, compress, decompress, derive
-from compressors.lift import inside, nest
-from fedsim.config import RunConfig
+from compressors.whole.lift import inside, nest
 from fedsim.errors import training
-from fedsim.memories import suspect
-from fedsim.states import ClientStates, number, placed
-from fedsim.trainer import Trainer, mask_momentum, trainer_of
-from strategies.buffers import ASKED, PAYLOAD, to_payload
-from strategies.nodes import answer_partition
-from strategies.payload import METRICS, SAMPLES, SENT, get, put
+from fedsim.federation.client_memory import ClientStates, number, placed
+from fedsim.federation.memories import suspect
+from fedsim.federation.trainer import Trainer, mask_momentum, trainer_of
+from fedsim.settings.config import RunConfig
+from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
+from strategies.channel.nodes import answer_partition
+from strategies.channel.payload import METRICS, SAMPLES, SENT, get, put
 
 ConfigOf = Callable[[Context], RunConfig]
 

@@ -13,7 +13,7 @@ import torch
 from flwr.app import Context
 
 from compressors import State
-from strategies.payload import to_arrays
+from strategies.channel.payload import to_arrays
 
 _KEY = "fedsim.state"
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors import Tensors, derive
-from fedsim.trainer import Trainer
+from fedsim.federation.trainer import Trainer
 
 
 @dataclass(frozen=True)

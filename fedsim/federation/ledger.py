@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from compressors.bits import Span
-from fedsim.failures import reasons
+from fedsim.federation.failures import reasons
 from strategies import Trip
 
 _SPLIT: dict[str, Span] = {

@@ -3,11 +3,11 @@
 from compressors import ErrorFeedback, text
 from compressors.base import Compressor
 from compressors.theory import bound, memory
-from fedsim.config import RunConfig
 from fedsim.errors import UsageError
-from fedsim.federation import Federation
-from fedsim.methods import parts_of
-from fedsim.trainer import build_model
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import build_model
+from fedsim.settings.config import RunConfig
+from fedsim.settings.methods import parts_of
 
 
 def check(config: RunConfig) -> None:

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from compressors import State
-from fedsim.config import RunConfig
 from fedsim.errors import UsageError
-from fedsim.plan import AVERAGING, CODED
-from strategies.buffers import Buffers
+from fedsim.settings.config import RunConfig
+from fedsim.settings.resolved import AVERAGING, CODED
+from strategies.channel.buffers import Buffers
 
 
 class ModelBuffers:

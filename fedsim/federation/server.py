@@ -14,19 +14,19 @@ from flwr.serverapp import Grid
 
 from compressors import Tensors, UpdateError
 from compressors.base import finite
-from fedsim import ledger
-from fedsim.aggregation import make_strategy
-from fedsim.config import RunConfig
 from fedsim.engines.local import LocalGrid
 from fedsim.errors import RunFailed
-from fedsim.evaluation import evaluate
-from fedsim.memories import suspect
-from fedsim.modelbuffers import server_buffers
-from fedsim.plan import Plan
-from fedsim.trainer import Trainer
+from fedsim.federation import ledger
+from fedsim.federation.aggregation import make_strategy
+from fedsim.federation.evaluation import evaluate
+from fedsim.federation.memories import suspect
+from fedsim.federation.modelbuffers import server_buffers
+from fedsim.federation.trainer import Trainer
+from fedsim.settings.config import RunConfig
+from fedsim.settings.resolved import Plan
 from strategies import AccumulatorOverflow, DelayedDSGD, TooFewReplies, Trip
-from strategies.memory import Remembering
-from strategies.payload import to_arrays
+from strategies.channel.payload import to_arrays
+from strategies.server.memory import Remembering
 
 
 class Recorder(Protocol):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.config import RunConfig
 from fedsim.errors import DataError, UsageError
+from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
-from fedsim.tasks import partition as partitions
 from fedsim.tasks.base import check
+from fedsim.tasks.data import partition as partitions
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 from torch.nn import Parameter
 
 from compressors import text
-from fedsim.aggregation import server_rate
-from fedsim.config import RunConfig
-from fedsim.trainer import Trainer, make_optimizer
+from fedsim.federation.aggregation import server_rate
+from fedsim.federation.trainer import Trainer, make_optimizer
+from fedsim.settings.config import RunConfig
 
 
 def entries(trainer: Trainer) -> int:

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from compressors import Sent, State, Tensors, derive
-from fedsim.batches import Batches
-from fedsim.config import RunConfig
-from fedsim.draws import Watch, seeded
-from fedsim.federation import Federation
-from fedsim.modelbuffers import ModelBuffers
+from fedsim.federation.batches import Batches
+from fedsim.federation.draws import Watch, seeded
+from fedsim.federation.modelbuffers import ModelBuffers
+from fedsim.federation.shards import Federation
+from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
-from fedsim.tasks.dropout import dropouts, own_masks, reseed
+from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment

@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from compressors.base import finite
-from fedsim import memories
-from fedsim.config import RunConfig
 from fedsim.errors import UsageError
-from fedsim.evaluation import spread
-from fedsim.federation import Federation
+from fedsim.federation import memories
+from fedsim.federation.evaluation import spread
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
+from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
-from fedsim.trainer import Trainer
 
 
 def check(config: RunConfig) -> None:

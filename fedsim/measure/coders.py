@@ -11,11 +11,11 @@ import torch
 
 from compressors import BitReader, BitWriter, Tensors
 from fedsim.errors import UsageError
-from fedsim.measure import Progress, check_repeat, checked_updates, one_thread, timed
-from fedsim.measure_defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.measure_patterns import Positions, SymbolsSent, patterns
-from fedsim.measure_plan import OFS, Coder, Of, Plan, choose_coders
-from fedsim.methods import compressor_of
+from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
+from fedsim.measure.methods import Progress, check_repeat, checked_updates, one_thread, timed
+from fedsim.measure.patterns import Positions, SymbolsSent, patterns
+from fedsim.measure.plan import OFS, Coder, Of, Plan, choose_coders
+from fedsim.settings.methods import compressor_of
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 from compressors import ROWS, Compressor, Row, Tensors, compress, decompress, text
 from compressors.base import finite
 from fedsim.errors import UsageError
-from fedsim.methods import compressor_of, with_fraction
+from fedsim.settings.methods import compressor_of, with_fraction
 
 KINDS = ("method", "compressor", "codec", "sparsifier", "quantizer")
 """What "all" stands for: these kinds of the catalogue, by their examples."""

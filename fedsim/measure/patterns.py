@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from compressors import BitWriter, Compressor, Pipeline, Tensors, UpdateError
-from compressors.symbols.fixed import unsigned
+from compressors.coders.fixed import unsigned
 from compressors.theory.positions import entropy_bits
 from fedsim.errors import UsageError
 

@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 from compressors import CATALOGUE, ROWS, PerTensor, Row, parse, text
 from fedsim.errors import UsageError
-from fedsim.measure import check_density, split_texts
-from fedsim.measure_defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.methods import compressor_of, takes_fraction, with_fraction
+from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
+from fedsim.measure.methods import check_density, split_texts
+from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
 
 Of = Literal["positions", "symbols"]
 KINDS = ("positions", "symbols", "coder")

@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedsim import units
-from fedsim.budgets import Budget, budgets, leaders
-from fedsim.inputs import check_frame
-from fedsim.looks import (
+from fedsim.analysis.budgets import Budget, budgets, leaders
+from fedsim.analysis.curves import Bits, Series, bits_column, front, pareto_points
+from fedsim.analysis.inputs import check_frame
+from fedsim.analysis.style import (
     LABELS,
     Look,
     cell_label,
@@ -31,7 +32,6 @@ from fedsim.plot.canvas import (
     title,
     within,
 )
-from fedsim.series import Bits, Series, bits_column, front, pareto_points
 
 
 def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Figure:

@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fedsim import units
+from fedsim.analysis.planes import method_text
+from fedsim.analysis.style import Look
 from fedsim.errors import UsageError
 from fedsim.files import replacing
-from fedsim.looks import Look
-from fedsim.plane import method_text
 
 MARKERS = "osD^vPX*"
 LINES = ("-", "--", "-.", ":")

@@ -5,8 +5,9 @@ from typing import Literal
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedsim.inputs import check_frame
-from fedsim.looks import LABELS, cell_label, label, looks, metric_name
+from fedsim.analysis.curves import Bits, bits_column, curve_lines
+from fedsim.analysis.inputs import check_frame
+from fedsim.analysis.style import LABELS, cell_label, label, looks, metric_name
 from fedsim.plot.canvas import (
     LINES,
     drawing,
@@ -17,7 +18,6 @@ from fedsim.plot.canvas import (
     title,
     within,
 )
-from fedsim.series import Bits, bits_column, curve_lines
 
 
 def curves(

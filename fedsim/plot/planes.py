@@ -14,9 +14,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedsim import units
-from fedsim.inputs import check_frame
-from fedsim.labels import of_method
-from fedsim.looks import (
+from fedsim.analysis.inputs import check_frame
+from fedsim.analysis.planes import Plane, planes
+from fedsim.analysis.style import (
     FRACTION,
     higher_is_better,
     ink,
@@ -26,8 +26,8 @@ from fedsim.looks import (
     spread_text,
     value_text,
 )
-from fedsim.plane import Plane, planes
 from fedsim.plot.canvas import drawing, plain, title
+from fedsim.results.labels import of_method
 
 _ACROSS = 3  # panels
 _WIDE, _HIGH = 1.25, 0.8  # a cell, inches
@@ -51,7 +51,7 @@ def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None)
         method: only this one, by its label (the column `label` of the runs).
 
     Raises:
-        UsageError: no such method; else as `fedsim.plane.plane`.
+        UsageError: no such method; else as `fedsim.analysis.planes.plane`.
 
     Example:
         save(matrix(fedsim.load("results/digits").runs, "ratio_content"), "ratio.png")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 
 from fedsim import units
+from fedsim.analysis.export import table
 from fedsim.errors import UsageError
 from fedsim.files import write_text
-from fedsim.results import load
-from fedsim.texts import table
+from fedsim.results.load import load
 
 _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
 
@@ -57,7 +57,7 @@ def write(
 
 
 def _write_matrices(runs: pd.DataFrame, folder: Path) -> None:
-    from fedsim.plane import one_celled
+    from fedsim.analysis.planes import one_celled
     from fedsim.plot import matrix, save
 
     one = one_celled(runs)

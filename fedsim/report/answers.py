@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from html import escape
 
 from fedsim import units
-from fedsim.answer import best, ladder, texts
-from fedsim.looks import metric_name
-from fedsim.results import Results
+from fedsim.analysis.answer import best, ladder, texts
+from fedsim.analysis.style import metric_name
+from fedsim.results.load import Results
 
 NOTE = (
     "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. The "

@@ -6,13 +6,13 @@ from html import escape
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedsim.labels import labels, methods_of, of_method, several
-from fedsim.looks import metric_name
-from fedsim.plane import one_celled, planes
+from fedsim.analysis.curves import pareto_points
+from fedsim.analysis.planes import one_celled, planes
+from fedsim.analysis.style import metric_name
 from fedsim.report import charts
 from fedsim.report.answers import tables
-from fedsim.results import Results
-from fedsim.series import pareto_points
+from fedsim.results.labels import labels, methods_of, of_method, several
+from fedsim.results.load import Results
 
 _PLANE = (
     "Rows: local iterations a round. Columns: fraction of entries sent. Of several "

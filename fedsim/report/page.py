@@ -6,14 +6,14 @@ import pandas as pd
 from plotly.offline import get_plotlyjs
 
 from fedsim import units
-from fedsim.labels import VARIANT, labels, several
-from fedsim.looks import metric_name, reference
-from fedsim.plane import method_text, one_celled
+from fedsim.analysis.planes import method_text, one_celled
+from fedsim.analysis.style import metric_name, reference
+from fedsim.analysis.telling import sends_less_per_client
 from fedsim.report.figures import figures, parts
 from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
-from fedsim.results import Results
-from fedsim.telling import sends_less_per_client
+from fedsim.results.labels import VARIANT, labels, several
+from fedsim.results.load import Results
 
 _STYLE = """
 *{box-sizing:border-box}

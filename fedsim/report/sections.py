@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedsim.config import default_of
-from fedsim.labels import VARIANT
-from fedsim.merging import differing, settings_of
-from fedsim.results import Results
-from fedsim.summaries import OF_TASK, TRAINED, read_summary
-from fedsim.tables import summary_texts
-from fedsim.telling import failures_told
+from fedsim.analysis.tables import summary_texts
+from fedsim.analysis.telling import failures_told
+from fedsim.results.labels import VARIANT
+from fedsim.results.load import Results
+from fedsim.results.merge import differing, settings_of
+from fedsim.results.schema import OF_TASK, TRAINED, read_summary
+from fedsim.settings.config import default_of
 
 _UNITS = {"timeout": "timeout (seconds)"}
 

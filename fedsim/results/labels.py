@@ -7,7 +7,7 @@ from functools import lru_cache
 import pandas as pd
 
 from compressors import CATALOGUE, parse, text
-from fedsim.methods import takes_fraction, with_fraction
+from fedsim.settings.methods import takes_fraction, with_fraction
 
 DENSE, RAW = "dense", "raw"
 """The labels of `raw`, every entry as float32: of the reference (n = 1), and of longer delays."""

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.labels import NAME, TYPED, VARIANT, labels
-from fedsim.merging import (
+from fedsim.results.labels import NAME, TYPED, VARIANT, labels
+from fedsim.results.merge import (
     comparable,
     repeats,
     settings_of,
@@ -17,9 +17,9 @@ from fedsim.merging import (
     variants,
     without_repeated,
 )
-from fedsim.naming import typed
-from fedsim.older import completed
-from fedsim.summaries import frame, layers_of, read_summary, rounds_of
+from fedsim.results.naming import typed
+from fedsim.results.older import completed
+from fedsim.results.schema import frame, layers_of, read_summary, rounds_of
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Results:
     Attributes:
         runs: a row a finished run (done or failed), by n upwards, p downwards and seed, indexed by
             the run's folder name; the columns are those of `summary.csv`
-            (`fedsim.summaries.COLUMNS`), then `label`, what figures call the method:
-            as its user does (`fedsim.labels.labels`). Where runs differ in settings, a column
-            `variant` before it says in which: `lr = 0.05`.
+            (`fedsim.results.schema.COLUMNS`), then `label`, what figures call the method:
+            as its user does (`fedsim.results.labels.labels`). Where runs differ in settings, a
+            column `variant` before it says in which: `lr = 0.05`.
             Bits are those of a client that takes part in every round, summed over rounds. In
             columns that end in `_per_client` they are the whole federation's over the number of
             its clients: fewer, where a cohort is smaller than the federation.

@@ -8,10 +8,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedsim.config import RunConfig, default_of
 from fedsim.errors import UsageError
-from fedsim.plan import CODED
-from fedsim.summaries import OF_TASK, TRAINED
+from fedsim.results.schema import OF_TASK, TRAINED
+from fedsim.settings.config import RunConfig, default_of
+from fedsim.settings.resolved import CODED
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""

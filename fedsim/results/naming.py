@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsim.cellfile import FILE, TABLE
+from fedsim.settings.cellfile import FILE, TABLE
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim import ledger
-from fedsim.summaries import TRAINED
+from fedsim.federation import ledger
+from fedsim.results.schema import TRAINED
 
 
 def completed(cell: Mapping[str, Any], rounds: pd.DataFrame) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compressors import CATALOGUE, Row, own_rows
-from fedsim.config import RunConfig
+from fedsim.settings.config import RunConfig
 
 
 @dataclass(frozen=True)

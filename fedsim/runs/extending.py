@@ -8,10 +8,10 @@ of evaluation: BatchNorm's statistics may travel with these.
 from pathlib import Path
 from typing import Any
 
-from fedsim import checkpoint
-from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.files import write_text
+from fedsim.runs import checkpoint
+from fedsim.settings.config import RunConfig
 
 _MAY_DIFFER = {"iterations", "evaluate_every"}
 

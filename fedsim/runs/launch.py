@@ -4,19 +4,19 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fedsim import cellfile
 from fedsim.errors import UsageError
-from fedsim.grids import Cell
-from fedsim.progress import Bars
-from fedsim.results import Results, load
-from fedsim.sweeps import run_cells
+from fedsim.results.load import Results, load
+from fedsim.runs.progress import Bars
+from fedsim.runs.sweep import run_cells
+from fedsim.settings import cellfile
+from fedsim.settings.grids import Cell
 
 
 def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None:
     """Runs what is not there yet in ``out``; the results, or None if a run failed.
 
     Bars go to stderr, and so does the error of every run that failed. ``runs.toml`` beside the
-    summary has the cells' settings (``fedsim.cellfile``).
+    summary has the cells' settings (``fedsim.settings.cellfile``).
 
     Args:
         cells: what to run, all of tasks with the same metric.
@@ -24,7 +24,7 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
         jobs: cells at the same time; 0: none is run, but listed on stdout, and ``runs.toml``
             alone is written.
 
-    Raises ``UsageError`` before anything starts, as ``fedsim.sweeps.run_cells``.
+    Raises ``UsageError`` before anything starts, as ``fedsim.runs.sweep.run_cells``.
 
     Example:
         results = run_shown([Cell("dense", RunConfig(method="raw"))], Path("results"))

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim import checkpoint, lock
-from fedsim.cargo import Cargo
-from fedsim.config import RunConfig
 from fedsim.errors import UsageError
 from fedsim.files import write_json, write_text
-from fedsim.run import run
+from fedsim.runs import checkpoint, lock
+from fedsim.runs.cargo import Cargo
+from fedsim.runs.run import run
+from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
 Progress = Callable[[str, dict[str, Any]], None]

@@ -8,14 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim import checkpoint, ledger
-from fedsim.checkpoint import Checkpoint
-from fedsim.config import CHECKPOINT_SECONDS, RunConfig
+from fedsim.federation import ledger
+from fedsim.federation.client_memory import InProcess
 from fedsim.files import write_bytes, write_parquet
-from fedsim.scalars import Scalars
-from fedsim.states import InProcess
-from strategies import Trip, memory
-from strategies.memory import Remembering
+from fedsim.runs import checkpoint
+from fedsim.runs.checkpoint import Checkpoint
+from fedsim.runs.tensorboard import Scalars
+from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
+from strategies import Trip
+from strategies.server import memory
+from strategies.server.memory import Remembering
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with the row of every round, ``up_bits`` (the upstream bits so far of a client that takes

@@ -12,25 +12,26 @@ from flwr.serverapp import Grid
 from safetensors.torch import save
 
 from compressors import text
-from fedsim import checkpoint, devices, environment, ledger, lock, scalars, trial
-from fedsim.cargo import Cargo
-from fedsim.client import make_client_app
-from fedsim.config import RunConfig, default_of, from_toml
 from fedsim.engines import flower, heap, local
 from fedsim.errors import RunFailed, UsageError, expect
-from fedsim.extending import extend, is_longer
-from fedsim.federation import Federation
+from fedsim.federation import ledger, trial
+from fedsim.federation.client import make_client_app
+from fedsim.federation.client_memory import InContext, InProcess
+from fedsim.federation.server import Server
+from fedsim.federation.shards import Federation
+from fedsim.federation.trained import entries as trained_entries
+from fedsim.federation.trained import settings
+from fedsim.federation.trainer import Trainer
 from fedsim.files import replacing, write_bytes, write_json, write_text
-from fedsim.grids import Cell
-from fedsim.progress import shown
-from fedsim.record import FolderRecorder, Progress
-from fedsim.results import kind_of
-from fedsim.server import Server
-from fedsim.states import InContext, InProcess
-from fedsim.summaries import OF_TASK, TRAINED, read_finished
-from fedsim.trained import entries as trained_entries
-from fedsim.trained import settings
-from fedsim.trainer import Trainer
+from fedsim.results.load import kind_of
+from fedsim.results.schema import OF_TASK, TRAINED, read_finished
+from fedsim.runs import checkpoint, devices, environment, lock, tensorboard
+from fedsim.runs.cargo import Cargo
+from fedsim.runs.extending import extend, is_longer
+from fedsim.runs.progress import shown
+from fedsim.runs.recorder import FolderRecorder, Progress
+from fedsim.settings.config import RunConfig, default_of, from_toml
+from fedsim.settings.grids import Cell
 
 
 def run(
@@ -39,7 +40,7 @@ def run(
     """Runs ``config`` in the folder ``out`` and returns its summary (``summary.json``).
 
     A run that is done is not done again, and goes on where ``iterations`` is raised
-    (``fedsim.extending``); one that was killed goes on from its last checkpoint. Both end
+    (``fedsim.runs.extending``); one that was killed goes on from its last checkpoint. Both end
     bit-identical to a run that never stopped. The folder then holds
     ``config.toml``, ``rounds.parquet``, ``clients.parquet``, ``summary.json``,
     ``environment.json`` and the final weights in ``model.safetensors``.
@@ -91,7 +92,7 @@ def carry_out(
     """
     devices.check(config.device)
     trial.check(config)
-    scalars.check(config.tensorboard)
+    tensorboard.check(config.tensorboard)
     Federation.of(config)  # missing data and bad splits are refused before anything is written
     check_kind(out)
     with lock.held(out):
@@ -144,7 +145,7 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
             write_text(written, replace(before, label=config.label).to_toml())
         _tidy(out)  # a kill may have come between the summary and this
         if config.tensorboard:
-            scalars.export(out, summary)
+            tensorboard.export(out, summary)
         return summary
     write_text(written, config.to_toml())
     write_json(out / "environment.json", environment.describe())

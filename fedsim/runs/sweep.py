@@ -9,17 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim import cellfile, devices, lock, report, scalars, trial
-from fedsim.config import RunConfig
+from fedsim import report
 from fedsim.errors import UsageError, expect
-from fedsim.federation import Federation
-from fedsim.grids import Cell, SweepConfig, from_toml, to_toml
-from fedsim.parallel import run_here, run_on_ray
-from fedsim.plan import CODED
-from fedsim.progress import Told, shown
-from fedsim.results import kind_of, load, run_folders
-from fedsim.run import prepare, same_settings
-from fedsim.summaries import COLUMNS, read_finished, read_summary, write_summary
+from fedsim.federation import trial
+from fedsim.federation.shards import Federation
+from fedsim.results.load import kind_of, load, run_folders
+from fedsim.results.schema import COLUMNS, read_finished, read_summary, write_summary
+from fedsim.runs import devices, lock, tensorboard
+from fedsim.runs.parallel import run_here, run_on_ray
+from fedsim.runs.progress import Told, shown
+from fedsim.runs.run import prepare, same_settings
+from fedsim.settings import cellfile
+from fedsim.settings.config import RunConfig
+from fedsim.settings.grids import Cell, SweepConfig, from_toml, to_toml
+from fedsim.settings.resolved import CODED
 
 
 def run_cells(
@@ -34,7 +37,8 @@ def run_cells(
     """Runs every cell that is not done in ``out/cells/<name>`` and returns all summaries.
 
     The cells need not lie on one plane; ``summary.csv`` and ``summary.parquet`` hold them, and
-    ``runs.toml`` their settings: `fedsim sweep --config` runs them again (``fedsim.cellfile``).
+    ``runs.toml`` their settings: `fedsim sweep --config` runs them again
+    (``fedsim.settings.cellfile``).
 
     Args:
         cells: what to run.
@@ -94,7 +98,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
             )
         if here:
             devices.check(cell.config.device)
-            scalars.check(cell.config.tensorboard)
+            tensorboard.check(cell.config.tensorboard)
             trial.check(cell.config)
         Federation.of(cell.config)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim import ledger
 from fedsim.errors import UsageError
+from fedsim.federation import ledger
 
 FOLDER = "tensorboard"
 

@@ -24,11 +24,11 @@ from typing import Any
 
 import tomli_w
 
-from fedsim.config import RunConfig, check_values, from_mapping, read_toml
 from fedsim.errors import UsageError
 from fedsim.files import write_text
-from fedsim.grids import GRID, Cell
-from fedsim.spelling import underscored
+from fedsim.settings.config import RunConfig, check_values, from_mapping, read_toml
+from fedsim.settings.grids import GRID, Cell
+from fedsim.settings.spelling import underscored
 from fedsim.tasks import Task
 
 FILE = "runs.toml"

@@ -11,11 +11,12 @@ import tomli_w
 
 from fedsim import units
 from fedsim.errors import UsageError, names_told, unknown
-from fedsim.spelling import underscored
+from fedsim.settings.spelling import underscored
+from fedsim.tasklist import PARTITIONS
 
 # What a setting is does not need torch, which all that a run needs imports: `--help` is at once.
 if TYPE_CHECKING:
-    from fedsim.plan import Plan
+    from fedsim.settings.resolved import Plan
     from fedsim.tasks import Task
 
 STRATEGIES = (
@@ -26,7 +27,6 @@ ENGINES = ("local", "flower")
 WEIGHTINGS = ("uniform", "samples")
 MASKING = ("auto", "on", "off")
 BUFFERS = ("mean", "local")
-PARTITIONS = "iid, contiguous, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
 CHECKPOINT_SECONDS = 20.0
 GRADIENT = 0.01
 PRECISIONS = ("float32", "bfloat16")
@@ -135,7 +135,7 @@ class RunConfig:
     @property
     def plan(self) -> "Plan":
         """The settings with every default filled in."""
-        from fedsim.plan import plan_of
+        from fedsim.settings.resolved import plan_of
 
         return plan_of(self)
 
@@ -215,7 +215,7 @@ def default_of(name: str) -> Any:
 def _plain(name: str, value: Any) -> Any:
     """The value as TOML has it: text for compressors and paths, Python's numbers for numpy's."""
     if name in ("method", "downlink"):
-        from fedsim.methods import spelled
+        from fedsim.settings.methods import spelled
 
         return spelled(value, _flag(name))
     if name == "stop_at_bits" and value is not None:
@@ -246,7 +246,7 @@ def _widen(value: Any, kind: str) -> Any:
 
 
 def _check(config: RunConfig) -> None:
-    from fedsim.tasks import partition as partitions
+    from fedsim.tasks.data import partition as partitions
 
     for name, allowed in (
         ("strategy", STRATEGIES), ("engine", ENGINES), ("weighting", WEIGHTINGS),

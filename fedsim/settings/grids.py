@@ -10,11 +10,11 @@ import numpy as np
 import tomli_w
 
 from compressors import Compressor
-from fedsim.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.errors import UsageError, names_told, unknown
-from fedsim.methods import Method, resolve, spelled, takes_fraction
-from fedsim.plan import CODED
-from fedsim.spelling import underscored
+from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
+from fedsim.settings.methods import Method, resolve, spelled, takes_fraction
+from fedsim.settings.resolved import CODED
+from fedsim.settings.spelling import underscored
 from fedsim.tasks import Task
 
 GRID = ("temporal", "gradient", "seeds")

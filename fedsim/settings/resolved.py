@@ -9,14 +9,14 @@ from torch.nn import Parameter
 from torch.optim import SGD
 
 from compressors import Compressor, Natural, Raw, Row, Switch, own_rows
-from fedsim.config import GRADIENT
 from fedsim.errors import UsageError
-from fedsim.methods import Method, corrects_momentum, resolve, takes_fraction
+from fedsim.settings.config import GRADIENT
+from fedsim.settings.methods import Method, corrects_momentum, resolve, takes_fraction
 from fedsim.tasks import Task, get_task
 from strategies import natural_code, vote_code
 
 if TYPE_CHECKING:
-    from fedsim.config import RunConfig
+    from fedsim.settings.config import RunConfig
 
 CODED = ("majority", "innetwork")
 """Strategies that aggregate codes, and take the methods that send them: never ``raw``."""

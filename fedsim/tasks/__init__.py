@@ -11,7 +11,7 @@ from importlib import import_module
 from fedsim.errors import UsageError, unknown
 from fedsim.tasklist import LISTED
 from fedsim.tasks.base import Data, Task
-from fedsim.tasks.dropout import Dropout
+from fedsim.tasks.models.dropout import Dropout
 
 __all__ = ["TASKS", "Data", "Dropout", "Task", "adopt", "get_task"]
 

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from fedsim.errors import DataError
 from fedsim.tasklist import about
-from fedsim.tasks import textfiles
 from fedsim.tasks.base import Data
-from fedsim.tasks.text import STEPS, LanguageModel, decays, language_task, windows
+from fedsim.tasks.data import textfiles
+from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 
 HELD_OUT = 105_675  # characters, as many as the paper tests on
 ROW = 1409  # 75 rows of it are the held-out text, to the character

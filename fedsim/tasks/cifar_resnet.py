@@ -8,7 +8,7 @@ from torch.optim import SGD
 
 from fedsim.tasklist import about
 from fedsim.tasks.base import Task, correct, cross_entropy
-from fedsim.tasks.cifar import load
+from fedsim.tasks.data.cifar import load
 from fedsim.tasks.optional import torchvision
 
 

@@ -10,9 +10,9 @@ from functools import partial
 from torch.optim import SGD
 
 from fedsim.tasklist import about
-from fedsim.tasks import cifar_models as models
 from fedsim.tasks.base import Task, correct, cross_entropy
-from fedsim.tasks.cifar import load
+from fedsim.tasks.data.cifar import load
+from fedsim.tasks.models import cifar as models
 
 CIFAR_RESNET18 = Task(
     **about("cifar_resnet18"),

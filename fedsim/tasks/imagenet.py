@@ -19,8 +19,8 @@ from torch.optim import SGD
 from fedsim.errors import DataError
 from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
-from fedsim.tasks.idx import data_folder
-from fedsim.tasks.images import normalised
+from fedsim.tasks.data.idx import data_folder
+from fedsim.tasks.data.images import normalised
 from fedsim.tasks.optional import torchvision
 
 SIZE, SHORT = 224, 256  # pixels of what the model sees, and of the short side that it is cut from

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from fedsim.tasklist import about
-from fedsim.tasks import idx
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
+from fedsim.tasks.data import idx
 
 # Mean and standard deviation of the training pixels divided by 255: the values in common use.
 _SCALE = {"MNIST": (0.1307, 0.3081), "FashionMNIST": (0.2860, 0.3530)}
@@ -83,7 +83,7 @@ def load_mnist(folder: Path | None = None, download: bool = False) -> Data:
         download: let torchvision fetch the files if they are not there.
 
     Raises:
-        DataError: see `fedsim.tasks.idx.read`.
+        DataError: see `fedsim.tasks.data.idx.read`.
     """
     return _load("MNIST", folder, download)
 
@@ -96,7 +96,7 @@ def load_fashion(folder: Path | None = None, download: bool = False) -> Data:
         download: let torchvision fetch the files if they are not there.
 
     Raises:
-        DataError: see `fedsim.tasks.idx.read`.
+        DataError: see `fedsim.tasks.data.idx.read`.
     """
     return _load("FashionMNIST", folder, download)
 

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from fedsim.tasklist import about
-from fedsim.tasks import recommend, textfiles
 from fedsim.tasks.base import Data, Task
-from fedsim.tasks.dropout import Dropout
+from fedsim.tasks.data import recommend, textfiles
+from fedsim.tasks.models.dropout import Dropout
 
 FACTORS = 64
 LAYERS = (256, 256, 128, 64)

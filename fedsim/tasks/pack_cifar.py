@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DataError, UsageError
 from fedsim.files import replacing
-from fedsim.tasks import cifar
+from fedsim.tasks.data import cifar
 
 
 def pack(

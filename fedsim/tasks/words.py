@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from fedsim.errors import DataError
 from fedsim.tasklist import about
-from fedsim.tasks import textfiles
 from fedsim.tasks.base import Data
-from fedsim.tasks.text import STEPS, LanguageModel, decays, language_task, windows
+from fedsim.tasks.data import textfiles
+from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 
 WORDS = 10_000
 ROW = 10 * STEPS  # held-out text is scored in rows of so many words

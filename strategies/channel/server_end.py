@@ -26,8 +26,8 @@ from compressors import (
     receive,
 )
 from compressors.bits import Span
-from strategies.buffers import ASKED, PAYLOAD, Buffers
-from strategies.payload import METRICS, SAMPLES, SENT, Kind, get, payload_bits, put
+from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
+from strategies.channel.payload import METRICS, SAMPLES, SENT, Kind, get, payload_bits, put
 
 
 class TooFewReplies(RuntimeError):

@@ -14,10 +14,10 @@ from flwr.serverapp.strategy import FedAvgM, Strategy
 from torch import Tensor
 
 from compressors import Compressor, Raw
-from strategies import nodes
-from strategies.buffers import Buffers
-from strategies.exchange import Exchange
-from strategies.payload import KEY, to_arrays, to_parameters, to_tensors
+from strategies.channel import nodes
+from strategies.channel.buffers import Buffers
+from strategies.channel.payload import KEY, to_arrays, to_parameters, to_tensors
+from strategies.channel.server_end import Exchange
 
 
 class Compressed(Strategy):

@@ -9,10 +9,10 @@ from flwr.serverapp.strategy import Strategy
 from torch import Tensor
 
 from compressors import Compressor, Raw, text
-from strategies import nodes
-from strategies.buffers import Buffers
-from strategies.exchange import Exchange, Uplink, average
-from strategies.payload import to_arrays, to_parameters
+from strategies.channel import nodes
+from strategies.channel.buffers import Buffers
+from strategies.channel.payload import to_arrays, to_parameters
+from strategies.channel.server_end import Exchange, Uplink, average
 
 Aggregate = Callable[[Mapping[int, Uplink], int], dict[str, Tensor]]
 """From a round's uplinks (by client, in order) and its number to the global update."""

@@ -1,7 +1,7 @@
 """What a dense method puts into its messages: for strategies that add codes in place of floats."""
 
 from compressors import Compressor, ErrorFeedback, Flat, Identity, PerTensor, Pipeline
-from compressors.pipeline import Quantizer
+from compressors.whole.pipeline import Quantizer
 
 
 def without_residuals(uplink: Compressor) -> Compressor:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from compressors import Compressor, Natural, Switch
-from strategies.dense import dense_quantizer
-from strategies.exchange import Uplink
+from strategies.channel.server_end import Uplink
+from strategies.server.dense import dense_quantizer
 
 
 class AccumulatorOverflow(OverflowError):

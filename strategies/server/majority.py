@@ -9,8 +9,8 @@ from torch import Tensor
 from compressors import Compressor, Sign, derive
 from compressors.base import tensor_seed
 from compressors.kernels import noise
-from strategies.dense import dense_quantizer, without_residuals
-from strategies.exchange import Uplink
+from strategies.channel.server_end import Uplink
+from strategies.server.dense import dense_quantizer, without_residuals
 
 
 @dataclass(frozen=True)

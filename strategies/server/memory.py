@@ -14,12 +14,12 @@ from flwr.app import ArrayRecord
 from torch import Tensor
 
 from compressors import State
-from compressors.lift import inside, nest
-from strategies.compressed import Compressed
-from strategies.delayed import DelayedDSGD
-from strategies.exchange import Downlink, Exchange
-from strategies.payload import to_arrays
-from strategies.stepping import Stepped
+from compressors.whole.lift import inside, nest
+from strategies.channel.payload import to_arrays
+from strategies.channel.server_end import Downlink, Exchange
+from strategies.server.compressed import Compressed
+from strategies.server.delayed import DelayedDSGD
+from strategies.server.server_optimizer import Stepped
 
 Remembering = DelayedDSGD | Compressed
 

@@ -9,9 +9,9 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from compressors import Compressor, State, derive
-from strategies.delayed import DelayedDSGD
-from strategies.exchange import Uplink, average
+from strategies.channel.server_end import Uplink, average
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
+from strategies.server.delayed import DelayedDSGD
 
 
 class Stepped(DelayedDSGD):

@@ -13,10 +13,10 @@ from torch import Tensor
 from traits import pipelines
 
 from compressors import ROWS, BitReader, BitWriter, Compressor, compress, decompress, parse
-from compressors.positions.base import Lossy, Measured, PositionCode, check_sorted
+from compressors.coders.fixed import Fixed, unsigned
+from compressors.coders.positions import Lossy, Measured, PositionCode, check_sorted
+from compressors.coders.symbols import SymbolCode
 from compressors.quantize.base import IEEE, Place, Quantizer, Symbols, code_dtype
-from compressors.symbols.base import SymbolCode
-from compressors.symbols.fixed import Fixed, unsigned
 
 MORE = (
     "golomb(exact)", "golomb(fit)", "golomb(None, rice, split)", "golomb(None, exact, split)",

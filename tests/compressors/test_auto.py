@@ -17,9 +17,9 @@ from compressors import (
     PayloadError,
     RunLength,
 )
-from compressors.positions import auto
-from compressors.positions.auto import CANDIDATES, written_bits
-from compressors.positions.base import Measured
+from compressors.coders import auto
+from compressors.coders.auto import CANDIDATES, written_bits
+from compressors.coders.positions import Measured
 
 
 def length(code, indices: np.ndarray, n: int) -> int:

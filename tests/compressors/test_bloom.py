@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, Bloom, PayloadError, compress, parse, text
 from compressors.base import tensor_seed
+from compressors.coders.bloom import POLICIES, expected_positives, filter_size
 from compressors.kernels import bloom as kernel
 from compressors.kernels.noise import key, words
-from compressors.positions.bloom import POLICIES, expected_positives, filter_size
 
 every_policy = pytest.mark.parametrize("policy", POLICIES)
 

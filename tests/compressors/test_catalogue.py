@@ -14,10 +14,10 @@ from traits import parts
 
 import compressors
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, VectorCodec, catalogue, parse, text
-from compressors.positions.base import PositionCode
+from compressors.coders.positions import PositionCode
+from compressors.coders.symbols import SymbolCode
 from compressors.quantize.base import Quantizer
 from compressors.sparsify.base import Sparsifier
-from compressors.symbols.base import SymbolCode
 
 CONTRACTS = {
     Compressor: "compressor",

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from compressors.kernels import counts, grid, race, weights
-from compressors.kernels import rangecoder as rc
+from compressors.kernels import grid
+from compressors.kernels.context import counts, race, weights
+from compressors.kernels.context import rangecoder as rc
 
 
 @pytest.mark.parametrize("shape", [(500, 800), (800, 500), (1024, 256), (65, 256)])

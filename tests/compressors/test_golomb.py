@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, Golomb, PayloadError
-from compressors.positions.golomb import expected_bits, rice_parameter
+from compressors.coders.golomb import expected_bits, rice_parameter
 
 # methods.md's table, recomputed below: p, b*, bits a position (equation 5).
 EQUATION_5 = [

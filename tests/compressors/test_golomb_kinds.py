@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_position_coders import round_trip
 
 from compressors import Golomb
-from compressors.positions.golomb import fitted_parameter, golomb_parameter
+from compressors.coders.golomb import fitted_parameter, golomb_parameter
 from compressors.theory.positions import golomb_bits
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import Ans, BitReader, BitWriter, DeltaHuffman, Huffman, IndexHuffman, PayloadError
+from compressors.coders import gaps
+from compressors.coders.index_huffman import byte_counts
 from compressors.kernels import gaps as kernels
-from compressors.positions import gaps
-from compressors.positions.index_huffman import byte_counts
 
 CODERS = (Huffman(), Ans(), IndexHuffman(), DeltaHuffman())
 every_coder = pytest.mark.parametrize("code", CODERS, ids=lambda code: type(code).__name__)

@@ -18,15 +18,15 @@ from compressors import (
     SparseHuffman,
     parse,
 )
-from compressors.kernels import huffman
-from compressors.symbols.prefix import PrefixCode, code_lengths
-from compressors.symbols.runlength_huffman import runs_of
-from compressors.symbols.sample_huffman import (
+from compressors.coders.prefix import PrefixCode, code_lengths
+from compressors.coders.runlength_huffman import runs_of
+from compressors.coders.sample_huffman import (
     run_probabilities,
     sampled,
     smoothed,
     whole_weights,
 )
+from compressors.kernels import huffman
 
 CODERS = (SampleHuffman(), SampleHuffman(50), SparseHuffman(1), SparseHuffman(5),
           SparseHuffman(70, fit=True), RunLengthHuffman())  # fmt: skip

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from compressors import Natural, Switch
 from compressors.bits import BitWriter
-from compressors.integer_sum import _nearest
 from compressors.quantize.base import Place
+from compressors.whole.integer_sum import _nearest
 
 every_device = pytest.mark.parametrize("device", DEVICES)
 PLACE = Place(None, torch.Size([300]))

@@ -7,7 +7,7 @@ from hypothesis import given
 from torch import Tensor
 
 from compressors import ByName, ErrorFeedback, Flat, PerTensor, Raw, TopK, compress, parse
-from compressors.lift import inside, nest
+from compressors.whole.lift import inside, nest
 
 GLOBAL = parse("flat(topk(0.2) | float32 | golomb)")
 LOCAL = parse("topk(0.2) | float32 | golomb")

@@ -20,7 +20,7 @@ from compressors import (
     text,
 )
 from compressors.kernels.factors import product, product_torch
-from compressors.lowrank import iterate, orthonormal
+from compressors.whole.lowrank import iterate, orthonormal
 
 
 def noise(*shape: int, salt: int = 0) -> Tensor:

@@ -24,7 +24,7 @@ from compressors import (
     explain,
     parse,
 )
-from compressors.checks import is_own
+from compressors.own_parts import is_own
 from compressors.quantize.base import Symbols
 
 UPDATE = {"w": torch.tensor([[3.0, -1.0, 0.5], [0.25, -4.0, 2.0]])}

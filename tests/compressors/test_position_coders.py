@@ -25,7 +25,7 @@ from compressors import (
     parse,
     text,
 )
-from compressors.positions.auto import written_bits
+from compressors.coders.auto import written_bits
 
 CODES = [
     Raw32(), Fixed(), Delta16(), Bitmap(), RunLength(), Auto(),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_elias import symbols
 
 from compressors import BitReader, BitWriter, PayloadError, RunLength
-from compressors.symbols.elias import gamma_word
+from compressors.coders.elias import gamma_word
 
 CPU = torch.device("cpu")
 

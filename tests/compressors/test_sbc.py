@@ -10,7 +10,7 @@ from hypothesis import given
 from torch import Tensor
 
 from compressors import compress, parse, sbc
-from compressors.positions.golomb import expected_bits
+from compressors.coders.golomb import expected_bits
 
 LENET5 = {
     "conv1.weight": (20, 1, 5, 5), "conv1.bias": (20,), "conv2.weight": (50, 20, 5, 5),

@@ -7,8 +7,8 @@ from generators import to_bits, whole_numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compressors import BitReader, BitWriter, PayloadError, SketchML, compress, parse, sketchml
-from compressors.values import minmaxsketch
+from compressors import BitReader, BitWriter, PayloadError, SketchML, compress, parse
+from compressors.whole import minmaxsketch, sketchml
 
 
 def heavy(n: int, seed: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compressors.positions.golomb import rice_parameter
+from compressors.coders.golomb import rice_parameter
 from compressors.theory import (
     compose_omegas,
     convergence,

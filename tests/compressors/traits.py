@@ -17,7 +17,7 @@ from compressors import (
     parse,
     text,
 )
-from compressors.positions.base import Lossy
+from compressors.coders.positions import Lossy
 
 _EXACT = (Float32, Mean)
 _LARGEST = (TopK, OneSided)

@@ -12,7 +12,7 @@ import torch
 
 from compressors import parse
 from fedsim import RunConfig, UsageError
-from fedsim.run import run
+from fedsim.runs.run import run
 from fedsim.tasks import get_task
 from tests.experiments.loading import experiment
 from tests.fedsim.commands import Typed, typed

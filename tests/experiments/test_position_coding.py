@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsim.batches import Batches
+from fedsim.federation.batches import Batches
 from tests.experiments.loading import experiment, made_up
 from tests.fedsim.commands import Typed, typed
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedsim.cellfile import FILE, from_toml
 from fedsim.commands.experiment import SCALES, experiments
-from fedsim.grids import Cell
+from fedsim.settings.cellfile import FILE, from_toml
+from fedsim.settings.grids import Cell
 from tests.fedsim.commands import Typed, typed
 from tests.markdown import ROOT
 

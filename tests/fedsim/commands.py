@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import report
-from fedsim.cli import main
+from fedsim.commands.cli import main
 
 SMALL = ("--iterations", "20", "--evaluate-every", "2", "--jobs", "1")
 """A sweep of cells that take a fifth of a second."""

@@ -44,7 +44,7 @@ checkpoint.save_file = half
 """
 _MAIN = """
 import sys
-from fedsim.cli import main
+from fedsim.commands.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 

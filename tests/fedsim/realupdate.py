@@ -4,8 +4,8 @@ import pytest
 from torch import Tensor
 
 from fedsim import RunConfig
-from fedsim.federation import Federation
-from fedsim.trainer import Trainer
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
 
 SOME = "raw; sbc(0.05); topk(0.1) | float32 | golomb; one_sided(0.1) | mean | golomb"
 COLUMNS = [

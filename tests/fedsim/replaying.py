@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, State, compress, decompress, derive
-from compressors.raw import Raw
+from compressors.whole.raw import Raw
 from fedsim import RunConfig
-from fedsim.trainer import build_model
+from fedsim.federation.trainer import build_model
 
 Weights = dict[str, Tensor]
 

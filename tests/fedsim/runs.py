@@ -15,10 +15,10 @@ from torch.optim import SGD
 
 from compressors import State
 from fedsim import TASKS, Data, RunConfig, Task, run
-from fedsim.states import InProcess
+from fedsim.federation.client_memory import InProcess
 from fedsim.tasks.base import correct, cross_entropy
 
-run_module = import_module("fedsim.run")  # the package's attribute of that name is the function
+run_module = import_module("fedsim.runs.run")
 _numbers = count()
 
 

@@ -11,10 +11,10 @@ from rich.console import Console
 
 import fedsim
 from fedsim import UsageError, units
-from fedsim.answer import best_table, ladder
-from fedsim.cli import main
+from fedsim.analysis.answer import best_table, ladder
+from fedsim.commands.cli import main
 from fedsim.report import write
-from fedsim.results import Results, load
+from fedsim.results.load import Results, load
 from tests.fedsim.sweepmaker import make_sweep
 from tests.fedsim.test_report import Page
 from tests.fedsim.test_several import TOPK, rounds_of

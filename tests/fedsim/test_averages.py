@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.plane import plane
+from fedsim.analysis.export import table
+from fedsim.analysis.planes import plane
 from fedsim.plot import matrix
 from fedsim.report import charts, write
-from fedsim.results import load
-from fedsim.summaries import frame
-from fedsim.texts import table
+from fedsim.results.load import load
+from fedsim.results.schema import frame
 from tests.fedsim.sweepmaker import make_cell as cell
 from tests.fedsim.sweepmaker import make_run, make_sweep
 

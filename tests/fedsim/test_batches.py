@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsim.batches import Batches
+from fedsim.federation.batches import Batches
 
 SHARD = np.array([3, 5, 8, 13, 21, 34, 55, 89, 144, 233], np.int64)
 

@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 from torch import nn
 
 from compressors import decompress
-from compressors.raw import Raw
+from compressors.whole.raw import Raw
 from fedsim import RunConfig, Task, UsageError, run
-from fedsim.federation import Federation
-from fedsim.modelbuffers import ModelBuffers
-from fedsim.trainer import Trainer, build_model
+from fedsim.federation.modelbuffers import ModelBuffers
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer, build_model
 from tests.fedsim.runs import Memories, assert_same, clients, make_task, payloads, rounds, small
 
 __all__ = ["make_task"]  # the fixture

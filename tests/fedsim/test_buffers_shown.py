@@ -7,7 +7,7 @@ import pytest
 
 from fedsim import SweepConfig, Task, sweep, units
 from fedsim.report import charts, write
-from fedsim.results import load
+from fedsim.results.load import load
 from tests.fedsim.runs import make_task
 from tests.fedsim.test_buffers import normed
 from tests.fedsim.test_report import Page

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, UsageError, cellfile
-from fedsim.cellfile import from_toml, from_values, to_toml, write
-from fedsim.grids import Cell
-from fedsim.shown import run_shown
+from fedsim import RunConfig, UsageError
+from fedsim.runs.launch import run_shown
+from fedsim.settings import cellfile
+from fedsim.settings.cellfile import from_toml, from_values, to_toml, write
+from fedsim.settings.grids import Cell
 from tests.fedsim.commands import Typed, files, typed
 from tests.fedsim.runs import assert_same, make_task
 from tests.markdown import ROOT, blocks

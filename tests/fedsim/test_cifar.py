@@ -13,8 +13,9 @@ import torch
 from compressors import derive
 from fedsim import RunConfig, run
 from fedsim.errors import DataError
-from fedsim.tasks import cifar, get_task
-from fedsim.tasks.images import CropAndFlip, Pixels, crop_and_flip
+from fedsim.tasks import get_task
+from fedsim.tasks.data import cifar
+from fedsim.tasks.data.images import CropAndFlip, Pixels, crop_and_flip
 from fedsim.tasks.pack_cifar import main, pack
 from tests.fedsim.realdata import folder_with
 from tests.fedsim.runs import assert_same

@@ -10,9 +10,9 @@ import pytest
 
 import fedsim
 from compressors import ROWS
-from fedsim import summaries
-from fedsim.cli import COMMANDS, main, parser
+from fedsim.commands.cli import COMMANDS, main, parser
 from fedsim.commands.listing import CODERS
+from fedsim.results import schema
 from tests.fedsim.commands import SMALL, Typed, files, no_page, typed
 from tests.fedsim.runs import run_module
 
@@ -244,7 +244,7 @@ def test_json_has_no_nan(
     summary = json.loads((demo / "cells" / "n1-p1-s0" / "summary.json").read_text())
     diverged = summary | {"metric": math.nan, "loss": math.inf}
     monkeypatch.setattr(run_module, "run", lambda config, out, progress: diverged)
-    monkeypatch.setattr(summaries, "write_summary", lambda out, cells: None)
+    monkeypatch.setattr(schema, "write_summary", lambda out, cells: None)
     found = document(typed("run", "--json").out)
     assert found["metric"] is None and found["loss"] is None
 

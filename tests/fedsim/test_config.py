@@ -9,7 +9,7 @@ import pytest
 
 from compressors import Float32, Pipeline, TopK, parse, sbc, text
 from fedsim import RunConfig, SweepConfig, UsageError
-from fedsim.config import from_mapping, from_toml
+from fedsim.settings.config import from_mapping, from_toml
 
 FULL = RunConfig(
     method="sbc", gradient=0.02, temporal=4, clients=3, cohort=2, iterations=10, batch_size=8,

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from compressors import Packet, State, compress
 from fedsim import RunConfig, run
-from fedsim.federation import Federation
-from fedsim.methods import resolve
-from fedsim.trainer import Trainer
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
+from fedsim.settings.methods import resolve
 from tests.fedsim.runs import assert_same, make_task, small
 
 __all__ = ["make_task"]  # a fixture

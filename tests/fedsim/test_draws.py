@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from fedsim import Data, RunConfig, draws, run
-from fedsim.federation import Federation
+from fedsim import Data, RunConfig, run
+from fedsim.federation import draws
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
 from fedsim.tasks.base import cross_entropy
-from fedsim.trainer import Trainer
 from tests.fedsim.runs import assert_same, make_task, model
 
 __all__ = ["make_task"]  # the fixture

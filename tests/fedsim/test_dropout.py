@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from fedsim import Data, RunConfig, UsageError, run
-from fedsim.federation import Federation
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer, build_model
 from fedsim.tasks import Dropout
-from fedsim.tasks.dropout import dropouts, own_masks, reseed
-from fedsim.trainer import Trainer, build_model
+from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from tests.fedsim.runs import assert_same, make_task
 
 __all__ = ["make_task"]  # the fixture

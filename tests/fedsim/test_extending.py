@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from fedsim import SweepConfig, UsageError, checkpoint, run, sweep
-from fedsim.config import from_toml
+from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.runs import checkpoint
+from fedsim.settings.config import from_toml
 from tests.fedsim.commands import no_page
 from tests.fedsim.runs import assert_same, parts, small
 from tests.fedsim.test_resume import SETTINGS, Stopped, recording, stop_after

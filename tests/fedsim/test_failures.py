@@ -13,7 +13,7 @@ from flwr.serverapp.strategy import FedAvg
 from safetensors.torch import load_file
 
 from fedsim import RunConfig, RunFailed, run
-from fedsim.trainer import Trainer
+from fedsim.federation.trainer import Trainer
 from tests.fedsim import replaying
 from tests.fedsim.runs import (
     Memories,
@@ -205,7 +205,7 @@ def test_a_server_optimizer_that_overflows_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def infinite(self: FedAvg, server_round: int, replies: Any) -> Any:
-        from strategies.payload import to_arrays, to_tensors
+        from strategies.channel.payload import to_arrays, to_tensors
 
         arrays = to_tensors(next(iter(next(iter(replies)).content.array_records.values())))
         return to_arrays({n: x / 0 for n, x in arrays.items()}), None

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fedsim import run
-from fedsim.config import from_toml
+from fedsim.settings.config import from_toml
 from fedsim.tasks.pack_cifar import pack
 from tests.fedsim.runs import assert_same
 from tests.fedsim.test_cifar import arrays

@@ -9,10 +9,10 @@ from safetensors.torch import load_file
 from torch.optim import SGD, Adam
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.batches import Batches
-from fedsim.federation import Federation
-from fedsim.grids import SweepConfig
-from fedsim.trainer import Trainer, build_model
+from fedsim.federation.batches import Batches
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer, build_model
+from fedsim.settings.grids import SweepConfig
 from tests.fedsim import replaying
 from tests.fedsim.runs import make_task, small
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, SweepConfig, UsageError, grids
-from fedsim.grids import from_toml, from_values, to_toml
+from fedsim import RunConfig, SweepConfig, UsageError
+from fedsim.settings import grids
+from fedsim.settings.grids import from_toml, from_values, to_toml
 
 SBC = RunConfig(method="sbc", gradient=0.1)
 

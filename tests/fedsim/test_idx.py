@@ -14,7 +14,7 @@ import torch
 
 from fedsim.errors import DataError
 from fedsim.tasks import get_task
-from fedsim.tasks.idx import FILES, read
+from fedsim.tasks.data.idx import FILES, read
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 FASHION = Path("/usr/share/datasets/fashion-mnist")

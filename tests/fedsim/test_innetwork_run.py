@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 
 from compressors import Switch
 from fedsim import RunConfig, RunFailed, UsageError, run
-from fedsim.grids import SweepConfig
-from fedsim.plan import cached_plan
-from fedsim.sweeps import shared_digest
+from fedsim.runs.sweep import shared_digest
+from fedsim.settings.grids import SweepConfig
+from fedsim.settings.resolved import cached_plan
 from tests.fedsim import replaying
 from tests.fedsim.replaying import Weights
 from tests.fedsim.runs import rounds, small

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim import RunConfig, SweepConfig, UsageError, errors, inputs, plot
-from fedsim.results import Results, load
+from fedsim import RunConfig, SweepConfig, UsageError, errors, plot
+from fedsim.analysis import inputs
+from fedsim.results.load import Results, load
 from tests.fedsim.sweepmaker import make_sweep
 
 

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from fedsim.labels import labels, methods_of, of_method, several
-from fedsim.summaries import frame
+from fedsim.results.labels import labels, methods_of, of_method, several
+from fedsim.results.schema import frame
 from tests.fedsim.sweepmaker import make_cell
 
 

@@ -8,7 +8,7 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsim.engines.local import LocalGrid
-from fedsim.states import InProcess
+from fedsim.federation.client_memory import InProcess
 
 
 def test_a_late_client_keeps_its_memory_and_cannot_overwrite_newer() -> None:

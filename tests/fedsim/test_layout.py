@@ -8,14 +8,14 @@ import torch
 from rich.console import Console
 
 from compressors.theory.tables import TABLES
+from fedsim.analysis.layout import Column, folded, laid, print_whole
+from fedsim.analysis.tables import summary_texts
 from fedsim.commands import coding, measuring
 from fedsim.commands.theory import _cell
-from fedsim.layout import Column, folded, laid, print_whole
-from fedsim.measure import measure
-from fedsim.measure_coders import measure_coders
-from fedsim.measure_plan import choose_coders
-from fedsim.results import load
-from fedsim.tables import summary_texts
+from fedsim.measure.coders import measure_coders
+from fedsim.measure.methods import measure
+from fedsim.measure.plan import choose_coders
+from fedsim.results.load import load
 from tests.fedsim.commands import Typed, typed
 from tests.fedsim.sweepmaker import make_sweep
 from tests.fedsim.test_several import TOPK

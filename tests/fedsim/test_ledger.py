@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 import torch
 
-from fedsim import ledger, run
-from fedsim.failures import reasons
-from strategies.exchange import Downlink, Trip, Uplink
+from fedsim import run
+from fedsim.federation import ledger
+from fedsim.federation.failures import reasons
+from strategies.channel.server_end import Downlink, Trip, Uplink
 from tests.fedsim.runs import clients, layers, rounds, small
 
 SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")

@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsim.engines.local import LocalGrid, simulate
-from fedsim.states import InContext, InProcess
+from fedsim.federation.client_memory import InContext, InProcess
 
 Grids = Any
 

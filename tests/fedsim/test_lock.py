@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import SweepConfig, UsageError, lock, run, sweep
-from fedsim.parallel import run_here
+from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.runs import lock
+from fedsim.runs.parallel import run_here
 from tests.fedsim.runs import small
 from tests.markdown import ROOT
 

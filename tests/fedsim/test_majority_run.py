@@ -12,9 +12,9 @@ from compressors import derive, parse
 from compressors.base import tensor_seed
 from compressors.kernels import noise
 from fedsim import RunConfig, UsageError, run
-from fedsim.config import from_toml
-from fedsim.grids import SweepConfig
-from fedsim.sweeps import shared_digest
+from fedsim.runs.sweep import shared_digest
+from fedsim.settings.config import from_toml
+from fedsim.settings.grids import SweepConfig
 from tests.fedsim import replaying
 from tests.fedsim.replaying import Weights
 from tests.fedsim.runs import clients, rounds, small

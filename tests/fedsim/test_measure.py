@@ -16,7 +16,7 @@ from fedsim import UsageError
 from tests.fedsim.realupdate import COLUMNS, SOME, real
 
 __all__ = ["real"]  # the fixture
-measuring = importlib.import_module("fedsim.measure")  # the name means the function
+measuring = importlib.import_module("fedsim.measure.methods")  # the name means the function
 
 
 def flat(tensors: dict[str, Tensor]) -> np.ndarray:

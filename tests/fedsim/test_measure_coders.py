@@ -20,7 +20,7 @@ from tests.fedsim.commands import Typed, files, typed
 from tests.fedsim.realupdate import real
 
 __all__ = ["real", "typed"]  # fixtures
-measuring = importlib.import_module("fedsim.measure_coders")  # the name means the function
+measuring = importlib.import_module("fedsim.measure.coders")  # the name means the function
 COLUMNS = ["coder", "of", "count", "bits", "bits_each", "entropy_each", "ratio_to_entropy",
            "encode_ns_each", "decode_ns_each", "exact", "error"]  # fmt: skip
 

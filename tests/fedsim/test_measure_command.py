@@ -15,7 +15,7 @@ from tests.fedsim.commands import Typed, files, typed
 from tests.fedsim.realupdate import COLUMNS, SOME, real
 
 __all__ = ["real", "typed"]  # fixtures
-measuring = importlib.import_module("fedsim.measure")  # the name means the function
+measuring = importlib.import_module("fedsim.measure.methods")  # the name means the function
 
 
 @pytest.fixture

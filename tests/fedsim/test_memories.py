@@ -10,9 +10,10 @@ from torch import Tensor
 
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, ErrorFeedback, Row, SentTensor, parse
 from compressors.theory.memory import may_grow
-from fedsim import RunFailed, UsageError, run, sweeps
-from fedsim.methods import parts_of, with_fraction
-from fedsim.sweeps import Cell
+from fedsim import RunFailed, UsageError, run
+from fedsim.runs import sweep
+from fedsim.runs.sweep import Cell
+from fedsim.settings.methods import parts_of, with_fraction
 from tests.fedsim.runs import small
 from tests.markdown import ROOT
 
@@ -55,7 +56,7 @@ def test_refused_for_the_tasks_tensors_before_anything_is_written(
     assert str(error.value).startswith(words)
     assert not (tmp_path / "run").exists()
     with pytest.raises(UsageError, match="entries, so that the memory would grow"):
-        sweeps.check([Cell("one", small(**settings))], jobs=1)
+        sweep.check([Cell("one", small(**settings))], jobs=1)
 
 
 def test_a_run_whose_memory_grows_names_its_method(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from flwr.app import Context, Message, RecordDict
 from torch import Tensor
 
 from compressors import ALL, Packet, SentTensor, State
-from fedsim import checkpoint, client
-from fedsim.states import InContext
-from fedsim.trainer import Trained
-from strategies.payload import put
+from fedsim.federation import client
+from fedsim.federation.client_memory import InContext
+from fedsim.federation.trainer import Trained
+from fedsim.runs import checkpoint
+from strategies.channel.payload import put
 from tests.fedsim.runs import small
 
 META = torch.device("meta")

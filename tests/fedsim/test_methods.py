@@ -4,7 +4,7 @@ import pytest
 
 from compressors import Raw, gradient_dropping, sbc
 from fedsim.errors import UsageError
-from fedsim.methods import compressor_of, resolve, takes_fraction, with_fraction
+from fedsim.settings.methods import compressor_of, resolve, takes_fraction, with_fraction
 
 
 def test_names_take_the_sparsity() -> None:

@@ -9,16 +9,16 @@ import pytest
 
 from compressors import CATALOGUE, Row, parse
 from fedsim import plot
-from fedsim.cellfile import from_values
+from fedsim.analysis.planes import plane, planes
+from fedsim.analysis.tables import summary_texts
 from fedsim.errors import UsageError
-from fedsim.labels import labels, methods_of, of_method, several
-from fedsim.naming import without_place
-from fedsim.plane import plane, planes
-from fedsim.results import Results, load
-from fedsim.run import run
-from fedsim.summaries import frame
-from fedsim.sweeps import SweepConfig, run_cells, summarize, sweep
-from fedsim.tables import summary_texts
+from fedsim.results.labels import labels, methods_of, of_method, several
+from fedsim.results.load import Results, load
+from fedsim.results.naming import without_place
+from fedsim.results.schema import frame
+from fedsim.runs.run import run
+from fedsim.runs.sweep import SweepConfig, run_cells, summarize, sweep
+from fedsim.settings.cellfile import from_values
 from tests.fedsim.runs import small
 from tests.fedsim.sweepmaker import make_cell, make_run
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from fedsim import DataError, RunConfig
-from fedsim.evaluation import evaluate
-from fedsim.federation import Federation
+from fedsim.federation.evaluation import evaluate
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
 from fedsim.tasks import get_task
+from fedsim.tasks.data.recommend import Known, interactions
 from fedsim.tasks.ncf import NeuMF, hits
-from fedsim.tasks.recommend import Known, interactions
-from fedsim.trainer import Trainer
 from tests.fedsim.realdata import folder_with
 
 # User 7 rates items 10, 30, 20 in this order of time; user 9 items 20, 40 at the same time.

@@ -10,8 +10,8 @@ import pytest
 
 from fedsim import RunConfig, load, run
 from fedsim.engines.local import LocalGrid
-from fedsim.trainer import Trainer
-from strategies.payload import KEY, put
+from fedsim.federation.trainer import Trainer
+from strategies.channel.payload import KEY, put
 from tests.fedsim.runs import clients, make_task, rounds, small
 
 __all__ = ["make_task"]  # the fixture

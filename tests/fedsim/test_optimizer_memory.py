@@ -10,9 +10,9 @@ from torch.nn import Parameter
 from torch.optim import SGD, Optimizer
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.batches import Batches
-from fedsim.federation import Federation
-from fedsim.trainer import build_model
+from fedsim.federation.batches import Batches
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import build_model
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 from tests.fedsim.runs import assert_same, make_task, payloads, steps
 from tests.fedsim.test_resume import Stopped, stop_after

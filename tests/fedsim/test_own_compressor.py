@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
-from fedsim import client, parallel, run
-from fedsim.cargo import Cargo
+from fedsim import run
 from fedsim.errors import RunFailed
+from fedsim.federation import client
+from fedsim.runs import parallel
+from fedsim.runs.cargo import Cargo
 from tests.fedsim.runs import small
 from tests.markdown import ROOT
 

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from fedsim import TASKS, Data, DataError, RunConfig, SweepConfig, Task, UsageError, run, sweep
-from fedsim.config import from_toml
-from fedsim.federation import Federation
+from fedsim.federation.shards import Federation
+from fedsim.settings.config import from_toml
 from fedsim.tasks.base import check, correct, cross_entropy
 from tests.fedsim.runs import make_task
 from tests.markdown import ROOT, blocks

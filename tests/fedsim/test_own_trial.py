@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.optim import LBFGS, SGD
 
-from fedsim import Data, DataError, RunConfig, SweepConfig, UsageError, draws, run, sweep, trial
+from fedsim import Data, DataError, RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim.federation import draws, trial
 from tests.fedsim.runs import assert_same, make_task
 
 __all__ = ["make_task"]  # the fixture

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedsim import SweepConfig, UsageError, parallel, sweep
+from fedsim import SweepConfig, UsageError, sweep
+from fedsim.runs import parallel
 from tests.fedsim.commands import no_page
 from tests.fedsim.runs import assert_same, small
 

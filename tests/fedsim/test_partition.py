@@ -11,7 +11,7 @@ from datasets import Dataset
 from flwr_datasets.partitioner import IidPartitioner
 
 from fedsim.errors import UsageError
-from fedsim.tasks.partition import check, split
+from fedsim.tasks.data.partition import check, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
 SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)"]
@@ -170,7 +170,7 @@ def test_iid_deals_as_flwr_datasets_does(clients):
 
 def test_a_split_in_a_new_process_is_quiet_and_the_same(tmp_path):
     code = (
-        "import numpy as np; from fedsim.tasks.partition import split;"
+        "import numpy as np; from fedsim.tasks.data.partition import split;"
         "labels = np.random.default_rng(0).integers(0, 10, 1003);"
         "print([int(part.sum()) for part in split(labels, 4, 'dirichlet(0.3)', 7)])"
     )

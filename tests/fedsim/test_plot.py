@@ -10,11 +10,11 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from fedsim.analysis.planes import method_text, plane
+from fedsim.analysis.style import ink, looks
 from fedsim.errors import UsageError
-from fedsim.looks import ink, looks
-from fedsim.plane import method_text, plane
 from fedsim.plot import matrix, pareto, plain_ticks, save
-from fedsim.summaries import frame
+from fedsim.results.schema import frame
 from tests.fedsim.sweepmaker import make_cell as run
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fedsim import SweepConfig, app, run, sweep
-from fedsim.progress import Bars, Lines, shown
+from fedsim.runs.progress import Bars, Lines, shown
 from fedsim.units import bits
 from tests.fedsim.commands import no_page
 from tests.fedsim.runs import small
@@ -46,7 +46,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     def console(stderr: bool, quiet: bool) -> Console:
         return Console(file=text, force_terminal=True, width=100, quiet=quiet, color_system=None)
 
-    monkeypatch.setattr("fedsim.progress.Console", console)
+    monkeypatch.setattr("fedsim.runs.progress.Console", console)
     return text
 
 
@@ -104,7 +104,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Output:
     output = Output()
     monkeypatch.setattr("IPython.display.display", output.display)
     jupyter = lambda stderr: Console(force_jupyter=True)  # noqa: E731
-    monkeypatch.setattr("fedsim.progress.Console", jupyter)
+    monkeypatch.setattr("fedsim.runs.progress.Console", jupyter)
     return output
 
 
@@ -130,7 +130,7 @@ def test_python_shows_a_run_on_a_terminal_alone(
     def terminal(stderr: bool, quiet: bool = False) -> Console:
         return Console(file=screen, force_terminal=True, width=100, color_system=None)
 
-    monkeypatch.setattr("fedsim.progress.Console", terminal)
+    monkeypatch.setattr("fedsim.runs.progress.Console", terminal)
     run(small(), tmp_path / "seen")
     assert "4/4 rounds" in screen.getvalue() and "n5-p0.05-s0" in screen.getvalue()
     screen.truncate(0)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import UsageError, parallel, run, sweep
+from fedsim import UsageError, run, sweep
+from fedsim.runs import parallel
 from tests.fedsim.commands import no_page
 from tests.fedsim.runs import assert_same, small
 from tests.fedsim.test_parallel import GRID

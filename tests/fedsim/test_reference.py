@@ -7,13 +7,13 @@ from sweepmaker import make_run, make_sweep
 
 import fedsim
 from fedsim import SweepConfig, load
-from fedsim.looks import CellKey, looks
-from fedsim.plane import method_text, plane
+from fedsim.analysis.curves import curve_lines, pareto_points
+from fedsim.analysis.planes import method_text, plane
+from fedsim.analysis.style import CellKey, looks
+from fedsim.analysis.tables import add_difference
 from fedsim.report.charts import curves, pareto, split
-from fedsim.results import Results
-from fedsim.series import curve_lines, pareto_points
-from fedsim.sweeps import run_cells
-from fedsim.tables import add_difference
+from fedsim.results.load import Results
+from fedsim.runs.sweep import run_cells
 
 METHOD = "per_tensor(cnat)"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
-from fedsim.sweeps import run_cells
+from fedsim.runs.sweep import run_cells
 from tests.fedsim.runs import done, finished, small
 
 __all__ = ["done", "finished"]  # fixtures

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from compressors import explain
-from compressors.lift import inside
+from compressors.whole.lift import inside
 from fedsim import RunConfig, run
-from fedsim.trainer import Trainer
+from fedsim.federation.trainer import Trainer
 from tests.fedsim import replaying
 from tests.fedsim.runs import Memories, clients, model, rounds, small
 

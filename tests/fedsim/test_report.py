@@ -11,7 +11,7 @@ import pytest
 
 from fedsim.errors import UsageError
 from fedsim.report import charts, write
-from fedsim.results import load
+from fedsim.results.load import load
 from tests.fedsim.sweepmaker import make_run, make_sweep
 
 

@@ -8,7 +8,7 @@ import pytest
 from fedsim import plot
 from fedsim.errors import UsageError
 from fedsim.report import charts, write
-from fedsim.results import load
+from fedsim.results.load import load
 from tests.fedsim.commands import Typed, typed  # noqa: F401
 from tests.fedsim.sweepmaker import make_sweep
 from tests.fedsim.test_report import Page

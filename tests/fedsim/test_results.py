@@ -9,8 +9,8 @@ import pytest
 
 from fedsim.errors import UsageError
 from fedsim.files import replacing, write_bytes, write_json, write_parquet, write_text
-from fedsim.results import load
-from fedsim.summaries import COLUMNS, KEYS, frame, write_summary
+from fedsim.results.load import load
+from fedsim.results.schema import COLUMNS, KEYS, frame, write_summary
 from tests.fedsim.sweepmaker import CLIENTS, ITERATIONS, PARAMETERS, make_run, make_sweep
 
 

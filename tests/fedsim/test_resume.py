@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fedsim import RunConfig, run
-from fedsim.checkpoint import Checkpoint, load, remove, save
+from fedsim.runs.checkpoint import Checkpoint, load, remove, save
 from tests.fedsim.runs import assert_same, parts, payloads, small
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ def test_a_checkpoint_that_was_not_finished_is_not_there(tmp_path: Path) -> None
 KILL = """
 import json, os, signal, sys
 from pathlib import Path
-import fedsim.checkpoint as checkpoint
+import fedsim.runs.checkpoint as checkpoint
 from fedsim import RunConfig, run
 out, where, number, settings = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)

@@ -11,8 +11,8 @@ from flwr.serverapp.strategy import FedAdam
 from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
-from fedsim.config import from_toml
-from fedsim.trainer import build_model
+from fedsim.federation.trainer import build_model
+from fedsim.settings.config import from_toml
 from tests.fedsim.runs import (
     assert_same,
     clients,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim import SweepConfig, UsageError, run, scalars, sweep
-from fedsim.results import load
+from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.results.load import load
+from fedsim.runs import tensorboard
 from tests.fedsim.commands import Typed, typed  # noqa: F401
 from tests.fedsim.runs import rounds, small
 
@@ -91,11 +92,11 @@ def test_a_missing_package_is_told_before_any_work(
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        scalars, "find_spec", lambda name: None if name == "tensorboard" else find(name)
+        tensorboard, "find_spec", lambda name: None if name == "tensorboard" else find(name)
     )
     for command in ("run", "sweep"):
         said = typed(command, "--tensorboard", "--out", "here")
         assert said.code == 2 and "fedsim-lab[tensorboard]" in said.err
         assert not Path("here").exists()
     with pytest.raises(UsageError, match="tensorboard"):
-        scalars.check(True)
+        tensorboard.check(True)

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch.optim import SGD
 
 from fedsim import RunConfig, run
-from fedsim.trainer import Trainer
+from fedsim.federation.trainer import Trainer
 from tests.fedsim.runs import assert_same, make_task, model
 
 __all__ = ["make_task"]  # the fixture

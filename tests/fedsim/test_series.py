@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
+from fedsim.analysis.curves import curve_lines, front, pareto_points
+from fedsim.analysis.style import CellKey
 from fedsim.errors import UsageError
-from fedsim.looks import CellKey
 from fedsim.plot import curves, pareto
-from fedsim.results import load
-from fedsim.series import curve_lines, front, pareto_points
-from fedsim.summaries import frame
+from fedsim.results.load import load
+from fedsim.results.schema import frame
 from tests.fedsim.sweepmaker import make_cell as run
 from tests.fedsim.sweepmaker import make_sweep
 

@@ -8,15 +8,15 @@ import pytest
 
 import fedsim
 from fedsim import plot
-from fedsim.budgets import budgets, leaders
+from fedsim.analysis.budgets import budgets, leaders
+from fedsim.analysis.curves import curve_lines, pareto_points
+from fedsim.analysis.export import table
+from fedsim.analysis.style import METHODS, CellKey, looks
+from fedsim.analysis.tables import summary_texts
 from fedsim.errors import UsageError
-from fedsim.looks import METHODS, CellKey, looks
 from fedsim.report import charts
-from fedsim.results import Results, load
-from fedsim.series import curve_lines, pareto_points
-from fedsim.summaries import frame
-from fedsim.tables import summary_texts
-from fedsim.texts import table
+from fedsim.results.load import Results, load
+from fedsim.results.schema import frame
 from tests.fedsim.sweepmaker import make_cell, make_sweep
 
 TOPK = "ef(per_tensor(topk({p}) | float32 | golomb))"

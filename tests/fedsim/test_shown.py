@@ -3,7 +3,7 @@
 import pytest
 
 from fedsim import UsageError
-from fedsim.shown import chosen
+from fedsim.runs.launch import chosen
 
 ROWS = {"dense": 1, "topk": 2, "sbc": 3}
 

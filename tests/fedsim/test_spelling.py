@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import RunConfig, SweepConfig, UsageError, cellfile, config, grids
+from fedsim import RunConfig, SweepConfig, UsageError
 from fedsim.app import config_of
+from fedsim.settings import cellfile, config, grids
 from tests.fedsim.commands import Typed, no_page, typed
 from tests.fedsim.runs import small
 

@@ -12,7 +12,7 @@ from tests.markdown import ROOT
 
 _CHILD = """
 import sys
-from fedsim.cli import main
+from fedsim.commands.cli import main
 absent, wanted = sys.argv.pop(1).split(","), int(sys.argv.pop(1))
 try:
     code = main()

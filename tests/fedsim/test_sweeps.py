@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedsim import RunConfig, SweepConfig, UsageError, parallel, sweep
-from fedsim.grids import Cell, from_toml
-from fedsim.sweeps import run_cells
+from fedsim import RunConfig, SweepConfig, UsageError, sweep
+from fedsim.runs import parallel
+from fedsim.runs.sweep import run_cells
+from fedsim.settings.grids import Cell, from_toml
 from tests.fedsim.commands import files, no_page
 from tests.fedsim.runs import make_task
 
@@ -200,6 +201,6 @@ def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
 def test_a_folder_that_the_runs_do_not_share_is_named(
     tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedsim.sweeps.run_on_ray", lambda *given: None)  # writes elsewhere
+    monkeypatch.setattr("fedsim.runs.sweep.run_on_ray", lambda *given: None)  # writes elsewhere
     with pytest.raises(UsageError, match="holds no summary after its run.*nodes share"):
         run_cells([Cell("one", tiny)], tmp_path, jobs=2)

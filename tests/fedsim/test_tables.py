@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from fedsim import units
+from fedsim.analysis.export import table
+from fedsim.analysis.layout import broken
+from fedsim.analysis.tables import add_difference, summary_table, summary_texts
 from fedsim.errors import UsageError
-from fedsim.layout import broken
-from fedsim.results import load
-from fedsim.summaries import frame
-from fedsim.tables import add_difference, summary_table, summary_texts
-from fedsim.texts import table
+from fedsim.results.load import load
+from fedsim.results.schema import frame
 from tests.fedsim.sweepmaker import make_cell as cell
 from tests.fedsim.sweepmaker import make_run, make_sweep
 from tests.fedsim.test_several import TOPK

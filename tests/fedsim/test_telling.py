@@ -8,9 +8,9 @@ from rich.console import Console
 from sweepmaker import make_run, make_sweep
 
 from fedsim import load, table
+from fedsim.analysis.tables import summary_table
 from fedsim.report.sections import summary
-from fedsim.results import Results
-from fedsim.tables import summary_table
+from fedsim.results.load import Results
 
 MORE = ("sent", "per client", "failures", "not used")
 

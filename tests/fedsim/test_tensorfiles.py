@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fedsim import UsageError, tensorfiles
-from fedsim.tensorfiles import read, write
+from fedsim import UsageError
+from fedsim.measure import tensorfiles
+from fedsim.measure.tensorfiles import read, write
 
 UNSORTED = {"weight": torch.arange(6.0).view(2, 3), "bias": torch.tensor(-1.5)}
 """Names in a model's order, which is not the alphabet's; one scalar."""

@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from fedsim import Data, DataError, RunConfig
-from fedsim.evaluation import evaluate, spread
-from fedsim.federation import Federation
-from fedsim.tasks import chars, get_task, text, words
-from fedsim.trainer import Trainer
+from fedsim.federation.evaluation import evaluate, spread
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
+from fedsim.tasks import chars, get_task, words
+from fedsim.tasks.models import text
 from tests.fedsim.realdata import folder_with
 from tests.fedsim.runs import make_task
 

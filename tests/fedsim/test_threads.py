@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedsim import RunFailed, run
-from fedsim.trainer import Trainer
+from fedsim.federation.trainer import Trainer
 from tests.fedsim.runs import small
 
 

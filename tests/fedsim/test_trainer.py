@@ -12,11 +12,11 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam
 
 from compressors import ALL, Raw, SentTensor, decompress
-from compressors.lift import inside
+from compressors.whole.lift import inside
 from fedsim import RunConfig, run
-from fedsim.batches import Batches
-from fedsim.federation import Federation
-from fedsim.trainer import Trainer, build_model, mask_momentum
+from fedsim.federation.batches import Batches
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer, build_model, mask_momentum
 from tests.fedsim.runs import Memories, make_task, payloads, small, steps
 
 __all__ = ["make_task"]  # the fixture

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 from fedsim import plot
+from fedsim.analysis.curves import pareto_points
+from fedsim.analysis.style import CellKey, looks
+from fedsim.analysis.tables import add_difference, summary_texts
 from fedsim.errors import UsageError
-from fedsim.labels import methods_of, of_method, several
-from fedsim.looks import CellKey, looks
-from fedsim.merging import settings_of, variants
 from fedsim.report import write
-from fedsim.results import Results, load
-from fedsim.series import pareto_points
-from fedsim.sweeps import summarize
-from fedsim.tables import add_difference, summary_texts
+from fedsim.results.labels import methods_of, of_method, several
+from fedsim.results.load import Results, load
+from fedsim.results.merge import settings_of, variants
+from fedsim.runs.sweep import summarize
 from tests.fedsim.sweepmaker import make_run, make_sweep
 from tests.fedsim.test_report import Page
 from tests.fedsim.test_several import TOPK

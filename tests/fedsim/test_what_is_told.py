@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from compressors import decompress
-from fedsim import RunConfig, SweepConfig, run, server, sweep
-from fedsim.evaluation import Score
-from fedsim.trainer import Trainer, build_model
+from fedsim import RunConfig, SweepConfig, run, sweep
+from fedsim.federation import server
+from fedsim.federation.evaluation import Score
+from fedsim.federation.trainer import Trainer, build_model
 from tests.fedsim.commands import no_page
 from tests.fedsim.runs import assert_same, clients, make_task, payloads, rounds, small
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from compressors import Raw, compress, decompress
 from fedsim.engines import compat
 from strategies import Buffers, Exchange, TooFewReplies
-from strategies.buffers import ASKED, PAYLOAD, to_payload
-from strategies.payload import KEY, put
+from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
+from strategies.channel.payload import KEY, put
 from tests.strategies.linear import tensor
 
 UPDATE = compress(Raw(), tensor(1.0, 1.0))[0].payload

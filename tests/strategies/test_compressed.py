@@ -13,7 +13,7 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from compressors import Raw, gradient_dropping, sbc
 from strategies import Compressed, TooFewReplies, answer_partition
-from strategies.nodes import cohort
+from strategies.channel.nodes import cohort
 from tests.strategies.linear import (
     Pull,
     grid_of,
@@ -176,7 +176,7 @@ def test_no_client_learns_the_model_but_from_its_payload() -> None:
 def test_a_client_that_speaks_payloads_itself() -> None:
     """An echo client without the mod: it sends a fixed update."""
     from compressors import compress
-    from strategies.payload import put
+    from strategies.channel.payload import put
 
     app = ClientApp()
 

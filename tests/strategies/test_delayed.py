@@ -4,8 +4,9 @@ import pytest
 from flwr.app import ConfigRecord
 
 from compressors import Raw, decompress, gradient_dropping
-from strategies import DelayedDSGD, TooFewReplies, nodes
-from strategies.nodes import cohort
+from strategies import DelayedDSGD, TooFewReplies
+from strategies.channel import nodes
+from strategies.channel.nodes import cohort
 from tests.strategies.linear import Pull, grid_of, modded_app, record, tensor, vector
 
 HALF = gradient_dropping(0.5)  # the larger of the two entries; the other waits

@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from compressors import PayloadError, Raw, compress, decompress, gradient_dropping
 from fedsim.engines import compat
 from strategies import Exchange, TooFewReplies, Uplink, average
-from strategies.payload import KEY, put
+from strategies.channel.payload import KEY, put
 from tests.strategies.linear import tensor, vector
 
 HALF = gradient_dropping(0.5)

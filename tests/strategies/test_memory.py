@@ -13,9 +13,10 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from compressors import Raw, gradient_dropping
 from fedsim.engines.local import LocalGrid
-from strategies import Compressed, DelayedDSGD, Stepped, memory
-from strategies.memory import Remembering
-from strategies.payload import to_arrays
+from strategies import Compressed, DelayedDSGD, Stepped
+from strategies.channel.payload import to_arrays
+from strategies.server import memory
+from strategies.server.memory import Remembering
 from tests.strategies.linear import Pull, grid_of, modded_app, record
 
 HALF = gradient_dropping(0.5)

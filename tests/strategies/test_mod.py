@@ -5,11 +5,11 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 
 from compressors import Raw, compress, decompress, gradient_dropping, parse
-from compressors.lift import inside
+from compressors.whole.lift import inside
 from fedsim.engines import compat
 from strategies import client_mod
-from strategies.mod import MEMORY
-from strategies.payload import get, put, to_tensors
+from strategies.channel.payload import get, put, to_tensors
+from strategies.client_mod import MEMORY
 from tests.strategies.linear import Pull, record, tensor, vector
 
 HALF = gradient_dropping(0.5)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from compressors import compress, decompress, parse
 from strategies import Compressed, answer_partition
-from strategies.payload import put
+from strategies.channel.payload import put
 from tests.strategies.linear import grid_of
 
 SIZE, CLIENTS = 4923, 7

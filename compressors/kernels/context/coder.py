@@ -14,8 +14,8 @@ and every guess is checked.
 import numpy as np
 from numba import njit
 
-from compressors.kernels import counts, race, weights
-from compressors.kernels.rangecoder import (
+from compressors.kernels.context import counts, race, weights
+from compressors.kernels.context.rangecoder import (
     finish_read,
     finish_write,
     peek_part,

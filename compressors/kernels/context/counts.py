@@ -8,7 +8,7 @@ bits follow as they are.
 import numpy as np
 from numba import njit
 
-from compressors.kernels.rangecoder import peek_share, read_share, write_share
+from compressors.kernels.context.rangecoder import peek_share, read_share, write_share
 
 _1 = np.uint64(1)
 SYMBOLS = 24

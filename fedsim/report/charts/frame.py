@@ -8,8 +8,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from fedsim import units
-from fedsim.looks import CellKey, Look, cell_label
-from fedsim.series import Series
+from fedsim.analysis.curves import Series
+from fedsim.analysis.style import CellKey, Look, cell_label
 
 DASHES = ("solid", "dash", "dashdot", "dot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")

@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 from matplotlib import colormaps
 
 from fedsim import units
-from fedsim.looks import (
+from fedsim.analysis.planes import Plane, plane
+from fedsim.analysis.style import (
     FRACTION,
     beside,
     cell_label,
@@ -20,9 +21,8 @@ from fedsim.looks import (
     spread_text,
     value_text,
 )
-from fedsim.plane import Plane, plane
+from fedsim.analysis.telling import sends_other_shares
 from fedsim.report.charts.frame import FONT, chart, fixed
-from fedsim.telling import sends_other_shares
 
 _PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
 _POWERS = np.arange(0, 13)
@@ -38,7 +38,7 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
         limits: between which values the colours lie; None: the least and the greatest shown.
 
     Raises:
-        UsageError: as `fedsim.plane.plane`.
+        UsageError: as `fedsim.analysis.planes.plane`.
     """
     grid, own = plane(runs, value), runs[~beside(runs)]
     name = metric_name(runs) if value == "metric" else value

@@ -8,8 +8,17 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from fedsim import units
-from fedsim.budgets import Budget, budgets, leaders
-from fedsim.looks import LABELS, Look, higher_is_better, label, looks, method_looks, metric_name
+from fedsim.analysis.budgets import Budget, budgets, leaders
+from fedsim.analysis.curves import Series, curve_lines, front, pareto_points
+from fedsim.analysis.style import (
+    LABELS,
+    Look,
+    higher_is_better,
+    label,
+    looks,
+    method_looks,
+    metric_name,
+)
 from fedsim.report.charts.frame import (
     FONT,
     at,
@@ -21,7 +30,6 @@ from fedsim.report.charts.frame import (
     reading,
     symbol,
 )
-from fedsim.series import Series, curve_lines, front, pareto_points
 
 
 def curves(rounds: pd.DataFrame, x: str, name: str) -> go.Figure:

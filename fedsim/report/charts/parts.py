@@ -8,7 +8,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from fedsim import units
-from fedsim.looks import CellKey, Look, looks
+from fedsim.analysis.curves import cells_of
+from fedsim.analysis.style import CellKey, Look, looks
 from fedsim.report.charts.frame import (
     chart,
     fixed,
@@ -18,7 +19,6 @@ from fedsim.report.charts.frame import (
     reading,
     symbol,
 )
-from fedsim.series import cells_of
 
 # Paul Tol's "bright" scheme, safe for the colour-blind.
 _PARTS = {"header": "#bbbbbb", "position": "#4477aa", "value": "#ccbb44", "side": "#ee6677"}

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DataError
 from fedsim.tasks.base import Data
-from fedsim.tasks.idx import data_folder
-from fedsim.tasks.images import CropAndFlip, Pixels
+from fedsim.tasks.data.idx import data_folder
+from fedsim.tasks.data.images import CropAndFlip, Pixels
 from fedsim.tasks.optional import torchvision
 
 FILE = "cifar10.npz"

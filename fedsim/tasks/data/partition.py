@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.config import PARTITIONS as FORMS
 from fedsim.errors import UsageError
+from fedsim.tasklist import PARTITIONS as FORMS
 
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner

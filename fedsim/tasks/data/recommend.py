@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from fedsim.errors import DataError
-from fedsim.tasks import textfiles
 from fedsim.tasks.base import Data
+from fedsim.tasks.data import textfiles
 
 SETS = ("ml-20m/ratings.csv", "ml-1m/ratings.dat", "ml-latest-small/ratings.csv")
 """What is read, the first that is there: the paper's set, its predecessor's, the small one."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedsim.errors import DataError
-from fedsim.tasks.idx import data_folder
+from fedsim.tasks.data.idx import data_folder
 
 
 def base(task: str, folder: Path | None, what: str) -> Path:

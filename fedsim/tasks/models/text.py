@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from fedsim.tasks.base import Task
-from fedsim.tasks.dropout import Dropout
+from fedsim.tasks.models.dropout import Dropout
 
 STEPS = 35
 """Symbols a window (the tutorial's `num_steps`)."""

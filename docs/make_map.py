@@ -1,0 +1,197 @@
+"""Draws the map of the house: rooms on floors, from the imports of the code as it is.
+
+A room is a file or a sub-package directly inside a package. A room stands one floor above the
+highest room that it imports. ``python docs/make_map.py`` writes ``docs/house.svg`` and the tables
+of rooms in ``docs/design.md``; a test compares both with the imports.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("fedsim", "strategies")
+OUTSIDE = "__init__", "__main__"  # a package's front doors import every room and are none
+_WIDTH, _HEIGHT, _BOX, _LIFT, _MARGIN = 980, 30, 108, 64, 18
+
+Arrows = Mapping[str, set[str]]
+
+
+def rooms(package: str) -> dict[str, list[Path]]:
+    """The files of each room of a package, by the room's name."""
+    found: dict[str, list[Path]] = defaultdict(list)
+    base = ROOT / package
+    for path in sorted(base.rglob("*.py")):
+        name = path.relative_to(base).parts[0].removesuffix(".py")
+        if name not in OUTSIDE:
+            found[name].append(path)
+    return dict(found)
+
+
+def arrows(package: str) -> dict[str, set[str]]:
+    """Which rooms of its package each room imports, imports inside functions too."""
+    inside = rooms(package)
+    found: dict[str, set[str]] = {room: set() for room in inside}
+    for room, paths in inside.items():
+        for path in paths:
+            found[room] |= _imported(path, package, inside) - {room}
+    return found
+
+
+def _imported(path: Path, package: str, inside: Mapping[str, list[Path]]) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        parts = [name.split(".") for name in names]
+        found |= {part[1] for part in parts if part[0] == package and len(part) > 1}
+    return found & {*inside}
+
+
+def circle(found: Arrows) -> list[str]:
+    """The rooms of one circle of imports, in order; none where there is none."""
+    left = {room: set(below) for room, below in found.items()}
+    while free := [room for room, below in left.items() if not below & {*left}]:
+        for room in free:
+            del left[room]
+    if not left:
+        return []
+    path = [min(left)]
+    while path.count(path[-1]) == 1:
+        path.append(min(left[path[-1]] & {*left}))
+    return path[path.index(path[-1]) :]
+
+
+def floors(found: Arrows) -> list[list[str]]:
+    """The rooms of each floor, the lowest first.
+
+    Raises ``ValueError`` where imports run in a circle.
+    """
+    if around := circle(found):
+        raise ValueError(f"imports run in a circle: {' -> '.join(around)}")
+    level: dict[str, int] = {}
+    while len(level) < len(found):
+        for room, below in found.items():
+            if room not in level and below <= {*level}:
+                level[room] = 1 + max((level[other] for other in below), default=-1)
+    return [
+        sorted(room for room in level if level[room] == floor)
+        for floor in range(1 + max(level.values()))
+    ]
+
+
+def drawn(found: Arrows) -> list[tuple[str, str]]:
+    """The arrows that a picture needs: those that no longer way of arrows says already."""
+
+    def reached(room: str) -> set[str]:
+        return found[room].union(*(reached(below) for below in found[room]))
+
+    return [
+        (room, below)
+        for room in sorted(found)
+        for below in sorted(found[room])
+        if not any(below in reached(other) for other in found[room] - {below})
+    ]
+
+
+def sentence(package: str, room: str) -> str:
+    """What a room holds: the first sentence of its docstring."""
+    path = ROOT / package / room
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    words = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return " ".join(words.split("\n\n")[0].split())
+
+
+def table(package: str) -> str:
+    """The rooms of a package as a Markdown table, the highest floor first."""
+    inside, levels = rooms(package), floors(arrows(package))
+    lines = ["| floor | room | holds | files |", "| --- | --- | --- | --- |"]
+    for floor, names in reversed(list(enumerate(levels, 1))):
+        for room in names:
+            cells = (floor, f"`{package}/{room}`", sentence(package, room), len(inside[room]))
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def picture() -> str:
+    """The house as SVG: packages one above the other, each with its rooms on their floors."""
+    shapes: list[str] = []
+    top = _MARGIN
+    for package in PACKAGES:
+        height, drawing = _package(package, top)
+        shapes += drawing
+        top += height + _MARGIN
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top}" '
+        'font-family="sans-serif" font-size="13">\n'
+        f'<rect width="{_WIDTH}" height="{top}" fill="#ffffff"/>\n'
+        '<marker id="tip" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" '
+        'orient="auto"><path d="M0 0L6 3L0 6z" fill="#8892a0"/></marker>\n'
+    )
+    return head + "\n".join(shapes) + "\n</svg>\n"
+
+
+def _package(package: str, top: int) -> tuple[int, list[str]]:
+    """The height of a package's drawing that starts at ``top``, and its shapes."""
+    found = arrows(package)
+    levels = floors(found)
+    height = 36 + _LIFT * len(levels)
+    places: dict[str, tuple[float, float]] = {}
+    for floor, names in enumerate(levels):
+        y = top + height - _LIFT * (floor + 1)
+        step = (_WIDTH - 2 * _MARGIN) / len(names)
+        shift = 0.18 * step * (-1) ** floor if len(names) > 1 else 0.0
+        for place, room in enumerate(names):
+            places[room] = (_MARGIN + step * (place + 0.5) + shift, y)
+    shapes = [
+        f'<rect x="6" y="{top}" width="{_WIDTH - 12}" height="{height}" rx="8" fill="#f4f6f9"/>',
+        f'<text x="{_MARGIN}" y="{top + 22}" font-weight="bold">{package}</text>',
+    ]
+    shapes += [_arrow(places[room], places[below]) for room, below in drawn(found)]
+    return height, shapes + [_box(room, *place) for room, place in places.items()]
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
+    return (
+        f'<line x1="{start[0]:.0f}" y1="{start[1] + _HEIGHT:.0f}" x2="{end[0]:.0f}" '
+        f'y2="{end[1]:.0f}" stroke="#8892a0" marker-end="url(#tip)"/>'
+    )
+
+
+def _box(room: str, x: float, y: float) -> str:
+    return (
+        f'<rect x="{x - _BOX / 2:.0f}" y="{y:.0f}" width="{_BOX}" height="{_HEIGHT}" rx="5" '
+        f'fill="#ffffff" stroke="#3b5b92"/><text x="{x:.0f}" y="{y + 20:.0f}" '
+        f'text-anchor="middle">{escape(room)}</text>'
+    )
+
+
+def page(text: str) -> str:
+    """The design page with its tables of rooms written anew between their marks."""
+    for package in PACKAGES:
+        start, end = f"<!-- rooms of {package} -->\n", f"<!-- end of {package} -->"
+        before, _, rest = text.partition(start)
+        _, _, after = rest.partition(end)
+        text = before + start + table(package) + "\n" + end + after
+    return text
+
+
+def main() -> None:
+    """Writes the picture and the tables, and prints what the house counts."""
+    (ROOT / "docs" / "house.svg").write_text(picture(), encoding="utf-8")
+    design = ROOT / "docs" / "design.md"
+    design.write_text(page(design.read_text(encoding="utf-8")), encoding="utf-8")
+    for package in PACKAGES:
+        found = arrows(package)
+        count = sum(map(len, found.values()))
+        print(f"{package}: {len(found)} rooms, {len(floors(found))} floors, {count} arrows")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The house: rooms on floors, imports that run down, and a map that agrees with them."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def loaded() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_map", ROOT / "docs" / "make_map.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+house = loaded()
+
+
+@pytest.mark.parametrize("package", house.PACKAGES)
+def test_no_import_runs_up(package: str) -> None:
+    found = house.arrows(package)
+    assert house.circle(found) == []
+    levels = house.floors(found)
+    floor = {room: number for number, names in enumerate(levels) for room in names}
+    assert all(floor[below] < floor[room] for room in found for below in found[room])
+
+
+def test_fedsim_is_small_enough_to_know() -> None:
+    found = house.arrows("fedsim")
+    assert len(found) <= 17 and len(house.floors(found)) <= 11
+    assert sum(map(len, found.values())) <= 70
+
+
+def test_a_circle_is_named() -> None:
+    around = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}
+    assert house.circle(around) == ["a", "b", "c", "a"]
+    with pytest.raises(ValueError, match="a -> b -> c -> a"):
+        house.floors(around)
+    straight = {"a": {"b", "c"}, "b": {"c"}, "c": set()}
+    assert house.circle(straight) == []
+    assert house.floors(straight) == [["c"], ["b"], ["a"]]
+    assert house.drawn(straight) == [("a", "b"), ("b", "c")]  # a -> c follows
+
+
+def test_imports_inside_functions_count() -> None:
+    """A command imports what it needs when it runs."""
+    assert "runs" in house.arrows("fedsim")["commands"]
+
+
+def test_the_map_agrees_with_the_imports() -> None:
+    told = "python docs/make_map.py draws it again"
+    drawn = (ROOT / "docs" / "house.svg").read_text(encoding="utf-8")
+    assert drawn == house.picture(), told
+    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    assert design == house.page(design), told
+
+
+@pytest.mark.parametrize("package", house.PACKAGES)
+def test_every_room_says_what_it_holds(package: str) -> None:
+    for room in house.rooms(package):
+        assert house.sentence(package, room).endswith("."), room
