@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("fedsim", "strategies")
-OUTSIDE = "__init__", "__main__"  # a package's front doors import every room and are none
+OUTSIDE = "__init__", "__main__"  # a package's front doors import every room and are not rooms
 _WIDTH, _HEIGHT, _BOX, _LIFT, _MARGIN = 980, 30, 108, 64, 18
 
 Arrows = Mapping[str, set[str]]

@@ -1,4 +1,4 @@
-"""The errors a user can cause, all refused before any work starts; and what runs fail of."""
+"""The errors a user can cause, all refused before any work starts; and what makes runs fail."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -18,9 +18,9 @@ class Row:
     ``make`` is a class, or for a published method or a setting of a class with a name of
     its own the function that builds it. A text such as ``"whole.raw:Raw"`` says in which module
     of this package it lies: it is imported when somebody asks, so that a list of rows needs no
-    torch. An ``example`` is a whole compressor in which the row takes part. ``portable``: whether its
-    bytes are the same on every machine; not so where sums of a linear algebra library are in them.
-    ``needs``: the package beyond numpy, torch and numba without which it cannot be made.
+    torch. An ``example`` is a whole compressor in which the row takes part. ``portable``: whether
+    its bytes are the same on every machine; not so where sums of a linear algebra library are in
+    them. ``needs``: the package beyond numpy, torch and numba without which it cannot be made.
 
     Raises ``ValueError`` for an unknown kind, a name that the grammar cannot read, and a class
     that is no frozen dataclass or lacks what its contract names.

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from compressors.base import check_share, nominal_count
 from compressors.kernels.noise import words_torch
+from compressors.quantize.settings import plain
 
 _WORDS = 2.0**32  # how many noise words there are
 
@@ -72,6 +73,7 @@ class GSpar:
     unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        plain(self)
         check_share("gspar: p", self.p)
 
     def count(self, n: int) -> int:

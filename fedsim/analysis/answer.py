@@ -4,12 +4,10 @@ from math import log10
 
 import numpy as np
 import pandas as pd
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from fedsim import units
 from fedsim.analysis.inputs import check_frame
+from fedsim.analysis.layout import Column, Laid, Row, laid
 from fedsim.analysis.style import higher_is_better, metric_name
 from fedsim.errors import UsageError
 from fedsim.results.labels import labels
@@ -152,26 +150,17 @@ def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:
     return ["budget", *headings], [[limit, *row] for limit, row in zip(limits, rows, strict=True)]
 
 
-def best_table(results: Results, up_bits: float) -> Table:
-    """What `best` found, for the terminal.
+def best_table(results: Results, up_bits: float, width: int) -> Laid:
+    """What `best` found, for a terminal of `width` columns.
 
     Example:
-        rich.print(best_table(fedsim.load("results/sbc"), 2e6))
+        rich.print(best_table(fedsim.load("results/sbc"), 2e6, 80))
     """
-    found = best(results, up_bits)
-    headings, rows = texts(found, metric_name(results.runs))
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=0, show_edge=False, title_justify="left",
-        title=Text(f"Best within {units.bits(up_bits)} a client upstream"),
-        caption=Text("Bits of whole messages. none: no evaluation within the budget."),
-        caption_justify="left",
+    headings, rows = texts(best(results, up_bits), metric_name(results.runs))
+    columns = [Column(head, "name" if head == "method" else "number") for head in headings]
+    lines: list[Row] = [(row, "") for row in rows]
+    return laid(
+        columns, lines, width, keys=3,  # method, n and p stand in every part
+        title=f"Best within {units.bits(up_bits)} per client upstream",
+        caption="Bits of whole messages. none: no evaluation within the budget.",
     )  # fmt: skip
-    for place, heading in enumerate(headings):
-        if heading == "method":
-            table.add_column(heading, overflow="fold", min_width=8)
-        else:  # a digit is never cut: where there is no room, the table is wider than the terminal
-            width = max(len(text) for text in (heading, *(row[place] for row in rows)))
-            table.add_column(heading, justify="right", no_wrap=True, min_width=width)
-    for row in rows:
-        table.add_row(*map(Text, row))  # Text: a method's brackets are no markup
-    return table

@@ -7,7 +7,7 @@ from fedsim import units
 PER_CLIENT = "up_wire_bits_per_client"
 _TENTH = 0.1
 CAPTION = (
-    "n: local iterations a round; p: fraction of entries sent; p/n: total sparsity.\n"
+    "n: local iterations per round; p: fraction of entries sent; p/n: total sparsity.\n"
     "Bits are those of a client of every round over the whole run, 1 kbit = 1000 bit. Wire: whole "
     "messages; content, which papers count: positions, values and side information. Ratio: 32-bit "
     "dense sending of every trained entry and iteration over upstream bits."

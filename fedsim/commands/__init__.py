@@ -1,1 +1,1 @@
-"""The commands of the command line, one idea a file."""
+"""The commands of the command line, one idea per file."""

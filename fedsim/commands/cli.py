@@ -122,8 +122,11 @@ def _answering() -> Iterator[None]:
     def answer(*_: object) -> NoReturn:
         nonlocal told
         if not told:
-            words = "stopped; the same command goes on, a run from its last checkpoint"
-            print(f"fedsim: {words} (one every {CHECKPOINT_SECONDS:g} s)", file=sys.stderr)
+            print(
+                "fedsim: stopped; the same command goes on: a run from its last checkpoint (one "
+                f"every {CHECKPOINT_SECONDS:g} s), or from its start where there is none yet",
+                file=sys.stderr,
+            )
         told = True
         raise KeyboardInterrupt
 

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--out", metavar="DIR", help="where to write (default: into the one DIR)")
     parser.add_argument(
         "--budget", metavar="BITS",
-        help="compare the methods within so many upstream bits a client, such as 2Mbit",
+        help="compare the methods within so many upstream bits per client, such as 2Mbit",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
@@ -51,7 +51,7 @@ def command(flags: argparse.Namespace) -> int:
         console = Console()
         print_whole(console, summary_table(results.runs, console.width))
         if budget is not None:
-            console.print(best_table(results, budget), crop=False)
+            print_whole(console, best_table(results, budget, console.width))
         console.print(f"Report: {page}", highlight=False, soft_wrap=True)
     return 0
 

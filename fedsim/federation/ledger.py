@@ -149,12 +149,13 @@ def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def share(rounds: pd.DataFrame, trained: int) -> float:
-    """The share of the trained entries that travelled, over all uploads that were used.
+def share(rounds: pd.DataFrame, parameters: int) -> float:
+    """The share of the model's entries that travelled, over all uploads that were used.
 
-    It is not the nominal p: a tensor sends at least one entry, and zeros are never sent.
+    It is not the nominal p: a tensor sends at least one entry, and zeros are never sent. Frozen
+    entries count: `raw` sends them too.
     """
-    return float(rounds["up_sent"].sum() / (rounds["clients"].sum() * trained))
+    return float(rounds["up_sent"].sum() / (rounds["clients"].sum() * parameters))
 
 
 def ratio(trained: int, iterations: int, up_bits: float) -> float:

@@ -21,6 +21,7 @@ from compressors.base import finite
 from fedsim.errors import UsageError
 from fedsim.federation import memories
 from fedsim.federation.evaluation import spread
+from fedsim.federation.fingerprint import attributes
 from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
@@ -140,18 +141,14 @@ def _one_step(trainer: Trainer) -> None:
         raise UsageError(f"task {task.name}: loss is NaN on a first batch{facts()}")
     with _calling(task, "the gradient of loss(model(x), y)", facts):
         loss.backward()
-    before = _memory(trainer.optimizer)
-    with _calling(task, "optimizer: its step()"):
-        trainer.optimizer.step()
-    _check_memory(trainer, before)
+    before = attributes(trainer.optimizer)
+    for _ in range(2):  # memory may begin with the second
+        with _calling(task, "optimizer: its step()"):
+            trainer.optimizer.step()
+        _check_memory(trainer, before)
 
 
-def _memory(optimizer: Optimizer) -> dict[str, float]:
-    """The numbers that an optimizer has as attributes, beside its state and its groups."""
-    return {n: float(x) for n, x in vars(optimizer).items() if type(x) in (int, float)}
-
-
-def _check_memory(trainer: Trainer, before: dict[str, float]) -> None:
+def _check_memory(trainer: Trainer, before: dict[str, Any]) -> None:
     """Each client has an optimizer's memory of its own: refuses what could not be handed to it."""
     cure = (
         "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
@@ -160,10 +157,10 @@ def _check_memory(trainer: Trainer, before: dict[str, float]) -> None:
         trainer.optimizer_state()
     except ValueError as error:
         raise UsageError(f"task {trainer.task.name}: optimizer: {error}; {cure}") from error
-    for name, value in _memory(trainer.optimizer).items():
-        if before.get(name) != value:
+    for name, value in attributes(trainer.optimizer).items():
+        if name not in before or before[name] != value:
             raise UsageError(
-                f"task {trainer.task.name}: optimizer counts in its attribute {name!r}, which all "
+                f"task {trainer.task.name}: optimizer changes its attribute {name!r}, which all "
                 f"clients of a worker would share; {cure}"
             )
 

@@ -100,7 +100,7 @@ def _explanation(results: Results) -> str:
         "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
         "counted: wire is the whole message; content, which papers count, is its positions, values "
         "and side information. Bits are those of a client of every round over the whole run. The "
-        "ratio compares them with sending 32 bits a trained parameter in every iteration."
+        "ratio compares them with sending 32 bits per trained parameter in every iteration."
     )
     if sends_less_per_client(runs).any():
         text += (
@@ -130,7 +130,7 @@ def _reference(runs: pd.DataFrame) -> str:
     name, lines = metric_name(runs), []
     for told, of in dense.groupby(labels(dense)):
         value, bits = of["metric"].mean(), of["up_wire_bits"].mean()
-        text = f"{name} {units.score(value, name)} with {units.bits(bits)} a client upstream"
+        text = f"{name} {units.score(value, name)} with {units.bits(bits)} per client upstream"
         which = f"{told}: " if VARIANT in runs.columns else ""
         lines.append(f"{escape(which)}<strong>{escape(text)}</strong>")
     return f"<p>Dense reference (n = 1, p = 1): {'; '.join(lines)}.</p>"

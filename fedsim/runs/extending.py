@@ -21,17 +21,20 @@ def is_longer(before: RunConfig, now: RunConfig, different: dict[str, Any]) -> b
     return set(different) <= _MAY_DIFFER and before.plan.iterations < now.plan.iterations
 
 
-def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
-    """Lets the finished run in ``out`` go on from its end as ``now``.
+def check(before: RunConfig, now: RunConfig, out: Path) -> None:
+    """Refuses a longer run that would have other numbers, or whose folder lacks what it needs.
 
-    Raises ``UsageError``, and changes nothing, where the longer run would have other numbers or
-    the folder does not hold what the run remembered.
+    Raises ``UsageError``, and changes nothing.
     """
     if reason := _reason(before, now, out):
         raise UsageError(
             f"--iterations is {now.plan.iterations}: --out {out} holds a run of "
             f"{before.plan.iterations} that cannot be extended: {reason}"
         )
+
+
+def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
+    """Lets the finished run in ``out`` go on from its end as ``now``, which ``check`` allowed."""
     checkpoint.go_on_from_end(out, before.plan.rounds)
     write_text(out / "config.toml", now.to_toml())
     (out / "summary.json").unlink()  # last: a kill before this finds a summary of fewer iterations
@@ -47,7 +50,10 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
         here = f"rounds between evaluations are {every} there and {wanted.evaluate_every} here"
         return f"{here}; give --evaluate-every {every}"
     if then.rounds % every:
-        return f"its last round, {then.rounds}, was evaluated, which is not a multiple of {every}"
+        return (
+            f"its last round, {then.rounds}, is not a multiple of {every}, and a longer run would "
+            "not be evaluated there"
+        )
     if before.stop_at_bits is not None:
         return f"it ends where a client has sent --stop-at-bits {before.stop_at_bits}"
     if now.engine != "local":

@@ -1,12 +1,14 @@
-"""One writer a results folder: a second one is refused, and a crash leaves no lock behind.
+"""One writer per results folder: a second one is refused.
 
-The lock is the kernel's (``flock``): it ends with the process, however that ends. What stands in
-the file is for the message alone.
+The lock is the kernel's (``flock``): it ends with the process, however that ends. A file ``.lock``
+that a kill leaves behind locks nothing; what stands in it is for the message alone. Windows has
+no ``flock``: nothing is locked there.
 """
 
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedsim.errors import UsageError
+
+if sys.platform != "win32":
+    import fcntl
 
 NAME = ".lock"
 _POLL_SECONDS = 0.1
@@ -36,6 +41,9 @@ def held(folder: Path, patience: float = 0.0) -> Iterator[None]:
         ...     print("two folders")
         two folders
     """
+    if sys.platform == "win32":
+        yield
+        return
     until = time.monotonic() + patience
     while (file := _taken(folder)) is None:
         if time.monotonic() >= until:
@@ -50,8 +58,6 @@ def held(folder: Path, patience: float = 0.0) -> Iterator[None]:
 
 def _taken(folder: Path) -> IO[str] | None:
     """The lock's file, open and locked; None where another process has it."""
-    import fcntl  # not on Windows, where fedsim's results cannot be locked
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / NAME).open("a+", encoding="utf-8")
@@ -62,6 +68,12 @@ def _taken(folder: Path) -> IO[str] | None:
     except BlockingIOError:
         file.close()
         return None
+    except OSError as error:
+        file.close()
+        raise UsageError(
+            f"--out is {folder}: its file system cannot lock a file ({error.strerror}), so that "
+            "two runs could write there at once; choose a folder on another"
+        ) from error
     if not _is(file, folder / NAME):  # the one before removed it between our opening and locking
         file.close()
         return _taken(folder)

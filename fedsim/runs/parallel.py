@@ -11,6 +11,7 @@ from typing import Any
 
 from fedsim.errors import UsageError
 from fedsim.files import write_json, write_text
+from fedsim.results.schema import read_summary
 from fedsim.runs import checkpoint, lock
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.run import run
@@ -38,15 +39,21 @@ def _named(name: str, progress: Progress | None) -> Callable[[dict[str, Any]], N
 def _attempt(
     config: RunConfig, folder: Path, progress: Callable[[dict[str, Any]], None] | None
 ) -> None:
-    (folder / "summary.json").unlink(missing_ok=True)  # of a try that failed
     try:
         with lock.held(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
-            pass
+            _forget_failed(folder)
         run(config, folder, progress)
         if not config.keep_checkpoint:  # a sweep's cells are many, and are not extended
             checkpoint.forget_end(folder)
     except Exception as error:
         _record(config, folder, error)
+
+
+def _forget_failed(folder: Path) -> None:
+    """Removes the summary of a try that failed; a worker may have finished the run meanwhile."""
+    file = folder / "summary.json"
+    if file.exists() and read_summary(folder)["status"] != "done":
+        file.unlink()
 
 
 def _record(config: RunConfig, folder: Path, error: Exception) -> None:

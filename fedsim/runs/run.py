@@ -3,7 +3,6 @@
 import logging
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from safetensors.torch import save
 
 from compressors import text
 from fedsim.engines import flower, heap, local
-from fedsim.errors import RunFailed, UsageError, expect
+from fedsim.errors import RunFailed, expect
 from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import InContext, InProcess
@@ -22,15 +21,14 @@ from fedsim.federation.shards import Federation
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings
 from fedsim.federation.trainer import Trainer
-from fedsim.files import replacing, write_bytes, write_json, write_text
-from fedsim.results.load import kind_of
-from fedsim.results.schema import OF_TASK, TRAINED, read_finished
-from fedsim.runs import checkpoint, devices, environment, lock, tensorboard
+from fedsim.files import write_bytes, write_json, write_text
+from fedsim.results.schema import TRAINED
+from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.cargo import Cargo
-from fedsim.runs.extending import extend, is_longer
+from fedsim.runs.folder import check_kind, prepare, tidy
 from fedsim.runs.progress import shown
 from fedsim.runs.recorder import FolderRecorder, Progress
-from fedsim.settings.config import RunConfig, default_of, from_toml
+from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 
 
@@ -121,78 +119,6 @@ def _locked(
     return _finish(config, out, recorder, server)
 
 
-def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
-    """Checks the folder and the settings; returns the summary if the run is done already."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with replacing(out / ".writable"):
-            pass
-        (out / ".writable").unlink()
-    except OSError as error:
-        raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
-    written = out / "config.toml"
-    before = from_toml(written) if written.exists() else config
-    summary = read_finished(out) if (out / "summary.json").exists() else None
-    # A kill while it was extended leaves the settings of the longer run and the shorter's summary.
-    finished = summary is not None and summary["status"] == "done"
-    done = summary is not None and finished and _planned(summary) == before.plan.iterations
-    if done and is_longer(before, config, differences(before, config)):
-        extend(before, config, out)
-        before, done = config, False
-    same_settings(before, config, out)
-    if summary is not None and done:
-        if before.label != config.label:  # which no number of the run depends on
-            write_text(written, replace(before, label=config.label).to_toml())
-        _tidy(out)  # a kill may have come between the summary and this
-        if config.tensorboard:
-            tensorboard.export(out, summary)
-        return summary
-    write_text(written, config.to_toml())
-    write_json(out / "environment.json", environment.describe())
-    return None
-
-
-def _planned(summary: dict[str, Any]) -> int:
-    """The iterations of a finished run's settings; it did fewer where it stopped at its bits."""
-    trained = summary.get(TRAINED) or {}
-    return int(trained.get("iterations", summary["iterations"]))
-
-
-def check_kind(out: Path) -> None:
-    """Refuses a folder that holds a sweep."""
-    if kind_of(out) == "sweep":
-        raise UsageError(
-            f"--out is {out}: it holds a sweep (cells/), beside which a run would not be seen; "
-            "choose another folder"
-        )
-
-
-def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
-    """Raises ``UsageError`` naming the settings in which a results folder differs."""
-    differ = [
-        f"{name} {_said(name, a)} there, {_said(name, b)} here"
-        for name, (a, b) in differences(before, now).items()
-    ]
-    if differ:
-        raise UsageError(
-            f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
-            "choose another folder"
-        )
-
-
-def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """The settings on which numbers depend and that differ, with both values."""
-    then, wanted = before.identity(), now.identity()
-    pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
-    return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
-
-
-def _said(name: str, value: Any) -> str:
-    if value is not None:
-        return repr(value)
-    return "the task's" if name in OF_TASK else "the default"
-
-
 def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:
     """What is known of a run before it starts: the first columns of its summary."""
     plan = config.plan
@@ -229,7 +155,7 @@ def _finish(
     summary = describe(config, server.trainer) | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
     summary |= {
-        "up_share": ledger.share(rounds, summary["trained_parameters"]),
+        "up_share": ledger.share(rounds, summary["parameters"]),
         "iterations": int(rounds["iteration"].iloc[-1]),  # fewer where it stopped at its bits
         "rounds": len(rounds),
         "metric": float(rounds["metric"].iloc[-1]),
@@ -246,13 +172,8 @@ def _finish(
     recorder.write_frames()
     recorder.keep_end(server.strategy)
     write_json(out / "summary.json", summary)
-    _tidy(out)
+    tidy(out)
     return summary
-
-
-def _tidy(out: Path) -> None:
-    (out / "error.txt").unlink(missing_ok=True)
-    checkpoint.remove(out)
 
 
 def _fail(

@@ -16,12 +16,13 @@ from fedsim.federation.shards import Federation
 from fedsim.results.load import kind_of, load, run_folders
 from fedsim.results.schema import COLUMNS, read_finished, read_summary, write_summary
 from fedsim.runs import devices, lock, tensorboard
+from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.parallel import run_here, run_on_ray
 from fedsim.runs.progress import Told, shown
-from fedsim.runs.run import prepare, same_settings
 from fedsim.settings import cellfile
 from fedsim.settings.config import RunConfig
-from fedsim.settings.grids import Cell, SweepConfig, from_toml, to_toml
+from fedsim.settings.config import from_toml as from_run_toml
+from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
 from fedsim.settings.resolved import CODED
 
 
@@ -66,6 +67,8 @@ def _run_cells(
     described: bool,
 ) -> list[dict[str, Any]]:
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
+    for cell in cells:  # all of them before any is changed
+        examine(cell.config, folders[cell.name])
     done = {c.name: prepare(c.config, folders[c.name]) for c in cells}
     if described:
         cellfile.write(cells, out)
@@ -168,7 +171,7 @@ def sweep(
     """
     expect(config, SweepConfig, "sweep()")
     out = Path(out)
-    cells = config.cells()
+    cells = _named_as_there(config.cells(), out)
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.held(out):
@@ -176,6 +179,34 @@ def sweep(
         summaries = _run_cells(cells, out, jobs, ray_address, progress, described=False)
         summarize(out)
     return summaries
+
+
+def _named_as_there(cells: list[Cell], out: Path) -> list[Cell]:
+    """The cells of a grid under the names that they have in its folder already.
+
+    A fraction is written with six digits, and with all where two of a grid agree to six: its name
+    would change as the grid grows.
+    """
+    exact = [cell for cell in cells if not _of_six_digits(_place(cell.config)[1])]
+    there: dict[tuple[int, float, int], str] = {}
+    for folder in run_folders(out) if exact and out.is_dir() else []:
+        if (folder / "config.toml").exists():
+            there[_place(from_run_toml(folder / "config.toml"))] = folder.name
+    taken = {*there.values()}
+    return [
+        replace(cell, name=there.get(_place(cell.config)) or (
+            cell.name if cell.name not in taken else in_full(cell).name
+        )) if cell in exact else cell
+        for cell in cells
+    ]  # fmt: skip
+
+
+def _of_six_digits(fraction: float) -> bool:
+    return float(f"{fraction:g}") == fraction
+
+
+def _place(config: RunConfig) -> tuple[int, float, int]:
+    return config.temporal, config.plan.method.gradient, config.seed
 
 
 def claim(out: Path, config: SweepConfig) -> None:

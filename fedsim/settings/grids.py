@@ -131,10 +131,11 @@ def _told_apart(grid: list[Cell]) -> list[Cell]:
     fractions: dict[str, set[float]] = {}
     for cell in grid:
         fractions.setdefault(cell.name, set()).add(cell.config.plan.method.gradient)
-    return [cell if len(fractions[cell.name]) == 1 else _in_full(cell) for cell in grid]
+    return [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
 
 
-def _in_full(cell: Cell) -> Cell:
+def in_full(cell: Cell) -> Cell:
+    """The cell under a name that has all digits of its fraction."""
     gradient = cell.config.plan.method.gradient
     short = f"{gradient:g}"  # 1 and not 1.0
     exact = short if float(short) == gradient else repr(gradient)

@@ -102,6 +102,7 @@ H, TWO = np.float32(0.5), np.int64(2)
         (lambda: c.Sketch(np.int64(9)), "sketch(9)"),
         (lambda: c.SharedMagnitude("avg", TWO), "magnitude(bits=2)"),
         (lambda: c.FitPoly(TWO, TWO), "fit_poly(2, 2)"),
+        (lambda: c.GSpar(H), "gspar(0.5)"),
         (lambda: c.ThreeLC(np.float32(1.5)), "threelc(1.5)"),
         (lambda: c.Bloom(H), "bloom(0.5)"),
         (lambda: c.Golomb(H), "golomb(0.5)"),

@@ -17,7 +17,7 @@ from tests.fedsim.runs import assert_same, parts
 _WRAPPER = """
 import os, signal, sys
 from pathlib import Path
-from fedsim import checkpoint, progress
+from fedsim.runs import checkpoint, progress
 
 where, cell, number = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
 book, save_file = progress.Bars.__call__, checkpoint.save_file

@@ -1,6 +1,7 @@
 """What to choose for so many bits: `fedsim.best`, the report's tables, and how bits are written."""
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rich.console import Console
 import fedsim
 from fedsim import UsageError, units
 from fedsim.analysis.answer import best_table, ladder
+from fedsim.analysis.layout import print_whole
 from fedsim.commands.cli import main
 from fedsim.report import write
 from fedsim.results.load import Results, load
@@ -106,13 +108,17 @@ def test_rising_budgets_end_without_a_limit(both: Results) -> None:
     assert near["budget"].tolist() == [5, 10, 20, np.inf]
 
 
-@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_no_digit_of_the_terminals_table_is_cut(both: Results, width: int) -> None:
+    long = both.rounds["label"].replace("sbc", "ef(per_tensor(topk(0.0004) | float32 | golomb))")
+    results = replace(both, rounds=both.rounds.assign(label=long))
     console = Console(width=width, file=StringIO())
-    console.print(best_table(both, 2e6), crop=False)
+    print_whole(console, best_table(results, 2e6, console.width))
     told = console.file.getvalue()  # type: ignore[attr-defined]
-    for _, row in fedsim.best(both, 2e6).iterrows():
+    for _, row in fedsim.best(results, 2e6).iterrows():
         assert f"{row['metric']:.4f}" in told and units.bits(row["up_wire_bits"]) in told
+        assert f" {row['temporal']} " in told and f" {row['gradient']:g} " in told
+    assert "method" in told and "0.0004" in told and "dropping" in told
 
 
 def test_the_report_compares_methods_within_a_budget(
@@ -122,7 +128,7 @@ def test_the_report_compares_methods_within_a_budget(
     out = str(tmp_path / "both")
     assert main(["report", *folders, "--out", out, "--budget", "20kbit"]) == 0
     said = capsys.readouterr().out
-    assert "Best within 20.0 kbit a client upstream" in said and "15.9 kbit" in said
+    assert "Best within 20.0 kbit per client upstream" in said and "15.9 kbit" in said
     page = Page((tmp_path / "both" / "report.html").read_text(encoding="utf-8"))
     assert "Every method within 20.0 kbit method n p accuracy iteration uplink used" in page.text
     assert "dense none none: the method had no evaluation within the budget." in page.text

@@ -1,5 +1,6 @@
 """A finished run with more iterations: bit-identical to a longer one, or refused with a reason."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,10 @@ import pytest
 
 from fedsim import SweepConfig, UsageError, run, sweep
 from fedsim.runs import checkpoint
+from fedsim.runs.sweep import run_cells
 from fedsim.settings.config import from_toml
-from tests.fedsim.commands import no_page
+from fedsim.settings.grids import Cell
+from tests.fedsim.commands import files, no_page
 from tests.fedsim.runs import assert_same, parts, small
 from tests.fedsim.test_resume import SETTINGS, Stopped, recording, stop_after
 
@@ -54,7 +57,7 @@ def test_what_would_not_be_the_longer_run_is_refused(tmp_path: Path) -> None:
     run(sized(4), tmp_path / "even")
     for folder, config, reason in (
         ("part", small(iterations=30, evaluate_every=3), "last round has 2 local iterations"),
-        ("odd", sized(6), "its last round, 3, was evaluated, which is not a multiple of 2"),
+        ("odd", sized(6), "its last round, 3, is not a multiple of 2, and a longer run"),
         ("even", sized(8, every=4), "evaluations are 2 there and 4 here; give --evaluate-every 2"),
         ("even", sized(8, {"engine": "flower"}), "memory is kept with --engine local"),
     ):
@@ -81,3 +84,18 @@ def test_what_is_large_is_kept_where_it_is_asked_for(
     monkeypatch.setattr(checkpoint, "KEPT_BYTES", 10**9)
     sweep(SweepConfig(sized(2), (5,), (), baseline=False), tmp_path / "sweep")
     assert not list(tmp_path.glob("sweep/cells/*/final"))
+
+
+def test_a_sweep_that_is_refused_has_changed_no_cell(tmp_path: Path) -> None:
+    """Of two finished cells one can be extended; the other kept no memory."""
+    short, long = sized(2), sized(4)
+    kept = replace(short, seed=1, keep_checkpoint=True)
+    run_cells([Cell("kept", kept), Cell("plain", short)], tmp_path)
+    (tmp_path / "cells" / "kept" / "summary.json").touch()
+    before = files(tmp_path / "cells")
+    with pytest.raises(UsageError, match="its memory was not kept"):
+        run_cells(
+            [Cell("kept", replace(long, seed=1, keep_checkpoint=True)), Cell("plain", long)],
+            tmp_path,
+        )
+    assert files(tmp_path / "cells") == before

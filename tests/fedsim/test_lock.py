@@ -18,7 +18,7 @@ from tests.markdown import ROOT
 _HOLDER = """
 import sys, time
 from pathlib import Path
-from fedsim import lock
+from fedsim.runs import lock
 with lock.held(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))

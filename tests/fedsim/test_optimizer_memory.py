@@ -135,9 +135,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "a long integer": (lambda o, p: o.state[p].update(n=2**63), "['n'] is 9223372036854775808"),
     "no parameter's": (lambda o, p: o.state.update(n=1), "state['n'] is kept for no parameter"),
+    "a tensor in an attribute": (
+        lambda o, p: setattr(o, "n", getattr(o, "n", torch.zeros(())) + 1),
+        "optimizer changes its attribute 'n'",
+    ),
     "an attribute": (
         lambda o, p: setattr(o, "n", getattr(o, "n", 0) + 1),
-        "optimizer counts in its attribute 'n', which all clients of a worker would share",
+        "optimizer changes its attribute 'n', which all clients of a worker would share",
     ),
 }
 

@@ -97,7 +97,7 @@ def test_the_page_tells_the_numbers(full: tuple[Path, Page]) -> None:
         assert f"{run['metric']:.4f}" in page.text
     assert "×22069" in page.text and "Mbit" in page.text
     dense = runs[(runs["temporal"] == 1) & (runs["gradient"] == 1)]["metric"].mean()
-    assert f"accuracy {dense:.4f} with 32.0 Mbit a client upstream" in page.text
+    assert f"accuracy {dense:.4f} with 32.0 Mbit per client upstream" in page.text
     assert "left out: n100-p0.1-s0, n100-p0.1-s1." in page.text
     assert "n100-p0.001-s0 : RunFailed: a weight is not finite in round 3" in page.text
     assert "Traceback (most recent call last)" in page.text

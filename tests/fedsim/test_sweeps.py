@@ -204,3 +204,21 @@ def test_a_folder_that_the_runs_do_not_share_is_named(
     monkeypatch.setattr("fedsim.runs.sweep.run_on_ray", lambda *given: None)  # writes elsewhere
     with pytest.raises(UsageError, match="holds no summary after its run.*nodes share"):
         run_cells([Cell("one", tiny)], tmp_path, jobs=2)
+
+
+def test_a_grid_with_fractions_alike_grows_in_its_folder(
+    tiny: RunConfig, counted: Counting, tmp_path: Path
+) -> None:
+    """A cell keeps the name that it has there, whichever fractions join it or come alone."""
+    grid = SweepConfig(tiny, (2,), (0.1234567,), baseline=False)
+    sweep(grid, tmp_path)
+    assert counted() == ["n2-p0.123457-s0"]
+    sweep(replace(grid, gradient=(0.1234567, 0.1234568)), tmp_path)
+    assert counted() == ["n2-p0.1234568-s0"]
+    for again in (0.1234567, 0.1234568):
+        sweep(replace(grid, gradient=(again,)), tmp_path)
+    assert counted() == []
+    other = tmp_path / "other"
+    for fraction in (0.1234567, 0.1234568):  # one after the other
+        sweep(replace(grid, gradient=(fraction,)), other)
+    assert counted() == ["n2-p0.123457-s0", "n2-p0.1234568-s0"]

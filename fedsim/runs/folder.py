@@ -1,0 +1,114 @@
+"""A run's folder before the run: what an earlier run left there, and whether it fits."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedsim.errors import UsageError
+from fedsim.files import replacing, write_json, write_text
+from fedsim.results.load import kind_of
+from fedsim.results.schema import OF_TASK, TRAINED, read_finished
+from fedsim.runs import checkpoint, environment, extending, tensorboard
+from fedsim.settings.config import RunConfig, default_of, from_toml
+
+
+class Found(NamedTuple):
+    """What a folder holds of a run: its settings, its summary if it is done (and not to be
+    extended), and whether it is done and is to be extended."""
+
+    before: RunConfig
+    summary: dict[str, Any] | None
+    longer: bool
+
+
+def examine(config: RunConfig, out: Path) -> Found:
+    """What an earlier run left in ``out``; nothing is changed.
+
+    Raises ``UsageError`` where it has other settings, is damaged, or cannot be extended.
+    """
+    written = out / "config.toml"
+    before = from_toml(written) if written.exists() else config
+    summary = read_finished(out) if (out / "summary.json").exists() else None
+    finished = summary is not None and summary["status"] == "done"
+    # A kill while it was extended leaves the settings of the longer run and the shorter's summary.
+    done = summary is not None and finished and _planned(summary) == before.plan.iterations
+    if done and extending.is_longer(before, config, differences(before, config)):
+        extending.check(before, config, out)
+        return Found(before, None, True)
+    same_settings(before, config, out)
+    return Found(before, summary if done else None, False)
+
+
+def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
+    """Checks the folder and makes it ready; returns the summary if the run is done already."""
+    _check_writable(out)
+    before, summary, longer = examine(config, out)
+    if longer:
+        extending.extend(before, config, out)
+    if summary is not None:
+        if before.label != config.label:  # which no number of the run depends on
+            write_text(out / "config.toml", replace(before, label=config.label).to_toml())
+        tidy(out)  # a kill may have come between the summary and this
+        if config.tensorboard:
+            tensorboard.export(out, summary)
+        return summary
+    write_text(out / "config.toml", config.to_toml())
+    write_json(out / "environment.json", environment.describe())
+    return None
+
+
+def tidy(out: Path) -> None:
+    """Removes what a finished run does not need: the error of an earlier try, the checkpoint."""
+    (out / "error.txt").unlink(missing_ok=True)
+    checkpoint.remove(out)
+
+
+def _check_writable(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with replacing(out / ".writable"):
+            pass
+        (out / ".writable").unlink()
+    except OSError as error:
+        raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
+
+
+def _planned(summary: dict[str, Any]) -> int:
+    """The iterations of a finished run's settings; it did fewer where it stopped at its bits."""
+    trained = summary.get(TRAINED) or {}
+    return int(trained.get("iterations", summary["iterations"]))
+
+
+def check_kind(out: Path) -> None:
+    """Refuses a folder that holds a sweep."""
+    if kind_of(out) == "sweep":
+        raise UsageError(
+            f"--out is {out}: it holds a sweep (cells/), beside which a run would not be seen; "
+            "choose another folder"
+        )
+
+
+def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
+    """Raises ``UsageError`` naming the settings in which a results folder differs."""
+    differ = [
+        f"{name} {_said(name, a)} there, {_said(name, b)} here"
+        for name, (a, b) in differences(before, now).items()
+    ]
+    if differ:
+        raise UsageError(
+            f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
+            "choose another folder"
+        )
+
+
+def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """The settings on which numbers depend and that differ, with both values."""
+    then, wanted = before.identity(), now.identity()
+    pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
+    return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
+
+
+def _said(name: str, value: Any) -> str:
+    if value is not None:
+        return repr(value)
+    return "the task's" if name in OF_TASK else "the default"
