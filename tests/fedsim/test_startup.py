@@ -56,6 +56,7 @@ def test_what_is_refused_imports_nothing_that_a_run_needs(arguments: str) -> Non
     start(HEAVY + FIGURES + DATA, *arguments.split(), code=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["fedsim", "strategies", "compressors", "compressors.theory"])
 def test_a_package_imports_its_names_when_they_are_used(package: str) -> None:
     child = f"""
@@ -87,6 +88,7 @@ def test_tasks_are_listed_as_they_are() -> None:
     assert {name: (task.title, task.source) for name, task in tasks.items()} == told
 
 
+@pytest.mark.slow
 def test_a_run_of_digits_needs_no_data_library_and_no_cluster(tmp_path: Path) -> None:
     absent = (*DATA, *CLUSTER)
     start(absent, "run", "--iterations", "1", "--json", "--out", str(tmp_path / "out"))

@@ -11,7 +11,10 @@ import pytest
 
 from tests.markdown import ROOT
 
-LINE = "fedsim: stopped; the same command goes on, a run from its last checkpoint (one every 20 s)"
+LINE = (
+    "fedsim: stopped; the same command goes on: a run from its last checkpoint (one every 20 s), or "
+    "from its start where there is none yet"
+)
 
 
 def stopped(pattern: str, out: Path, *arguments: str) -> "subprocess.Popen[str]":
