@@ -12,8 +12,8 @@ import pytest
 from tests.markdown import ROOT
 
 LINE = (
-    "fedsim: stopped; the same command goes on: a run from its last checkpoint (one every 20 s), or "
-    "from its start where there is none yet"
+    "fedsim: stopped; the same command goes on: a run from its last checkpoint (one every 20 s), "
+    "or from its start where there is none yet"
 )
 
 
