@@ -41,6 +41,9 @@ class _Lazy(ModuleType):
         if not (isinstance(value, ModuleType) and name in _names(self.__name__)):
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> Any:
+        return import_module, (self.__name__,)  # by name, as modules travel to other processes
+
     def __dir__(self) -> list[str]:
         return sorted({*vars(self), *vars(self).get("__all__", ())})
 

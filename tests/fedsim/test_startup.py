@@ -1,11 +1,13 @@
 """What starting costs: libraries are imported where they are used."""
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import compressors
 import fedsim
 from fedsim.tasklist import LISTED
 from tests.markdown import ROOT
@@ -80,6 +82,11 @@ except AttributeError as error:
 def test_a_module_is_there_without_an_import_of_its_own() -> None:
     assert fedsim.results.load.load is fedsim.load
     assert fedsim.measure is not sys.modules["fedsim.measure"]  # the function, not the folder
+
+
+def test_a_package_travels_to_other_processes_by_its_name() -> None:
+    for package in (fedsim, compressors):
+        assert pickle.loads(pickle.dumps(package)) is package
 
 
 def test_tasks_are_listed_as_they_are() -> None:
