@@ -112,9 +112,10 @@ def test_rising_budgets_end_without_a_limit(both: Results) -> None:
 def test_no_digit_of_the_terminals_table_is_cut(both: Results, width: int) -> None:
     long = both.rounds["label"].replace("sbc", "ef(per_tensor(topk(0.0004) | float32 | golomb))")
     results = replace(both, rounds=both.rounds.assign(label=long))
-    console = Console(width=width, file=StringIO())
+    shown = StringIO()
+    console = Console(width=width, file=shown)
     print_whole(console, best_table(results, 2e6, console.width))
-    told = console.file.getvalue()  # type: ignore[attr-defined]
+    told = shown.getvalue()
     for _, row in fedsim.best(results, 2e6).iterrows():
         assert f"{row['metric']:.4f}" in told and units.bits(row["up_wire_bits"]) in told
         assert f" {row['temporal']} " in told and f" {row['gradient']:g} " in told
