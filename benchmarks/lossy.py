@@ -22,7 +22,7 @@ from turns import in_turns
 
 from compressors import BitWriter, parse
 from compressors.kernels import natural, noise, select
-from compressors.quantize.base import Place
+from compressors.parts import Place
 from compressors.sparsify.largest import largest
 from compressors.whole.pipeline import Pipeline
 from fedsim.runs import environment

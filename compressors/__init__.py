@@ -33,21 +33,39 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.coders.golomb import Golomb
     from compressors.coders.huffman import Huffman
     from compressors.coders.index_huffman import IndexHuffman
-    from compressors.coders.positions import PositionCode
     from compressors.coders.rans import Ans
     from compressors.coders.raw32 import Raw32
     from compressors.coders.runlength import RunLength
     from compressors.coders.runlength_huffman import RunLengthHuffman
     from compressors.coders.sample_huffman import SampleHuffman, SparseHuffman
-    from compressors.coders.symbols import SymbolCode
     from compressors.coders.zipped import Deflate, Zstd
-    from compressors.deepreduce import deepreduce, skcompress
     from compressors.errors import PartError, PayloadError, UpdateError
     from compressors.message import Packet, Received, compress, decompress, explain, receive
-    from compressors.methods import ef_sign, gradient_dropping, sbc, stc
-    from compressors.methods_more import powersgd, q_sparse, sketched, structured_mask, topk_cnat
-    from compressors.parser import parse
-    from compressors.quantize.base import Place, Quantizer, Symbols, code_dtype
+    from compressors.parsing.grammar import parse
+    from compressors.parsing.jsonform import from_json
+    from compressors.parts import (
+        Place,
+        PositionCode,
+        Quantizer,
+        Seeded,
+        Sparsifier,
+        SymbolCode,
+        Symbols,
+        code_dtype,
+    )
+    from compressors.printing import text, to_json
+    from compressors.published.deepreduce import deepreduce, skcompress
+    from compressors.published.methods import (
+        ef_sign,
+        gradient_dropping,
+        powersgd,
+        q_sparse,
+        sbc,
+        sketched,
+        stc,
+        structured_mask,
+        topk_cnat,
+    )
     from compressors.quantize.compose import Then
     from compressors.quantize.curvefit import FitPoly
     from compressors.quantize.dexp import FitDExp
@@ -62,7 +80,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.quantize.sign import OneBit, ScaledSign, Sign
     from compressors.quantize.sketch import Sketch
     from compressors.quantize.terngrad import TernGrad
-    from compressors.sparsify.base import Seeded, Sparsifier
     from compressors.sparsify.blocks import Blocks
     from compressors.sparsify.dryden import Dryden
     from compressors.sparsify.gspar import GSpar
@@ -71,8 +88,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.sparsify.rtopk import RTopK
     from compressors.sparsify.threshold import Nonzero, Threshold
     from compressors.sparsify.topk import OneSided, TopK
-    from compressors.text import from_json, text, to_json
-    from compressors.verification import check_decoded, verify
+    from compressors.verify import check_decoded, verify
     from compressors.whole.dgc import DGC
     from compressors.whole.feedback import ErrorFeedback
     from compressors.whole.integer_sum import Switch

@@ -16,12 +16,12 @@ Everything configured is a frozen dataclass: equal by value, and printed by
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from numbers import Real
 from typing import Final, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,7 +43,6 @@ class _All:
 
 
 ALL: Final = _All()
-_SHOWN = 200  # characters of a part in an error
 
 
 @dataclass(frozen=True)
@@ -138,46 +137,6 @@ def tensor_seed(seed: int, ordinal: int) -> int:
     return mixed >> 32
 
 
-def check_share(name: str, p: float) -> None:
-    """Raises ``ValueError`` unless ``p`` is a number with 0 < p <= 1."""
-    if isinstance(p, bool) or not isinstance(p, Real) or not 0 < p <= 1:
-        raise ValueError(f"{name} is {shown(p)}: a fraction of entries lies above 0 and at most 1")
-
-
-def check_codec(name: str, thing: object) -> None:
-    """Raises ``ValueError`` unless ``thing`` is a codec of one tensor."""
-    if hasattr(thing, "init") or not hasattr(thing, "read"):
-        raise ValueError(
-            f"{name} takes a codec of one tensor (topk(p) | float32), not {shown(thing)}"
-        )
-
-
-def check_compressor(name: str, thing: object) -> None:
-    """Raises ``ValueError`` unless ``thing`` is a compressor of a whole update."""
-    if not hasattr(thing, "init"):
-        raise ValueError(f"{name} takes a compressor of a whole update, not {shown(thing)}")
-
-
-def shown(thing: object) -> str:
-    """A thing in an error, on one line: a part as people type it, anything else as Python does.
-
-    Example:
-        >>> from compressors import TopK
-        >>> shown(TopK(0.1)), shown("topk"), shown(None)
-        ('topk(0.1)', "'topk'", 'None')
-    """
-    from compressors.text import text  # it prints pipelines, which import this module
-
-    try:
-        said = text(thing)
-    except ValueError:
-        if isinstance(thing, type):
-            said = thing.__name__
-        else:
-            said = type(thing).__name__ if is_dataclass(thing) else " ".join(repr(thing).split())
-    return said if len(said) <= _SHOWN else said[: _SHOWN - 3] + "..."
-
-
 def nominal_count(p: float, n: int) -> int:
     """How many of ``n`` entries the fraction ``p`` means: at least one, none of none."""
     return min(n, max(1, round(p * n)))
@@ -198,6 +157,11 @@ def finite(x: Tensor) -> bool:
     """
     x = x.detach()
     return math.isfinite(float(x.sum())) or bool(torch.isfinite(x).all())
+
+
+def mean(values: Tensor) -> float:
+    """The mean, summed in float64 so that the order of the sum does not show in float32."""
+    return float(values.cpu().numpy().mean(dtype=np.float64))
 
 
 def empty_like(like: Tensors) -> dict[str, Tensor]:

@@ -1,4 +1,8 @@
-"""What can go wrong with a message."""
+"""What can go wrong with a method and with a message."""
+
+
+class MethodError(ValueError):
+    """A method's text that cannot be read, or that names a method which cannot be made."""
 
 
 class PayloadError(ValueError):

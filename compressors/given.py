@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import State, Tensors, finite, shown
+from compressors.base import State, Tensors, finite
 from compressors.errors import PayloadError, UpdateError
+from compressors.printing import shown
 
 
 def check_method(given: Any) -> None:

@@ -20,8 +20,8 @@ from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.errors import PayloadError, UpdateError
 from compressors.given import check_method, like_of, payload_of, seed_of, state_of, update_of
-from compressors.own_parts import check_update, is_foreign
-from compressors.text import text
+from compressors.own_parts import check_update
+from compressors.printing import is_foreign, text
 
 VERSION = 1
 _NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}

@@ -2,7 +2,7 @@
 
 The package's own parts keep their contracts by their tests and are not looked at here. What a
 kernel would write outside its arrays, positions that do not rise and codes beyond their alphabet,
-is refused again by the coders (``positions.base``, ``symbols.numbers``), whoever calls them.
+is refused again by the coders (``coders.rising``, ``coders.numbers``), whoever calls them.
 """
 
 from dataclasses import fields, is_dataclass
@@ -15,9 +15,8 @@ from torch import Tensor
 from compressors.base import SentTensor, Tensors, VectorCodec
 from compressors.bits import BitWriter
 from compressors.errors import PartError
-from compressors.quantize.base import Symbols, code_dtype
-
-_PACKAGE = __name__.partition(".")[0] + "."
+from compressors.parts import Symbols, code_dtype
+from compressors.printing import is_foreign, name_of
 
 
 def is_own(thing: Any) -> bool:
@@ -35,11 +34,6 @@ def is_own(thing: Any) -> bool:
     if is_foreign(thing) or not is_dataclass(thing):
         return True
     return any(is_own(getattr(thing, f.name)) for f in fields(thing))
-
-
-def is_foreign(thing: Any) -> bool:
-    """Whether the class itself, whatever is inside it, comes from outside this package."""
-    return not type(thing).__module__.startswith(_PACKAGE)
 
 
 def check_selected(part: Any, given: Any, n: int, device: torch.device) -> tuple[Tensor, float]:
@@ -164,8 +158,6 @@ def check_sent(said: str, sent: Any, x: Tensor) -> None:
 
 def name(part: Any) -> str:
     """What a part is called in the catalogue, or its class where it is not in it."""
-    from compressors.text import name_of  # it prints pipelines, which import this module
-
     try:
         return name_of(part)
     except ValueError:

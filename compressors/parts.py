@@ -1,7 +1,12 @@
-"""The contract of a quantizer: the second slot of a pipeline."""
+"""The contracts of a pipeline's parts: sparsifier, position code, quantizer, symbol code.
 
-from typing import Any, NamedTuple, Protocol
+In this order they handle one tensor: which entries travel, how their positions are written, which
+symbols stand for their values, and how the symbols are written.
+"""
 
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -9,6 +14,99 @@ from compressors.bits import BitReader, BitWriter
 
 IEEE = 1 << 32
 """The alphabet of float32 bits; its codes are an int32 tensor read as unsigned."""
+
+
+class Sparsifier(Protocol):
+    """Chooses units of a flat vector: single entries, or blocks of ``unit`` entries each.
+
+    The last block of a vector may be shorter. Positions of units are what is coded.
+    """
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether the receiver draws the positions from the seed; then none are written."""
+        ...
+
+    @property
+    def one_sign(self) -> bool:
+        """Whether all chosen entries of a tensor have the same sign."""
+        ...
+
+    @property
+    def unit(self) -> int:
+        """Entries in a unit."""
+        ...
+
+    def count(self, n: int) -> int:
+        """The nominal number of units sent of ``n`` units, which both sides know."""
+        ...
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """Sorted int64 units (k,) of the flat ``x`` (n,), and the factor on their values.
+
+        Of a ``Weighted`` sparsifier the number is what its ``weigh`` takes.
+        """
+        ...
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A sparsifier that multiplies different values by different factors."""
+
+    def weigh(self, values: Tensor, scale: float) -> Tensor:
+        """What is sent for the chosen ``values`` (k,); ``scale`` is what ``select`` returned."""
+        ...
+
+
+@runtime_checkable
+class Seeded(Protocol):
+    """A sparsifier whose positions follow from the seed alone: the receiver draws them too."""
+
+    def places(self, n: int, seed: int, device: torch.device) -> Tensor:
+        """The sorted int64 positions (k,) that ``select`` chooses of ``n`` entries."""
+        ...
+
+
+class PositionCode(Protocol):
+    """Sorted int64 indices below n to bits and back."""
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether ``read_positions`` needs the seed."""
+        ...
+
+    def write_positions(
+        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
+    ) -> np.ndarray:
+        """Writes ``indices`` (k,) and returns those that the receiver will rebuild."""
+        ...
+
+    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
+        """The indices that ``write_positions`` returned, of which ``k`` were written."""
+        ...
+
+
+@runtime_checkable
+class Lossy(Protocol):
+    """A position code whose receiver may rebuild other positions than were written."""
+
+    @property
+    def shifts(self) -> bool:
+        """Whether the values of the written positions travel in order, right or wrong.
+
+        As many positions are rebuilt then as were written. Otherwise the values that
+        travel are those of the rebuilt positions.
+        """
+        ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A position code that knows how long its message will be, without writing it."""
+
+    def position_bits(self, indices: np.ndarray, n: int) -> int:
+        """Exactly the bits that ``write_positions`` takes for ``indices`` (k,) below ``n``."""
+        ...
 
 
 class Place(NamedTuple):
@@ -58,6 +156,20 @@ class Quantizer(Protocol):
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The float32 values (k,) that the symbols mean, on the device of the codes."""
+        ...
+
+
+class SymbolCode(Protocol):
+    """Symbols to bits and back, exactly."""
+
+    def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
+        """Writes ``codes`` (k,), integers from 0 to alphabet - 1."""
+        ...
+
+    def read_symbols(
+        self, bits: BitReader, k: int, alphabet: int, device: torch.device
+    ) -> Tensor:
+        """The ``k`` symbols."""
         ...
 
 

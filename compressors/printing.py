@@ -3,50 +3,120 @@
 ``topk(0.01) | float32 | golomb`` is a pipeline; as a whole method it means
 ``per_tensor(...)`` of it. A published method is a name that prints its expansion:
 ``sbc(0.01)`` prints ``ef(per_tensor(one_sided(0.01) | mean | golomb))``. ``parse(text(c)) == c``.
+
+A class carries its name as ``codec_id``, so that printing knows of no class and of no table: it
+stands on the ground floor, where errors need it. ``compressors.parsing`` reads what is printed.
 """
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from compressors.coders.fixed import Fixed
-from compressors.sparsify.identity import Identity
-from compressors.whole.pipeline import Pipeline
+_PACKAGE = __name__.partition(".")[0] + "."
+_SHOWN = 200  # characters of a part in an error
 
 
 def text(thing: Any) -> str:
     """The text form of a compressor or of a part of one.
 
-    Raises ``ValueError`` for an object that is not in the catalogue.
+    Raises ``ValueError`` for an object whose class has no name.
 
     Example:
         >>> from compressors import parse
         >>> text(parse("gradient_dropping(0.1, scope=model)"))
         'ef(flat(topk(0.1) | float32 | golomb))'
     """
-    if isinstance(thing, Pipeline):
-        parts: list[Any] = [thing.sparsify, thing.quantize, thing.positions, thing.symbols]
-        silent = (Identity(), None, None if thing.writes_positions else thing.positions, Fixed())
-        spoken = [p for p, default in zip(parts, silent, strict=True) if p != default]
-        return " | ".join(text(p) for p in spoken)
-    name, shown = name_of(thing), _settings(thing)
-    return f"{name}({', '.join(shown)})" if shown else name
+    if hasattr(type(thing), "text_parts"):  # a pipeline is written as its parts
+        return " | ".join(text(part) for part in thing.text_parts())
+    name, settings = name_of(thing), _settings(thing, text)
+    return f"{name}({', '.join(settings)})" if settings else name
 
 
-def _settings(thing: Any) -> list[str]:
+def short_text(method: Any) -> str:
+    """The text of a whole method as people type it: without ``per_tensor``, which it means anyway.
+
+    Example:
+        >>> from compressors import parse
+        >>> short_text(parse("ef(topk(0.1) | float32)"))
+        'ef(topk(0.1) | float32 | golomb)'
+    """
+    if is_foreign(method):
+        return text(method)
+    name = name_of(method)
+    if name == "per_tensor":
+        return text(method.codec)
+    if name not in ("ef", "by_name"):  # these take whole methods
+        return text(method)
+    return f"{name}({', '.join(_settings(method, short_text))})"
+
+
+def name_of(thing: Any) -> str:
+    """The name of an object's class, which is the name of its row; ``ValueError`` if it has none.
+
+    A class does not inherit its name: a subclass is another method.
+    """
+    name = vars(type(thing)).get("codec_id")
+    if isinstance(name, str):
+        return name
+    printed = type(thing).__name__ if is_dataclass(thing) else _one_line(thing)
+    raise ValueError(f"{printed} is not in the catalogue: add a row for {type(thing).__name__}")
+
+
+def is_foreign(thing: Any) -> bool:
+    """Whether the class itself, whatever is inside it, comes from outside this package."""
+    return not type(thing).__module__.startswith(_PACKAGE)
+
+
+def shown(thing: object) -> str:
+    """A thing in an error, on one line: a part as people type it, anything else as Python does.
+
+    Example:
+        >>> from compressors import TopK
+        >>> shown(TopK(0.1)), shown("topk"), shown(None)
+        ('topk(0.1)', "'topk'", 'None')
+    """
+    try:
+        printed = text(thing)
+    except ValueError:
+        if isinstance(thing, type):
+            printed = thing.__name__
+        else:
+            printed = type(thing).__name__ if is_dataclass(thing) else _one_line(thing)
+    return printed if len(printed) <= _SHOWN else printed[: _SHOWN - 3] + "..."
+
+
+def to_json(thing: Any) -> Any:
+    """Plain JSON values from which ``from_json`` rebuilds an equal object."""
+    if isinstance(thing, tuple):
+        return [to_json(value) for value in thing]
+    if thing is None or isinstance(thing, str | int | bool):
+        return thing
+    if isinstance(thing, float):
+        return float(thing)  # numpy's are floats too
+    settings = {field.name: to_json(getattr(thing, field.name)) for field in fields(thing)}
+    return {"name": name_of(thing)} | settings
+
+
+def _one_line(thing: object) -> str:
+    return " ".join(repr(thing)[: 2 * _SHOWN].split())
+
+
+def _settings(thing: Any, inner: Callable[[Any], str]) -> list[str]:
     """What differs from the defaults: by place as long as nothing is left out, then by name."""
-    shown, by_place = [], True
-    for f in fields(thing):
-        value = getattr(thing, f.name)
-        if value == f.default:
+    printed, by_place = [], True
+    for field in fields(thing):
+        value = getattr(thing, field.name)
+        if value == field.default:
             by_place = False
         else:
-            shown.append(_value(value) if by_place else f"{f.name}={_value(value)}")
-    return shown
+            value = _value(value, inner)
+            printed.append(value if by_place else f"{field.name}={value}")
+    return printed
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, inner: Callable[[Any], str]) -> str:
     if isinstance(value, tuple):
-        return ", ".join(_value(v) for v in value)
+        return ", ".join(_value(part, inner) for part in value)
     if isinstance(value, str):
         return _quoted(value)
     if value is None or isinstance(value, bool):
@@ -55,7 +125,7 @@ def _value(value: Any) -> str:
         return str(int(value))
     if isinstance(value, int | float):
         return repr(int(value) if isinstance(value, int) else float(value))  # not as numpy does
-    return text(value)
+    return inner(value)
 
 
 def _quoted(value: str) -> str:
@@ -64,44 +134,3 @@ def _quoted(value: str) -> str:
         if quote not in value:
             return f"{quote}{value}{quote}"
     raise ValueError(f"{value!r} holds both kinds of quotes: it has no text form")
-
-
-def name_of(thing: Any) -> str:
-    """The catalogue's name of an object's class; ``ValueError`` if it has none."""
-    from compressors.catalogue import CATALOGUE  # it knows every class; no class knows it
-
-    for row in CATALOGUE.values():
-        if row.make is type(thing):
-            return row.name
-    said = type(thing).__name__ if is_dataclass(thing) else " ".join(repr(thing)[:200].split())
-    raise ValueError(f"{said} is not in the catalogue: add a row for {type(thing).__name__}")
-
-
-def to_json(thing: Any) -> Any:
-    """Plain JSON values from which ``from_json`` rebuilds an equal object."""
-    if isinstance(thing, tuple):
-        return [to_json(v) for v in thing]
-    if thing is None or isinstance(thing, str | int | bool):
-        return thing
-    if isinstance(thing, float):
-        return float(thing)  # numpy's are floats too
-    name = "pipeline" if isinstance(thing, Pipeline) else name_of(thing)
-    return {"name": name} | {f.name: to_json(getattr(thing, f.name)) for f in fields(thing)}
-
-
-def from_json(value: Any) -> Any:
-    """The object that ``to_json`` described; ``ValueError`` for an unknown name."""
-    from compressors.catalogue import CATALOGUE
-
-    if isinstance(value, list):
-        return tuple(from_json(v) for v in value)
-    if not isinstance(value, dict):
-        return value
-    settings = {key: from_json(v) for key, v in value.items() if key != "name"}
-    name = value.get("name")
-    if name != "pipeline" and (not isinstance(name, str) or name not in CATALOGUE):
-        raise ValueError(f"unknown method {name!r}: known are {', '.join(CATALOGUE)}")
-    try:
-        return Pipeline(**settings) if name == "pipeline" else CATALOGUE[name].make(**settings)
-    except TypeError as error:
-        raise ValueError(f"{name}: {error}") from error

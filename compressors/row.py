@@ -1,9 +1,9 @@
 """What a row of the catalogue says."""
 
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from importlib import import_module
-from inspect import isclass, isfunction
+from inspect import get_annotations, isclass, isfunction
 from typing import Any, Literal, get_args
 
 Kind = Literal[
@@ -21,6 +21,8 @@ class Row:
     torch. An ``example`` is a whole compressor in which the row takes part. ``portable``: whether
     its bytes are the same on every machine; not so where sums of a linear algebra library are in
     them. ``needs``: the package beyond numpy, torch and numba without which it cannot be made.
+
+    A class carries its row's name as ``codec_id``; one that declares none is given it by its row.
 
     Raises ``ValueError`` for an unknown kind, a name that the grammar cannot read, and a class
     that is no frozen dataclass or lacks what its contract names.
@@ -42,8 +44,15 @@ class Row:
             )
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise ValueError(f"row {self.name!r}: a name is letters, digits and underscores")
-        if not _is_place(vars(self)["make"]):
-            _check(self, self.make)
+        made = vars(self)["make"]
+        if not _is_place(made):
+            _check(self, made)
+            if isclass(made) and "codec_id" not in get_annotations(made):
+                made.codec_id = self.name  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> Any:
+        """A row is made anew in another process, and names its class there too."""
+        return Row, tuple(vars(self)[field.name] for field in fields(self))
 
 
 class _Make:
@@ -52,13 +61,13 @@ class _Make:
     def __get__(self, row: Row | None, owner: type) -> Any:
         if row is None:
             return self
-        found = vars(row)["make"]
-        if _is_place(found):
-            module, name = found.split(":")
-            found = getattr(import_module(f"compressors.{module}"), name)
-            _check(row, found)
-            vars(row)["make"] = found
-        return found
+        made = vars(row)["make"]
+        if _is_place(made):
+            module, name = made.split(":")
+            made = getattr(import_module(f"compressors.{module}"), name)
+            _check(row, made)
+            vars(row)["make"] = made
+        return made
 
     def __set__(self, row: Row, value: Any) -> None:
         vars(row)["make"] = value
@@ -79,12 +88,13 @@ def _check(row: Row, made: Any) -> None:
     parameters = getattr(made, "__dataclass_params__", None)
     if not is_dataclass(made) or parameters is None or not parameters.frozen:
         raise ValueError(
-            f"row {row.name!r}: {made.__name__} is no frozen dataclass: write "
+            f"row {row.name!r}: {made.__name__} is not a frozen dataclass: write "
             "@dataclass(frozen=True) above it, so that its settings have a text and an equality"
         )
     if missing := lacking(row.kind, made):
         raise ValueError(
-            f"row {row.name!r}: {made.__name__} is no {row.kind}: it lacks {', '.join(missing)}"
+            f"row {row.name!r}: {made.__name__} lacks {', '.join(missing)}: "
+            f"the kind {row.kind!r} needs them"
         )
 
 
@@ -92,10 +102,7 @@ def _check(row: Row, made: Any) -> None:
 def _contracts() -> dict[str, tuple[type, ...]]:
     """What each kind of row makes, imported with the first class that is checked."""
     from compressors.base import Compressor, VectorCodec
-    from compressors.coders.positions import PositionCode
-    from compressors.coders.symbols import SymbolCode
-    from compressors.quantize.base import Quantizer
-    from compressors.sparsify.base import Sparsifier
+    from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
 
     return {
         "sparsifier": (Sparsifier,),
@@ -128,10 +135,3 @@ def lacking(kind: str, thing: Any) -> list[str]:
             if not (has and fits) and name not in missing:
                 missing.append(name)
     return missing
-
-
-SBC = "Sattler et al. 2018"
-DROP = "Aji & Heafield 2017"
-CNAT = "Horváth et al. 2022"
-HUFFMAN = "Gajjala et al. 2020"
-DEEPREDUCE = "Kostopoulou et al. 2021"

@@ -1,11 +1,12 @@
-"""Checks of a quantizer's settings: errors name the setting, the value and what is allowed."""
+"""Checks of a part's settings: errors name the setting, the value and what is allowed."""
 
 from dataclasses import fields
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from compressors.base import shown
+from compressors.printing import shown
 
 
 def plain(part: Any) -> None:
@@ -34,3 +35,23 @@ def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Raises ``ValueError`` unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ValueError(f"{name} is {shown(value)}: it is a whole number from {low} to {high}")
+
+
+def check_share(name: str, p: float) -> None:
+    """Raises ``ValueError`` unless ``p`` is a number with 0 < p <= 1."""
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 < p <= 1:
+        raise ValueError(f"{name} is {shown(p)}: a fraction of entries lies above 0 and at most 1")
+
+
+def check_codec(name: str, thing: object) -> None:
+    """Raises ``ValueError`` unless ``thing`` is a codec of one tensor."""
+    if hasattr(thing, "init") or not hasattr(thing, "read"):
+        raise ValueError(
+            f"{name} takes a codec of one tensor (topk(p) | float32), not {shown(thing)}"
+        )
+
+
+def check_compressor(name: str, thing: object) -> None:
+    """Raises ``ValueError`` unless ``thing`` is a compressor of a whole update."""
+    if not hasattr(thing, "init"):
+        raise ValueError(f"{name} takes a compressor of a whole update, not {shown(thing)}")

@@ -15,8 +15,8 @@ from compressors.base import Compressor, State, Tensors, VectorCodec
 from compressors.errors import PartError, PayloadError, UpdateError
 from compressors.message import Packet, compress, decompress, explain
 from compressors.own_parts import check_update
-from compressors.parser import parse
-from compressors.text import text
+from compressors.parsing.grammar import parse
+from compressors.printing import text
 from compressors.whole.lift import PerTensor
 
 _CUTS = 16  # of a payload: at even distances

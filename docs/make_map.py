@@ -1,20 +1,25 @@
 """Draws the map of the house: rooms on floors, from the imports of the code as it is.
 
 A room is a file or a sub-package directly inside a package. A room stands one floor above the
-highest room that it imports. ``python docs/make_map.py`` writes ``docs/house.svg`` and the tables
-of rooms in ``docs/design.md``; a test compares both with the imports.
+highest room that it imports. A row of the catalogue, which names the place of a class as a text
+(``"whole.raw:Raw"``), counts as an import of that place. ``python docs/make_map.py`` writes
+``docs/house.svg`` and the tables of rooms in ``docs/design.md``; a test compares both with the
+imports.
 """
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("fedsim", "strategies")
+PACKAGES = ("fedsim", "strategies", "compressors")
 OUTSIDE = "__init__", "__main__"  # a package's front doors import every room and are not rooms
 _WIDTH, _HEIGHT, _BOX, _LIFT, _MARGIN = 980, 30, 108, 64, 18
+
+_PLACE = re.compile(r"(\w+)(\.\w+)*:\w+")  # of a class in the catalogue of compressors
 
 Arrows = Mapping[str, set[str]]
 
@@ -47,6 +52,9 @@ def _imported(path: Path, package: str, inside: Mapping[str, list[Path]]) -> set
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif package == "compressors" and isinstance(node, ast.Constant):
+            place = _PLACE.fullmatch(str(node.value))
+            names = [f"compressors.{place[1]}"] if place else []
         else:
             continue
         parts = [name.split(".") for name in names]

@@ -12,9 +12,9 @@ from compressors.coders.delta16 import Delta16
 from compressors.coders.elias import EliasDelta, EliasGamma, EliasOmega
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb
-from compressors.coders.positions import Measured, PositionCode
 from compressors.coders.runlength import RunLength
 from compressors.errors import PayloadError
+from compressors.parts import Measured, PositionCode
 
 CANDIDATES: tuple[PositionCode, ...] = (
     Golomb(),
@@ -69,6 +69,7 @@ class Auto:
         22
     """
 
+    codec_id: ClassVar[str] = "auto"
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:

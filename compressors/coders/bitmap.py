@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.positions import check_rising
+from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import bitmap
 
@@ -22,6 +22,7 @@ class Bitmap:
         '10010000'
     """
 
+    codec_id: ClassVar[str] = "bitmap"
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:

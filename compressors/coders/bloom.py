@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from compressors.base import shown, tensor_seed
+from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import bloom as kernel
 from compressors.kernels.noise import key, words
-from compressors.quantize.settings import check_one_of, plain
+from compressors.printing import shown
+from compressors.settings import check_one_of, plain
 
 POLICIES = ("naive", "p0", "p1", "p2", "leftmost", "middle", "rightmost")
 _HASH_A, _HASH_B, _PICK = 3, 4, 5  # purposes of a tensor's seed
@@ -75,6 +76,7 @@ class Bloom:
         (True, 29)
     """
 
+    codec_id: ClassVar[str] = "bloom"
     eps: float
     policy: str = "p0"
 

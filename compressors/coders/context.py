@@ -8,7 +8,7 @@ import numpy as np
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.golomb import Golomb
-from compressors.coders.positions import check_rising
+from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import grid
 from compressors.kernels.context import coder
@@ -88,6 +88,7 @@ class Context:
         array([2, 3, 5, 9])
     """
 
+    codec_id: ClassVar[str] = "context"
     needs_seed: ClassVar[bool] = False
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.positions import check_rising
+from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import bitmap
 
@@ -25,6 +25,7 @@ class Delta16:
         True
     """
 
+    codec_id: ClassVar[str] = "delta16"
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.huffman import read_numbers, write_numbers
-from compressors.coders.positions import check_rising
+from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import gaps
 
@@ -34,6 +34,7 @@ class DeltaHuffman:
         39
     """
 
+    codec_id: ClassVar[str] = "delta_huffman"
     needs_seed: ClassVar[bool] = False
 
     def write_positions(

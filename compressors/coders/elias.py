@@ -10,10 +10,10 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import UNSIGNED, unsigned
-from compressors.coders.positions import check_rising
+from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import elias
-from compressors.quantize.base import code_dtype
+from compressors.parts import code_dtype
 
 _WINDOW = 12  # bits that tell the length of any number below 2**63 in delta and omega
 
@@ -178,6 +178,7 @@ class EliasGamma(_Elias):
         '100101'
     """
 
+    codec_id: ClassVar[str] = "elias_gamma"
     _tables: ClassVar[_Tables] = _GAMMA
 
 
@@ -194,6 +195,7 @@ class EliasDelta(_Elias):
         '00111100100'
     """
 
+    codec_id: ClassVar[str] = "elias_delta"
     _tables: ClassVar[_Tables] = _DELTA
 
 
@@ -214,4 +216,5 @@ class EliasOmega(_Elias):
         '0101000'
     """
 
+    codec_id: ClassVar[str] = "elias_omega"
     _tables: ClassVar[_Tables] = _OMEGA

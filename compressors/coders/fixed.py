@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.positions import check_sorted
+from compressors.coders.rising import check_sorted
 from compressors.errors import PayloadError
-from compressors.quantize.base import IEEE, code_dtype
+from compressors.parts import IEEE, code_dtype
 
 UNSIGNED: dict[torch.dtype, Any] = {
     torch.uint8: np.uint8,
@@ -41,6 +41,7 @@ class Fixed:
         (8, array([2, 7]))
     """
 
+    codec_id: ClassVar[str] = "fixed"
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:

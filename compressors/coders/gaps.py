@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.positions import check_rising
+from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import gaps
 

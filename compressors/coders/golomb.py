@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from compressors.base import check_share, shown
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.positions import check_rising
+from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import golomb, rice
-from compressors.quantize.settings import plain
+from compressors.printing import shown
+from compressors.settings import check_share, plain
 
 _PHI = (math.sqrt(5) + 1) / 2
 _LEAST = 2.0**-40  # remainders stay far below the 64 bits of a word
@@ -101,6 +101,7 @@ class Golomb:
         True
     """
 
+    codec_id: ClassVar[str] = "golomb"
     p: float | None = None
     kind: str = "rice"
     order: str = "interleaved"

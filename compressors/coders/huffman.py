@@ -34,6 +34,7 @@ class Huffman:
         24
     """
 
+    codec_id: ClassVar[str] = "huffman"
     needs_seed: ClassVar[bool] = False
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.positions import check_sorted
 from compressors.coders.prefix import PrefixCode
+from compressors.coders.rising import check_sorted
 
 
 def byte_counts(n: int, width: int) -> np.ndarray:
@@ -53,6 +53,7 @@ class IndexHuffman:
         24
     """
 
+    codec_id: ClassVar[str] = "index_huffman"
     needs_seed: ClassVar[bool] = False
 
     def write_positions(

@@ -8,7 +8,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import UNSIGNED
 from compressors.errors import PartError, PayloadError
 from compressors.kernels import exp_golomb, huffman
-from compressors.quantize.base import code_dtype
+from compressors.parts import code_dtype
 
 _DIRECT = 1 << 20  # numbers that are worth a table of their own
 

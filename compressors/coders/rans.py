@@ -59,6 +59,7 @@ class Ans:
         1148
     """
 
+    codec_id: ClassVar[str] = "ans"
     needs_seed: ClassVar[bool] = False
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:

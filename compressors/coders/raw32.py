@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.positions import check_sorted
+from compressors.coders.rising import check_sorted
 from compressors.errors import PayloadError, UpdateError
 
 
@@ -23,6 +23,7 @@ class Raw32:
         '0000000200000007'
     """
 
+    codec_id: ClassVar[str] = "raw32"
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:

@@ -1,54 +1,9 @@
-"""The contract of a position code."""
-
-from typing import Protocol, runtime_checkable
+"""Positions rise: what every position code asks of what it writes, and of what it has read."""
 
 import numpy as np
 
-from compressors.bits import BitReader, BitWriter
 from compressors.errors import PartError, PayloadError
 from compressors.kernels.compact import rises
-
-
-class PositionCode(Protocol):
-    """Sorted int64 indices below n to bits and back."""
-
-    @property
-    def needs_seed(self) -> bool:
-        """Whether ``read_positions`` needs the seed."""
-        ...
-
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
-        """Writes ``indices`` (k,) and returns those that the receiver will rebuild."""
-        ...
-
-    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
-        """The indices that ``write_positions`` returned, of which ``k`` were written."""
-        ...
-
-
-@runtime_checkable
-class Lossy(Protocol):
-    """A position code whose receiver may rebuild other positions than were written."""
-
-    @property
-    def shifts(self) -> bool:
-        """Whether the values of the written positions travel in order, right or wrong.
-
-        As many positions are rebuilt then as were written. Otherwise the values that
-        travel are those of the rebuilt positions.
-        """
-        ...
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """A position code that knows how long its message will be, without writing it."""
-
-    def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """Exactly the bits that ``write_positions`` takes for ``indices`` (k,) below ``n``."""
-        ...
 
 
 def check_rising(indices: np.ndarray, n: int) -> None:

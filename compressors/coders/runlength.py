@@ -9,10 +9,10 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import UNSIGNED, unsigned
-from compressors.coders.positions import check_rising
+from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import runlength
-from compressors.quantize.base import code_dtype
+from compressors.parts import code_dtype
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class RunLength:
         '0010011'
     """
 
+    codec_id: ClassVar[str] = "rle"
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:

@@ -1,6 +1,7 @@
 """Run-length Huffman (Gajjala et al. 2020, section 3.1)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -50,6 +51,8 @@ class RunLengthHuffman:
         >>> RunLengthHuffman().read_symbols(bits, 13, 3, symbols.device).tolist()
         [0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 0]
     """
+
+    codec_id: ClassVar[str] = "rlh"
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes every symbol exactly."""

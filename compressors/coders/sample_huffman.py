@@ -1,12 +1,12 @@
 """Sample Huffman, and sample Huffman with sparsity (Gajjala et al. 2020, sections 3.2 and 3.3)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import unsigned
 from compressors.coders.huffman import read_numbers
@@ -14,7 +14,8 @@ from compressors.coders.numbers import codes_of, empty_numbers, tally
 from compressors.coders.prefix import PrefixCode
 from compressors.kernels import huffman
 from compressors.kernels.noise import words
-from compressors.quantize.settings import check_whole, plain
+from compressors.printing import shown
+from compressors.settings import check_whole, plain
 
 _SEED = 2020  # of the sample: the same for every tensor, so that bytes follow from values alone
 _UNIT = 2.0**32  # whole weights of probabilities
@@ -68,6 +69,7 @@ class SampleHuffman:
         tensor([0, 0, 1, 0, 3, 0, 0, 0], dtype=torch.uint8)
     """
 
+    codec_id: ClassVar[str] = "sh"
     sample: int = 10_000
 
     def __post_init__(self) -> None:
@@ -127,6 +129,7 @@ class SparseHuffman:
         [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 3]
     """
 
+    codec_id: ClassVar[str] = "shs"
     gamma: int
     fit: bool = False
     sample: int = 10_000

@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import unsigned
 from compressors.coders.numbers import codes_of, empty_numbers
 from compressors.errors import PayloadError
-from compressors.quantize.settings import check_whole, plain
+from compressors.settings import check_whole, plain
 
 _RAW = -15  # no header and no checksum: the message has its own frame
 
@@ -42,6 +42,7 @@ class Deflate:
         True
     """
 
+    codec_id: ClassVar[str] = "deflate"
     level: int = 6
 
     def __post_init__(self) -> None:
@@ -92,6 +93,7 @@ class Zstd:
         True
     """
 
+    codec_id: ClassVar[str] = "zstd"
     level: int = 3
 
     def __post_init__(self) -> None:

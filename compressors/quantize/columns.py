@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from compressors.kernels import sign
-from compressors.quantize.base import Place
+from compressors.parts import Place
 
 
 def lengths(place: Place, columns: bool = True) -> Tensor:

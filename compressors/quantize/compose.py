@@ -1,12 +1,14 @@
 """A quantizer on top of another one (Horváth et al. 2022, section 2.5)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from compressors.base import shown, tensor_seed
+from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
-from compressors.quantize.base import Place, Quantizer, Symbols
+from compressors.parts import Place, Quantizer, Symbols
+from compressors.printing import shown
 
 _FIRST, _SECOND = 1, 2  # the noise of one must not be that of the other
 
@@ -31,6 +33,7 @@ class Then:
         tensor([ 4.0000, -0.2500])
     """
 
+    codec_id: ClassVar[str] = "then"
     first: Quantizer
     second: Quantizer
 

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import curve as kernel
-from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.parts import Place, Symbols, code_dtype
+from compressors.printing import shown
 from compressors.quantize.levels import nothing
-from compressors.quantize.settings import check_whole, plain
+from compressors.settings import check_whole, plain
 
 _MOST = 1024  # pieces
 
@@ -51,6 +51,7 @@ class FitPoly:
         (True, 700)
     """
 
+    codec_id: ClassVar[str] = "fit_poly"
     degree: int = 5
     segments: int | str = 8
 

@@ -11,7 +11,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import exponentials as kernel
 from compressors.kernels.curve import LARGEST
-from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.parts import Place, Symbols, code_dtype
 from compressors.quantize.curvefit import ranks
 from compressors.quantize.levels import nothing
 
@@ -41,6 +41,7 @@ class FitDExp:
         (True, 128)
     """
 
+    codec_id: ClassVar[str] = "fit_dexp"
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
 

@@ -16,10 +16,10 @@ from torch import Tensor
 from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels.noise import words
-from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.parts import Place, Symbols, code_dtype
+from compressors.printing import text
 from compressors.quantize.levels import NORMS, bucket_norms, codes_of, nothing, values_of
-from compressors.quantize.settings import check_one_of, check_whole, plain
-from compressors.text import text
+from compressors.settings import check_one_of, check_whole, plain
 
 MOST_LEVELS = {"standard": 65535, "natural": 127}
 """Beyond these a float32 ratio has no bits left for chance, or no normal number for the level."""
@@ -61,6 +61,7 @@ class Dither:
         (tensor([ 0., -3.,  3.]), 6, 32)
     """
 
+    codec_id: ClassVar[str] = "dither"
     levels: int
     norm: str | float = "2"
     kind: str = "standard"

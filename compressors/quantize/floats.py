@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.quantize.base import IEEE, Place, Symbols
+from compressors.parts import IEEE, Place, Symbols
 
 
 @dataclass(frozen=True)
 class Float32:
     """Values as they are: 32 bits each."""
 
+    codec_id: ClassVar[str] = "float32"
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
 
@@ -68,6 +69,7 @@ class Float16(_Short):
         [0.0999755859375, -65504.0]
     """
 
+    codec_id: ClassVar[str] = "float16"
     _dtype: ClassVar[torch.dtype] = torch.float16
 
 
@@ -85,4 +87,5 @@ class BFloat16(_Short):
         [0.10009765625, -999424.0]
     """
 
+    codec_id: ClassVar[str] = "bfloat16"
     _dtype: ClassVar[torch.dtype] = torch.bfloat16

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
-from compressors.quantize.base import Place, Symbols, code_dtype
+from compressors.parts import Place, Symbols, code_dtype
+from compressors.printing import shown
 from compressors.quantize.levels import fresh, nothing, on_cpu
-from compressors.quantize.settings import check_whole, plain
+from compressors.settings import check_whole, plain
 
 _LARGEST = float(torch.finfo(torch.float32).max)
 
@@ -42,6 +42,7 @@ class MinMax:
         (tensor([0., 1., 3.]), 6, 64)
     """
 
+    codec_id: ClassVar[str] = "minmax"
     bits: int
 
     needs_seed: ClassVar[bool] = False
@@ -107,6 +108,7 @@ class Codebook:
         (tensor([ 0.0000,  0.5000, -1.0000,  1.5000]), 12, 0)
     """
 
+    codec_id: ClassVar[str] = "codebook"
     bits: int
     step: float
 

@@ -10,7 +10,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
-from compressors.quantize.base import IEEE, Place, Symbols, code_dtype
+from compressors.parts import IEEE, Place, Symbols, code_dtype
 from compressors.quantize.levels import fresh, nothing, on_cpu
 
 _WHOLE = 1 << 24  # from here on every float32 is a whole number
@@ -36,6 +36,7 @@ class RandomInteger:
         (tensor([-1.,  0.,  2.]), 6, 38)
     """
 
+    codec_id: ClassVar[str] = "cint"
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
 

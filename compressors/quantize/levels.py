@@ -11,7 +11,7 @@ from torch import Tensor
 
 from compressors.kernels import dither as kernel
 from compressors.kernels.noise import key
-from compressors.quantize.base import code_dtype
+from compressors.parts import code_dtype
 
 NORMS = ("inf", "1", "2")
 """The p of the p-norms, in the order that ``kernel.bucket_sums`` numbers them."""

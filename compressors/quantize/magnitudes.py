@@ -11,13 +11,13 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from compressors.base import shown
+from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
+from compressors.parts import Place, Symbols
+from compressors.printing import shown
 from compressors.quantize import columns
-from compressors.quantize.base import Place, Symbols
-from compressors.quantize.mean import mean
-from compressors.quantize.settings import check_whole, plain
 from compressors.quantize.sign import below_zero, signed
+from compressors.settings import check_whole, plain
 
 Value = Literal["min", "avg", "column"]
 
@@ -52,6 +52,7 @@ class SharedMagnitude:
         tensor([ 3.5000, -0.7500,  0.7500, -3.5000])
     """
 
+    codec_id: ClassVar[str] = "magnitude"
     value: Value = "avg"
     bits: int = 1
     needs_seed: ClassVar[bool] = False

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
-from compressors.quantize.base import Place, Symbols
+from compressors.parts import Place, Symbols
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Mean:
     mixes signs. A tensor that sends nothing has no mean in the message.
     """
 
+    codec_id: ClassVar[str] = "mean"
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = True
 
@@ -45,8 +47,3 @@ class Mean:
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
         return side.to(codes.device).expand(codes.numel())
-
-
-def mean(values: Tensor) -> float:
-    """The mean, summed in float64 so that the order of the sum does not show in float32."""
-    return float(values.cpu().numpy().mean(dtype=np.float64))

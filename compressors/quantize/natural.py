@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import natural, noise
-from compressors.quantize.base import Place, Symbols, code_dtype
-from compressors.quantize.settings import check_one_of, check_whole, plain
+from compressors.parts import Place, Symbols, code_dtype
+from compressors.printing import shown
+from compressors.settings import check_one_of, check_whole, plain
 
 _BIAS = 127  # of a float32's exponent
 _TOP_OF_8 = 63  # 127 exponents from -63: the window that is centred on 1
@@ -53,6 +53,7 @@ class Natural:
         tensor([ 1.0000, -0.5000,  0.0000,  2.0000])
     """
 
+    codec_id: ClassVar[str] = "cnat"
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
 

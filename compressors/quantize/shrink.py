@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
-from compressors.quantize.base import Place, Quantizer, Symbols
+from compressors.parts import Place, Quantizer, Symbols
+from compressors.printing import shown
+from compressors.theory.rules import bound
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Shrink:
         'per_tensor(topk(0.1) | shrink(dither(7)) | golomb)'
     """
 
+    codec_id: ClassVar[str] = "shrink"
     inner: Quantizer
 
     def __post_init__(self) -> None:
@@ -70,7 +72,5 @@ class Shrink:
 
 @lru_cache(maxsize=1024)
 def _known(inner: Any, k: int) -> float | None:
-    from compressors.theory import bound  # which knows every class, this one too
-
     known = bound(inner, max(1, k))
     return known.omega if known.kind == "unbiased" else None

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import shown
+from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import noise, rounding, sign
+from compressors.parts import Place, Symbols
+from compressors.printing import shown
 from compressors.quantize import columns
-from compressors.quantize.base import Place, Symbols
 from compressors.quantize.levels import fresh, on_cpu
-from compressors.quantize.mean import mean
-from compressors.quantize.settings import plain
+from compressors.settings import plain
 
 
 def below_zero(values: Tensor) -> Tensor:
@@ -76,6 +76,7 @@ class Sign:
         (tensor([ 0.5000, -0.5000]), 2)
     """
 
+    codec_id: ClassVar[str] = "sign"
     magnitude: float = 1.0
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
@@ -122,6 +123,7 @@ class ScaledSign:
         (tensor([ 2., -2.]), 32)
     """
 
+    codec_id: ClassVar[str] = "l1_sign"
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
 
@@ -172,6 +174,7 @@ class OneBit:
         tensor([[ 2.,  2., -1.]])
     """
 
+    codec_id: ClassVar[str] = "onebit"
     columns: bool = True
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
-from compressors.quantize.base import Place, Symbols, code_dtype
-from compressors.quantize.settings import plain
+from compressors.parts import Place, Symbols, code_dtype
+from compressors.printing import shown
+from compressors.settings import plain
 
 _MOST = 1 << 16
 
@@ -36,6 +36,7 @@ class Sketch:
         tensor([ 1.5000,  1.5000,  8.5000,  8.5000, -5.0000, -5.0000])
     """
 
+    codec_id: ClassVar[str] = "sketch"
     buckets: int = 256
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False

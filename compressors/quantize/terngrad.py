@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import shown
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import dither as kernel
-from compressors.quantize.base import Place, Symbols
+from compressors.parts import Place, Symbols
+from compressors.printing import shown
 from compressors.quantize.levels import bucket_norms, codes_of, nothing, on_cpu, values_of
-from compressors.quantize.settings import plain
+from compressors.settings import plain
 
 _ALPHABET = 3
 
@@ -43,6 +43,7 @@ class TernGrad:
         (tensor([ 4.,  0., -4.]), 6)
     """
 
+    codec_id: ClassVar[str] = "terngrad"
     clip: float | None = 2.5
 
     needs_seed: ClassVar[bool] = False

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from compressors.base import check_share, nominal_count
+from compressors.base import nominal_count
 from compressors.kernels.energy import energies
-from compressors.quantize.settings import check_whole, plain
+from compressors.settings import check_share, check_whole, plain
 
 
 def energies_torch(x: Tensor, b: int) -> Tensor:
@@ -47,6 +47,7 @@ class Blocks:
         (tensor([1, 2]), 1.0)
     """
 
+    codec_id: ClassVar[str] = "blocks"
     b: int
     p: float | None = None
     needs_seed: ClassVar[bool] = False

@@ -6,9 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import check_share, nominal_count
+from compressors.base import nominal_count
 from compressors.kernels import select
-from compressors.quantize.settings import plain
+from compressors.settings import check_share, plain
 from compressors.sparsify.largest import keys_torch, largest_torch
 
 
@@ -34,6 +34,7 @@ class Dryden:
         (tensor([1, 3, 4]), 1.0)
     """
 
+    codec_id: ClassVar[str] = "dryden"
     p: float
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False

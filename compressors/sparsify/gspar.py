@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import check_share, nominal_count
+from compressors.base import nominal_count
 from compressors.kernels.noise import words_torch
-from compressors.quantize.settings import plain
+from compressors.settings import check_share, plain
 
 _WORDS = 2.0**32  # how many noise words there are
 
@@ -67,6 +67,7 @@ class GSpar:
         tensor([ 8., -4.,  4.])
     """
 
+    codec_id: ClassVar[str] = "gspar"
     p: float
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False

@@ -17,6 +17,7 @@ class Identity:
         'per_tensor(float32)'
     """
 
+    codec_id: ClassVar[str] = "identity"
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
     unit: ClassVar[int] = 1

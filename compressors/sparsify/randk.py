@@ -11,10 +11,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import check_share, nominal_count, shown
+from compressors.base import nominal_count
 from compressors.kernels import sample
 from compressors.kernels.noise import words_torch
-from compressors.quantize.settings import plain
+from compressors.printing import shown
+from compressors.settings import check_share, plain
 
 _WORDS = 2**32  # how many noise words there are
 
@@ -52,6 +53,7 @@ class RandK:
         (3, 2.0)
     """
 
+    codec_id: ClassVar[str] = "randk"
     p: float
     scaled: bool = True
     seeded: bool = True
@@ -96,6 +98,7 @@ class Bernoulli:
         (tensor([0, 1, 2]), 1.0)
     """
 
+    codec_id: ClassVar[str] = "bernoulli"
     q: float
     scaled: bool = True
     seeded: bool = True

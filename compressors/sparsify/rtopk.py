@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from compressors.base import check_share, nominal_count
+from compressors.base import nominal_count
 from compressors.kernels import select
-from compressors.quantize.settings import plain
+from compressors.settings import check_share, plain
 from compressors.sparsify.largest import largest
 from compressors.sparsify.randk import check_flags, drawn
 
@@ -26,6 +26,7 @@ class RTopK:
         2.0
     """
 
+    codec_id: ClassVar[str] = "rtopk"
     p: float
     m: float
     scaled: bool = False

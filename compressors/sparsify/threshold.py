@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import shown
 from compressors.kernels import select
-from compressors.quantize.settings import plain
+from compressors.printing import shown
+from compressors.settings import plain
 from compressors.sparsify.largest import keys_torch
 
 _ZERO = 2.0**-150  # at most this becomes zero as a float32
@@ -50,6 +50,7 @@ class Threshold:
         (tensor([1, 3]), 1.0)
     """
 
+    codec_id: ClassVar[str] = "threshold"
     t: float
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
@@ -81,6 +82,7 @@ class Nonzero:
         (tensor([1, 3]), 1.0)
     """
 
+    codec_id: ClassVar[str] = "nonzero"
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
     unit: ClassVar[int] = 1

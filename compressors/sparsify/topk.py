@@ -12,10 +12,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import check_share, nominal_count
+from compressors.base import mean, nominal_count
 from compressors.kernels import select
-from compressors.quantize.mean import mean
-from compressors.quantize.settings import plain
+from compressors.settings import check_share, plain
 from compressors.sparsify.largest import largest, largest_torch
 from compressors.sparsify.sampled import above_sampled, sample_size, sampled_threshold
 
@@ -47,6 +46,7 @@ class TopK:
         (tensor([1, 3]), 1.0)
     """
 
+    codec_id: ClassVar[str] = "topk"
     p: float
     sample: float | None = None
     needs_seed: ClassVar[bool] = False
@@ -85,6 +85,7 @@ class OneSided:
         (tensor([1, 3]), 1.0)
     """
 
+    codec_id: ClassVar[str] = "one_sided"
     p: float
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = True

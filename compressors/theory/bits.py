@@ -8,28 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from compressors.coders.fixed import Fixed
-from compressors.coders.golomb import Golomb, rice_parameter
-from compressors.quantize.compose import Then
-from compressors.quantize.dither import Dither
-from compressors.quantize.floats import BFloat16, Float16, Float32
-from compressors.quantize.grid import Codebook, MinMax
-from compressors.quantize.magnitudes import SharedMagnitude
-from compressors.quantize.mean import Mean
-from compressors.quantize.natural import Natural
-from compressors.quantize.sign import OneBit, ScaledSign, Sign
-from compressors.quantize.sketch import Sketch
-from compressors.quantize.terngrad import TernGrad
-from compressors.sparsify.topk import TopK
+from compressors.base import nominal_count
+from compressors.coders.golomb import rice_parameter
 from compressors.theory.positions import ideal_position_bits, rice_bits
 from compressors.theory.quantizers import dither_side, width
-from compressors.theory.rules import kept
-from compressors.whole.dgc import DGC
-from compressors.whole.feedback import ErrorFeedback
-from compressors.whole.lift import Flat, PerTensor
-from compressors.whole.pipeline import Pipeline
-from compressors.whole.raw import Raw
-from compressors.whole.rotate import Rotate
+from compressors.theory.rules import kept, known_name
 
 
 @dataclass(frozen=True)
@@ -49,26 +32,26 @@ class ExpectedBits:
 Cost = Callable[[Any, int], tuple[float, float]]
 """Of a quantizer and a number of values: bits a value, and bits of side information."""
 
-COSTS: dict[type, Cost] = {
-    Float32: lambda one, k: (32, 0),
-    Float16: lambda one, k: (16, 0),
-    BFloat16: lambda one, k: (16, 0),
-    Mean: lambda one, k: (0, 32),
-    Natural: lambda one, k: (one.bits, 0),
-    Dither: lambda one, k: (width(one.alphabet), dither_side(one, k)),
-    TernGrad: lambda one, k: (2, 32),
-    MinMax: lambda one, k: (one.bits, 64),
-    Codebook: lambda one, k: (one.bits, 0),
-    Sign: lambda one, k: (1, 0),
-    ScaledSign: lambda one, k: (1, 32),
-    OneBit: lambda one, k: (1, 64),
-    SharedMagnitude: lambda one, k: (one.bits, 32 * one.bits),
-    Sketch: lambda one, k: (width(min(one.buckets, k)),
+COSTS: dict[str, Cost] = {
+    "float32": lambda one, k: (32, 0),
+    "float16": lambda one, k: (16, 0),
+    "bfloat16": lambda one, k: (16, 0),
+    "mean": lambda one, k: (0, 32),
+    "cnat": lambda one, k: (one.bits, 0),
+    "dither": lambda one, k: (width(one.alphabet), dither_side(one, k)),
+    "terngrad": lambda one, k: (2, 32),
+    "minmax": lambda one, k: (one.bits, 64),
+    "codebook": lambda one, k: (one.bits, 0),
+    "sign": lambda one, k: (1, 0),
+    "l1_sign": lambda one, k: (1, 32),
+    "onebit": lambda one, k: (1, 64),
+    "magnitude": lambda one, k: (one.bits, 32 * one.bits),
+    "sketch": lambda one, k: (width(min(one.buckets, k)),
                             width(one.buckets) + 32 * min(one.buckets, k)),
 }  # fmt: skip
 """With symbols of equal width (``fixed``). Not ``cint``: its alphabet depends on the values."""
 
-_WRAPPERS = {ErrorFeedback: "inner", PerTensor: "codec", Flat: "codec", Rotate: "codec"}
+_WRAPPERS = {"ef": "inner", "per_tensor": "codec", "flat": "codec", "rotate": "codec"}
 
 
 def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
@@ -84,21 +67,23 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
         >>> expected_bits(parse("cint"), 100) is None
         True
     """
-    if type(thing) in _WRAPPERS:
-        return expected_bits(getattr(thing, _WRAPPERS[type(thing)]), d)
-    if isinstance(thing, Raw):
+    name = known_name(thing)
+    if name in _WRAPPERS:
+        return expected_bits(getattr(thing, _WRAPPERS[name]), d)
+    if name == "raw":
         return ExpectedBits(0.0, 32.0 * d, 0.0)
-    if isinstance(thing, DGC):  # after its warm-up
-        return expected_bits(Pipeline(TopK(thing.p), Float32()), d)
-    return _pipeline(thing, d) if isinstance(thing, Pipeline) else None
+    if name == "dgc":  # after its warm-up: topk(p) | float32 | golomb
+        k = nominal_count(thing.p, d)
+        return ExpectedBits(k * _position_bits(k / d), 32.0 * k, 0.0)
+    return _pipeline(thing, d) if name == "pipeline" else None
 
 
-def _pipeline(pipe: Pipeline, d: int) -> ExpectedBits | None:
+def _pipeline(pipe: Any, d: int) -> ExpectedBits | None:
     sent = pipe.quantize  # of two quantizers only the second one's symbols travel
-    while isinstance(sent, Then):
+    while known_name(sent) == "then":
         sent = sent.second
-    k, cost = kept(pipe.sparsify, d).mean, COSTS.get(type(sent))
-    if k is None or cost is None or not isinstance(pipe.symbols, Fixed):
+    k, cost = kept(pipe.sparsify, d).mean, COSTS.get(known_name(sent))
+    if k is None or cost is None or known_name(pipe.symbols) != "fixed":
         return None
     positions = _positions(pipe, k, d)
     if positions is None:
@@ -107,15 +92,20 @@ def _pipeline(pipe: Pipeline, d: int) -> ExpectedBits | None:
     return ExpectedBits(positions, float(k * each), float(side))
 
 
-def _positions(pipe: Pipeline, k: float, d: int) -> float | None:
+def _positions(pipe: Any, k: float, d: int) -> float | None:
     """Bits of the positions of k entries; of whole units where those are sent."""
     if not pipe.writes_positions:
         return 0.0
-    if not isinstance(pipe.positions, Golomb):
+    if known_name(pipe.positions) != "golomb":
         return None
     unit = pipe.sparsify.unit
     units, chosen = -(-d // unit), k / unit
-    share = min(1.0, chosen / units)
-    fixed = pipe.positions.p
-    each = ideal_position_bits(share) if fixed is None else rice_bits(share, rice_parameter(fixed))
-    return chosen * (each if share < 1 or fixed else 1.0)
+    share, fixed = min(1.0, chosen / units), pipe.positions.p
+    if fixed is None:
+        return chosen * _position_bits(share)
+    return chosen * rice_bits(share, rice_parameter(fixed))
+
+
+def _position_bits(share: float) -> float:
+    """Of golomb, whose parameter follows from ``share``: one bit each where every entry is sent."""
+    return ideal_position_bits(share) if share < 1 else 1.0

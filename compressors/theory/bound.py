@@ -1,4 +1,4 @@
-"""What is known of a method: unbiased with omega, a contraction with delta, or neither.
+"""What is known of a method: unbiased with omega, a contraction with delta, neither, or unknown.
 
 For all x of d entries: an *unbiased* method has E C(x) = x and E||C(x) - x||^2 <= omega ||x||^2
 (Horváth et al. 2022, Definition 2); a *contraction* has E||C(x) - x||^2 <= (1 - delta) ||x||^2 with
@@ -10,20 +10,26 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Class = Literal["unbiased", "contraction", "neither"]
+Class = Literal["unbiased", "contraction", "neither", "unknown"]
 
 
 @dataclass(frozen=True)
 class Bound:
     """The class of a method, its number, and where that comes from or why there is none.
 
-    ``omega`` is set for "unbiased" alone and ``delta`` for "contraction" alone.
+    ``omega`` is set for "unbiased" alone and ``delta`` for "contraction" alone. "neither": no bound
+    holds for every vector; "unknown": no rule is known.
     """
 
     kind: Class
     omega: float | None
     delta: float | None
     note: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is a bound."""
+        return self.kind in ("unbiased", "contraction")
 
 
 def unbiased(omega: float, note: str) -> Bound:
@@ -40,8 +46,13 @@ def contraction(delta: float, note: str) -> Bound:
 
 
 def neither(reason: str) -> Bound:
-    """No bound holds for every vector, or none is known: says why."""
+    """No bound holds for every vector, or none of two together is known: says why."""
     return Bound("neither", None, None, reason)
+
+
+def unknown(name: str) -> Bound:
+    """No rule is known of what is called ``name``."""
+    return Bound("unknown", None, None, f"no rule known of {name}")
 
 
 def exact(note: str = "lossless") -> Bound:
@@ -73,7 +84,7 @@ def compose(first: Bound, then: Bound, projects: bool = True) -> Bound:
         0.00875
     """
     for one, other in ((first, then), (then, first)):
-        if one.kind == "neither":
+        if not one.holds:
             return one
         if one.omega == 0:
             return other
@@ -118,7 +129,7 @@ def as_contraction(one: Bound) -> float | None:
 def worst(bounds: list[Bound]) -> Bound:
     """What holds where each of several methods handles a part of an update of its own."""
     for one in bounds:
-        if one.kind == "neither":
+        if not one.holds:
             return one
     if all(one.omega is not None for one in bounds):
         return max(bounds, key=lambda one: real(one.omega))

@@ -6,8 +6,8 @@ the length of the message.
 
 import math
 
-from compressors.base import check_share
 from compressors.coders.golomb import expected_bits, golomb_parameter
+from compressors.settings import check_share
 
 __all__ = ["best_golomb", "entropy_bits", "golomb_bits", "ideal_position_bits", "rice_bits"]
 

@@ -1,50 +1,24 @@
-"""The one table from a class to what theory knows of it; ``bound`` looks things up here."""
+"""The tables from a name to what theory knows of it; ``bound`` looks things up here.
+
+Names are those that classes carry (``codec_id``), so that theory needs none of the classes and
+those that ask it (``shrink``, ``ef``) may stand above it.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
-from compressors.coders.positions import Lossy
-from compressors.quantize.compose import Then
-from compressors.quantize.curvefit import FitPoly
-from compressors.quantize.dexp import FitDExp
-from compressors.quantize.dither import Dither
-from compressors.quantize.floats import BFloat16, Float16, Float32
-from compressors.quantize.grid import Codebook, MinMax
-from compressors.quantize.integer import RandomInteger
-from compressors.quantize.magnitudes import SharedMagnitude
-from compressors.quantize.mean import Mean
-from compressors.quantize.natural import Natural
-from compressors.quantize.shrink import Shrink
-from compressors.quantize.sign import OneBit, ScaledSign, Sign
-from compressors.quantize.sketch import Sketch
-from compressors.quantize.terngrad import TernGrad
-from compressors.sparsify.blocks import Blocks
-from compressors.sparsify.dryden import Dryden
-from compressors.sparsify.gspar import GSpar
-from compressors.sparsify.identity import Identity
-from compressors.sparsify.randk import Bernoulli, RandK
-from compressors.sparsify.rtopk import RTopK
-from compressors.sparsify.threshold import Nonzero, Threshold
-from compressors.sparsify.topk import OneSided, TopK
+from compressors.base import nominal_count
+from compressors.printing import is_foreign, name_of, shown
 from compressors.theory import quantizers, sparsifiers
-from compressors.theory.bound import Bound, compose, contraction, exact, neither, worst
+from compressors.theory.bound import Bound, compose, contraction, exact, neither, unknown, worst
 from compressors.theory.sparsifiers import Kept
-from compressors.whole.dgc import DGC
-from compressors.whole.feedback import ErrorFeedback
-from compressors.whole.lift import ByName, Flat, PerTensor
-from compressors.whole.lowrank import LowRank
-from compressors.whole.pipeline import Pipeline
-from compressors.whole.raw import Raw
-from compressors.whole.rotate import Rotate
-from compressors.whole.sketchml import SketchML
-from compressors.whole.threelc import ThreeLC
 
 
-def _pipeline(one: Pipeline, d: int) -> Bound:
+def _pipeline(one: Any, d: int) -> Bound:
     """The sparsifier, then the quantizer on the values that are left (Theorem 5 or projections)."""
-    if one.writes_positions and isinstance(one.positions, Lossy):
-        return neither(f"{one.positions} may change which entries arrive")
-    pair = PAIRS.get((type(one.sparsify), type(one.quantize)))
+    if one.writes_positions and hasattr(one.positions, "shifts"):
+        return neither(f"{shown(one.positions)} may change which entries arrive")
+    pair = PAIRS.get((known_name(one.sparsify), known_name(one.quantize)))
     better = pair(one, d) if pair else None
     if better is not None:
         return better
@@ -52,11 +26,11 @@ def _pipeline(one: Pipeline, d: int) -> Bound:
     return compose(left.bound, bound(one.quantize, left.most), left.projects)
 
 
-def _then(one: Then, d: int) -> Bound:
-    return compose(bound(one.first, d), bound(one.second, d), type(one.first) in PROJECTIONS)
+def _then(one: Any, d: int) -> Bound:
+    return compose(bound(one.first, d), bound(one.second, d), known_name(one.first) in PROJECTIONS)
 
 
-def _shrink(one: Shrink, k: int) -> Bound:
+def _shrink(one: Any, k: int) -> Bound:
     """1 / (1 + omega): the least error of a multiple of an unbiased value."""
     omega = bound(one.inner, k).omega or 0.0
     return contraction(1 / (1 + omega), "1 / (1 + omega) (Basu et al. 2019)")
@@ -81,14 +55,14 @@ def _sbc(one: Any, d: int) -> Bound:
     return contraction(delta, "ours: 1 / (1 + max(d - 1, k^2)); the paper states none")
 
 
-def _fit_poly(one: FitPoly, k: int) -> Bound:
+def _fit_poly(one: Any, k: int) -> Bound:
     """At least 1 / k where every piece has one sign: no fit is worse than its piece's mean."""
     if isinstance(one.segments, str) or one.segments < 2:
         return neither("one piece may hold both signs, and a constant through them be zero")
     return contraction(1 / max(k, 1), "ours: at least 1 / d, a piece's mean; far more for curves")
 
 
-def _threelc(one: ThreeLC, d: int) -> Bound:
+def _threelc(one: Any, d: int) -> Bound:
     """No entry's error exceeds it, and the largest is (s - 1) of itself off."""
     delta = one.sparsity * (2 - one.sparsity) / max(d, 1)
     return contraction(delta, "ours: s (2 - s) / d; the paper states none")
@@ -100,81 +74,94 @@ def _low_rank(_: Any, d: int) -> Bound:
 
 
 def _dgc(one: Any, d: int) -> Bound:
-    return _with_memory(kept(TopK(one.p), d).bound)
+    return _with_memory(contraction(nominal_count(one.p, d) / d, "k / d"))
 
 
 def _with_memory(inner: Bound) -> Bound:
     return Bound(inner.kind, inner.omega, inner.delta, f"{inner.note}; of update plus memory")
 
 
-SPARSIFIERS: dict[type, Callable[[Any, int], Kept]] = {
-    Identity: sparsifiers.identity,
-    TopK: sparsifiers.topk,
-    OneSided: sparsifiers.one_sided,
-    Dryden: sparsifiers.dryden,
-    Threshold: sparsifiers.threshold,
-    RandK: sparsifiers.randk,
-    Bernoulli: sparsifiers.bernoulli,
-    GSpar: sparsifiers.gspar,
-    RTopK: sparsifiers.rtopk,
-    Nonzero: sparsifiers.nonzero,
-    Blocks: sparsifiers.blocks,
+SPARSIFIERS: dict[str, Callable[[Any, int], Kept]] = {
+    "identity": sparsifiers.identity,
+    "topk": sparsifiers.topk,
+    "one_sided": sparsifiers.one_sided,
+    "dryden": sparsifiers.dryden,
+    "threshold": sparsifiers.threshold,
+    "randk": sparsifiers.randk,
+    "bernoulli": sparsifiers.bernoulli,
+    "gspar": sparsifiers.gspar,
+    "rtopk": sparsifiers.rtopk,
+    "nonzero": sparsifiers.nonzero,
+    "blocks": sparsifiers.blocks,
 }
 """Each says what it keeps of d entries."""
 
-RULES: dict[type, Callable[[Any, int], Bound]] = {
-    Float32: quantizers.float32,
-    Float16: quantizers.float16,
-    BFloat16: quantizers.bfloat16,
-    Mean: quantizers.mean,
-    Natural: quantizers.natural,
-    Dither: quantizers.dither,
-    TernGrad: quantizers.terngrad,
-    MinMax: quantizers.minmax,
-    Codebook: quantizers.codebook,
-    RandomInteger: quantizers.cint,
-    Sign: quantizers.sign,
-    ScaledSign: quantizers.scaled_sign,
-    OneBit: quantizers.onebit,
-    SharedMagnitude: quantizers.magnitude,
-    Sketch: quantizers.sketch,
-    FitPoly: _fit_poly,
-    FitDExp: lambda one, k: neither("the search for two rates promises no fit"),
-    Then: _then,
-    Shrink: _shrink,
-    Pipeline: _pipeline,
-    Rotate: lambda one, d: bound(one.codec, d),  # orthonormal: norms stay
-    ThreeLC: _threelc,
-    SketchML: lambda one, d: neither("a collision may take most of the largest entry"),
-    Raw: lambda one, d: exact(),
-    PerTensor: lambda one, d: bound(one.codec, d),
-    Flat: lambda one, d: bound(one.codec, d),
-    ByName: lambda one, d: worst([bound(rule, d) for _, rule in one.rules]),
-    ErrorFeedback: lambda one, d: _with_memory(bound(one.inner, d)),
-    DGC: _dgc,
-    LowRank: _low_rank,
+RULES: dict[str, Callable[[Any, int], Bound]] = {
+    "float32": quantizers.float32,
+    "float16": quantizers.float16,
+    "bfloat16": quantizers.bfloat16,
+    "mean": quantizers.mean,
+    "cnat": quantizers.natural,
+    "dither": quantizers.dither,
+    "terngrad": quantizers.terngrad,
+    "minmax": quantizers.minmax,
+    "codebook": quantizers.codebook,
+    "cint": quantizers.cint,
+    "sign": quantizers.sign,
+    "l1_sign": quantizers.scaled_sign,
+    "onebit": quantizers.onebit,
+    "magnitude": quantizers.magnitude,
+    "sketch": quantizers.sketch,
+    "fit_poly": _fit_poly,
+    "fit_dexp": lambda one, k: neither("the search for two rates promises no fit"),
+    "then": _then,
+    "shrink": _shrink,
+    "pipeline": _pipeline,
+    "rotate": lambda one, d: bound(one.codec, d),  # orthonormal: norms stay
+    "threelc": _threelc,
+    "sketchml": lambda one, d: neither("a collision may take most of the largest entry"),
+    "raw": lambda one, d: exact(),
+    "per_tensor": lambda one, d: bound(one.codec, d),
+    "flat": lambda one, d: bound(one.codec, d),
+    "by_name": lambda one, d: worst([bound(rule, d) for _, rule in one.rules]),
+    "ef": lambda one, d: _with_memory(bound(one.inner, d)),
+    "dgc": _dgc,
+    "lowrank": _low_rank,
 }
 """Quantizers (of d values), codecs, and compressors (of an update of one tensor of d entries)."""
 
-PAIRS: dict[tuple[type, type], Callable[[Any, int], Bound | None]] = {
-    (OneSided, Mean): _sbc,
-    (TopK, SharedMagnitude): _shared_mean,
-    (TopK, ScaledSign): _shared_mean,
+PAIRS: dict[tuple[str, str], Callable[[Any, int], Bound | None]] = {
+    ("one_sided", "mean"): _sbc,
+    ("topk", "magnitude"): _shared_mean,
+    ("topk", "l1_sign"): _shared_mean,
 }
 """Pipelines of which more is known than of their parts (for some settings)."""
 
-PROJECTIONS: frozenset[type] = frozenset(
-    {Mean, ScaledSign, OneBit, SharedMagnitude, Sketch, FitPoly}
+PROJECTIONS: frozenset[str] = frozenset(
+    {"mean", "l1_sign", "onebit", "magnitude", "sketch", "fit_poly"}
 )
 """Biased quantizers with a bound whose error is orthogonal to what they decode."""
+
+
+def known_name(thing: Any) -> str:
+    """The name under which theory may know ``thing``: none of a class from outside this package.
+
+    Such a class may have the name of one of ours, and follow another rule.
+    """
+    if is_foreign(thing):
+        return ""
+    try:
+        return name_of(thing)
+    except ValueError:
+        return ""
 
 
 def bound(thing: Any, d: int) -> Bound:
     """The class of a sparsifier, quantizer, codec or compressor on ``d`` entries, and its number.
 
     Of a compressor the bound holds for one tensor of ``d`` entries; with ``PerTensor`` an
-    update of several has the worst of theirs. Raises ``ValueError`` for d < 1 and for a class that
-    no rule is known for.
+    update of several has the worst of theirs. Where no rule is known the note says so. Raises
+    ``ValueError`` for d < 1.
 
     Example:
         >>> from compressors import parse
@@ -182,18 +169,20 @@ def bound(thing: Any, d: int) -> Bound:
         (0.125, 0.00875)
         >>> bound(parse("cint"), 100).kind
         'neither'
+        >>> bound("mine", 100).note
+        "no rule known of 'mine'"
     """
     if d < 1:
         raise ValueError(f"d is {d}: a vector has at least 1 entry")
-    if type(thing) in SPARSIFIERS:
+    name = known_name(thing)
+    if name in SPARSIFIERS:
         return kept(thing, d).bound
-    if type(thing) not in RULES:
-        raise ValueError(f"no rule is known for {thing!r}: add one for {type(thing).__name__}")
-    return RULES[type(thing)](thing, d)
+    return RULES[name](thing, d) if name in RULES else unknown(shown(thing))
 
 
 def kept(sparsifier: Any, d: int) -> Kept:
-    """What a sparsifier leaves of ``d`` entries; ``ValueError`` for one without a rule."""
-    if type(sparsifier) not in SPARSIFIERS:
-        raise ValueError(f"no rule is known for {sparsifier!r}: add one to the table")
-    return SPARSIFIERS[type(sparsifier)](sparsifier, d)
+    """What a sparsifier leaves of ``d`` entries: any number of them where no rule is known."""
+    name = known_name(sparsifier)
+    if name not in SPARSIFIERS:
+        return Kept(unknown(shown(sparsifier)), d, None)
+    return SPARSIFIERS[name](sparsifier, d)

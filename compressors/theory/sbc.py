@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from compressors.base import check_share
+from compressors.settings import check_share
 from compressors.theory.positions import ideal_position_bits
 
 

@@ -11,22 +11,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import (
-    Sent,
-    SentTensor,
-    State,
-    Tensors,
-    check_share,
-    empty_like,
-    finite,
-    nominal_count,
-    shown,
-)
+from compressors.base import Sent, SentTensor, State, Tensors, empty_like, finite, nominal_count
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
 from compressors.kernels.select import MAGNITUDE
+from compressors.printing import shown
 from compressors.quantize.floats import Float32
-from compressors.quantize.settings import plain
+from compressors.settings import check_share, plain
 from compressors.sparsify.topk import largest
 from compressors.whole.lift import nest, recall
 from compressors.whole.pipeline import Pipeline
@@ -62,6 +53,7 @@ class DGC:
         (tensor([0., 0., 2., 0.]), tensor([1., 0., 0., 0.]), tensor([1., 0., 0., 0.]))
     """
 
+    codec_id: ClassVar[str] = "dgc"
     p: float
     warmup: int = 4
     momentum: float = 0.9

@@ -1,24 +1,17 @@
 """Residual accumulation: what was not sent is added to the next update (SBC, equation 2)."""
 
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from compressors.base import (
-    Compressor,
-    Sent,
-    SentTensor,
-    State,
-    Tensors,
-    check_compressor,
-    empty_like,
-    finite,
-)
+from compressors.base import Compressor, Sent, SentTensor, State, Tensors, empty_like, finite
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
-from compressors.text import text
+from compressors.printing import short_text
+from compressors.settings import check_compressor
 from compressors.whole.dgc import DGC
+from compressors.whole.growth import always_grows, grows
 from compressors.whole.lift import inside, nest, recall
 
 
@@ -29,28 +22,28 @@ class ErrorFeedback:
     At every moment the sum of what was decoded plus the residual is the sum of the
     updates, up to float32 rounding. Raises ``ValueError`` around what keeps a residual itself
     (``ef``, ``dgc``): what is not sent would be kept, and sent, twice; and around what would
-    feed that residual on its own noise, for tensors of any size (``compressors.theory.memory``).
+    feed that residual on its own noise, for tensors of any size (``compressors.whole.growth``).
 
     Example:
         >>> from compressors import parse
         >>> ErrorFeedback(parse("randk(0.1) | float32"))
         Traceback (most recent call last):
-        ValueError: ef around per_tensor(randk(0.1) | float32): randk(0.1) multiplies what it \
-keeps, so that the memory would grow without end: use ef(per_tensor(randk(0.1, false) | float32)), \
-or leave ef out
+        ValueError: ef around randk(0.1) | float32: randk(0.1) multiplies what it keeps, so that \
+the memory would grow without end: use ef(randk(0.1, false) | float32), or leave ef out
     """
 
+    codec_id: ClassVar[str] = "ef"
     inner: Compressor
 
     def __post_init__(self) -> None:
         check_compressor("ef", self.inner)
         if keeper := _keeper(self.inner):
             raise ValueError(
-                f"ef around {text(keeper)}, which keeps what is not sent itself: it would be kept "
-                "twice; leave one of the two out"
+                f"ef around {short_text(keeper)}, which keeps what is not sent itself: it would "
+                "be kept twice; leave one of the two out"
             )
-        if why := _theory().always_grows(self.inner):
-            raise ValueError(f"ef around {text(self.inner)}: {why}")
+        if why := always_grows(self.inner):
+            raise ValueError(f"ef around {short_text(self.inner)}: {why}")
 
     @property
     def needs_seed(self) -> bool:
@@ -62,8 +55,8 @@ or leave ef out
 
         Raises ``UpdateError`` where the residual would grow without end for tensors of these sizes.
         """
-        if why := _theory().grows(self.inner, like):
-            raise UpdateError(f"ef around {text(self.inner)}: {why}")
+        if why := grows(self.inner, like):
+            raise UpdateError(f"ef around {short_text(self.inner)}: {why}")
         return nest("residual", empty_like(like)) | nest("inner", self.inner.init(like))
 
     def write(
@@ -85,12 +78,6 @@ or leave ef out
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         return self.inner.read(bits, like, seed)
-
-
-def _theory() -> Any:
-    from compressors.theory import memory  # which knows every class, this one too
-
-    return memory
 
 
 def _keeper(thing: Any) -> Any:

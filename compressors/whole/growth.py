@@ -16,6 +16,7 @@ from typing import Any
 
 from compressors.base import Compressor, Tensors
 from compressors.coders.bloom import Bloom, expected_positives
+from compressors.printing import short_text, text
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither
 from compressors.quantize.grid import MinMax
@@ -24,9 +25,8 @@ from compressors.quantize.terngrad import TernGrad
 from compressors.sparsify.gspar import GSpar
 from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.topk import TopK
-from compressors.text import text
 from compressors.theory.bound import Bound
-from compressors.theory.rules import SPARSIFIERS, bound, kept
+from compressors.theory.rules import SPARSIFIERS, bound, kept, known_name
 from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.rotate import Rotate
@@ -98,8 +98,8 @@ def _told(compressor: Compressor, found: set[Fault], where: str) -> str:
     reasons = "; ".join(dict.fromkeys(f"{text(f.part)} {f.why}" for f in _in_order(found)))
     cured = _swapped(compressor, {f.part: f.cure for f in found})
     return (
-        f"{reasons}{where}, so that the memory would grow without end: use ef({text(cured)}), "
-        "or leave ef out"
+        f"{reasons}{where}, so that the memory would grow without end: "
+        f"use ef({short_text(cured)}), or leave ef out"
     )
 
 
@@ -148,21 +148,21 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
     found = list(_of_quantizer(one.quantize, _values(one, d), turned))
     yield from found
     select: Any = one.sparsify
-    if isinstance(select, GSpar) and _noisy(_bound(select, d)):
+    if isinstance(select, GSpar) and _noisy(bound(select, d)):
         yield Fault(select, "multiplies what it keeps", TopK(select.p))
     if not getattr(select, "scaled", False):
         return
-    alone = _bound(select, d)
+    alone = bound(select, d)
     if _noisy(alone) or (isinstance(select, RTopK) and alone.kind == "neither"):
         yield Fault(select, "multiplies what it keeps", replace(select, scaled=False))
-    elif not found and _noisy(_bound(one, d)):
+    elif not found and _noisy(bound(one, d)):
         why = f"and {text(one.quantize)} are unbiased with omega >= 1 together"
         yield Fault(select, why, replace(select, scaled=False))
 
 
 def _of_quantizer(one: Any, k: int, turned: bool) -> Iterator[Fault]:
-    known = _bound(one, k)
-    if isinstance(one, Then) and known.kind == "neither":
+    known = bound(one, k)
+    if isinstance(one, Then) and not known.holds:
         yield from _of_quantizer(one.first, k, turned)
         yield from _of_quantizer(one.second, k, turned)
     elif _noisy(known) and (turned or not _within_the_largest(one)):
@@ -171,7 +171,7 @@ def _of_quantizer(one: Any, k: int, turned: bool) -> Iterator[Fault]:
 
 def _values(one: Pipeline, d: int) -> int:
     """How many values the quantizer is given at most, or nominally where that is not known."""
-    if type(one.sparsify) in SPARSIFIERS:
+    if known_name(one.sparsify) in SPARSIFIERS:
         most = kept(one.sparsify, d).most
     else:
         most = one.sparsify.count(d) or d
@@ -192,11 +192,3 @@ def _within_the_largest(quantizer: Any) -> bool:
 
 def _noisy(known: Bound) -> bool:
     return known.omega is not None and known.omega >= 1
-
-
-def _bound(part: Any, d: int) -> Bound:
-    """As ``bound``; a class without a rule is neither."""
-    try:
-        return bound(part, d)
-    except ValueError as error:
-        return Bound("neither", None, None, str(error))

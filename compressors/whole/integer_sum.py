@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from compressors.base import shown
+from compressors.printing import shown
 from compressors.quantize.natural import Natural
-from compressors.quantize.settings import check_whole, plain
+from compressors.settings import check_whole, plain
 
 _DTYPES = {32: torch.int32, 64: torch.int64}
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,19 +17,19 @@ from compressors.base import (
     State,
     Tensors,
     VectorCodec,
-    check_codec,
-    check_compressor,
     tensor_seed,
 )
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PartError, UpdateError
 from compressors.own_parts import write_tensor
+from compressors.settings import check_codec, check_compressor
 
 
 @dataclass(frozen=True)
 class PerTensor:
     """Each tensor by itself: a local threshold (Aji & Heafield 2017, section 3; SBC)."""
 
+    codec_id: ClassVar[str] = "per_tensor"
     codec: VectorCodec
 
     def __post_init__(self) -> None:
@@ -67,6 +68,7 @@ class PerTensor:
 class Flat:
     """The whole update as one vector: a global threshold (Aji & Heafield 2017, section 3)."""
 
+    codec_id: ClassVar[str] = "flat"
     codec: VectorCodec
 
     def __post_init__(self) -> None:
@@ -131,6 +133,7 @@ class ByName:
         >>> rules = ByName((("size<256", Raw()), ("*", parse("sbc(0.01)"))))
     """
 
+    codec_id: ClassVar[str] = "by_name"
     rules: tuple[tuple[str, Compressor], ...]
 
     def __post_init__(self) -> None:

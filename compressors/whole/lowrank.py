@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, Sent, SentTensor, State, Tensors, shown, tensor_seed
+from compressors.base import ALL, Sent, SentTensor, State, Tensors, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels import noise
 from compressors.kernels.factors import product
-from compressors.quantize.settings import plain
+from compressors.printing import shown
+from compressors.settings import plain
 from compressors.whole.lift import recall
 
 _SEED = 20190531  # of the first Q: every sender starts from the same one, as in the paper
@@ -51,6 +52,7 @@ class LowRank:
         True
     """
 
+    codec_id: ClassVar[str] = "lowrank"
     rank: int
     needs_seed: ClassVar[bool] = False
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,8 +12,6 @@ from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb
-from compressors.coders.positions import Lossy, PositionCode
-from compressors.coders.symbols import SymbolCode
 from compressors.errors import PayloadError, UpdateError
 from compressors.own_parts import (
     check_count,
@@ -23,8 +21,18 @@ from compressors.own_parts import (
     check_values,
     is_own,
 )
-from compressors.quantize.base import Place, Quantizer, Symbols
-from compressors.sparsify.base import Seeded, Sparsifier, Weighted
+from compressors.parts import (
+    Lossy,
+    Place,
+    PositionCode,
+    Quantizer,
+    Seeded,
+    Sparsifier,
+    SymbolCode,
+    Symbols,
+    Weighted,
+)
+from compressors.printing import shown
 from compressors.sparsify.identity import Identity
 
 _SELECT, _ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another
@@ -50,6 +58,7 @@ class Pipeline:
         >>> sbc = Pipeline(OneSided(0.01), Mean())
     """
 
+    codec_id: ClassVar[str] = "pipeline"
     sparsify: Sparsifier
     quantize: Quantizer
     positions: PositionCode = field(default_factory=Golomb)
@@ -58,12 +67,12 @@ class Pipeline:
     def __post_init__(self) -> None:
         if not hasattr(self.sparsify, "select") or not hasattr(self.quantize, "dequantize"):
             raise ValueError(
-                f"a pipeline takes a sparsifier, then a quantizer, not {_name(self.sparsify)} and "
-                f"{_name(self.quantize)}"
+                f"a pipeline takes a sparsifier, then a quantizer, not {shown(self.sparsify)} and "
+                f"{shown(self.quantize)}"
             )
         if self.quantize.one_sign and not self.sparsify.one_sign:
             raise ValueError(
-                f"{_name(self.quantize)} sends one value a tensor and {_name(self.sparsify)} mixes "
+                f"{shown(self.quantize)} sends one value a tensor and {shown(self.sparsify)} mixes "
                 "signs: put a sparsifier of one sign before it, such as one_sided(p)"
             )
         if self.positions != Golomb():
@@ -77,19 +86,27 @@ class Pipeline:
             why = "sends every entry"
             if not self._dense:
                 why = "draws its positions from the seed, and none are written"
-            raise ValueError(f"{_name(self.sparsify)} {why}: leave {_name(self.positions)} out")
+            raise ValueError(f"{shown(self.sparsify)} {why}: leave {shown(self.positions)} out")
 
     def _check_lossy(self, positions: Lossy) -> None:
         if self.quantize.one_sign:
             raise ValueError(
-                f"{_name(self.quantize)} sends one value a tensor and {_name(positions)} adds "
+                f"{shown(self.quantize)} sends one value a tensor and {shown(positions)} adds "
                 "positions of any sign: use golomb, or a quantizer of single values such as float32"
             )
         if positions.shifts and self.sparsify.unit != 1:
             raise ValueError(
-                f"{_name(positions)} shifts values by single entries: leave out the units of "
-                f"{_name(self.sparsify)}"
+                f"{shown(positions)} shifts values by single entries: leave out the units of "
+                f"{shown(self.sparsify)}"
             )
+
+    def text_parts(self) -> list[Any]:
+        """The parts that its text names: without what follows from the others."""
+        parts: list[Any] = [] if self._dense else [self.sparsify]
+        parts.append(self.quantize)
+        if self.writes_positions:
+            parts.append(self.positions)
+        return parts if self.symbols == Fixed() else [*parts, self.symbols]
 
     @property
     def _dense(self) -> bool:
@@ -213,16 +230,6 @@ class Pipeline:
         if k > n:
             raise PayloadError(f"{k} units announced for a tensor of {n}")
         return k
-
-
-def _name(part: Any) -> str:
-    """A part as people type it; one that is not in the catalogue as Python prints it."""
-    from compressors.text import text  # which prints pipelines, and so knows of this module
-
-    try:
-        return text(part)
-    except ValueError:
-        return repr(part)
 
 
 def _entries(units: Tensor, unit: int, n: int) -> Tensor:

@@ -14,6 +14,7 @@ from compressors.bits import BitReader, BitWriter
 class Raw:
     """Every entry in 32 bits: what everything else is compared with."""
 
+    codec_id: ClassVar[str] = "raw"
     needs_seed: ClassVar[bool] = False
 
     def init(self, like: Tensors) -> State:

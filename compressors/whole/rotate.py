@@ -6,10 +6,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor, VectorCodec, check_codec, tensor_seed
+from compressors.base import ALL, SentTensor, VectorCodec, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels.hadamard import rotate
 from compressors.own_parts import write_tensor
+from compressors.settings import check_codec
 
 _SIGNS, _INNER = 1, 2  # purposes of a tensor's seed
 
@@ -35,6 +36,7 @@ class Rotate:
         tensor([0., 0., 6., 0.])
     """
 
+    codec_id: ClassVar[str] = "rotate"
     codec: VectorCodec
     needs_seed: ClassVar[bool] = True
 

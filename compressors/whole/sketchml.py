@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor, check_share, scatter, tensor_seed
+from compressors.base import ALL, SentTensor, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.positions import check_sorted
+from compressors.coders.rising import check_sorted
 from compressors.errors import PayloadError, UpdateError
 from compressors.kernels import gaps
-from compressors.quantize.base import Place
-from compressors.quantize.settings import check_whole, plain
+from compressors.parts import Place
 from compressors.quantize.sketch import Sketch
+from compressors.settings import check_share, check_whole, plain
 from compressors.sparsify.topk import TopK
 from compressors.whole import minmaxsketch as table
 
@@ -66,6 +66,7 @@ class SketchML:
         tensor([ 0.,  3., -5.,  0.])
     """
 
+    codec_id: ClassVar[str] = "sketchml"
     p: float
     buckets: int = 256
     groups: int = 8

@@ -7,12 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor, shown
+from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.kernels import quartic as kernel
 from compressors.kernels.curve import LARGEST
-from compressors.quantize.settings import plain
+from compressors.printing import shown
+from compressors.settings import plain
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class ThreeLC:
         (tensor([ 4., -4.,  0.,  0.,  0.]), 8, 32)
     """
 
+    codec_id: ClassVar[str] = "threelc"
     sparsity: float = 1.0
     needs_seed: ClassVar[bool] = False
 

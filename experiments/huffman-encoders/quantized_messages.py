@@ -25,8 +25,7 @@ from compressors import (
     State,
     TernGrad,
 )  # fmt: skip
-from compressors.coders.symbols import SymbolCode
-from compressors.quantize.base import Quantizer
+from compressors.parts import Quantizer, SymbolCode
 
 LIFTS = {"flat": Flat, "per_tensor": PerTensor}
 _T = TypeVar("_T")

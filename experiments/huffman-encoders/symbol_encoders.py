@@ -22,10 +22,8 @@ from compressors import (
     SampleHuffman,
     SparseHuffman,
 )  # fmt: skip
-from compressors.coders.positions import PositionCode
-from compressors.coders.symbols import SymbolCode
 from compressors.errors import PayloadError
-from compressors.quantize.base import code_dtype
+from compressors.parts import PositionCode, SymbolCode, code_dtype
 
 CAP = 32
 """gamma of SHS. The paper names none; its x855 for TQ needs runs of 27 or more, for a run costs

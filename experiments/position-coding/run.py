@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # record and models stand beside
 import record
 
 from compressors import BitReader, BitWriter, parse
-from compressors.coders.positions import PositionCode
+from compressors.parts import PositionCode
 from compressors.whole.pipeline import Pipeline
 from fedsim.analysis.style import METHODS as COLOURS
 from fedsim.files import write_text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from compressors.theory.positions import ideal_position_bits
-from compressors.theory.tables import TABLES
+from compressors.theory_tables import TABLES
 from fedsim import RunConfig
 from fedsim.files import write_text
 from fedsim.runs.launch import chosen, run_shown

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from compressors.theory.tables import TABLES
+from compressors.theory_tables import TABLES
 from fedsim.analysis.layout import Column, Laid, laid, print_whole, room
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from compressors.theory.tables import Row, TheoryTable
+    from compressors.theory_tables import Row, TheoryTable
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models

@@ -2,7 +2,8 @@
 
 from compressors import ErrorFeedback, text
 from compressors.base import Compressor
-from compressors.theory import bound, memory
+from compressors.theory import bound
+from compressors.whole.growth import may_grow
 from fedsim.errors import UsageError
 from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import build_model
@@ -19,7 +20,7 @@ def check(config: RunConfig) -> None:
     plan = config.plan
     for flag, method in (("--method", plan.method.compressor), ("--downlink", plan.downlink)):
         held = [part for part in parts_of(method) if isinstance(part, ErrorFeedback)]
-        if not any(memory.may_grow(part.inner) for part in held):
+        if not any(may_grow(part.inner) for part in held):
             continue
         model = build_model(plan.task, config.seed, Federation.of(config).data)
         try:
@@ -40,17 +41,9 @@ def suspect(method: Compressor) -> str | None:
         True
     """
     for part in parts_of(method):
-        if isinstance(part, ErrorFeedback) and not _known(part.inner):
+        if isinstance(part, ErrorFeedback) and bound(part.inner, 64).kind == "unknown":
             return (
                 f"the method's memory may have grown without end, for nothing is known of the "
                 f"errors of {text(part.inner)} (try the method without ef)"
             )
     return None
-
-
-def _known(inner: Compressor) -> bool:
-    try:
-        bound(inner, 64)
-    except ValueError:
-        return False
-    return True

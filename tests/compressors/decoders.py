@@ -14,9 +14,18 @@ from traits import pipelines
 
 from compressors import ROWS, BitReader, BitWriter, Compressor, compress, decompress, parse
 from compressors.coders.fixed import Fixed, unsigned
-from compressors.coders.positions import Lossy, Measured, PositionCode, check_sorted
-from compressors.coders.symbols import SymbolCode
-from compressors.quantize.base import IEEE, Place, Quantizer, Symbols, code_dtype
+from compressors.coders.rising import check_sorted
+from compressors.parts import (
+    IEEE,
+    Lossy,
+    Measured,
+    Place,
+    PositionCode,
+    Quantizer,
+    SymbolCode,
+    Symbols,
+    code_dtype,
+)
 
 MORE = (
     "golomb(exact)", "golomb(fit)", "golomb(None, rice, split)", "golomb(None, exact, split)",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from compressors import ROWS, BitReader, PayloadError, State, Tensors, decompress, parse
-from compressors.coders.positions import PositionCode
+from compressors.parts import PositionCode
 
 EXTRA = (
     "sbc(0.001)",

@@ -19,7 +19,7 @@ from compressors import (
 )
 from compressors.coders import auto
 from compressors.coders.auto import CANDIDATES, written_bits
-from compressors.coders.positions import Measured
+from compressors.parts import Measured
 
 
 def length(code, indices: np.ndarray, n: int) -> int:

@@ -23,7 +23,7 @@ from compressors import (
 )
 from compressors.base import tensor_seed
 from compressors.kernels.noise import words_torch
-from compressors.quantize.base import Place, Symbols
+from compressors.parts import Place, Symbols
 
 
 @dataclass(frozen=True)

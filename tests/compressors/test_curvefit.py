@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from compressors import BitReader, BitWriter, FitDExp, FitPoly, PayloadError, compress, parse
 from compressors.kernels import curve as kernel
 from compressors.kernels import exponentials
-from compressors.quantize.base import Place
+from compressors.parts import Place
 
 
 def falling(k: int, seed: int) -> np.ndarray:

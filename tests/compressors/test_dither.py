@@ -11,9 +11,9 @@ from torch import Tensor
 from compressors import BitWriter, Dither, compress, decompress, parse, text
 from compressors.kernels import dither as kernel
 from compressors.kernels.noise import words
+from compressors.parts import Place
 from compressors.quantize import grid, integer, terngrad
 from compressors.quantize import levels as levels_module
-from compressors.quantize.base import Place
 from compressors.quantize.levels import bucket_norms, codes_of, level_table, values_of
 
 LARGEST = torch.finfo(torch.float32).max

@@ -9,7 +9,7 @@ from generators import from_bits, to_bits
 from torch import Tensor
 
 from compressors import BitReader, BitWriter, Dither, compress, decompress, parse, qsgd, text
-from compressors.quantize.base import Place, Symbols
+from compressors.parts import Place, Symbols
 
 
 def gaussian(k: int, seed: int = 1) -> Tensor:

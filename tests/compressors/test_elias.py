@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, EliasDelta, EliasGamma, EliasOmega, PayloadError
 from compressors.coders.elias import delta_word, gamma_word, omega_word
-from compressors.quantize.base import code_dtype
+from compressors.parts import code_dtype
 
 CODES = {EliasGamma(): gamma_word, EliasDelta(): delta_word, EliasOmega(): omega_word}
 every_code = pytest.mark.parametrize("code", CODES, ids=lambda code: type(code).__name__)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compressors import BFloat16, BitWriter, Float16, PayloadError, compress, decompress, parse
 from compressors.kernels import noise
-from compressors.quantize.base import Place
+from compressors.parts import Place
 
 LARGEST = torch.finfo(torch.float32).max
 every_device = pytest.mark.parametrize("device", DEVICES)

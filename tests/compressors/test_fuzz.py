@@ -16,7 +16,7 @@ from decoders import decoders
 from fuzzing import Case, Decoder, fuzz, made
 
 from compressors import ROWS, BitReader, BitWriter, FitDExp, PayloadError
-from compressors.quantize.base import Place
+from compressors.parts import Place
 
 INPUTS = int(os.environ.get("FEDSIM_FUZZ", "1000"))
 DECODERS = list(decoders())

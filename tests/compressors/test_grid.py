@@ -21,7 +21,7 @@ from compressors import (
 )
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
-from compressors.quantize.base import IEEE, Place
+from compressors.parts import IEEE, Place
 
 LARGEST = torch.finfo(torch.float32).max
 

@@ -15,7 +15,7 @@ from compressors.coders.numbers import read_list, write_list
 from compressors.coders.prefix import PrefixCode, code_lengths
 from compressors.kernels import huffman
 from compressors.kernels.huffman import LONGEST, QUICK
-from compressors.quantize.base import IEEE, code_dtype
+from compressors.parts import IEEE, code_dtype
 
 STRING = [0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 0]  # Gajjala et al. 2020, Figure 1
 SHS = [0.21, 0.05, 0.05, 0.2, 0.147, 0.1029, 0.072, 0.168]  # its section 3.3

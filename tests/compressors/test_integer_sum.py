@@ -10,7 +10,7 @@ from torch import Tensor
 
 from compressors import Natural, Switch
 from compressors.bits import BitWriter
-from compressors.quantize.base import Place
+from compressors.parts import Place
 from compressors.whole.integer_sum import _nearest
 
 every_device = pytest.mark.parametrize("device", DEVICES)

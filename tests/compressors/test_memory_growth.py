@@ -16,7 +16,7 @@ from compressors import (
     parse,
     text,
 )
-from compressors.theory.memory import always_grows, grows, may_grow
+from compressors.whole.growth import always_grows, grows, may_grow
 
 N = 1000
 
@@ -65,7 +65,7 @@ def after_messages(method: str, count: int) -> float:
 def test_refused_where_it_is_written(method: str) -> None:
     with pytest.raises(ValueError, match="the memory would grow without end") as caught:
         parse(f"ef({method})")
-    assert f"use ef(per_tensor({ALWAYS[method]})), or leave ef out" in str(caught.value)
+    assert f"use ef({ALWAYS[method]}), or leave ef out" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -74,7 +74,7 @@ def test_refused_where_the_sizes_are_known(method: str) -> None:
     memory = parse(f"ef({method})")
     with pytest.raises(UpdateError, match="on tensor 'w' of 1000 entries, so that") as caught:
         compress(memory, {"w": torch.ones(N)})
-    assert f"use ef(per_tensor({BY_SIZE[method]})), or leave ef out" in str(caught.value)
+    assert f"use ef({BY_SIZE[method]}), or leave ef out" in str(caught.value)
     compress(memory, {"w": torch.ones(1)})
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from compressors import Natural, text
 from compressors.bits import BitWriter
 from compressors.kernels import natural, noise
-from compressors.quantize.base import Place, code_dtype
+from compressors.parts import Place, code_dtype
 from compressors.quantize.natural import to_powers
 
 EVERY_U = np.arange(1 << 23, dtype=np.uint32)

@@ -6,7 +6,7 @@ from generators import from_bits, to_bits, whole_numbers
 from torch import Tensor
 
 from compressors import BitWriter, Natural, compress, decompress, parse
-from compressors.quantize.base import Place
+from compressors.parts import Place
 
 
 def codes_of(settings: Natural, values: Tensor, seed: int) -> Tensor:

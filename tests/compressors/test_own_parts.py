@@ -25,7 +25,7 @@ from compressors import (
     parse,
 )
 from compressors.own_parts import is_own
-from compressors.quantize.base import Symbols
+from compressors.parts import Symbols
 
 UPDATE = {"w": torch.tensor([[3.0, -1.0, 0.5], [0.25, -4.0, 2.0]])}
 

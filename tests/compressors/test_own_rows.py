@@ -47,12 +47,12 @@ def row(kind: Any, made: Any, name: Any = "mine") -> Row:
     ("kind", "made", "words"),
     [
         ("sparsfier", TopK, "row 'mine': kind 'sparsfier' is unknown: sparsifier, quantizer, pos"),
-        ("sparsifier", Missing, "Missing is no sparsifier: it lacks needs_seed, one_sign, count$"),
-        ("quantizer", NoReader, "NoReader is no quantizer: it lacks read_side$"),
+        ("sparsifier", Missing, "Missing lacks needs_seed, one_sign, count: the kind 'sparsifier'"),
+        ("quantizer", NoReader, "NoReader lacks read_side: the kind 'quantizer' needs"),
         ("codec", Raw(), r"make is Raw\(\): a class or a function"),
-        ("codec", Plain, r"Plain is no frozen dataclass: write @dataclass\(frozen=True\) above"),
-        ("codec", Thawed, "Thawed is no frozen dataclass"),
-        ("compressor", Whole, "Whole is no compressor: it lacks init$"),
+        ("codec", Plain, r"Plain is not a frozen dataclass: write @dataclass\(frozen=True\) above"),
+        ("codec", Thawed, "Thawed is not a frozen dataclass"),
+        ("compressor", Whole, "Whole lacks init: the kind 'compressor' needs them$"),
     ],
 )
 def test_a_row_that_cannot_be(kind: Any, made: Any, words: str) -> None:
@@ -75,8 +75,8 @@ def test_a_key_that_is_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("kind", "made", "words"),
     [
-        ("method", None, "mine made None: no method, it lacks needs_seed, init, write, read"),
-        ("quantizer", TopK(0.1), r"no quantizer, it lacks quantize, read_side, dequantize"),
+        ("method", None, "mine made None, which lacks needs_seed, init, write, read: the kind"),
+        ("quantizer", TopK(0.1), "which lacks quantize, read_side, dequantize: the kind"),
     ],
 )
 def test_a_function_that_makes_something_else(

@@ -13,7 +13,7 @@ from test_huffman import codes, round_trip
 
 from compressors import Ans, BitReader, BitWriter, Huffman, PayloadError
 from compressors.kernels import rans
-from compressors.quantize.base import IEEE
+from compressors.parts import IEEE
 
 
 def entropy(numbers: np.ndarray) -> float:

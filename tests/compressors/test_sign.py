@@ -11,8 +11,8 @@ from torch import Tensor
 
 from compressors import OneBit, ScaledSign, Sign, compress, decompress, parse
 from compressors.kernels import noise, sign
+from compressors.parts import Place
 from compressors.quantize import columns
-from compressors.quantize.base import Place
 from compressors.quantize.sign import below_zero_torch, with_coins, with_coins_torch
 
 VALUES = torch.tensor([3.0, -1.0, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38])

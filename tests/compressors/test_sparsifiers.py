@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from compressors import Blocks, Dryden, Nonzero, RTopK, Threshold, TopK, compress, parse
 from compressors.kernels import select
 from compressors.kernels.energy import energies
-from compressors.sparsify.base import Sparsifier
+from compressors.parts import Sparsifier
 from compressors.sparsify.blocks import energies_torch
 from compressors.sparsify.dryden import dryden_torch
 

@@ -9,7 +9,7 @@ from generators import from_bits, to_bits
 from torch import Tensor
 
 from compressors import BitWriter, Dither, TernGrad, compress, parse, text
-from compressors.quantize.base import Place
+from compressors.parts import Place
 from compressors.quantize.terngrad import deviation
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_huffman import codes, round_trip
 
 from compressors import BitReader, BitWriter, Deflate, PayloadError, Zstd, parse
-from compressors.quantize.base import IEEE
+from compressors.parts import IEEE
 
 
 def packed(plain: bytes) -> bytes:

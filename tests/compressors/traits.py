@@ -17,7 +17,7 @@ from compressors import (
     parse,
     text,
 )
-from compressors.coders.positions import Lossy
+from compressors.parts import Lossy
 
 _EXACT = (Float32, Mean)
 _LARGEST = (TopK, OneSided)

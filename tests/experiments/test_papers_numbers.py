@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compressors.theory.tables import TABLES
+from compressors.theory_tables import TABLES
 from tests.experiments.loading import experiment
 from tests.markdown import ROOT
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from compressors.theory.tables import TABLES
+from compressors.theory_tables import TABLES
 from fedsim.analysis.layout import Column, folded, laid, print_whole
 from fedsim.analysis.tables import summary_texts
 from fedsim.commands import coding, measuring

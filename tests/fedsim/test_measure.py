@@ -11,7 +11,7 @@ from torch import Tensor
 
 import fedsim
 from compressors import ROWS, compress, decompress, parse, text
-from compressors.rows.base import Row
+from compressors.row import Row
 from fedsim import UsageError
 from tests.fedsim.realupdate import COLUMNS, SOME, real
 

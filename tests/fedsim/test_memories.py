@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, ErrorFeedback, Row, SentTensor, parse
-from compressors.theory.memory import may_grow
+from compressors.whole.growth import may_grow
 from fedsim import RunFailed, UsageError, run
 from fedsim.runs import sweep
 from fedsim.runs.sweep import Cell

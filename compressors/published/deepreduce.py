@@ -1,23 +1,22 @@
 """DeepReduce's named combinations, and SKCompress as it sets it up."""
 
-from compressors.base import Compressor, check_share, shown
+from compressors.base import Compressor
 from compressors.coders.bloom import Bloom
 from compressors.coders.delta_huffman import DeltaHuffman
 from compressors.coders.fixed import Fixed
 from compressors.coders.huffman import Huffman
 from compressors.coders.index_huffman import IndexHuffman
-from compressors.coders.positions import PositionCode
 from compressors.coders.raw32 import Raw32
 from compressors.coders.runlength import RunLength
-from compressors.coders.symbols import SymbolCode
 from compressors.coders.zipped import Deflate
-from compressors.quantize.base import Quantizer
+from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
+from compressors.printing import shown
 from compressors.quantize.curvefit import FitPoly
 from compressors.quantize.dexp import FitDExp
 from compressors.quantize.dither import qsgd
 from compressors.quantize.floats import Float32
 from compressors.quantize.sketch import Sketch
-from compressors.sparsify.base import Sparsifier
+from compressors.settings import check_share
 from compressors.sparsify.threshold import Nonzero
 from compressors.sparsify.topk import TopK
 from compressors.whole.feedback import ErrorFeedback

@@ -1,1 +1,0 @@
-"""The catalogue's rows, a file a kind; ``compressors.catalogue`` puts them into one table."""
