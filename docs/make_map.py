@@ -3,23 +3,24 @@
 A room is a file or a sub-package directly inside a package. A room stands one floor above the
 highest room that it imports. A row of the catalogue, which names the place of a class as a text
 (``"whole.raw:Raw"``), counts as an import of that place. ``python docs/make_map.py`` writes
-``docs/house.svg`` and the tables of rooms in ``docs/design.md``; a test compares both with the
-imports.
+the pictures of ``PICTURES`` and the tables of rooms in ``docs/design.md``; a test compares both
+with the imports.
 """
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("fedsim", "strategies", "compressors")
+PICTURES = {"house.svg": PACKAGES[:2], "house-compressors.svg": PACKAGES[2:]}
 OUTSIDE = "__init__", "__main__"  # a package's front doors import every room and are not rooms
 _WIDTH, _HEIGHT, _BOX, _LIFT, _MARGIN = 980, 30, 108, 64, 18
 
-_PLACE = re.compile(r"(\w+)(\.\w+)*:\w+")  # of a class in the catalogue of compressors
+_PLACE = re.compile(r"(\w+(?:\.\w+)*):\w+")  # of a class in the catalogue of compressors
 
 Arrows = Mapping[str, set[str]]
 
@@ -41,25 +42,44 @@ def arrows(package: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {room: set() for room in inside}
     for room, paths in inside.items():
         for path in paths:
-            found[room] |= _imported(path, package, inside) - {room}
+            below = {name.split(".")[0] for name in _imported(path, package)}
+            found[room] |= below & {*inside} - {room}
     return found
 
 
-def _imported(path: Path, package: str, inside: Mapping[str, list[Path]]) -> set[str]:
-    found = set()
+def file_arrows(package: str) -> dict[str, set[str]]:
+    """Which files of its package each file imports, as dotted names below the package."""
+    base = ROOT / package
+    files = {
+        ".".join(path.relative_to(base).with_suffix("").parts): path
+        for paths in rooms(package).values()
+        for path in paths
+    }
+    found = {}
+    for name, path in files.items():
+        starts = {start for full in _imported(path, package) for start in _starts(full)}
+        found[name] = starts & {*files} - {name}
+    return found
+
+
+def _starts(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+
+
+def _imported(path: Path, package: str) -> set[str]:
+    """What a file imports of its package: dotted names without the package's."""
+    names: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
         elif package == "compressors" and isinstance(node, ast.Constant):
             place = _PLACE.fullmatch(str(node.value))
-            names = [f"compressors.{place[1]}"] if place else []
-        else:
-            continue
-        parts = [name.split(".") for name in names]
-        found |= {part[1] for part in parts if part[0] == package and len(part) > 1}
-    return found & {*inside}
+            names += [f"compressors.{place[1]}"] if place else []
+    start = f"{package}."
+    return {name.removeprefix(start) for name in names if name.startswith(start)}
 
 
 def circle(found: Arrows) -> list[str]:
@@ -127,11 +147,11 @@ def table(package: str) -> str:
     return "\n".join(lines)
 
 
-def picture() -> str:
-    """The house as SVG: packages one above the other, each with its rooms on their floors."""
+def picture(packages: Sequence[str]) -> str:
+    """The packages as SVG, one above the other, each with its rooms on their floors."""
     shapes: list[str] = []
     top = _MARGIN
-    for package in PACKAGES:
+    for package in packages:
         height, drawing = _package(package, top)
         shapes += drawing
         top += height + _MARGIN
@@ -191,8 +211,9 @@ def page(text: str) -> str:
 
 
 def main() -> None:
-    """Writes the picture and the tables, and prints what the house counts."""
-    (ROOT / "docs" / "house.svg").write_text(picture(), encoding="utf-8")
+    """Writes the pictures and the tables, and prints what the house counts."""
+    for name, packages in PICTURES.items():
+        (ROOT / "docs" / name).write_text(picture(packages), encoding="utf-8")
     design = ROOT / "docs" / "design.md"
     design.write_text(page(design.read_text(encoding="utf-8")), encoding="utf-8")
     for package in PACKAGES:
