@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generators import from_bits, to_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import SPANS, BitReader, BitWriter, PayloadError
+from tests.support.generators import from_bits, to_bits
 
 WIDTHS = st.integers(0, 64)
 FIELDS = st.one_of(

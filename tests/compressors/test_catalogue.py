@@ -10,12 +10,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from traits import parts
 
 import compressors
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, VectorCodec, catalogue, parse, text
 from compressors.parsing.build import as_compressor
 from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
+from tests.support.traits import parts
 
 CONTRACTS = {
     Compressor: "compressor",

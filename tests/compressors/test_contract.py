@@ -1,218 +1,29 @@
-"""The contract suite: every row of the catalogue, by its example, and a few more methods."""
+"""Every row of the catalogue keeps the contract, in this process and in another."""
 
 import json
-import math
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
-import pytest
-import torch
-from generators import (
-    DEVICES,
-    METHODS,
-    bits_of,
-    decoded,
-    moved,
-    residual,
-    runs,
-    same_bits,
-    small_update,
-    updates,
-    whole_numbers,
+
+from compressors import compress, parse, text, to_json
+from tests.support.contract import (  # noqa: F401
+    test_a_memory_does_not_feed_on_itself,
+    test_another_method_or_other_tensors_are_refused,
+    test_framing,
+    test_input_and_memory_are_left_alone,
+    test_layout_of_memory_does_not_matter,
+    test_nothing_at_all_is_lost_of_whole_numbers,
+    test_nothing_is_lost_over_rounds,
+    test_round_trip,
+    test_same_seed_same_bytes,
+    test_sent_indices_are_what_travelled,
+    test_spans_account_for_every_bit,
+    test_text_and_json_rebuild_an_equal_compressor,
 )
-from hypothesis import given
-from torch import Tensor
-from traits import exact_on_whole_numbers, forgets_nothing, frame_bits, only_plain
-
-import compressors
-from compressors import ALL, compress, decompress, explain, from_json, parse, text, to_json
-
-ROOT = Path(__file__).parents[2]
-NAMES = {name: getattr(compressors, name) for name in compressors.__all__}
-LEAST = 0.0  # what a sum may lose that rounds to less than any number: none, but where flushed
-LASTING = [method for method in METHODS if forgets_nothing(parse(method))]
-every_method = pytest.mark.parametrize("method", METHODS)
-every_device = pytest.mark.parametrize("device", DEVICES)
-
-
-@every_method
-@every_device
-@given(updates())
-def test_round_trip(method: str, device: str, update: dict[str, Tensor]) -> None:
-    compressor = parse(method)
-    update = moved(update, device)
-    like = {name: torch.full_like(x, math.nan) for name, x in update.items()}  # values unread
-    packet, _ = compress(compressor, update)
-    got = decompress(compressor, packet.payload, like)
-    assert list(got) == list(packet.sent) == list(update)
-    for name, x in update.items():
-        assert got[name].shape == x.shape
-        assert got[name].dtype == torch.float32
-        assert got[name].device == x.device
-    assert same_bits(got, {name: one.decoded for name, one in packet.sent.items()})
-
-
-@every_method
-@every_device
-@given(updates())
-def test_spans_account_for_every_bit(method: str, device: str, update: dict[str, Tensor]) -> None:
-    compressor = parse(method)
-    update = moved(update, device)
-    packet, _ = compress(compressor, update)
-    assert packet.spans == explain(compressor, packet.payload, update)
-    assert list(packet.spans) == ["header", "positions", "values", "side"]
-    assert sum(packet.spans.values()) == 8 * len(packet.payload)
-
-
-@every_method
-@every_device
-@given(updates())
-def test_sent_indices_are_what_travelled(
-    method: str, device: str, update: dict[str, Tensor]
-) -> None:
-    packet, _ = compress(parse(method), moved(update, device))
-    for one in packet.sent.values():
-        if isinstance(one.indices, Tensor):
-            assert one.indices.dtype == torch.int64
-            assert bool((one.indices[1:] > one.indices[:-1]).all())
-            assert one.count == one.indices.numel() <= one.shape.numel()
-            nothing = torch.ones(one.shape.numel(), dtype=torch.bool, device=one.indices.device)
-            nothing[one.indices] = False
-            assert not bool(one.decoded.flatten()[nothing].any())
-        else:
-            assert one.indices is ALL
-            assert one.count == one.decoded.numel()
-
-
-@every_method
-@every_device
-@given(runs())
-def test_input_and_memory_are_left_alone(
-    method: str, device: str, many: list[dict[str, Tensor]]
-) -> None:
-    compressor, state = parse(method), None
-    for update in (moved(u, device) for u in many):
-        kept = {name: x.clone() for name, x in update.items()}
-        memory = None if state is None else {key: x.clone() for key, x in state.items()}
-        before, state = state, compress(compressor, update, state)[1]
-        assert same_bits(update, kept)
-        assert before is None or same_bits(before, memory)
-
-
-@pytest.mark.parametrize("method", LASTING)
-@every_device
-@given(runs())
-def test_nothing_is_lost_over_rounds(
-    method: str, device: str, many: list[dict[str, Tensor]]
-) -> None:
-    """sum(decoded) + residual = sum(updates), up to float32 rounding.
-
-    A round rounds twice, in ``update + residual`` and in ``wanted - decoded``, each time
-    by at most half a unit in the last place: 2**-24 of the result. 1.01 covers the
-    rounding of the terms in the bound and of the float64 sums here.
-    """
-    compressor, state = parse(method), None
-    many = [moved(update, device) for update in many]
-    total = {name: torch.zeros_like(x, dtype=torch.float64) for name, x in many[0].items()}
-    bound = {name: x.clone() for name, x in total.items()}
-    for update in many:
-        old = state or {}
-        packet, state = compress(compressor, update, state)
-        for name, x in update.items():
-            before, after = residual(old, name, x), residual(state, name, x)
-            total[name] += x.double() - packet.sent[name].decoded.double()
-            bound[name] += LEAST + 2.0**-24 * (x.abs().double() + before.abs() + after.abs())
-    for name, x in total.items():
-        gap = (x - residual(state, name, many[0][name]).double()).abs()
-        assert bool((gap <= 1.01 * bound[name]).all())
-
-
-@pytest.mark.parametrize("method", [m for m in LASTING if exact_on_whole_numbers(m)])
-def test_nothing_at_all_is_lost_of_whole_numbers(method: str) -> None:
-    """Sums of small whole numbers are exact in float32; means are not whole, so mean is out."""
-    state, total = None, torch.zeros(300)
-    for salt in range(5):
-        update = {"w": whole_numbers(300, salt)}
-        packet, state = compress(parse(method), update, state)
-        total += update["w"] - packet.sent["w"].decoded
-    assert torch.equal(total, residual(state, "w", total))
-
-
-@pytest.mark.parametrize("method", LASTING)
-def test_a_memory_does_not_feed_on_itself(method: str) -> None:
-    """Were nothing ever sent, 40 updates of unit variance would pile up to sqrt(40).
-
-    A method whose error can exceed what it was given (no contraction) makes its residual grow
-    by a factor a message instead: 1e3 and more by then.
-    """
-    drawn = torch.Generator().manual_seed(7)
-    state, compressor = None, parse(method)
-    for seed in range(40):
-        update = {"w": torch.randn(100, 100, generator=drawn)}
-        _, state = compress(compressor, update, state, seed=seed)
-    left = residual(state, "w", update["w"])
-    assert float(left.square().mean().sqrt()) < 1.2 * math.sqrt(40)
-
-
-@every_method
-@every_device
-@given(updates())
-def test_same_seed_same_bytes(method: str, device: str, update: dict[str, Tensor]) -> None:
-    update = moved(update, device)
-    first, memory = compress(parse(method), update, seed=7)
-    torch.manual_seed(1)  # nothing may come from, or go to, the global generators
-    np.random.seed(1)
-    drawn = torch.get_rng_state()
-    second, again = compress(parse(method), update, seed=7)
-    assert first.payload == second.payload
-    assert same_bits(memory, again)
-    assert torch.equal(drawn, torch.get_rng_state())
-
-
-@every_method
-def test_layout_of_memory_does_not_matter(method: str) -> None:
-    """Transposed, strided and gradient-carrying tensors are written by their logical order."""
-    update = small_update()
-    odd = {
-        "conv": update["conv"].transpose(0, 2).contiguous().transpose(0, 2).requires_grad_(),
-        "bias": torch.stack([update["bias"], update["bias"]], 1)[:, 0],
-        "none": update["none"],
-        "scale": update["scale"],
-    }
-    packet, memory = compress(parse(method), odd)
-    assert packet.payload == compress(parse(method), update)[0].payload
-    assert not any(x.requires_grad for x in memory.values())
-    assert not any(one.decoded.requires_grad for one in packet.sent.values())
-
-
-@every_method
-def test_framing(method: str) -> None:
-    """At most 8 bytes a message and a bit a tensor; where the data decide how many entries
-    travel, a gamma code of the number beside it: at most 2 log2(n + 1) + 1 bits."""
-    update = {f"layer{i}": whole_numbers(50 + i, i) for i in range(9)}
-    packet, _ = compress(parse(method), update)
-    counts = sum(one.count + 1 for one in packet.sent.values())
-    assert packet.spans["header"] >= frame_bits(parse(method))
-    nominal = packet.spans["header"] <= 64 + len(update)
-    assert nominal or packet.spans["header"] <= 64 + len(update) * (2 + 2 * counts.bit_length())
-    assert nominal or not only_plain(method)
-
-
-@every_method
-def test_another_method_or_other_tensors_are_refused(method: str) -> None:
-    update = small_update()
-    payload = compress(parse(method), update)[0].payload
-    renamed = {name.upper(): x for name, x in update.items()}
-    reshaped = {name: x.reshape(-1) for name, x in update.items()}
-    for like in (renamed, reshaped, dict(reversed(update.items())), {}):
-        with pytest.raises(ValueError, match="was not made by"):
-            decoded(method, payload, like)
-    with pytest.raises(ValueError, match="was not made by"):
-        decoded("per_tensor(topk(0.123) | float32)", payload, update)
-
+from tests.support.generators import METHODS, bits_of, small_update
+from tests.support.markdown import ROOT
 
 _CHILD = """
 import json, sys
@@ -255,12 +66,3 @@ def test_a_new_process_reads_text_json_and_bytes() -> None:
         for name, values in got.items():
             expected = bits_of(packet.sent[name].decoded).view(np.int32)
             assert np.array_equal(np.array(values, np.int32), expected)
-
-
-@every_method
-def test_text_and_json_rebuild_an_equal_compressor(method: str) -> None:
-    compressor = parse(method)
-    assert parse(text(compressor)) == compressor
-    assert from_json(json.loads(json.dumps(to_json(compressor)))) == compressor
-    assert hash(parse(text(compressor))) == hash(compressor)
-    assert eval(repr(compressor), NAMES) == compressor

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any
 
-import generators
 import numpy as np
 import pytest
-import test_contract
 import torch
-from test_contract import (  # noqa: F401
+
+from tests.support import contract, generators
+from tests.support.contract import (  # noqa: F401
     test_a_memory_does_not_feed_on_itself,
     test_another_method_or_other_tensors_are_refused,
     test_framing,
@@ -55,10 +55,10 @@ def mode(request: pytest.FixtureRequest) -> Iterator[None]:
     flush = request.param == "flush"
     entered = flushing if flush else lambda: np.errstate(all="raise")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (test_contract, generators):
+        for module in (contract, generators):
             for name in ("compress", "decompress", "explain", "parse", "from_json"):
                 if hasattr(module, name):
                     patch.setattr(module, name, within(entered, getattr(module, name)))
         if flush:  # two sums a round, each of two terms that may be flushed, and its result
-            patch.setattr(test_contract, "LEAST", 6 * 2.0**-126)
+            patch.setattr(contract, "LEAST", 6 * 2.0**-126)
         yield

@@ -5,12 +5,20 @@ import math
 
 import pytest
 import torch
-from generators import DEVICES, METHODS, decoded, moved, same_bits, updates, whole_numbers
 from hypothesis import given
 from torch import Tensor
-from traits import frame_bits, keeps_single_entries, only_plain, scales_up
 
 from compressors import ALL, UpdateError, compress, parse, text
+from tests.support.generators import (
+    DEVICES,
+    METHODS,
+    decoded,
+    moved,
+    same_bits,
+    updates,
+    whole_numbers,
+)
+from tests.support.traits import frame_bits, keeps_single_entries, only_plain, scales_up
 
 TINY = 2.0**-149  # the smallest denormal
 HUGE = torch.finfo(torch.float32).max

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from generators import METHODS, same_bits, whole_numbers
 
 from compressors import CATALOGUE, BitWriter, PartError, compress, decompress, parse
 from compressors.kernels import select
@@ -13,6 +12,7 @@ from compressors.kernels.compact import rises
 from compressors.quantize.natural import to_powers
 from compressors.sparsify.largest import largest_torch
 from compressors.sparsify.threshold import reaching
+from tests.support.generators import METHODS, same_bits, whole_numbers
 
 TINY = 2.0**-149
 CODES = [row.name for row in CATALOGUE.values() if hasattr(row.make, "write_positions")]

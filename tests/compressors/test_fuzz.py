@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 import torch
-from decoders import decoders
-from fuzzing import Case, Decoder, fuzz, made
 
 from compressors import ROWS, BitReader, BitWriter, FitDExp, PayloadError
 from compressors.parts import Place
+from tests.support.decoders import decoders
+from tests.support.fuzzing import Case, Decoder, fuzz, made
 
 INPUTS = int(os.environ.get("FEDSIM_FUZZ", "1000"))
 DECODERS = list(decoders())

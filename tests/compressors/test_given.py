@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from generators import same_bits
 from torch import nn
 
 import compressors as c
 from compressors import PayloadError, UpdateError, compress, decompress, parse, text
+from tests.support.generators import same_bits
 
 W = torch.tensor([1.0, 2.0, 3.0, 4.0])
 UPDATE = {"w": W}

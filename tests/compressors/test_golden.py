@@ -5,10 +5,10 @@ from hashlib import blake2b
 import pytest
 import torch
 import write_golden
-from generators import from_bits, same_bits, to_bits
 from write_golden import COMMAND, FOLDER, golden_packets, golden_text, golden_updates, main
 
 from compressors import CATALOGUE, ROWS, compress, decompress, parse
+from tests.support.generators import from_bits, same_bits, to_bits
 
 every_row = pytest.mark.parametrize("name", [row.name for row in ROWS])
 EXAMPLES = {row.name: row.example for row in ROWS}

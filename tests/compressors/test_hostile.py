@@ -5,11 +5,19 @@ import tracemalloc
 
 import pytest
 import torch
-from generators import METHODS, bits_of, decoded, from_bits, small_update, to_bits, whole_numbers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from compressors import BitWriter, PayloadError, Tensors, compress, explain, parse
+from tests.support.generators import (
+    METHODS,
+    bits_of,
+    decoded,
+    from_bits,
+    small_update,
+    to_bits,
+    whole_numbers,
+)
 
 every_method = pytest.mark.parametrize("method", METHODS)
 

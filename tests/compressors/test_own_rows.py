@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
-from test_own_parts import Halves, Whole
 
 from compressors import CATALOGUE, Raw, Row, TopK, own_rows, parse
+from tests.support.ownparts import Halves, Whole
 
 
 @dataclass(frozen=True)

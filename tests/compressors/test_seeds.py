@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from generators import same_bits, whole_numbers
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -30,6 +29,7 @@ from compressors import (
     parse,
 )
 from compressors.base import tensor_seed
+from tests.support.generators import same_bits, whole_numbers
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from test_own_parts import Chosen, Halves, Whole, named
 from torch import Tensor
 
 from compressors import (
@@ -18,6 +17,7 @@ from compressors import (
     parse,
     verify,
 )
+from tests.support.ownparts import Chosen, Halves, Whole, named
 
 UPDATE = {"w": torch.tensor([[3.0, -1.0, 0.5], [0.25, -4.0, 2.0]])}
 NOT_SENT = "tensor 'w': decoding its message does not give what write"

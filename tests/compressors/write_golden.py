@@ -10,10 +10,10 @@ longer be read. No test ever writes one.
 import sys
 from pathlib import Path
 
-from generators import whole_numbers
 from torch import Tensor
 
 from compressors import CATALOGUE, Packet, compress, parse
+from tests.support.generators import whole_numbers
 
 FOLDER = Path(__file__).parent / "golden"
 COMMAND = "PYTHONPATH=. python tests/compressors/write_golden.py"

@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from fuzzing import Case, Decoder
-from generators import METHODS, small_update, whole_numbers
 from torch import Tensor
-from traits import pipelines
 
 from compressors import ROWS, BitReader, BitWriter, Compressor, compress, decompress, parse
 from compressors.coders.fixed import Fixed, unsigned
@@ -26,6 +23,9 @@ from compressors.parts import (
     Symbols,
     code_dtype,
 )
+from tests.support.fuzzing import Case, Decoder
+from tests.support.generators import METHODS, small_update, whole_numbers
+from tests.support.traits import pipelines
 
 MORE = (
     "golomb(exact)", "golomb(fit)", "golomb(None, rice, split)", "golomb(None, exact, split)",

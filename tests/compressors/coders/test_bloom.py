@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES, decoded, from_bits, to_bits, whole_numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from compressors.base import tensor_seed
 from compressors.coders.bloom import POLICIES, expected_positives, filter_size
 from compressors.kernels import bloom as kernel
 from compressors.kernels.noise import key, words
+from tests.support.generators import DEVICES, decoded, from_bits, to_bits, whole_numbers
 
 every_policy = pytest.mark.parametrize("policy", POLICIES)
 

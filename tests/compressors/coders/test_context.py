@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from generators import matrix, uniform
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, Context, Golomb, PayloadError
+from tests.support.generators import matrix, uniform
 
 
 def encoded(indices: np.ndarray, n: int, before: int = 0) -> tuple[bytes, int]:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from generators import from_bits, rising_or_refused, to_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, EliasDelta, EliasGamma, EliasOmega, PayloadError
 from compressors.coders.elias import delta_word, gamma_word, omega_word
-from compressors.parts import code_dtype
+from tests.support.generators import from_bits, rising_or_refused, to_bits
+from tests.support.symbols import symbol_codes
 
 CODES = {EliasGamma(): gamma_word, EliasDelta(): delta_word, EliasOmega(): omega_word}
 every_code = pytest.mark.parametrize("code", CODES, ids=lambda code: type(code).__name__)
@@ -34,13 +34,6 @@ def written(code, values: list[int], before: str = "") -> str:
     return to_bits(out.to_bytes())[len(before) : out.position]
 
 
-def symbols(numbers: list[int], alphabet: int) -> torch.Tensor:
-    """Codes of the dtype of the alphabet: those of 2**31 and more are negative int32."""
-    kind = {torch.uint8: np.uint8, torch.int16: np.uint16, torch.int32: np.uint32}
-    dtype = code_dtype(alphabet)
-    return torch.from_numpy(np.array(numbers, kind[dtype])).view(dtype)
-
-
 @pytest.mark.parametrize(("word", "v", "bits"), BY_HAND)
 def test_words_by_hand(word, v: int, bits: str) -> None:
     """methods.md, computed by hand from Elias 1975; what the coder writes, as gap and symbol."""
@@ -48,7 +41,7 @@ def test_words_by_hand(word, v: int, bits: str) -> None:
     code = next(code for code, known in CODES.items() if known is word)
     assert written(code, [v]) == bits
     out = BitWriter()
-    code.write_symbols(symbols([v - 1], 256), 256, out)
+    code.write_symbols(symbol_codes([v - 1], 256), 256, out)
     assert to_bits(out.to_bytes())[: out.position] == bits
 
 
@@ -94,7 +87,7 @@ def test_symbols_at_any_bit(code, alphabet: int, data: st.DataObject) -> None:
     out = BitWriter()
     for bit in before:
         out.uint(int(bit), 1)
-    codes = symbols(numbers, alphabet)
+    codes = symbol_codes(numbers, alphabet)
     code.write_symbols(codes, alphabet, out)
     bits = to_bits(out.to_bytes())[len(before) : out.position]
     assert bits == "".join(CODES[code](v + 1) for v in numbers)

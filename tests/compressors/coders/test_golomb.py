@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from generators import from_bits, to_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, Golomb, PayloadError
 from compressors.coders.golomb import expected_bits, rice_parameter
+from tests.support.generators import from_bits, to_bits
 
 # methods.md's table, recomputed below: p, b*, bits a position (equation 5).
 EQUATION_5 = [

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_position_coders import round_trip
 
 from compressors import Golomb
 from compressors.coders.golomb import fitted_parameter, golomb_parameter
 from compressors.theory.positions import golomb_bits
+from tests.support.positions import round_trip
 
 
 def test_golomb_parameters() -> None:

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import from_bits, to_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,30 +14,9 @@ from compressors.coders.numbers import read_list, write_list
 from compressors.coders.prefix import PrefixCode, code_lengths
 from compressors.kernels import huffman
 from compressors.kernels.huffman import LONGEST, QUICK
-from compressors.parts import IEEE, code_dtype
-
-STRING = [0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 0]  # Gajjala et al. 2020, Figure 1
-SHS = [0.21, 0.05, 0.05, 0.2, 0.147, 0.1029, 0.072, 0.168]  # its section 3.3
-
-
-def codes(numbers: list[int] | np.ndarray, alphabet: int) -> torch.Tensor:
-    wide = torch.from_numpy(np.asarray(numbers, np.int64).astype(np.uint32).view(np.int32))
-    return wide.to(code_dtype(alphabet))
-
-
-def round_trip(code, numbers, alphabet: int, before: str = "") -> int:
-    """Writes behind ``before``, reads it back exactly; returns the bits it took."""
-    symbols, out = codes(numbers, alphabet), BitWriter()
-    for bit in before:
-        out.uint(int(bit), 1)
-    code.write_symbols(symbols, alphabet, out)
-    bits = BitReader(out.to_bytes())
-    bits.uint(len(before))
-    got = code.read_symbols(bits, symbols.numel(), alphabet, symbols.device)
-    assert got.dtype == symbols.dtype
-    assert torch.equal(got, symbols)
-    assert bits.position == out.position
-    return out.position - len(before)
+from compressors.parts import IEEE
+from tests.support.generators import from_bits, to_bits
+from tests.support.symbols import SHS, STRING, round_trip, symbol_codes
 
 
 def by_heap(weights: list[int]) -> int:
@@ -62,7 +40,7 @@ def test_figure_1() -> None:
 
 def test_the_codes_of_figure_1_bit_by_bit() -> None:
     out = BitWriter()
-    Huffman().write_symbols(codes(STRING, 3), 3, out)
+    Huffman().write_symbols(symbol_codes(STRING, 3), 3, out)
     table = "011" + "1" + "1" + "011"  # three symbols; length 1; order 0; step +1 as 3
     code = {0: "0", 1: "10", 2: "11"}
     bits = table + "".join(code[s] for s in STRING)

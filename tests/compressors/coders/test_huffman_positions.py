@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from generators import from_bits, to_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from compressors import Ans, BitReader, BitWriter, DeltaHuffman, Huffman, IndexH
 from compressors.coders import gaps
 from compressors.coders.index_huffman import byte_counts
 from compressors.kernels import gaps as kernels
+from tests.support.generators import from_bits, to_bits
 
 CODERS = (Huffman(), Ans(), IndexHuffman(), DeltaHuffman())
 every_coder = pytest.mark.parametrize("code", CODERS, ids=lambda code: type(code).__name__)

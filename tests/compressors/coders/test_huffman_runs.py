@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from generators import from_bits
 from hypothesis import given
 from hypothesis import strategies as st
-from test_huffman import SHS, STRING, codes, round_trip
 
 from compressors import (
     BitReader,
@@ -27,6 +25,8 @@ from compressors.coders.sample_huffman import (
     whole_weights,
 )
 from compressors.kernels import huffman
+from tests.support.generators import from_bits
+from tests.support.symbols import SHS, STRING, round_trip, symbol_codes
 
 CODERS = (SampleHuffman(), SampleHuffman(50), SparseHuffman(1), SparseHuffman(5),
           SparseHuffman(70, fit=True), RunLengthHuffman())  # fmt: skip
@@ -170,7 +170,7 @@ def test_figure_1_by_runs() -> None:
 def test_figure_1_by_runs_bit_by_bit() -> None:
     """Symbols: three, all. Longest run 3. Tokens 00 and 000 (1, 2), 1 (3), 2 (6) of nine."""
     out = BitWriter()
-    RunLengthHuffman().write_symbols(codes(STRING, 3), 3, out)
+    RunLengthHuffman().write_symbols(symbol_codes(STRING, 3), 3, out)
     table = "011" + "011" + "00100" + "1 010 1 1 011" + "010" + "1 1 1"
     tokens = "01 10 00 11 01 10 00"  # canonical, by token: 00, 01, 10, 11
     assert out.to_bytes() == from_bits(table + tokens)

@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-from generators import from_bits, rising_or_refused, to_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +24,8 @@ from compressors import (
     parse,
     text,
 )
-from compressors.coders.auto import written_bits
+from tests.support.generators import from_bits, rising_or_refused
+from tests.support.positions import round_trip
 
 CODES = [
     Raw32(), Fixed(), Delta16(), Bitmap(), RunLength(), Auto(),
@@ -53,25 +53,6 @@ FAR = {
     "the last of 2**31": ([2**31 - 1], 2**31),
 }
 DENSE = (Bitmap(), Golomb(0.03, "exact"))  # their length grows with n
-
-
-def round_trip(code, indices: list[int], n: int, before: str = "") -> str:
-    """Writes behind ``before``, reads back in front of other bits; returns the bits."""
-    array, out = np.array(indices, np.int64), BitWriter()
-    for bit in before:
-        out.uint(int(bit), 1)
-    rebuilt = code.write_positions(array, n, out, 0)
-    assert np.array_equal(rebuilt, array)
-    length = out.position - len(before)
-    assert written_bits(code, array, n) == length
-    out.uint(0x5A5A5A, 23)
-    reader = BitReader(out.to_bytes())
-    reader.uints(len(before), 1)
-    got = code.read_positions(reader, n, len(indices), 0)
-    assert got.dtype == np.int64
-    assert np.array_equal(got, array)
-    assert reader.position == len(before) + length
-    return to_bits(out.to_bytes())[len(before) :][:length]
 
 
 @every_code

@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import from_bits
 from hypothesis import given
 from hypothesis import strategies as st
-from test_huffman import codes, round_trip
 
 from compressors import Ans, BitReader, BitWriter, Huffman, PayloadError
 from compressors.kernels import rans
 from compressors.parts import IEEE
+from tests.support.generators import from_bits
+from tests.support.symbols import round_trip, symbol_codes
 
 
 def entropy(numbers: np.ndarray) -> float:
@@ -119,7 +119,7 @@ def test_a_message_by_hand() -> None:
     (1820 << 2) + 0 + 3 = 7283, in 26 bits.
     """
     out = BitWriter()
-    Ans().write_symbols(codes([1, 0, 0], 2), 2, out)
+    Ans().write_symbols(symbol_codes([1, 0, 0], 2), 2, out)
     table = "010" + "1 011"  # two symbols, all there are; order 0, the first share 3
     assert out.to_bytes() == from_bits(table + format(7283, "026b"))
 
@@ -150,7 +150,7 @@ def test_every_flipped_bit() -> None:
     """Refused or legal; the known states at the end refuse nearly all."""
     numbers, alphabet = draws("ternary", 5000)
     out = BitWriter()
-    Ans().write_symbols(codes(numbers, alphabet), alphabet, out)
+    Ans().write_symbols(symbol_codes(numbers, alphabet), alphabet, out)
     payload, legal = out.to_bytes(), 0
     for bit in range(0, out.position, 37):
         flipped = bytearray(payload)

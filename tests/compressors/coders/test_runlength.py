@@ -6,13 +6,13 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from generators import from_bits, to_bits
 from hypothesis import given
 from hypothesis import strategies as st
-from test_elias import symbols
 
 from compressors import BitReader, BitWriter, PayloadError, RunLength
 from compressors.coders.elias import gamma_word
+from tests.support.generators import from_bits, to_bits
+from tests.support.symbols import symbol_codes
 
 CPU = torch.device("cpu")
 
@@ -54,7 +54,7 @@ def test_symbols_by_hand() -> None:
     """Gajjala et al.'s string 0001002000100: runs 3 1 2 1 3 1 2 of 0 1 0 2 0 1 0, in 2 bits."""
     numbers = [int(c) for c in "0001002000100"]
     out = BitWriter()
-    RunLength().write_symbols(symbols(numbers, 3), 3, out)
+    RunLength().write_symbols(symbol_codes(numbers, 3), 3, out)
     expected = "011 00 1 01 010 00 1 10 011 00 1 01 010 00".replace(" ", "")
     assert to_bits(out.to_bytes())[: out.position] == expected
 
@@ -86,7 +86,7 @@ def test_symbols_at_any_bit(alphabet: int, data: st.DataObject) -> None:
     out = BitWriter()
     for bit in before:
         out.uint(int(bit), 1)
-    codes = symbols(numbers, alphabet)
+    codes = symbol_codes(numbers, alphabet)
     RunLength().write_symbols(codes, alphabet, out)
     assert to_bits(out.to_bytes())[len(before) : out.position] == of_symbols(numbers, alphabet)
     reader = BitReader(out.to_bytes())

@@ -9,10 +9,10 @@ import torch
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from test_huffman import codes, round_trip
 
 from compressors import BitReader, BitWriter, Deflate, PayloadError, Zstd, parse
 from compressors.parts import IEEE
+from tests.support.symbols import round_trip, symbol_codes
 
 
 def packed(plain: bytes) -> bytes:
@@ -60,7 +60,7 @@ def test_nothing_and_an_alphabet_of_one(code) -> None:
 def test_the_bytes_are_the_narrowest_little_end_first() -> None:
     for alphabet, width in ((256, 1), (257, 2), (1 << 16, 2), (1 << 24, 3), (IEEE, 4)):
         out = BitWriter()
-        Deflate().write_symbols(codes([1, alphabet - 2], alphabet), alphabet, out)
+        Deflate().write_symbols(symbol_codes([1, alphabet - 2], alphabet), alphabet, out)
         bits = BitReader(out.to_bytes())
         data = bits.uints(bits.gamma(), 8, np.uint8).tobytes()
         plain = (1).to_bytes(width, "little") + (alphabet - 2).to_bytes(width, "little")

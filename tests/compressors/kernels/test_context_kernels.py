@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from generators import matrix, uniform
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
@@ -12,6 +11,7 @@ from numba import njit
 from compressors.kernels import grid
 from compressors.kernels.context import counts, race, weights
 from compressors.kernels.context import rangecoder as rc
+from tests.support.generators import matrix, uniform
 
 
 @pytest.mark.parametrize("shape", [(500, 800), (800, 500), (1024, 256), (65, 256)])

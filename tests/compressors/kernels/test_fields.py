@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from generators import from_bits
 
 from compressors import BitReader, BitWriter
 from compressors.kernels import fields, noise, pack
+from tests.support.generators import from_bits
 
 TYPES = (np.uint8, np.uint16, np.uint32, np.uint64, np.int64)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES
 from numba import njit
 
 from compressors.kernels import noise
+from tests.support.generators import DEVICES
 
 
 @njit(nogil=True)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -13,6 +12,7 @@ from compressors.kernels.select import MAGNITUDE, NEGATIVE, POSITIVE, largest
 from compressors.sparsify.largest import largest as largest_anywhere
 from compressors.sparsify.largest import largest_torch
 from compressors.sparsify.topk import OneSided, TopK, one_sided_torch
+from tests.support.generators import DEVICES
 
 every_side = pytest.mark.parametrize("side", [MAGNITUDE, POSITIVE, NEGATIVE])
 SIZES = sorted(

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from generators import decoded, same_bits, whole_numbers
 
 from compressors import compress, deepreduce, parse, skcompress, text
+from tests.support.generators import decoded, same_bits, whole_numbers
 
 TABLE_3 = [
     ("bloom_p0", None, "float32 | bloom(0.001)"),

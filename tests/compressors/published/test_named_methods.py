@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from generators import same_bits, whole_numbers
 from torch import Tensor
 
 from compressors import State, compress, parse, text
+from tests.support.generators import same_bits, whole_numbers
 
 EXPANSIONS = {
     "powersgd(2)": "ef(lowrank(2))",

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES, same_bits, updates, whole_numbers
 from hypothesis import given
 from torch import Tensor
 
 from compressors import compress, parse, sbc
 from compressors.coders.golomb import expected_bits
+from tests.support.generators import DEVICES, same_bits, updates, whole_numbers
 
 LENET5 = {
     "conv1.weight": (20, 1, 5, 5), "conv1.bias": (20,), "conv2.weight": (50, 20, 5, 5),

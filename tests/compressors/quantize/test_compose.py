@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import pytest
 import torch
-from generators import whole_numbers
 from torch import Tensor
 
 from compressors import (
@@ -24,6 +23,7 @@ from compressors import (
 from compressors.base import tensor_seed
 from compressors.kernels.noise import words_torch
 from compressors.parts import Place, Symbols
+from tests.support.generators import whole_numbers
 
 
 @dataclass(frozen=True)

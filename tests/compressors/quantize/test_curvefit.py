@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import whole_numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from compressors import BitReader, BitWriter, FitDExp, FitPoly, PayloadError, co
 from compressors.kernels import curve as kernel
 from compressors.kernels import exponentials
 from compressors.parts import Place
+from tests.support.generators import whole_numbers
 
 
 def falling(k: int, seed: int) -> np.ndarray:

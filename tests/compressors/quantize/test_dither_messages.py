@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import from_bits, to_bits
 from torch import Tensor
 
 from compressors import BitReader, BitWriter, Dither, compress, decompress, parse, qsgd, text
 from compressors.parts import Place, Symbols
+from tests.support.generators import from_bits, to_bits
 
 
 def gaussian(k: int, seed: int = 1) -> Tensor:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES, bits_of, from_bits, to_bits, whole_numbers
 from torch import Tensor
 
 from compressors import BFloat16, BitWriter, Float16, PayloadError, compress, decompress, parse
 from compressors.kernels import noise
 from compressors.parts import Place
+from tests.support.generators import DEVICES, bits_of, from_bits, to_bits, whole_numbers
 
 LARGEST = torch.finfo(torch.float32).max
 every_device = pytest.mark.parametrize("device", DEVICES)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import from_bits, to_bits
 from torch import Tensor
 
 from compressors import (
@@ -22,6 +21,7 @@ from compressors import (
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
 from compressors.parts import IEEE, Place
+from tests.support.generators import from_bits, to_bits
 
 LARGEST = torch.finfo(torch.float32).max
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import bits_of, updates, whole_numbers
 from hypothesis import given
 from torch import Tensor
 
 from compressors import SharedMagnitude, compress, decompress, parse, stc, text
+from tests.support.generators import bits_of, updates, whole_numbers
 
 X = torch.tensor([4.0, -1.0, 0.5, -3.0, 2.0, 0.0, -6.0, 0.25])
 

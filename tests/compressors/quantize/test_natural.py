@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES, bits_of
 from torch import Tensor
 
 from compressors import Natural, text
@@ -14,6 +13,7 @@ from compressors.bits import BitWriter
 from compressors.kernels import natural, noise
 from compressors.parts import Place, code_dtype
 from compressors.quantize.natural import to_powers
+from tests.support.generators import DEVICES, bits_of
 
 EVERY_U = np.arange(1 << 23, dtype=np.uint32)
 SETTINGS = [Natural(), Natural(rounding="nearest"), Natural(8), Natural(8, 0), Natural(8, 127),

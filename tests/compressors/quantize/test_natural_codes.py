@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from generators import from_bits, to_bits, whole_numbers
 from torch import Tensor
 
 from compressors import BitWriter, Natural, compress, decompress, parse
 from compressors.parts import Place
+from tests.support.generators import from_bits, to_bits, whole_numbers
 
 
 def codes_of(settings: Natural, values: Tensor, seed: int) -> Tensor:

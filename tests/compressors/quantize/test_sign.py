@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import bits_of, from_bits, to_bits, updates, whole_numbers
 from hypothesis import given
 from torch import Tensor
 
@@ -14,6 +13,7 @@ from compressors.kernels import noise, sign
 from compressors.parts import Place
 from compressors.quantize import columns
 from compressors.quantize.sign import below_zero_torch, with_coins, with_coins_torch
+from tests.support.generators import bits_of, from_bits, to_bits, updates, whole_numbers
 
 VALUES = torch.tensor([3.0, -1.0, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38])
 

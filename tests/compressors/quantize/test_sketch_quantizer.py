@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import bits_of, from_bits, updates
 from hypothesis import given
 from torch import Tensor
 
 from compressors import PayloadError, Sketch, compress, decompress, parse
+from tests.support.generators import bits_of, from_bits, updates
 
 
 def sent(method: str, x: Tensor) -> Tensor:

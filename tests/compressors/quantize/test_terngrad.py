@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import from_bits, to_bits
 from torch import Tensor
 
 from compressors import BitWriter, Dither, TernGrad, compress, parse, text
 from compressors.parts import Place
 from compressors.quantize.terngrad import deviation
+from tests.support.generators import from_bits, to_bits
 
 
 def gaussian(k: int, seed: int = 1) -> Tensor:

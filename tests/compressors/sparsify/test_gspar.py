@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES, decoded
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,6 +13,7 @@ from compressors import GSpar, UpdateError, compress, parse
 from compressors.kernels.noise import words
 from compressors.sparsify.gspar import least_sent
 from compressors.theory import bound
+from tests.support.generators import DEVICES, decoded
 
 SIZES = st.one_of(
     st.floats(0, 2.0**60, width=32), st.integers(0, 3).map(float), st.just(2.0**-149)

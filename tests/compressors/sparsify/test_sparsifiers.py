@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,6 +13,7 @@ from compressors.kernels.energy import energies
 from compressors.parts import Sparsifier
 from compressors.sparsify.blocks import energies_torch
 from compressors.sparsify.dryden import dryden_torch
+from tests.support.generators import DEVICES
 
 VALUES = st.one_of(
     st.floats(width=32, allow_nan=False, allow_infinity=False),

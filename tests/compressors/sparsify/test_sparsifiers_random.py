@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES, decoded, same_bits
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from compressors import Bernoulli, RandK, RTopK, TopK, compress, parse, text
 from compressors.kernels import sample
 from compressors.kernels.noise import words
 from compressors.sparsify.randk import drawn, drawn_torch
+from tests.support.generators import DEVICES, decoded, same_bits
 
 CPU = torch.device("cpu")
 SEEDS = st.integers(0, 2**32 - 1)

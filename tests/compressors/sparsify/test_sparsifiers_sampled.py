@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from generators import decoded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from compressors.sparsify.sampled import (
     sample_size,
     sampled_threshold,
 )
+from tests.support.generators import decoded
 
 
 def normal(n: int, seed: int = 0) -> np.ndarray:

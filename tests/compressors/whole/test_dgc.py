@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from generators import same_bits, whole_numbers
 from torch import Tensor
 
 from compressors import (
@@ -18,6 +17,7 @@ from compressors import (
     parse,
     text,
 )
+from tests.support.generators import same_bits, whole_numbers
 
 # p = 1/4 of four entries, momentum 1/2: (update, sent index, sent value, u after, v after)
 BY_HAND = [

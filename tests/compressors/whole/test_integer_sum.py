@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from generators import DEVICES, whole_numbers
 from torch import Tensor
 
 from compressors import Natural, Switch
 from compressors.bits import BitWriter
 from compressors.parts import Place
 from compressors.whole.integer_sum import _nearest
+from tests.support.generators import DEVICES, whole_numbers
 
 every_device = pytest.mark.parametrize("device", DEVICES)
 PLACE = Place(None, torch.Size([300]))

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from generators import runs, same_bits, updates, whole_numbers
 from hypothesis import given
 from torch import Tensor
 
 from compressors import ByName, ErrorFeedback, Flat, PerTensor, Raw, TopK, compress, parse
 from compressors.whole.lift import inside, nest
+from tests.support.generators import runs, same_bits, updates, whole_numbers
 
 GLOBAL = parse("flat(topk(0.2) | float32 | golomb)")
 LOCAL = parse("topk(0.2) | float32 | golomb")

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import same_bits, whole_numbers
 from torch import Tensor
 
 from compressors import (
@@ -21,6 +20,7 @@ from compressors import (
 )
 from compressors.kernels.factors import product, product_torch
 from compressors.whole.lowrank import iterate, orthonormal
+from tests.support.generators import same_bits, whole_numbers
 
 
 def noise(*shape: int, salt: int = 0) -> Tensor:

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import same_bits, whole_numbers
 from torch import Tensor
 
 from compressors import (
@@ -21,6 +20,7 @@ from compressors import (
 )
 from compressors.kernels import noise
 from compressors.kernels.hadamard import block_sizes, rotate, rotate_torch
+from tests.support.generators import same_bits, whole_numbers
 
 SIZES = (1, 2, 3, 4, 7, 8, 12, 100, 1000, 4096, 4097, 3 * 4096 + 5, 1 << 15)
 HUGE = torch.finfo(torch.float32).max

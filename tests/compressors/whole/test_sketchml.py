@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from generators import to_bits, whole_numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, PayloadError, SketchML, compress, parse
 from compressors.whole import minmaxsketch, sketchml
+from tests.support.generators import to_bits, whole_numbers
 
 
 def heavy(n: int, seed: int) -> torch.Tensor:

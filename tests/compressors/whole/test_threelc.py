@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from generators import decoded, whole_numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, PayloadError, ThreeLC, compress, parse
+from tests.support.generators import decoded, whole_numbers
 
 
 def body(x: torch.Tensor, sparsity: float = 1.0) -> list[int]:
