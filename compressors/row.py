@@ -66,6 +66,11 @@ class _Make:
             module, name = made.split(":")
             made = getattr(import_module(f"compressors.{module}"), name)
             _check(row, made)
+            if isclass(made) and vars(made).get("codec_id") != row.name:
+                raise ValueError(
+                    f"row {row.name!r}: {made.__name__} does not carry this name: "
+                    f'write codec_id: ClassVar[str] = "{row.name}" in the class'
+                )
             vars(row)["make"] = made
         return made
 

@@ -118,32 +118,6 @@ def test_tables_are_printed_whole(block: Block) -> None:
     assert not re.search(r"print\(\w+\.(runs|rounds|layers)\b", block.text)
 
 
-def test_the_codec_of_ten_lines(tmp_path: Path) -> None:
-    """CONTRIBUTING's example, as it stands there, is a sparsifier that goes there and back."""
-    block, row = [b for b in blocks(ROOT / "CONTRIBUTING.md") if b.language == "python"]
-    code = f"""
-from dataclasses import dataclass
-from typing import ClassVar
-import torch
-from torch import Tensor
-from compressors import CATALOGUE, catalogue, compress, decompress, parse
-from compressors.catalogue import Row
-{block.text}
-import sys, types
-sys.modules["compressors.sparsify.outliers"] = types.SimpleNamespace(Outliers=Outliers)
-row = ({row.text})[0]
-catalogue.ROWS, CATALOGUE["outliers"] = (*catalogue.ROWS, row), row
-assert row.kind == "sparsifier" and parse(row.example)
-method = parse("outliers(0.75) | float32 | golomb")
-update = {{"w": torch.tensor([[0.1, -0.7, 0.5], [0.0, 2.0, 0.2]])}}
-packet, _ = compress(method, update)
-wanted = torch.tensor([[0.0, -0.7, 0.0], [0.0, 2.0, 0.0]])  # above 0.75 * 0.893
-assert torch.equal(decompress(method, packet.payload, like=update)["w"], wanted)
-"""
-    done = start(tmp_path, "-c", code)
-    assert done.returncode == 0, done.stderr
-
-
 def ours() -> list[Path]:
     """The pages below the project's own folders: an environment in ``.venv`` has others."""
     folders = [path for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."]

@@ -10,7 +10,7 @@ from rich.console import Console
 from compressors.theory_tables import TABLES
 from fedsim.analysis.layout import Column, Laid, laid, print_whole, room
 from fedsim.commands.document import print_document
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from compressors.theory_tables import Row, TheoryTable
@@ -35,7 +35,7 @@ def command(flags: argparse.Namespace) -> int:
     if flags.table is None:
         return _list(flags)
     if flags.table not in TABLES:
-        raise UsageError(f"table is {flags.table!r}: it is one of {', '.join(TABLES)}.")
+        raise UsageError(unknown("table", flags.table, TABLES))
     table = TABLES[flags.table]
     entries = _entries(flags, table)
     rows = table.rows(entries or 0)

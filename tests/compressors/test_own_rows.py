@@ -1,11 +1,12 @@
 """Rows that a user adds: what is wrong with them is said where they are written, or first used."""
 
+import pickle
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
 
-from compressors import CATALOGUE, Raw, Row, TopK, own_rows, parse
+from compressors import CATALOGUE, Raw, Row, TopK, own_rows, parse, text
 from tests.support.ownparts import Halves, Whole
 
 
@@ -98,3 +99,17 @@ def test_own_rows_are_those_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(CATALOGUE, "mine", mine)
     monkeypatch.setitem(CATALOGUE, "raw", other)
     assert own_rows() == {"mine": mine, "raw": other}
+
+
+def test_a_class_of_the_package_that_lacks_its_rows_name() -> None:
+    misnamed = Row("largest", "sparsifier", "sparsify.topk:TopK", "T", "here", "largest(0.1)")
+    with pytest.raises(ValueError, match='carry this name: write codec_id: .* = "largest" in the'):
+        _ = misnamed.make
+
+
+def test_a_row_names_its_class_in_another_process_too() -> None:
+    """Rows travel to workers by pickle, classes by their modules."""
+    mine = row("codec", Whole, "mine")
+    Whole.codec_id = "another"  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(mine)) == mine
+    assert text(Whole()) == "mine"

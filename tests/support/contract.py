@@ -13,7 +13,7 @@ from hypothesis import given
 from torch import Tensor
 
 import compressors
-from compressors import ALL, compress, decompress, explain, from_json, parse, text, to_json
+from compressors import ALL, ROWS, compress, decompress, explain, from_json, parse, text, to_json
 from tests.support.generators import (
     DEVICES,
     METHODS,
@@ -29,6 +29,7 @@ from tests.support.generators import (
 from tests.support.traits import exact_on_whole_numbers, forgets_nothing, frame_bits, only_plain
 
 NAMES = {name: getattr(compressors, name) for name in compressors.__all__}
+NAMES |= {row.make.__name__: row.make for row in ROWS}
 LEAST = 0.0  # what a sum may lose that rounds to less than any number: none, but where flushed
 LASTING = [method for method in METHODS if forgets_nothing(parse(method))]
 every_method = pytest.mark.parametrize("method", METHODS)

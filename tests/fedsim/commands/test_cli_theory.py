@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compressors import ROWS
-from compressors.theory import tables
+from compressors import theory_tables as tables
 from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
@@ -85,7 +85,7 @@ def test_bounds_cover_the_catalogue(typed: Typed) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("table2",), "table is 'table2': it is one of table1, tableI, bounds"),
+        (("table2",), "unknown table 'table2' (did you mean tableI?); known are table1, tableI"),
         (("tableI", "--entries", "5"), "tableI does not depend on it"),
         (("bounds", "--entries", "0"), "--entries is 0: it is a whole number from 1"),
         (("bounds", "--entries", "x"), "invalid int value: 'x'"),
