@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from compressors import ROWS, BitReader, PayloadError, State, Tensors, decompress, parse
+from compressors.kernels.noise import words
 from compressors.parts import PositionCode
 
 EXTRA = (
@@ -149,3 +150,9 @@ def matrix(rows: int, columns: int, p: float, seed: int = 0) -> np.ndarray:
     rate = np.exp(rng.normal(size=(rows, 1)) + rng.normal(size=(1, columns)))
     sent = rng.random((rows, columns)) < rate * p / rate.mean()
     return np.flatnonzero(sent)
+
+
+def smallest_words(n: int, k: int, seed: int) -> list[int]:
+    """The k places with the smallest noise words, ties to the lowest place."""
+    places = np.arange(n)
+    return sorted(np.lexsort((places, words(seed, places)))[:k].tolist())

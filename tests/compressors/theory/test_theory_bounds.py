@@ -200,44 +200,6 @@ def test_parts_of_an_update() -> None:
     assert bound(parse("by_name('*', raw)"), 5) == Bound("unbiased", 0.0, None, "lossless")
 
 
-SPARSE = 20_000
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        "raw", "sbc(0.01)", "stc(0.02)", "gradient_dropping(0.01)", "topk(0.01) | cnat",
-        "topk(0.02) | float32 | golomb(0.3)", "one_sided(0.01) | mean", "dryden(0.02) | float32",
-        "blocks(8, 0.05) | float32", "randk(0.1) | cnat(8)", "bernoulli(0.1) | float16",
-        "randk(0.1, seeded=false) | float32", "rtopk(0.02, 0.1) | bfloat16", "cnat", "dither(7)",
-        "dither(8, 2, natural, bucket=512)", "dither(7, bucket=100, norm_code='cnat')",
-        "terngrad", "minmax(3)", "codebook(5, 0.1)", "sign(0.5)", "l1_sign", "onebit",
-        "topk(0.1) | magnitude(min, 2)", "topk(0.1) | ternary()", "sketch(64)",
-        "then(dither(3), cnat)", "rotate(topk(0.05) | float32)",
-    ],
-)  # fmt: skip
-def test_expected_bits_are_those_of_a_random_vector(method: str) -> None:
-    """Within five sigmas of a sum of k independent gaps, each of at most b* + 2 bits' spread."""
-    x = {"w": torch.from_numpy(np.random.default_rng(1).normal(size=SPARSE).astype("float32"))}
-    packet, _ = compress(parse(method), x, seed=3)
-    ideal = expected_bits(parse(method), SPARSE)
-    assert ideal is not None
-    random_count = "bernoulli" in method
-    share = 5 * math.sqrt(9 / (0.1 * SPARSE)) / 10 if random_count else 1e-9
-    assert packet.spans["values"] == pytest.approx(ideal.values, rel=share)
-    assert packet.spans["side"] == ideal.side
-    sent = packet.sent["w"].count
-    assert abs(packet.spans["positions"] - ideal.positions) <= SIGMAS * 2 * math.sqrt(sent)
-    assert (ideal.positions > 0) == (packet.spans["positions"] > 0)
-    assert ideal.total == ideal.positions + ideal.values + ideal.side
-
-
-@pytest.mark.parametrize("method", ["cint", "threshold(1) | float32", "nonzero | cnat",
-                                    "lowrank(2)", "by_name('*', raw)"])  # fmt: skip
-def test_no_formula_where_the_values_or_shapes_decide(method: str) -> None:
-    assert expected_bits(parse(method), 1000) is None
-
-
 def test_a_sampled_threshold_sends_at_least_half() -> None:
     """The rule's claim: in the mean over draws at least 0.49 k, and never more than ``most``."""
     x = torch.from_numpy(np.random.default_rng(2).normal(size=6000).astype("float32"))

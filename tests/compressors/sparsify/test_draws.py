@@ -1,0 +1,94 @@
+"""The draws of random sparsifiers, by their definition."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from compressors import Bernoulli, RandK, RTopK
+from compressors.kernels import sample
+from compressors.kernels.noise import words
+from compressors.sparsify.randk import drawn, drawn_torch
+from tests.support.generators import DEVICES, smallest_words
+
+CPU = torch.device("cpu")
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(st.integers(1, 300), st.floats(0, 1), SEEDS)
+@example(1, 1.0, 0)
+@example(2, 0.5, 0)
+def test_draws_are_the_smallest_words(n: int, share: float, seed: int) -> None:
+    k = min(n, max(1, round(share * n)))
+    expected = smallest_words(n, k, seed)
+    assert len(set(expected)) == k
+    assert sample.smallest(n, k, seed).tolist() == expected
+    assert drawn(n, k, seed, CPU).tolist() == drawn_torch(n, k, seed, CPU).tolist() == expected
+
+
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 20_000])
+def test_draws_of_many_chunks(n: int) -> None:
+    for k, seed in itertools.product((1, 7, n // 100, n // 2, n - 1, n), (0, 2**32 - 1)):
+        expected = smallest_words(n, k, seed)
+        assert sample.smallest(n, k, seed).tolist() == expected
+        assert drawn_torch(n, k, seed, CPU).tolist() == expected
+
+
+def test_too_few_candidates_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "_MARGIN", -3.0)
+    looked = []
+    real = sample._up_to
+    monkeypatch.setattr(sample, "_up_to", lambda *given: looked.append(given[3]) or real(*given))
+    assert sample.smallest(20_000, 900, 5).tolist() == smallest_words(20_000, 900, 5)
+    assert [int(limit) == 2**32 - 1 for limit in looked] == [False, True]
+
+
+@given(st.integers(1, 9000), st.sampled_from([1e-12, 1e-4, 0.1, 0.5, 1 - 1e-12, 1.0]), SEEDS)
+def test_bernoulli_is_a_limit_on_the_word(n: int, q: float, seed: int) -> None:
+    below = max(1, round(q * 2**32))
+    expected = np.flatnonzero(words(seed, np.arange(n)).astype(np.uint64) < below).tolist()
+    indices, scale = Bernoulli(q).select(torch.zeros(n), seed)
+    assert indices.tolist() == expected
+    assert scale == 2**32 / below
+    places = Bernoulli(q).places(n, seed, CPU)
+    assert places.dtype == torch.int64
+    assert places.tolist() == expected
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_device_draws_the_same(device: str) -> None:
+    x = torch.randn(9000, generator=torch.Generator().manual_seed(0))
+    for part in (RandK(0.01), Bernoulli(0.01), RTopK(0.01, 0.1, scaled=True)):
+        here, there = part.select(x, 5), part.select(x.to(device), 5)
+        assert there[0].device.type == device
+        assert torch.equal(here[0], there[0].cpu())
+        assert here[1] == there[1]
+
+
+def test_every_subset_is_as_likely() -> None:
+    """2 of 5, 4,000 seeds: chi-square of the 10 subsets has 9 degrees of freedom.
+
+    Its 0.9999 quantile is 33.7. Pairs are told apart, so that a draw of runs, or of one
+    entry that drags its neighbour along, is seen.
+    """
+    counts: dict[tuple[int, ...], int] = {}
+    for seed in range(4000):
+        subset = tuple(sample.smallest(5, 2, seed).tolist())
+        counts[subset] = counts.get(subset, 0) + 1
+    assert len(counts) == 10
+    assert sum((c - 400) ** 2 / 400 for c in counts.values()) < 33.7
+
+
+def test_every_entry_is_as_likely() -> None:
+    """k / n = 0.1 over 4,000 seeds: a standard error of 0.00474 an entry, 4.5 of them for 200."""
+    n, seeds = 200, 4000
+    hits = np.zeros(n)
+    for seed in range(seeds):
+        hits[sample.smallest(n, 20, seed)] += 1
+    error = math.sqrt(0.1 * 0.9 / seeds)
+    assert np.abs(hits / seeds - 0.1).max() < 4.5 * error
+    assert hits.sum() == 20 * seeds  # never twice, never one fewer
