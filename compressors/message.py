@@ -86,7 +86,7 @@ def _write(
     out.uint(_fingerprint(compressor, update), 16)
     if compressor.needs_seed:
         out.uint(seed, 32)
-    with out.span("values"):  # what a method does not book itself is no header
+    with out.span("values"):  # what a method does not book itself belongs to values
         sent, after = compressor.write(update, before, out, seed)
     if is_foreign(compressor):
         check_update(compressor, sent, update)
@@ -114,7 +114,7 @@ def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
     ``like`` gives names, shapes and devices (values unread). Raises ``PayloadError``
     where the payload is cut, has trailing data, was made by another method or for
     other tensors, decodes to NaN or infinity, or is not bytes (a ``memoryview`` is taken), and
-    ``ValueError`` where ``like`` or ``compressor`` is none.
+    ``ValueError`` where ``like`` is not a mapping of tensors or ``compressor`` not a compressor.
     """
     check_method(compressor)
     like = like_of(like)

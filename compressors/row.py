@@ -25,7 +25,7 @@ class Row:
     A class carries its row's name as ``codec_id``; one that declares none is given it by its row.
 
     Raises ``ValueError`` for an unknown kind, a name that the grammar cannot read, and a class
-    that is no frozen dataclass or lacks what its contract names.
+    that is not a frozen dataclass or lacks what its contract names.
     """
 
     name: str

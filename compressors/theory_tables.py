@@ -137,8 +137,9 @@ TABLES: dict[str, TheoryTable] = {
         notes=(
             "SBC (1), (2), (3): n = 1, 10, 100 and p = 0.001, 0.01, 0.01, positions by equation 5; "
             "printed is what Table II lists over five tasks.",
-            "Those imply about one bit a position more; 3958 is above the maximum. Table I's 40000 "
-            "is SBC (3); its 8 to 14 position bits are not those of 10 % to 0.1 % (4.8 to 11.5).",
+            "Those imply about one bit per position more; 3958 is above the maximum. Table I's "
+            "40000 is SBC (3); its 8 to 14 position bits are not those of 10 % to 0.1 % (4.8 to "
+            "11.5).",
             "The abstract's 125 terabytes for ResNet50 do not follow from 25.56 million float32 "
             "and 700,000 iterations: that is 71.6.",
         ),
@@ -149,7 +150,7 @@ TABLES: dict[str, TheoryTable] = {
                "is counted.",),
     ),
     "position-bits": TheoryTable(
-        "Bits a position for random positions", "Sattler et al. 2018, equation 5", _position_bits,
+        "Bits per position for random positions", "Sattler et al. 2018, equation 5", _position_bits,
         notes=("The printed 8.38 is b = 7; b* is 6.",),
     ),
     "dithering": TheoryTable(
@@ -162,7 +163,7 @@ TABLES: dict[str, TheoryTable] = {
     "deepreduce": TheoryTable(
         "Bloom filters of r = d / 100 indices", "Kostopoulou et al. 2021, Lemmas 2 to 8",
         _deepreduce, 10**6,
-        notes=("Bits an index. P0 sends 32 bits for every false positive; Golomb is lossless.",),
+        notes=("Bits per index. P0 sends 32 bits for every false positive; Golomb is lossless.",),
     ),
 }  # fmt: skip
 """The tables by name."""

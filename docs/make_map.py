@@ -11,6 +11,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -67,7 +68,8 @@ def _starts(name: str) -> list[str]:
     return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
-def _imported(path: Path, package: str) -> set[str]:
+@cache
+def _imported(path: Path, package: str) -> frozenset[str]:
     """What a file imports of its package: dotted names without the package's."""
     names: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -79,7 +81,7 @@ def _imported(path: Path, package: str) -> set[str]:
             place = _PLACE.fullmatch(str(node.value))
             names += [f"compressors.{place[1]}"] if place else []
     start = f"{package}."
-    return {name.removeprefix(start) for name in names if name.startswith(start)}
+    return frozenset(name.removeprefix(start) for name in names if name.startswith(start))
 
 
 def circle(found: Arrows) -> list[str]:

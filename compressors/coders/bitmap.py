@@ -1,4 +1,4 @@
-"""Positions as one bit an entry."""
+"""Positions as one bit per entry."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -13,7 +13,7 @@ from compressors.kernels import bitmap
 
 @dataclass(frozen=True)
 class Delta16:
-    """16 bits a gap, and an escape for gaps that do not fit.
+    """16 bits per gap, and an escape for gaps that do not fit.
 
     Layout: for every gap d to the position before (the first counts from -1) d - 1 in 16
     bits where that is below 65535; else 65535 in 16 bits and d - 1 in ceil(log2 n) bits.

@@ -27,7 +27,7 @@ def unsigned(codes: Tensor) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Equal widths: ceil(log2 alphabet) bits a symbol, ceil(log2 n) bits a position.
+    """Equal widths: ceil(log2 alphabet) bits per symbol, ceil(log2 n) bits per position.
 
     An alphabet of one takes nothing, float32 bits take 32. Symbols wider than a byte
     travel as two planes, as ceil(log2 alphabet) bits each all the same: what stands above

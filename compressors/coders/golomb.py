@@ -37,7 +37,7 @@ def rice_parameter(p: float) -> int:
 
 
 def expected_bits(p: float) -> float:
-    """Bits a position for random positions of density ``p`` (Sattler et al. 2018, equation 5).
+    """Bits per position for random positions of density ``p`` (Sattler et al. 2018, equation 5).
 
     Example:
         >>> round(expected_bits(0.01), 5)
@@ -94,7 +94,7 @@ class Golomb:
     "interleaved" as in the paper, or "split": all unary parts, then all remainders, of the
     same length. A kind alone may stand in the place of ``p``: ``golomb(exact)``.
 
-    Raises ``ValueError`` for a ``p`` that is no share, and for other kinds and orders.
+    Raises ``ValueError`` for a ``p`` that is not a share, and for other kinds and orders.
 
     Example:
         >>> Golomb("exact") == Golomb(kind="exact")

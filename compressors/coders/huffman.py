@@ -44,7 +44,7 @@ class Huffman:
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
     ) -> Tensor:
-        """The symbols; ``PayloadError`` where the table is no code or codes run past the end."""
+        """The symbols; ``PayloadError`` where the table is not a code or codes run past the end."""
         return codes_of(read_numbers(bits, k, alphabet), alphabet, device)
 
     def write_positions(

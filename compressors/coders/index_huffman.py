@@ -29,7 +29,7 @@ def byte_counts(n: int, width: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _code(n: int) -> tuple[int, PrefixCode]:
-    """Bytes an index, and the code of bytes."""
+    """Bytes per index, and the code of bytes."""
     width = max(4, ((n - 1).bit_length() + 7) // 8)
     counts = byte_counts(n, width)
     occur = np.flatnonzero(counts)

@@ -79,7 +79,7 @@ class Ans:
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
     ) -> Tensor:
-        """The symbols; ``PayloadError`` where the model is none or words run past the end."""
+        """The symbols; ``PayloadError`` where the model is damaged or words run past the end."""
         if alphabet == 1 or k == 0:
             return codes_of(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
         low = _low_bits(alphabet)

@@ -73,7 +73,7 @@ class RunLengthHuffman:
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
     ) -> Tensor:
-        """The symbols; ``PayloadError`` where a table is none or runs do not end at ``k``."""
+        """The symbols; ``PayloadError`` where a table is not a code or runs do not end at ``k``."""
         if alphabet == 1 or k == 0:
             return codes_of(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
         distinct = read_set(bits, alphabet, k)

@@ -87,7 +87,7 @@ class SampleHuffman:
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
     ) -> Tensor:
-        """The symbols; ``PayloadError`` where the table is no code or codes run past the end."""
+        """The symbols; ``PayloadError`` where the table is not a code or codes run past the end."""
         return codes_of(read_numbers(bits, k, alphabet), alphabet, device)
 
 
@@ -157,7 +157,7 @@ class SparseHuffman:
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
     ) -> Tensor:
-        """The symbols; ``PayloadError`` where the table is no code or runs do not end at ``k``."""
+        """The symbols; ``PayloadError`` where the table is not a code or runs miss ``k``."""
         if alphabet == 1 or k == 0:
             return codes_of(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
         universe = alphabet + self.gamma - 1

@@ -21,7 +21,7 @@ _RAW = -15  # no header and no checksum: the message has its own frame
 
 @dataclass(frozen=True)
 class Deflate:
-    """The symbols' bytes, little end first, in as few bytes a symbol as the alphabet needs.
+    """The symbols' bytes, little end first, in as few bytes per symbol as the alphabet needs.
 
     ``level`` is zlib's, 1 (fast) to 9 (small). Layout: the number of bytes (gamma), and a raw
     DEFLATE stream (RFC 1951). What zlib makes of the same input may differ from build to build;
@@ -155,7 +155,7 @@ def _width(alphabet: int) -> int:
 
 
 def _bytes_of(numbers: np.ndarray, alphabet: int) -> np.ndarray:
-    """(k, bytes a symbol) uint8."""
+    """(k, bytes per symbol) uint8."""
     little = np.ascontiguousarray(numbers.astype(f"<u{numbers.itemsize}"))
     return little.view(np.uint8).reshape(numbers.size, -1)[:, : _width(alphabet)]
 

@@ -22,7 +22,7 @@ from compressors.whole.rotate import Rotate
 
 
 def sbc(p: float) -> Compressor:
-    """Sparse Binary Compression (Sattler et al. 2018, Algorithm 2) of a fraction ``p`` a tensor.
+    """Sparse Binary Compression (Sattler et al. 2018, Algorithm 2): a fraction ``p`` per tensor.
 
     ``ef(per_tensor(one_sided(p) | mean | golomb))``; p = 1 means dense: ``raw``.
     Raises ``ValueError`` unless 0 < p <= 1.
@@ -39,7 +39,7 @@ def sbc(p: float) -> Compressor:
 def gradient_dropping(p: float, scope: str = "tensor") -> Compressor:
     """Gradient dropping (Aji & Heafield 2017) of all but a fraction ``p``, Golomb-coded.
 
-    ``scope`` is ``tensor`` for a threshold a tensor (local) or ``model`` for one over all
+    ``scope`` is ``tensor`` for a threshold per tensor (local) or ``model`` for one over all
     (global). ``ef(per_tensor(topk(p) | float32 | golomb))`` or the same with ``flat``;
     p = 1 means dense: ``raw``. Raises ``ValueError`` for p outside (0, 1] or another scope.
     """
@@ -54,7 +54,7 @@ def gradient_dropping(p: float, scope: str = "tensor") -> Compressor:
 def ef_sign() -> Compressor:
     """EF-signSGD (Karimireddy et al. 2019, Algorithm 1): signs and mean magnitudes, residuals kept.
 
-    ``ef(per_tensor(l1_sign))``: one bit an entry and 32 a tensor.
+    ``ef(per_tensor(l1_sign))``: one bit per entry and 32 per tensor.
 
     Example:
         >>> from compressors import text
@@ -65,7 +65,7 @@ def ef_sign() -> Compressor:
 
 
 def stc(p: float) -> Compressor:
-    """Sparse ternary compression (Sattler et al. 2020) of a fraction ``p`` a tensor.
+    """Sparse ternary compression (Sattler et al. 2020) of a fraction ``p`` of each tensor.
 
     ``ef(per_tensor(topk(p) | magnitude | golomb))``: the largest entries, each as its sign
     times their mean magnitude; p = 1 means dense: ``raw``. Raises ``ValueError`` unless

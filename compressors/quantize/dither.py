@@ -38,7 +38,7 @@ class Dither:
     with ``fixed``: 1, 3, 7, 15, ... levels waste nothing. Symbol 0 is zero, 2j - 1 and 2j are
     minus and plus level j.
 
-    Side information: one norm a bucket, summed in float64, sent as float32; a sum beyond the
+    Side information: one norm per bucket, summed in float64, sent as float32; a sum beyond the
     largest float32 is sent as that (still at least every |x_i|, so nothing is clipped and the
     mean stays right). With ``norm_code`` ``cnat`` the norm is rounded to a power of two by
     natural compression with noise of its own, 9 bits: values are divided by the true norm and
@@ -88,7 +88,7 @@ class Dither:
         return 2 * self.levels + 1
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
-        """Symbols of sign and level; a norm a bucket is the side information."""
+        """Symbols of sign and level; a norm per bucket is the side information."""
         if values.numel() == 0:
             return Symbols(nothing(values, code_dtype(self.alphabet)), self.alphabet)
         values = values.contiguous()

@@ -97,7 +97,7 @@ class Codebook:
         bits: a value, b = 1 to 16.
         step: the distance of neighbours, delta > 0, in the values' unit.
 
-    Raises ``ValueError`` for other settings, and where a grid point is no finite float32 or
+    Raises ``ValueError`` for other settings, and where a grid point is not a finite float32 or
     the step is zero as one.
 
     Example:

@@ -93,7 +93,7 @@ def values_of(
 
 
 def _spread(norms: np.ndarray, size: int, like: Tensor) -> Tensor:
-    """One norm a value, on the device of ``like``."""
+    """One norm per value, on the device of ``like``."""
     each = torch.from_numpy(norms).to(like.device)
     if norms.size == 1:
         return each

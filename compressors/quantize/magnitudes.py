@@ -39,7 +39,7 @@ class SharedMagnitude:
     is then the lower edge of each half and ``avg`` its mean. Where nothing lies below the
     median both halves are the same.
 
-    Side information: 32 bits a magnitude. Zeros count as plus, and become plus a magnitude:
+    Side information: 32 bits per magnitude. Zeros count as plus, and become plus the magnitude:
     meant for what a sparsifier chose. Raises ``ValueError`` for another ``value`` or ``bits``,
     and for columns in two halves.
 

@@ -14,7 +14,7 @@ from compressors.parts import Place, Symbols
 
 @dataclass(frozen=True)
 class Mean:
-    """All sent entries as their mean: 32 bits a tensor and none a value (SBC, Algorithm 2).
+    """All sent entries as their mean: 32 bits per tensor and none per value (SBC, Algorithm 2).
 
     Only sensible, and only accepted by ``Pipeline``, behind a sparsifier that never
     mixes signs. A tensor that sends nothing has no mean in the message.
@@ -42,7 +42,7 @@ class Mean:
             return 1, torch.from_numpy(bits.float32s(1))[0]
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The mean, once an entry."""
+        """The mean, once for each entry."""
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)

@@ -19,7 +19,7 @@ _TOP_OF_8 = 63  # 127 exponents from -63: the window that is centred on 1
 
 @dataclass(frozen=True)
 class Natural:
-    """Signs and exponents without mantissas: 9 bits a value in place of 32 (Definition 1).
+    """Signs and exponents without mantissas: 9 bits per value in place of 32 (Definition 1).
 
     ``rounding="random"`` is the paper's: t between two powers of two becomes one of them,
     the greater with probability (|t| - lower) / (greater - lower). The mean is t, and the

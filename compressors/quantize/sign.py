@@ -1,4 +1,4 @@
-"""One bit a value: signs with a magnitude that is known, the mean one, or two column means.
+"""One bit per value: signs with a magnitude that is known, the mean one, or two column means.
 
 A code is 1 for minus and 0 for plus. What a bit cannot say is zero, and each method has its
 own way out, as its source has it or as is stated here.
@@ -59,7 +59,7 @@ def signed(magnitudes: Tensor, codes: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Sign:
-    """The sign of each value times a ``magnitude`` that both sides know: one bit a value.
+    """The sign of each value times a ``magnitude`` that both sides know: one bit per value.
 
     signSGD (Bernstein et al. 2018, Algorithm 1), whose step size is the magnitude: the
     receiver adds what it decodes. A value of zero gets a fair coin from the seed's noise, for
@@ -110,7 +110,7 @@ def _as_float32(number: float) -> float:
 
 @dataclass(frozen=True)
 class ScaledSign:
-    """The sign of each value times the mean magnitude ||v||_1 / k: one bit a value, 32 a tensor.
+    """The sign of each value times the mean magnitude ||v||_1 / k: 1 bit per value, 32 per tensor.
 
     The compressor of EF-signSGD (Karimireddy et al. 2019, section 4), made for error
     feedback: a delta-contraction with delta = ||v||_1^2 / (k ||v||_2^2) of each vector. Zeros

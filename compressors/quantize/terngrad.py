@@ -20,7 +20,7 @@ _ALPHABET = 3
 
 @dataclass(frozen=True)
 class TernGrad:
-    """Three symbols a value: 0, -s, +s, with s the largest magnitude after clipping.
+    """Three symbols per value: 0, -s, +s, with s the largest magnitude after clipping.
 
     A value x becomes sign(x) s with chance min(|x|, s) / s, else 0 (Wen et al., TernGrad:
     Ternary Gradients to Reduce Communication in Distributed Deep Learning, 2017,

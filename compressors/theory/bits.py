@@ -30,7 +30,7 @@ class ExpectedBits:
 
 
 Cost = Callable[[Any, int], tuple[float, float]]
-"""Of a quantizer and a number of values: bits a value, and bits of side information."""
+"""Of a quantizer and a number of values: bits per value, and bits of side information."""
 
 COSTS: dict[str, Cost] = {
     "float32": lambda one, k: (32, 0),

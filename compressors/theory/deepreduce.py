@@ -55,7 +55,7 @@ def expected_positives(sent: float, d: float, epsilon: float) -> float:
 
 
 def p0_bits_an_index(share: float, epsilon: float, value_bits: float = 32) -> float:
-    """Expected bits an index under policy P0: the filter, and the values of false positives.
+    """Expected bits per index under policy P0: the filter, and the values of false positives.
 
     ``share`` is r / d. The values of the r true ones are not in it.
 

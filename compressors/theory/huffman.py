@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 def entropy(probabilities: Sequence[float]) -> float:
-    """H(P), the least bits a character on average (section 2.1).
+    """H(P), the least bits per character on average (section 2.1).
 
     Huffman's average length lies between H(P) and H(P) + 1 (Lemma 1).
 
@@ -49,7 +49,7 @@ def shs_cap_cost(zeros: float, cap: int) -> float:
 
 
 def bits_a_source_symbol(bits_a_token: float, tokens: int, symbols: int) -> float:
-    """A run-length code's bits a token told as bits a symbol of the source.
+    """A run-length code's bits per token told as bits per symbol of the source.
 
     Entropies of tokens and of symbols cannot be compared otherwise: for ``0001002000100`` the
     7 run tokens have 1.9502 bits each and the 13 symbols 0.9913, so "H(P_RLH) <= H(P)" fails;

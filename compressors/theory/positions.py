@@ -13,7 +13,7 @@ __all__ = ["best_golomb", "entropy_bits", "golomb_bits", "ideal_position_bits", 
 
 
 def ideal_position_bits(p: float) -> float:
-    """Expected bits a position with b* (Sattler et al. 2018, equation 5); 0 for p = 1.
+    """Expected bits per position with b* (Sattler et al. 2018, equation 5); 0 for p = 1.
 
     Example:
         >>> round(ideal_position_bits(0.001), 5)
@@ -38,7 +38,7 @@ def rice_bits(p: float, b: int) -> float:
 
 
 def entropy_bits(p: float) -> float:
-    """Bits a position that no code can go below for random positions: H(p) / p.
+    """Bits per position that no code can go below for random positions: H(p) / p.
 
     Example:
         >>> round(entropy_bits(0.01), 5)
@@ -51,7 +51,7 @@ def entropy_bits(p: float) -> float:
 
 
 def golomb_bits(p: float, m: int) -> float:
-    """Expected bits a gap by a Golomb code of any whole ``m``, remainders in truncated binary.
+    """Expected bits per gap by a Golomb code of any whole ``m``, remainders in truncated binary.
 
     Example:
         >>> round(golomb_bits(0.01, 69), 5), golomb_bits(0.01, 64) == rice_bits(0.01, 6)

@@ -1,4 +1,4 @@
-"""Rules for quantizers: the bound on k values, and bits a value and a vector.
+"""Rules for quantizers: the bound on k values, and bits per value and per vector.
 
 Quantizers that send means project onto what they can say, as does a sign with the mean
 magnitude: their error is orthogonal to what is decoded, and ``compose`` holds for them.

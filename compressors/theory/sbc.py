@@ -20,7 +20,7 @@ class Components:
 
     @property
     def compression(self) -> float:
-        """32 bits an entry and iteration over what is sent.
+        """32 bits per entry and iteration over what is sent.
 
         Example:
             >>> round(Components(1, 0.001, 32, 16).compression, 2)
@@ -57,7 +57,7 @@ def ideal_compression(n: int, p: float) -> float:
 
 
 def implied_position_bits(n: int, p: float, compression: float) -> float:
-    """Bits a position that a compression rate leaves, if positions are all that is sent.
+    """Bits per position that a compression rate leaves, if positions are all that is sent.
 
     Example:
         >>> round(implied_position_bits(1, 0.001, 2569), 2)  # ResNet50, Table II

@@ -92,7 +92,7 @@ def rtopk(one: Any, d: int) -> Kept:
     if not one.scaled:
         return Kept(contraction(k / d, "k / d, in the mean"), k, k)
     if pool >= 2 * k:
-        reason = "unbiased for topk(m) alone; scaled by m / p >= 2 it is no contraction"
+        reason = "unbiased for topk(m) alone; scaled by m / p >= 2 it is not a contraction"
         return Kept(neither(reason), k, k, projects=False)
     delta = (2 - pool / k) * pool / d
     return Kept(contraction(delta, "ours: (2 - m / p) m"), k, k, projects=False)

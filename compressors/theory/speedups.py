@@ -88,7 +88,7 @@ def table1(d: int = 10**6, share: float = 0.1) -> list[Speedup]:
         _plain("cnat after S_q", d, 9 / 8 * kept - 1, (10 + width) * q, "1.0-10.7",
                "Theorem 5: 9/8 d/q"),
         _best("D_sta, 2^(s-1) levels", d, _standard, standard_bits, "1.8-15.9",
-              "1 + s bits a coordinate, where 2 + s is printed: 15.9 needs it; 1.8 is what "
+              "1 + s bits per coordinate, where 2 + s is printed: 15.9 needs it; 1.8 is what "
               "2 + s and kappa = 1 give"),
         _best("D_nat, s levels", d, natural_omega, natural_bits, "4.1-16.0",
               "4.1 is what kappa = 1 and cnat on top give (81/64 + 9/8 d^(1/r) 2^(1-s))"),

@@ -29,7 +29,7 @@ class DGC:
 
     With the update g: u = momentum u + g; v = v + u; the k entries of largest |v| travel as
     float32 at Golomb-coded positions; there u and v become zero (momentum factor masking).
-    This is the clients' momentum, so their optimizer has none, and one local step a message
+    This is the clients' momentum, so their optimizer has none, and one local step per message
     (n = 1). Updates are weight differences, -lr times the gradient: at a steady learning
     rate u is SGD's momentum buffer times -lr. At p = 1 everything is masked at once: plain SGD.
 

@@ -51,7 +51,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         return self.inner.needs_seed
 
     def init(self, like: Tensors) -> State:
-        """A zero residual a tensor, and the inner memory.
+        """A zero residual per tensor, and the inner memory.
 
         Raises ``UpdateError`` where the residual would grow without end for tensors of these sizes.
         """

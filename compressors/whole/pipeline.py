@@ -72,8 +72,8 @@ class Pipeline:
             )
         if self.quantize.one_sign and not self.sparsify.one_sign:
             raise ValueError(
-                f"{shown(self.quantize)} sends one value a tensor and {shown(self.sparsify)} mixes "
-                "signs: put a sparsifier of one sign before it, such as one_sided(p)"
+                f"{shown(self.quantize)} sends one value per tensor and {shown(self.sparsify)} "
+                "mixes signs: put a sparsifier of one sign before it, such as one_sided(p)"
             )
         if self.positions != Golomb():
             self.check_positions()
@@ -91,7 +91,7 @@ class Pipeline:
     def _check_lossy(self, positions: Lossy) -> None:
         if self.quantize.one_sign:
             raise ValueError(
-                f"{shown(self.quantize)} sends one value a tensor and {shown(positions)} adds "
+                f"{shown(self.quantize)} sends one value per tensor and {shown(positions)} adds "
                 "positions of any sign: use golomb, or a quantizer of single values such as float32"
             )
         if positions.shifts and self.sparsify.unit != 1:

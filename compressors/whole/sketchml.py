@@ -46,7 +46,7 @@ class SketchML:
     Layout: the number of values (gamma of one more), the buckets' means (``Sketch``), and for
     each group the number of its keys (gamma of one more; the last is what is left), the steps
     between keys in 1 to 4 whole bytes with 2 bits each that say how many (delta-binary
-    encoding), and the table, ceil(log2 of the group's buckets) bits a cell. Hash functions are
+    encoding), and the table, ceil(log2 of the group's buckets) bits per cell. Hash functions are
     the project's counter noise of the message's seed.
 
     Args:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CAPTION = (
     "Bits: what the coder writes, its tables included. Ratio: over the entropy, of positions as if "
     "they were random, of symbols by their frequencies. Times: median of the repeats, one thread, "
-    "after a run that is not counted. Lossy: others are decoded than were encoded."
+    "after a run that is not counted. Lossy: the receiver rebuilds other positions than were sent."
 )
 _ONE = {"positions": "index", "symbols": "value"}
 

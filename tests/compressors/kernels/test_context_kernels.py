@@ -40,7 +40,7 @@ def test_divisors_are_those_nearest_the_root() -> None:
     assert grid.divisors(101, 6).tolist() == []
 
 
-@njit
+@njit(cache=True)
 def write_shares(shares, position, words):
     """Shares (start, size, total) through the range coder; the bit after the last."""
     state = rc.start_write(position)
@@ -49,7 +49,7 @@ def write_shares(shares, position, words):
     return rc.finish_write(state, words)
 
 
-@njit
+@njit(cache=True)
 def read_shares(shares, position, end, words):
     """The bit after the last, or -2 where another share was read than written."""
     state = rc.start_read(words, position, end)
@@ -61,7 +61,7 @@ def read_shares(shares, position, end, words):
     return rc.finish_read(state, end)
 
 
-@njit
+@njit(cache=True)
 def write_counts(sent, mean, words):
     """Counts up to 3000 through the range coder; the bit after the last."""
     state = rc.start_write(0)
@@ -71,7 +71,7 @@ def write_counts(sent, mean, words):
     return rc.finish_write(state, words)
 
 
-@njit
+@njit(cache=True)
 def read_counts(sent, mean, end, words):
     """The bit after the last, or -2 where another count was read than written."""
     state = rc.start_read(words, 0, end)
@@ -165,7 +165,7 @@ def test_columns_are_found_by_mass(width: int, gain: int, columns: list[int]) ->
         weights.guide(urn, span, total)
 
 
-@given(st.lists(st.integers(0, 3000), max_size=200), st.sampled_from([0.001, 1, 8, 50, 1000]))
+@given(st.lists(st.integers(0, 3000), max_size=200), st.sampled_from([0.001, 1.0, 8.0, 50.0, 1e3]))
 def test_counts_survive(sent: list[int], mean: float) -> None:
     words = np.zeros(2 * len(sent) + 8, np.uint64)
     end = write_counts(np.array(sent, np.int64), mean, words)

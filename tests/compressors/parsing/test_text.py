@@ -160,7 +160,7 @@ def test_names_are_the_functions() -> None:
         ("topk(0.1) | one_sided(0.1)", "one_sided is a second sparsify part: one of each"),
         ("topk(0.1) | float32 | mean", "mean is a second quantize part"),
         ("topk(0.1) | raw", "raw is a whole method and cannot stand between '|'"),
-        ("topk(0.1) | mean", "mean sends one value a tensor and topk(0.1) mixes signs"),
+        ("topk(0.1) | mean", "mean sends one value per tensor and topk(0.1) mixes signs"),
         ("ef(0.1)", "ef takes a compressor of a whole update, not 0.1"),
         ("ef(hello)", "ef takes a compressor of a whole update, not 'hello'"),
         ("ef('raw')", "ef takes a compressor of a whole update, not 'raw'"),
