@@ -17,7 +17,7 @@ from compressors.coders.numbers import (
 )
 from compressors.errors import PayloadError
 from compressors.kernels import huffman
-from compressors.kernels.huffman import LONGEST
+from compressors.kernels.lengths import LONGEST, depths, from_steps
 
 
 def code_lengths(weights: np.ndarray) -> np.ndarray:
@@ -35,10 +35,10 @@ def code_lengths(weights: np.ndarray) -> np.ndarray:
         return np.zeros(1, np.uint8)
     order = np.argsort(weights, kind="stable")
     rising = weights[order]
-    lengths = huffman.depths(rising)
+    lengths = depths(rising)
     while int(lengths.max()) > LONGEST:
         rising = (rising + 1) >> 1
-        lengths = huffman.depths(rising)
+        lengths = depths(rising)
     by_symbol = np.empty(weights.size, np.uint8)
     by_symbol[order] = lengths
     return by_symbol
@@ -80,7 +80,7 @@ class PrefixCode:
         if m > 1:
             first = bits.gamma()
             steps = read_list(bits, m - 2, 2 * (LONGEST + 1) * m)
-            if first > LONGEST or not huffman.from_steps(first, steps, lengths):
+            if first > LONGEST or not from_steps(first, steps, lengths):
                 raise PayloadError(f"the lengths of {m} codes make no complete prefix code")
         return cls(symbols, lengths)
 

@@ -239,14 +239,3 @@ def one_sided(x, k):
     if low.size == 0 or (high.size > 0 and _mean(x, high) >= -_mean(x, low)):
         return high
     return low
-
-
-@njit(cache=True, nogil=True)
-def signs(x):
-    """How many entries are above zero, and how many below."""
-    bits = x.view(np.int32)
-    above = below = np.uint64(0)
-    for i in range(bits.size):
-        above += np.uint64(bits[i] > 0)
-        below += np.uint64(np.int32(bits[i] ^ _SIGN) > 0)
-    return np.int64(above), np.int64(below)

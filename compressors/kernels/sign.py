@@ -11,6 +11,7 @@ from compressors.kernels.noise import draw
 
 _CHUNK = 4096  # few enough that the codes of a chunk are still at hand when it is looked at again
 _31 = np.uint32(31)
+_SIGN = np.int32(-(1 << 31))
 
 
 @njit(cache=True, nogil=True)
@@ -63,3 +64,17 @@ def two_means(x, counts):
         means[c, 0] = high / max(part.size - below, 1)
         means[c, 1] = low / max(below, 1)
     return means
+
+
+@njit(cache=True, nogil=True)
+def signs(x):
+    """How many entries of ``x`` (float32) are above zero, and how many below.
+
+    Bits are compared: a thread that flushes denormals would take them for zero.
+    """
+    bits = x.view(np.int32)
+    above = below = np.uint64(0)
+    for i in range(bits.size):
+        above += np.uint64(bits[i] > 0)
+        below += np.uint64(np.int32(bits[i] ^ _SIGN) > 0)
+    return np.int64(above), np.int64(below)

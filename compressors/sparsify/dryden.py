@@ -8,6 +8,7 @@ from torch import Tensor
 
 from compressors.base import nominal_count
 from compressors.kernels import select
+from compressors.kernels.sign import signs
 from compressors.settings import check_share, plain
 from compressors.sparsify.largest import keys_torch, largest_torch
 
@@ -53,6 +54,6 @@ class Dryden:
         if x.device.type != "cpu":
             return dryden_torch(x, self.p), 1.0
         entries = x.detach().numpy()
-        above, below = (nominal_count(self.p, n) for n in select.signs(entries))
+        above, below = (nominal_count(self.p, n) for n in signs(entries))
         sides = select.both_sides(entries, above, below)
         return torch.cat([torch.from_numpy(side) for side in sides]).sort().values, 1.0

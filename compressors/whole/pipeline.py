@@ -130,7 +130,7 @@ class Pipeline:
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         """See ``VectorCodec.write``."""
-        flat = x.detach().reshape(-1)
+        flat = x.detach().reshape(-1).contiguous()  # kernels are compiled for such alone
         if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         place, values = self._choose(flat, x.shape, out, seed)

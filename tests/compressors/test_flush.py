@@ -9,6 +9,7 @@ import torch
 from compressors import CATALOGUE, BitWriter, PartError, compress, decompress, parse
 from compressors.kernels import select
 from compressors.kernels.compact import rises
+from compressors.kernels.sign import signs
 from compressors.quantize.natural import to_powers
 from compressors.sparsify.largest import largest_torch
 from compressors.sparsify.threshold import reaching
@@ -70,7 +71,7 @@ def test_zeros_and_padding_are_never_selected(flushing: None, n: int, side: int)
 def test_denormals_are_selected_all_the_same(flushing: None) -> None:
     x = torch.tensor([1, -2, 0, 3, -(1 << 31)], dtype=torch.int32)
     x = torch.where(x == -2, x - 2**31 + 4, x).view(torch.float32)  # 1, -2 and 3 times 2**-149
-    assert select.signs(x.numpy()) == (2, 1)
+    assert signs(x.numpy()) == (2, 1)
     assert reaching(x, 0.0).tolist() == [0, 1, 3]
     assert reaching(x, 2 * TINY).tolist() == [1, 3]
     assert select.largest(x.numpy(), 1, select.MAGNITUDE).tolist() == [3]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from compressors import Blocks, Dryden, Nonzero, RTopK, Threshold, TopK, compress, parse
-from compressors.kernels import select
 from compressors.kernels.energy import energies
+from compressors.kernels.sign import signs
 from compressors.parts import Sparsifier
 from compressors.sparsify.blocks import energies_torch
 from compressors.sparsify.dryden import dryden_torch
@@ -198,4 +198,4 @@ def test_counts_are_nominal() -> None:
     assert [Dryden(0.01).count(n) for n in (0, 1, 149, 151)] == [0, 1, 1, 2]
     assert Threshold(1).count(10) == Nonzero().count(10) == Blocks(3).count(10) == 0
     assert Blocks(3, 0.1).count(30) == 3
-    assert select.signs(np.array([1, -1, 0, -0.0, 5], np.float32)) == (2, 1)
+    assert signs(np.array([1, -1, 0, -0.0, 5], np.float32)) == (2, 1)
