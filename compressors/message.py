@@ -21,7 +21,7 @@ from compressors.bits import BitReader, BitWriter, Span
 from compressors.errors import PayloadError, UpdateError
 from compressors.given import check_method, like_of, payload_of, seed_of, state_of, update_of
 from compressors.own_parts import check_update
-from compressors.printing import is_foreign, text
+from compressors.printing import is_foreign, short_text, text
 
 VERSION = 1
 _NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}
@@ -128,7 +128,7 @@ def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
         raise PayloadError(f"message version {version}: this reads version {VERSION}")
     if bits.uint(16) != _fingerprint(compressor, like):
         raise PayloadError(
-            f"the payload was not made by {text(compressor)} for these tensors "
+            f"the payload was not made by {short_text(compressor)} for these tensors "
             f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
         )
     seed = bits.uint(32) if compressor.needs_seed else 0

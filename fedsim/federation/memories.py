@@ -1,7 +1,8 @@
 """Methods with a memory: refused where it would grow without end, and named where one did."""
 
-from compressors import ErrorFeedback, text
+from compressors import ErrorFeedback
 from compressors.base import Compressor
+from compressors.printing import short_text
 from compressors.theory import bound
 from compressors.whole.growth import may_grow
 from fedsim.errors import UsageError
@@ -44,6 +45,6 @@ def suspect(method: Compressor) -> str | None:
         if isinstance(part, ErrorFeedback) and bound(part.inner, 64).kind == "unknown":
             return (
                 f"the method's memory may have grown without end, for nothing is known of the "
-                f"errors of {text(part.inner)} (try the method without ef)"
+                f"errors of {short_text(part.inner)} (try the method without ef)"
             )
     return None

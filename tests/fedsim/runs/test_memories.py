@@ -41,8 +41,8 @@ def tripled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REFUSED = {
-    "method": ({"method": "ef(topk(0.01) | qsgd(7))"}, "--method: ef around per_tensor(topk(0.01)"),
-    "downlink": ({"downlink": "ef(qsgd(7))"}, "--downlink: ef around per_tensor(dither(7)): "),
+    "method": ({"method": "ef(topk(0.01) | qsgd(7))"}, "--method: ef around topk(0.01) | dit"),
+    "downlink": ({"downlink": "ef(qsgd(7))"}, "--downlink: ef around dither(7): "),
 }
 
 
@@ -63,7 +63,7 @@ def test_a_run_whose_memory_grows_names_its_method(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"method": "ef(tripled)", "temporal": 1, "iterations": 120}
     with pytest.raises(RunFailed) as error:
         run(small(**settings), tmp_path)
-    assert "nothing is known of the errors of per_tensor(tripled) (try" in str(error.value)
+    assert "nothing is known of the errors of tripled (try" in str(error.value)
     assert "--lr" not in str(error.value)
 
 
