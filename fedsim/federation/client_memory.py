@@ -23,19 +23,6 @@ def number(context: Context) -> int:
     return int(cast(int, context.node_config["partition-id"]))
 
 
-def placed(state: State, device: torch.device) -> State:
-    """The memory where a client trains: checkpoints and Flower's contexts bring it to the CPU.
-
-    Counters, which are whole numbers, stay where the program reads them.
-
-    Example:
-        >>> moved = placed({"residual/w": torch.ones(2)}, torch.device("meta"))
-        >>> moved["residual/w"].device
-        device(type='meta')
-    """
-    return {n: x.to(device) if x.is_floating_point() else x for n, x in state.items()}
-
-
 class ClientStates(Protocol):
     """Loads and commits the memory of the client that a context belongs to."""
 

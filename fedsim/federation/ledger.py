@@ -13,7 +13,7 @@ import pandas as pd
 
 from compressors.bits import Span
 from fedsim.federation.failures import reasons
-from strategies import Trip
+from strategies import RoundTraffic
 
 _SPLIT: dict[str, Span] = {
     "header_bits": "header", "position_bits": "positions", "value_bits": "values",
@@ -38,7 +38,7 @@ def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -
     return {f"{direction}_{column}": value for column, value in row.items()}
 
 
-def round_bits(trip: Trip) -> dict[str, int]:
+def round_bits(trip: RoundTraffic) -> dict[str, int]:
     """The bit columns of one round: sums over the cohort, both directions."""
     ups = list(trip.uplinks.values())
     downs = [down for down in trip.downlinks.values() if down.charged]
@@ -51,7 +51,7 @@ def round_bits(trip: Trip) -> dict[str, int]:
     return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
 
 
-def failures(trip: Trip) -> dict[str, Any]:
+def failures(trip: RoundTraffic) -> dict[str, Any]:
     """How many replies were asked for and not used in a round, why, and the bits of such uploads.
 
     The bits are those that arrived in this round: an upload that comes late is booked where it
@@ -64,7 +64,7 @@ def failures(trip: Trip) -> dict[str, Any]:
     }
 
 
-def client_rows(trip: Trip) -> list[dict[str, Any]]:
+def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
     """One row a client that was asked in this round, or whose late upload arrived in it.
 
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
@@ -72,7 +72,7 @@ def client_rows(trip: Trip) -> list[dict[str, Any]]:
     return [_client_row(trip, client) for client in sorted({*trip.downlinks, *trip.failed_bits})]
 
 
-def _client_row(trip: Trip, client: int) -> dict[str, Any]:
+def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
     up, down = trip.uplinks.get(client), trip.downlinks.get(client)
     charged = down is not None and down.charged
     return {
@@ -91,7 +91,7 @@ def _client_row(trip: Trip, client: int) -> dict[str, Any]:
     }
 
 
-def layer_rows(trip: Trip) -> list[dict[str, Any]]:
+def layer_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
     """One row a tensor of the model: its entries, and how many travelled, the cohort's mean.
 
     Empty where no client of the round has told it.

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from compressors import State
 from fedsim.errors import UsageError
 from fedsim.settings.config import RunConfig
-from fedsim.settings.resolved import AVERAGING, CODED
+from fedsim.settings.strategies import STRATEGIES
 from strategies.channel.buffers import Buffers
 
 
@@ -69,8 +69,8 @@ def server_buffers(config: RunConfig, buffers: ModelBuffers) -> Buffers | None:
     """The server's end of a run; None for a model without buffers that travel."""
     if not buffers.names:
         return None
-    own = config.strategy in (*AVERAGING, *CODED)
-    weighting = config.weighting if own else "samples"  # as the updates are averaged
+    by_samples = STRATEGIES[config.strategy].by_samples
+    weighting = "samples" if by_samples else config.weighting  # as the updates are averaged
     if config.buffers == "mean":
         return Buffers(buffers.initial, weighting=weighting)
     return Buffers(buffers.initial, down=False, asked=config.plan.evaluates, weighting=weighting)

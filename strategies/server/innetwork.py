@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from compressors import Compressor, Natural, Switch
-from strategies.channel.server_end import Uplink
+from strategies.channel.traffic import Uplink
 from strategies.server.dense import dense_quantizer
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from compressors import Compressor, Sign, derive
 from compressors.base import tensor_seed
 from compressors.kernels import noise
-from strategies.channel.server_end import Uplink
+from strategies.channel.traffic import Uplink
 from strategies.server.dense import dense_quantizer, without_residuals
 
 

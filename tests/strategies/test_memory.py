@@ -65,16 +65,16 @@ def test_it_goes_on_bit_for_bit(make: Callable[[object], Remembering], down: obj
     first = make(down)
     grid = grid_of(modded_app(Pull(TARGETS), HALF, down), 3)
     go(first, grid, record([1.0, 2.0]), range(1, 4))
-    tensors, values = memory.save(first)
+    tensors, values = first.state()
     tensors = {name: x.clone() for name, x in tensors.items()}
     values = json.loads(json.dumps(values))
     second = make(down)
-    memory.restore(second, tensors, values)
+    second.restore(tensors, values)
     in_parts = go(second, grid, to_arrays(second.exchange.weights), range(4, 8))
     grid.close()
 
     assert in_parts["w"].numpy().tobytes() == at_once["w"].numpy().tobytes()
-    after, state = memory.save(whole), memory.save(second)
+    after, state = whole.state(), memory.save(second)
     assert after[1] == state[1]
     assert list(after[0]) == list(state[0])
     for name, x in after[0].items():
@@ -90,7 +90,7 @@ def test_saving_does_not_change_a_run() -> None:
         for number in range(1, 6):
             arrays = go(strategy, grid, arrays, range(number, number + 1))
             if saves:
-                memory.save(strategy)
+                strategy.state()
         grid.close()
         runs.append(arrays["w"].numpy().tobytes())
     assert runs[0] == runs[1]
@@ -104,9 +104,9 @@ def test_moments_of_scalars_are_kept() -> None:
     grid = grid_of(modded_app(Pull(TARGETS[:1]), HALF), 1)
     list(strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid))
     grid.close()
-    tensors, values = memory.save(strategy)
+    tensors, values = strategy.state()
     again = Compressed(FedAdam(**TRAIN_ONLY), HALF, clients=1)
-    memory.restore(again, tensors, values)
+    again.restore(tensors, values)
     assert again.strategy.m_t["bias"] == 0.5
     assert again.strategy.m_t["w"].tolist() == [1.0, 1.0]
 
