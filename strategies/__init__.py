@@ -14,7 +14,7 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from strategies.channel.buffers import Buffers
-    from strategies.channel.client_end import ClientEnd, Received
+    from strategies.channel.client_end import ClientEnd, Delivery
     from strategies.channel.nodes import answer_partition
     from strategies.channel.server_end import ServerEnd, TooFewReplies
     from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average
@@ -34,10 +34,10 @@ __all__ = [
     "ClientEnd",
     "Compressed",
     "DelayedDSGD",
+    "Delivery",
     "Downlink",
     "InNetwork",
     "Majority",
-    "Received",
     "RoundTraffic",
     "ServerEnd",
     "Stepped",

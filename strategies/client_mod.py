@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from flwr.app import Array, ArrayRecord, Context, Message
 
 from compressors import Compressor, State
-from strategies.channel.client_end import ClientEnd, Received
+from strategies.channel.client_end import ClientEnd, Delivery
 from strategies.channel.payload import KEY, is_float, to_arrays, to_parameters, to_tensors
 
 MEMORY = "fedsim.memory"
@@ -65,27 +65,27 @@ class _Mod:
         if KEY not in message.content.config_records:
             return call(message, context)
         memory = _load(context)
-        received = self.end.decode(message.content, memory)
-        message.content["arrays"] = self._arrays(received, context)
+        delivery = self.end.decode(message.content, memory)
+        message.content["arrays"] = self._arrays(delivery, context)
         reply = call(message, context)
         if reply.has_error():
             return reply
         trained = self._trained(reply)
         after = to_tensors(trained)
-        update = {name: after[name] - x for name, x in received.weights.items()}
+        update = {name: after[name] - x for name, x in delivery.weights.items()}
         client = context.node_config.get("partition-id", context.node_id)
-        packet, memory = self.end.encode(str(client), update, received, memory)
-        self.end.reply(reply.content, packet, received, after)
+        packet, memory = self.end.encode(str(client), update, delivery, memory)
+        self.end.reply(reply.content, packet, delivery, after)
         context.state[MEMORY] = to_arrays(memory)  # last: a client that failed keeps what it had
-        kept = [name for name in self.initial if name not in received.buffers]
+        kept = [name for name in self.initial if name not in delivery.buffers]
         if self.initial:
             context.state[BUFFERS] = ArrayRecord({name: trained[name] for name in kept})
         return reply
 
-    def _arrays(self, received: Received, context: Context) -> ArrayRecord:
+    def _arrays(self, delivery: Delivery, context: Context) -> ArrayRecord:
         """What the app inside receives: the server's tensors, and buffers that the client keeps."""
         own = dict(context.state.array_records.get(BUFFERS) or {})
-        arrived = dict(to_arrays(received.weights | received.buffers))
+        arrived = dict(to_arrays(delivery.weights | delivery.buffers))
         known: dict[str, Array] = self.initial | own | arrived
         return ArrayRecord({name: known[name] for name in self.order})
 

@@ -54,24 +54,24 @@ def serve(
     trainer, plan = trainer_of(config), config.plan
     end = _end(config, trainer)
     clock = [time.perf_counter()]
-    received = end.decode(message.content, state or None)
+    delivery = end.decode(message.content, state or None)
     clock.append(time.perf_counter())
     done = int(state["iterations"]) if "iterations" in state else 0
-    count = int(str(received.settings["iterations"]))
-    buffers = inside("buffers", state) | received.buffers
-    start = plan.iterations_after(received.round - 1)
+    count = int(str(delivery.settings["iterations"]))
+    buffers = inside("buffers", state) | delivery.buffers
+    start = plan.iterations_after(delivery.round - 1)
     held = inside("optimizer", state)
-    trained = trainer.train(client, received.weights, held, done, count, buffers, start)
+    trained = trainer.train(client, delivery.weights, held, done, count, buffers, start)
     clock.append(time.perf_counter())
-    with training(received.round, trained.loss, suspect(end.uplink)):
-        packet, memory = end.encode(client, trained.update, received, state or None)
+    with training(delivery.round, trained.loss, suspect(end.uplink)):
+        packet, memory = end.encode(client, trained.update, delivery, state or None)
     optimizer = mask_momentum(trained.optimizer, packet.sent) if plan.masks else trained.optimizer
     clock.append(time.perf_counter())
     content = RecordDict()
-    end.reply(content, packet, received, trained.buffers)
+    end.reply(content, packet, delivery, trained.buffers)
     samples = len(trainer.federation.shards[client])
     content[METRICS] = _metrics(packet, list(end.like), samples, trained.loss, clock)
-    own = {name: x for name, x in trained.buffers.items() if name not in received.buffers}
+    own = {name: x for name, x in trained.buffers.items() if name not in delivery.buffers}
     memory |= nest("optimizer", optimizer) | nest("buffers", own)
     return content, memory | {"iterations": torch.tensor(done + count)}
 

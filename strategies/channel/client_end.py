@@ -21,7 +21,7 @@ from strategies.channel.payload import get, put
 
 
 @dataclass(frozen=True)
-class Received:
+class Delivery:
     """What a client was sent, decoded.
 
     ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
@@ -66,7 +66,7 @@ class ClientEnd:
         """Whether the client keeps the model and is sent updates (never with a raw downlink)."""
         return not isinstance(self.downlink, Raw)
 
-    def decode(self, content: RecordDict, memory: State | None) -> Received:
+    def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """What a message says, to a client with this ``memory`` (None: its first message).
 
         Raises ``ValueError`` where there is no payload, or buffers come that nobody named, and
@@ -79,7 +79,7 @@ class ClientEnd:
             step = decompress(self.downlink, payload, self.like)
             held = inside("base", memory or {})
             weights = {name: held[name].to(x.device) + x for name, x in step.items()}
-        return Received(weights, self._arrived(settings), settings, memory is None)
+        return Delivery(weights, self._arrived(settings), settings, memory is None)
 
     def _arrived(self, settings: ConfigRecord) -> State:
         """The server's buffers, where they came with the model."""
@@ -89,7 +89,7 @@ class ClientEnd:
         return decompress(Raw(), payload, self.buffers) if isinstance(payload, bytes) else {}
 
     def encode(
-        self, client: int | str, update: Mapping[str, Tensor], received: Received,
+        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery,
         memory: State | None,
     ) -> tuple[Packet, State]:  # fmt: skip
         """The message that carries ``update``, and what the client remembers from now on.
@@ -97,22 +97,22 @@ class ClientEnd:
         Raises ``UpdateError``, which names the tensor, for an update that is not finite.
         """
         held = placed(inside("uplink", memory or {}), self._device) or None
-        seed = derive(self.seed, "uplink", client, received.round)
+        seed = derive(self.seed, "uplink", client, delivery.round)
         packet, after = compress(self.uplink, update, held, seed)
-        base = nest("base", received.weights) if self.follows else {}
+        base = nest("base", delivery.weights) if self.follows else {}
         return packet, nest("uplink", after) | base
 
     def reply(
-        self, content: RecordDict, packet: Packet, received: Received, buffers: State
+        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State
     ) -> None:
         """Puts the message into a reply's ``content``, and the ``buffers`` that were asked for.
 
         A client's first message is decoded and compared with what it was said to hold; later
         messages are taken on trust.
         """
-        if received.first:
+        if delivery.first:
             check_decoded(self.uplink, packet, self.like)
-        own = {name: buffers[name] for name in self.buffers} if ASKED in received.settings else {}
+        own = {name: buffers[name] for name in self.buffers} if ASKED in delivery.settings else {}
         put(content, packet.payload, **({PAYLOAD: to_payload(own)} if own else {}))
 
     @property

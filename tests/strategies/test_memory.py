@@ -13,10 +13,8 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from compressors import Raw, gradient_dropping
 from fedsim.engines.local import LocalGrid
-from strategies import Compressed, DelayedDSGD, Stepped
+from strategies import ChannelStrategy, Compressed, DelayedDSGD, Stepped
 from strategies.channel.payload import to_arrays
-from strategies.server import memory
-from strategies.server.memory import Remembering
 from tests.support.linear import Pull, grid_of, modded_app, record
 
 HALF = gradient_dropping(0.5)
@@ -34,7 +32,7 @@ def wrapped(make: Callable[..., FedAvg], down: object) -> Compressed:
     return Compressed(make(**TRAIN_ONLY), HALF, down, clients=3, cohort=2, required=1)
 
 
-MAKERS: list[Callable[[object], Remembering]] = [
+MAKERS: list[Callable[[object], ChannelStrategy]] = [
     lambda down: DelayedDSGD(HALF, down, clients=3, cohort=2),
     lambda down: Stepped(HALF, down, optimizer=ADAM, clients=3, cohort=2),
     *(
@@ -47,7 +45,9 @@ MAKERS: list[Callable[[object], Remembering]] = [
 ]  # fmt: skip
 
 
-def go(strategy: Remembering, grid: LocalGrid, arrays: ArrayRecord, numbers: range) -> ArrayRecord:
+def go(
+    strategy: ChannelStrategy, grid: LocalGrid, arrays: ArrayRecord, numbers: range
+) -> ArrayRecord:
     for number in numbers:
         messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
         arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
@@ -56,7 +56,7 @@ def go(strategy: Remembering, grid: LocalGrid, arrays: ArrayRecord, numbers: ran
 
 @pytest.mark.parametrize("down", [Raw(), HALF])
 @pytest.mark.parametrize("make", MAKERS, ids=lambda m: "")
-def test_it_goes_on_bit_for_bit(make: Callable[[object], Remembering], down: object) -> None:
+def test_it_goes_on_bit_for_bit(make: Callable[[object], ChannelStrategy], down: object) -> None:
     whole = make(down)
     grid = grid_of(modded_app(Pull(TARGETS), HALF, down), 3)
     at_once = go(whole, grid, record([1.0, 2.0]), range(1, 8))
@@ -74,7 +74,7 @@ def test_it_goes_on_bit_for_bit(make: Callable[[object], Remembering], down: obj
     grid.close()
 
     assert in_parts["w"].numpy().tobytes() == at_once["w"].numpy().tobytes()
-    after, state = whole.state(), memory.save(second)
+    after, state = whole.state(), second.state()
     assert after[1] == state[1]
     assert list(after[0]) == list(state[0])
     for name, x in after[0].items():
@@ -113,4 +113,4 @@ def test_moments_of_scalars_are_kept() -> None:
 
 def test_there_is_nothing_to_save_before_the_first_round() -> None:
     with pytest.raises(RuntimeError, match="before the first round"):
-        memory.save(DelayedDSGD(HALF, clients=3))
+        DelayedDSGD(HALF, clients=3).state()
