@@ -6,6 +6,7 @@ Packages are imported when a strategy is built: names and sentences need no torc
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -79,21 +80,31 @@ class Strategy:
     rate: Callable[[], float | None] = lambda: None
 
 
-def aggregating(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
-    """DSGD, with the mean or with what ``aggregate`` makes of the uplinks."""
+def aggregated(place: str) -> Strategy:
+    """DSGD with what the class at ``place`` (``module:Class`` in ``strategies.server``) makes of a
+    round's uplinks in place of their mean."""
+
+    def build(parts: Parts) -> "ChannelStrategy":
+        module, name = place.split(":")
+        return _dsgd(parts, vars(import_module(f"strategies.server.{module}"))[name]())
+
+    return Strategy(build)
+
+
+def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
     return strategies.DelayedDSGD(
         parts.uplink, parts.downlink, weighting=parts.weighting, aggregate=aggregate, **parts.common
     )
 
 
 def _voting(parts: Parts) -> "ChannelStrategy":
-    return aggregating(parts, strategies.Majority(parts.seed))
+    return _dsgd(parts, strategies.Majority(parts.seed))
 
 
 def _switching(parts: Parts) -> "ChannelStrategy":
     natural = strategies.natural_code(parts.uplink)
     assert natural is not None  # see _fits_switch
-    return aggregating(parts, strategies.InNetwork(natural, WIDTH))
+    return _dsgd(parts, strategies.InNetwork(natural, WIDTH))
 
 
 def _stepping(parts: Parts) -> "ChannelStrategy":
@@ -179,7 +190,7 @@ def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
 
 
 STRATEGIES: dict[str, Strategy] = {
-    "dsgd": Strategy(aggregating, takes=("weighting",)),
+    "dsgd": Strategy(_dsgd, takes=("weighting",)),
     "majority": Strategy(_voting, downlink=_votes, coded=True),
     "innetwork": Strategy(_switching, check=_fits_switch, coded=True),
     "fedavg": _flower("FedAvg"),
@@ -190,10 +201,20 @@ STRATEGIES: dict[str, Strategy] = {
     "fedyogi": _flower("FedYogi", "eta"),
     "gradients": Strategy(_stepping, takes=("weighting",), check=_one_gradient, gradients=True),
 }
-"""Every strategy; the first is the one by default."""
+"""Every strategy, in the order in which help lists them."""
 
 CODED = tuple(name for name, strategy in STRATEGIES.items() if strategy.coded)
 """The strategies that never take ``raw``."""
 
 OWN_DOWNLINK = tuple(n for n, strategy in STRATEGIES.items() if strategy.downlink is not _raw)
 """The strategies whose downlink is not ``raw`` by default."""
+
+
+def of_reference(name: str) -> str:
+    """The strategy of a method's dense reference: the same, or the mean where it takes no ``raw``.
+
+    Example:
+        >>> of_reference("majority"), of_reference("fedadam")
+        ('dsgd', 'fedadam')
+    """
+    return "dsgd" if STRATEGIES[name].coded else name
