@@ -32,13 +32,13 @@ def client_mod(
         template: names and shapes of the model (values unread, but those of ``buffers``, with
             which a client starts where the server sends none).
         seed: for random compressors.
-        buffers: which arrays of the template are no parameters (BatchNorm's statistics). They are
+        buffers: which arrays of the template are not parameters (BatchNorm's statistics). They are
             in what the app receives and answers, and in no update. Those that are floats travel
             as the strategy's ``Buffers`` say; the others, and what the server does not send, each
             client keeps.
 
     Raises ``ValueError`` where ``buffers`` names what the template lacks, and ``UpdateError``
-    where an array of the template that is none of them is not of floats.
+    where another array of the template is not of floats.
     """
     return _Mod(uplink, downlink, template, seed, buffers)
 

@@ -1,7 +1,7 @@
 """Where a client's memory lives between rounds: residuals, optimizer state, counters.
 
 One interface, two homes. Both hold a flat mapping of names to tensors that is never
-changed in place; a client hands back a new one as its very last act, so a client that
+changed in place; a client hands back a new mapping as its very last act, so a client that
 fails keeps the memory it had.
 """
 

@@ -65,7 +65,7 @@ def failures(trip: RoundTraffic) -> dict[str, Any]:
 
 
 def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
-    """One row a client that was asked in this round, or whose late upload arrived in it.
+    """One row per client that was asked in this round, or whose late upload arrived in it.
 
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
@@ -92,9 +92,9 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
 
 
 def layer_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
-    """One row a tensor of the model: its entries, and how many travelled, the cohort's mean.
+    """One row per tensor of the model: its entries, and how many travelled, the cohort's mean.
 
-    Empty where no client of the round has told it.
+    Empty where no client of the round says what it sent.
     """
     told = [up for up in trip.uplinks.values() if up.sent]
     return [
@@ -152,12 +152,12 @@ def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
 def share(rounds: pd.DataFrame, parameters: int) -> float:
     """The share of the model's entries that travelled, over all uploads that were used.
 
-    It is not the nominal p: a tensor sends at least one entry, and zeros are never sent. Frozen
-    entries count: `raw` sends them too.
+    The share differs from the nominal p: a tensor sends at least one entry, and zeros are never
+    sent. Frozen entries count: `raw` sends them too.
     """
     return float(rounds["up_sent"].sum() / (rounds["clients"].sum() * parameters))
 
 
 def ratio(trained: int, iterations: int, up_bits: float) -> float:
-    """32 bits a trained parameter and local iteration, over the bits that were sent instead."""
+    """32 bits per trained parameter and local iteration, over the bits that were sent instead."""
     return 32 * trained * iterations / up_bits if up_bits else float("inf")

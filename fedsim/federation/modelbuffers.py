@@ -1,4 +1,4 @@
-"""A model's buffers: tensors that belong to it, are no parameters, and change in training.
+"""A model's buffers: tensors that are not parameters and change in training.
 
 BatchNorm's running mean and variance are the ones there are. ``--buffers`` says how they travel:
 
@@ -8,8 +8,8 @@ BatchNorm's running mean and variance are the ones there are. ``--buffers`` says
   running statistics, so that only evaluation has a use for them.
 
 Either way they are float32, raw, in a payload of their own, and counted (``up_buffer_bits``).
-Buffers that are no numbers to be averaged (BatchNorm's count of batches) or are not part of a
-model's state dict never travel: each client keeps its own, and the server the initial ones.
+Buffers that cannot be averaged (BatchNorm's count of batches) or are not part of a model's state
+dict never travel: each client keeps its own, and the server the initial ones.
 """
 
 import torch

@@ -129,8 +129,8 @@ class Server:
     def _score(self, number: int, weights: Tensors, sent: float) -> dict[str, float]:
         """Metric and loss, NaN where none is due; ``sent``: a client's bits of this round.
 
-        The last round is scored, and of a run that stops at so many bits the one before it too, the
-        last within the budget: that one is known by its message, taken for as large as the next.
+        The last round is scored. A run that stops at so many bits is scored in the round before the
+        last too, the last within its budget: the next message is taken to be as large as this one.
         """
         stops = self.plan.reaches(self.recorder.up_bits + 2 * sent)
         if not (stops or self.plan.evaluates(number)):

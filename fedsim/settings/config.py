@@ -118,7 +118,7 @@ def from_mapping(values: Mapping[str, Any], origin: str) -> RunConfig:
 
 
 def check_values(values: Mapping[str, Any], origin: str) -> None:
-    """Refuses, as ``from_mapping``, what is no setting or of another type, one by one."""
+    """Refuses, as ``from_mapping``, a key that is not a setting and a value of another type."""
     from fedsim.settings import checks
 
     known = {f.name: f for f in fields(RunConfig)}

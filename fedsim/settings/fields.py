@@ -59,7 +59,7 @@ class Settings:
     server_lr: float | None = setting(None, "learning rate of a server optimizer (fedadam, ...)")
     weighting: str = setting("uniform", "mean over clients: uniform or by samples")
     downlink: str | None = setting(
-        None, "how the global update is compressed; default: raw, for a majority one bit an entry"
+        None, "how the global update is compressed; default: raw, for a majority one bit per entry"
     )
     momentum_masking: str = setting(
         "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off"

@@ -18,17 +18,17 @@ from strategies.channel.payload import to_arrays
 
 def arrays_of(inner: object) -> State:
     """Every attribute that is made of arrays, under ``attribute/kind/key``."""
-    found: State = {}
+    tensors: State = {}
     for name, value in vars(inner).items():
         if isinstance(value, ArrayRecord):
             kept = {k: torch.from_numpy(np.array(a.numpy())) for k, a in value.items()}
-            found |= nest(f"{name}/record", kept)
+            tensors |= nest(f"{name}/record", kept)
         elif isinstance(value, dict) and value and _arrays(list(value.values())):
-            found |= nest(f"{name}/dict", {k: _tensor(v) for k, v in value.items()})
+            tensors |= nest(f"{name}/dict", {k: _tensor(v) for k, v in value.items()})
         elif isinstance(value, list) and value and _arrays(value):
             numbered = {str(i): _tensor(v) for i, v in enumerate(value)}
-            found |= nest(f"{name}/list", numbered)
-    return found
+            tensors |= nest(f"{name}/list", numbered)
+    return tensors
 
 
 def _arrays(values: list[Any]) -> bool:
