@@ -12,7 +12,7 @@ class Batches:
 
     Args:
         shard: indices (m,) of the client's training samples.
-        size: samples per batch; a shard smaller than that is one batch.
+        size: samples a batch; a shard smaller than that is one batch.
         seed, client: the order of epoch e follows from (seed, client, e).
 
     Example:

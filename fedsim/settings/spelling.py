@@ -1,4 +1,4 @@
-"""One name per setting, however it is spelled."""
+"""One name a setting, however it is spelled."""
 
 from collections.abc import Mapping
 from typing import Any
