@@ -27,7 +27,6 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> ChannelS
         uplink=plan.method.compressor,
         downlink=plan.downlink,
         common=common,
-        seed=config.seed,
         weighting=config.weighting,
         server_lr=config.server_lr,
         optimizer=partial(make_optimizer, config),

@@ -33,7 +33,6 @@ class Parts:
     uplink: "Compressor"
     downlink: "Compressor"
     common: Mapping[str, Any]
-    seed: int
     weighting: str
     server_lr: float | None
     optimizer: Callable[[Any], Any]
@@ -80,31 +79,30 @@ class Strategy:
     rate: Callable[[], float | None] = lambda: None
 
 
-def aggregated(place: str) -> Strategy:
-    """DSGD with what the class at ``place`` (``module:Class`` in ``strategies.server``) makes of a
-    round's uplinks in place of their mean."""
-
-    def build(parts: Parts) -> "ChannelStrategy":
-        module, name = place.split(":")
-        return _dsgd(parts, vars(import_module(f"strategies.server.{module}"))[name]())
-
-    return Strategy(build)
-
-
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
     return strategies.DelayedDSGD(
         parts.uplink, parts.downlink, weighting=parts.weighting, aggregate=aggregate, **parts.common
     )
 
 
-def _voting(parts: Parts) -> "ChannelStrategy":
-    return _dsgd(parts, strategies.Majority(parts.seed))
+def aggregated(
+    place: str, arguments: Callable[[Parts], tuple[Any, ...]] = lambda parts: (), **facts: Any
+) -> Strategy:
+    """DSGD with something else than the mean of a round's uplinks.
 
+    Args:
+        place: the class that makes a global update of uplinks: ``module:Class`` in
+            ``strategies.server``.
+        arguments: from a run's parts to what the class is made with.
+        facts: the other fields of ``Strategy``.
+    """
 
-def _switching(parts: Parts) -> "ChannelStrategy":
-    natural = strategies.natural_code(parts.uplink)
-    assert natural is not None  # see _fits_switch
-    return _dsgd(parts, strategies.InNetwork(natural, WIDTH))
+    def build(parts: Parts) -> "ChannelStrategy":
+        module, name = place.split(":")
+        make = vars(import_module(f"strategies.server.{module}"))[name]
+        return _dsgd(parts, make(*arguments(parts)))
+
+    return Strategy(build, **facts)
 
 
 def _stepping(parts: Parts) -> "ChannelStrategy":
@@ -191,8 +189,13 @@ def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
 
 STRATEGIES: dict[str, Strategy] = {
     "dsgd": Strategy(_dsgd, takes=("weighting",)),
-    "majority": Strategy(_voting, downlink=_votes, coded=True),
-    "innetwork": Strategy(_switching, check=_fits_switch, coded=True),
+    "majority": aggregated(
+        "majority:Majority", lambda parts: (parts.common["seed"],), downlink=_votes, coded=True
+    ),
+    "innetwork": aggregated(
+        "innetwork:InNetwork", lambda parts: (strategies.natural_code(parts.uplink), WIDTH),
+        check=_fits_switch, coded=True,
+    ),
     "fedavg": _flower("FedAvg"),
     # Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu et al. 2019.
     "fedavgm": _flower("FedAvgM", "server_learning_rate", server_momentum=0.9),

@@ -31,10 +31,10 @@ class Compressed(ChannelStrategy):
         uplink: how clients encode their updates.
         downlink: how the server encodes the change of the global model; raw by default.
         common: what else ``ChannelStrategy`` takes. With ``clients``, the number of clients, cohort
-            and order of summation follow from partitions and ``seed``, the same on every engine;
-            without, from Flower's random node ids, as the strategy inside samples them. The client
-            app must then answer who it is (``answer_partition``). The strategy inside sees only
-            the ``cohort``, so leave its fraction at 1; it does not see the ``buffers``.
+            and order of summation follow from partitions and ``seed``, the same on every engine,
+            and the client app must answer who it is (``answer_partition``). Without, they follow
+            from Flower's random node ids, as the strategy inside samples them. That strategy sees
+            only the ``cohort``, so leave its fraction at 1; it does not see the ``buffers``.
 
     The strategy inside is given the clients' models, base plus update, as float64, so that its mean
     leaves what nobody sent as it was. Messages for evaluation pass through as it makes them.
