@@ -2,8 +2,8 @@
 
 Settings come from ``[tool.flwr.app.config]`` in ``pyproject.toml`` and from
 ``flwr run . --run-config 'temporal=100 gradient=0.001'``. Empty text means "the default",
-and so does zero where it is no value (a momentum of 0 is one). Results go to the folder
-``out``; empty: ``fedsim-results/NAME``.
+and so does zero where zero is not a value of the setting (0 is a value of momentum). Results go to
+the folder ``out``; empty: ``fedsim-results/NAME``.
 """
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
@@ -51,7 +51,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _told(config: RunConfig, row: dict[str, Any]) -> None:
-    """A line an evaluation for whoever follows the run (`flwr run --stream`, `flwr log`)."""
+    """One line per evaluation for whoever follows the run (`flwr run --stream`, `flwr log`)."""
     if not math.isnan(row["metric"]):
         plan = config.plan
         score = f"{plan.task.metric_name} {row['metric']:.4g}"

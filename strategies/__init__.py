@@ -14,16 +14,12 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from strategies.channel.buffers import Buffers
+    from strategies.channel.client_end import ClientEnd, Delivery
     from strategies.channel.nodes import answer_partition
-    from strategies.channel.server_end import (
-        Downlink,
-        Exchange,
-        TooFewReplies,
-        Trip,
-        Uplink,
-        average,
-    )
+    from strategies.channel.server_end import ServerEnd, TooFewReplies
+    from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average
     from strategies.client_mod import client_mod
+    from strategies.server.base import ChannelStrategy
     from strategies.server.compressed import Compressed
     from strategies.server.delayed import Aggregate, DelayedDSGD
     from strategies.server.innetwork import AccumulatorOverflow, InNetwork, natural_code
@@ -34,15 +30,18 @@ __all__ = [
     "AccumulatorOverflow",
     "Aggregate",
     "Buffers",
+    "ChannelStrategy",
+    "ClientEnd",
     "Compressed",
     "DelayedDSGD",
+    "Delivery",
     "Downlink",
-    "Exchange",
     "InNetwork",
     "Majority",
+    "RoundTraffic",
+    "ServerEnd",
     "Stepped",
     "TooFewReplies",
-    "Trip",
     "Uplink",
     "answer_partition",
     "average",

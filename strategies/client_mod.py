@@ -1,14 +1,12 @@
 """The client half of ``Compressed``: a Flower mod around an ordinary ClientApp."""
 
 from collections.abc import Callable, Collection
-from typing import cast
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message
+from flwr.app import Array, ArrayRecord, Context, Message
 
-from compressors import Compressor, Raw, State, check_decoded, compress, decompress, derive
-from compressors.whole.lift import inside, nest
-from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
-from strategies.channel.payload import KEY, get, is_float, put, to_arrays, to_parameters, to_tensors
+from compressors import Compressor, State
+from strategies.channel.client_end import ClientEnd, Delivery
+from strategies.channel.payload import KEY, is_float, to_arrays, to_parameters, to_tensors
 
 MEMORY = "fedsim.memory"
 BUFFERS = "fedsim.buffers"
@@ -34,13 +32,13 @@ def client_mod(
         template: names and shapes of the model (values unread, but those of ``buffers``, with
             which a client starts where the server sends none).
         seed: for random compressors.
-        buffers: which arrays of the template are no parameters (BatchNorm's statistics). They are
+        buffers: which arrays of the template are not parameters (BatchNorm's statistics). They are
             in what the app receives and answers, and in no update. Those that are floats travel
             as the strategy's ``Buffers`` say; the others, and what the server does not send, each
             client keeps.
 
     Raises ``ValueError`` where ``buffers`` names what the template lacks, and ``UpdateError``
-    where an array of the template that is none of them is not of floats.
+    where another array of the template is not of floats.
     """
     return _Mod(uplink, downlink, template, seed, buffers)
 
@@ -55,74 +53,54 @@ class _Mod:
         unknown = [name for name in buffers if name not in template]
         if unknown:
             raise ValueError(f"buffers names {', '.join(unknown)}: the template has no such array")
-        self.uplink, self.downlink, self.seed = uplink, downlink, seed
         self.order = list(template)
         self.initial = {name: array for name, array in template.items() if name in buffers}
         parameters = {n: array for n, array in template.items() if n not in buffers}
-        self.like = to_parameters(ArrayRecord(parameters))
         floats = {name: array for name, array in self.initial.items() if is_float(array)}
-        self.carried = to_tensors(ArrayRecord(floats))
+        like, carried = to_parameters(ArrayRecord(parameters)), to_tensors(ArrayRecord(floats))
+        self.end = ClientEnd(uplink, downlink, like, carried, seed)
 
     def __call__(self, message: Message, context: Context, call: ClientCall) -> Message:
-        """One message, through the app inside."""
+        """One message, from model to reply, through the app inside."""
         if KEY not in message.content.config_records:
             return call(message, context)
         memory = _load(context)
-        payload, settings = get(message.content)
-        base = self._base(payload, settings, memory)
-        arrived = self._arrived(settings)
-        held = dict(context.state.array_records.get(BUFFERS) or {})
-        known: dict[str, Array] = self.initial | held | dict(to_arrays(base | arrived))
-        message.content["arrays"] = ArrayRecord({name: known[name] for name in self.order})
+        delivery = self.end.decode(message.content, memory)
+        message.content["arrays"] = self._arrays(delivery, context)
         reply = call(message, context)
         if reply.has_error():
             return reply
-        after = self._encode(reply, base, memory, settings, context)
-        context.state[MEMORY] = to_arrays(after[0])
+        trained = self._trained(reply)
+        after = to_tensors(trained)
+        update = {name: after[name] - x for name, x in delivery.weights.items()}
+        client = context.node_config.get("partition-id", context.node_id)
+        packet, memory = self.end.encode(str(client), update, delivery, memory)
+        self.end.reply(reply.content, packet, delivery, after)
+        context.state[MEMORY] = to_arrays(memory)  # last: a client that failed keeps what it had
+        kept = [name for name in self.initial if name not in delivery.buffers]
         if self.initial:
-            context.state[BUFFERS] = ArrayRecord(
-                {name: after[1][name] for name in self.initial if name not in arrived}
-            )
+            context.state[BUFFERS] = ArrayRecord({name: trained[name] for name in kept})
         return reply
 
-    def _base(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
-        if settings["kind"] == "model":
-            return decompress(Raw(), payload, self.like)
-        step = decompress(self.downlink, payload, self.like)
-        return {n: x + step[n] for n, x in inside("base", memory).items()}
+    def _arrays(self, delivery: Delivery, context: Context) -> ArrayRecord:
+        """What the app inside receives: the server's tensors, and buffers that the client keeps."""
+        own = dict(context.state.array_records.get(BUFFERS) or {})
+        arrived = dict(to_arrays(delivery.weights | delivery.buffers))
+        known: dict[str, Array] = self.initial | own | arrived
+        return ArrayRecord({name: known[name] for name in self.order})
 
-    def _arrived(self, settings: ConfigRecord) -> State:
-        """The server's buffers, where they came with the model."""
-        payload = settings.get(PAYLOAD)
-        if not self.carried and (payload or ASKED in settings):
-            raise ValueError("the strategy has buffers: name the model's, client_mod(buffers=)")
-        return decompress(Raw(), payload, self.carried) if isinstance(payload, bytes) else {}
-
-    def _encode(
-        self, reply: Message, base: State, memory: State, settings: ConfigRecord, context: Context
-    ) -> tuple[State, ArrayRecord]:
-        """Puts the update in the arrays' place; the memory from now on, and those arrays."""
+    def _trained(self, reply: Message) -> ArrayRecord:
+        """What the app answered, taken out of its reply."""
         (name,) = reply.content.array_records
         trained = reply.content.array_records[name]
         missing = [name for name in self.order if name not in trained]
         if missing:
             raise ValueError(f"the app's reply lacks {', '.join(missing)}")
-        after = to_tensors(trained)
-        update = {n: after[n] - x for n, x in base.items()}
-        held = inside("uplink", memory) or None
-        client = context.node_config.get("partition-id", context.node_id)
-        number = int(cast(int, settings["round"]))
-        seed = derive(self.seed, "uplink", str(client), number)
-        packet, residual = compress(self.uplink, update, held, seed)
-        if not memory:  # its first message
-            check_decoded(self.uplink, packet, base)
-        own = {n: after[n] for n in self.carried}
-        beside = {PAYLOAD: to_payload(own)} if ASKED in settings else {}
         del reply.content[name]
-        put(reply.content, packet.payload, **beside)
-        return nest("base", base) | nest("uplink", residual), trained
+        return trained
 
 
-def _load(context: Context) -> State:
+def _load(context: Context) -> State | None:
+    """What the client remembers; None before its first message."""
     record = context.state.array_records.get(MEMORY)
-    return {} if record is None else to_tensors(record)
+    return None if record is None else to_tensors(record)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import UsageError
-from fedsim.settings.config import RunConfig, default_of, type_of
+from fedsim.settings.config import RunConfig, default_of
+from fedsim.settings.fields import type_of
 
 _TYPES = {"int": int, "float": float, "str": str}
 

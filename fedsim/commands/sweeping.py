@@ -12,7 +12,8 @@ from fedsim.analysis.layout import print_whole
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
-from fedsim.settings.config import GRADIENT, read_toml
+from fedsim.settings.config import read_toml
+from fedsim.settings.fields import GRADIENT
 from fedsim.settings.spelling import underscored
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Flower's simulation on Ray: the same apps, one actor a worker."""
+"""Flower's simulation on Ray: the same apps, one actor per worker."""
 
 import logging
 import warnings

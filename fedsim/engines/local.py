@@ -48,10 +48,10 @@ class _Call:
 
 def _taken(replies: "queue.SimpleQueue[Message]") -> list[Message]:
     """What is in a queue now, taken out of it."""
-    found = []
+    taken = []
     while not replies.empty():
-        found.append(replies.get())
-    return found
+        taken.append(replies.get())
+    return taken
 
 
 class LocalGrid(Grid):
@@ -81,7 +81,7 @@ class LocalGrid(Grid):
             thread.start()
 
     def close(self) -> None:
-        """Lets the workers end; one that hangs does not keep the process alive."""
+        """Lets the workers end; a worker that hangs does not keep the process alive."""
         sys.setswitchinterval(self._switch)
         for _ in self._threads:
             self._tasks.put(None)

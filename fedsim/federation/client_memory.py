@@ -1,7 +1,7 @@
 """Where a client's memory lives between rounds: residuals, optimizer state, counters.
 
 One interface, two homes. Both hold a flat mapping of names to tensors that is never
-changed in place; a client hands back a new one as its very last act, so a client that
+changed in place; a client hands back a new mapping as its very last act, so a client that
 fails keeps the memory it had.
 """
 
@@ -21,19 +21,6 @@ _KEY = "fedsim.state"
 def number(context: Context) -> int:
     """The client's number: Flower's ``partition-id``."""
     return int(cast(int, context.node_config["partition-id"]))
-
-
-def placed(state: State, device: torch.device) -> State:
-    """The memory where a client trains: checkpoints and Flower's contexts bring it to the CPU.
-
-    Counters, which are whole numbers, stay where the program reads them.
-
-    Example:
-        >>> moved = placed({"residual/w": torch.ones(2)}, torch.device("meta"))
-        >>> moved["residual/w"].device
-        device(type='meta')
-    """
-    return {n: x.to(device) if x.is_floating_point() else x for n, x in state.items()}
 
 
 class ClientStates(Protocol):

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from fedsim.tasks import Task
+from strategies.generators import seeded, states
 
 T = TypeVar("T")
 
-_MINE = threading.RLock()  # whose thread may seed the generators, and must put them back
 _TURN = threading.Condition()
 _DRAWING: set[Task] = set()  # tasks whose steps have been seen drawing
 _FREE: Counter[Task] = Counter()  # calls under way whose steps do not wait for each other
@@ -27,45 +27,6 @@ _FREE: Counter[Task] = Counter()  # calls under way whose steps do not wait for 
 
 class _Drew(Exception):
     """A step drew and had the generators to itself; the rest of its call must have them, too."""
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """The global generators for this thread alone, seeded; afterwards they are as they were.
-
-    Example:
-        >>> with seeded(7, torch.device("cpu")):
-        ...     first = torch.rand(3)
-        >>> with seeded(7, torch.device("cpu")):
-        ...     torch.equal(first, torch.rand(3))
-        True
-    """
-    with _MINE:
-        before = _states(device)
-        for generator in _generators(device):
-            generator.manual_seed(seed)
-        try:
-            yield
-        finally:
-            for generator, state in zip(_generators(device), before, strict=True):
-                generator.set_state(state)
-
-
-def _generators(device: torch.device) -> list[torch.Generator]:
-    """The CPU's global generator, and that of ``device`` where it has one of its own."""
-    found = [torch.default_generator]
-    if device.type == "cuda":
-        torch.cuda.init()  # there are none before
-        number = torch.cuda.current_device() if device.index is None else device.index
-        found.append(torch.cuda.default_generators[number])
-    if device.type == "mps":
-        found.append(torch.mps._get_default_mps_generator())
-    return found
-
-
-def _states(device: torch.device) -> list[Tensor]:
-    with _MINE:
-        return [generator.get_state() for generator in _generators(device)]
 
 
 class Watch:
@@ -84,18 +45,22 @@ class Watch:
         """What ``train(alone)`` returns; called again, with ``alone``, if a step of it drew.
 
         ``train`` changes nothing that it is given, and gives each step its ``turn``.
+
+        A call that is alone waits for those under way, without a limit of its own: to go on beside
+        them would draw other numbers than the seed says. Each of them ends with its client's last
+        iteration. Where one hangs, so does its worker, and the round's ``--timeout`` ends the run.
         """
         if self._enter():
-            before = _states(self.device)
+            before = states(self.device)
             try:
-                found = train(False)
+                trained = train(False)
                 drew = not self._same(before)
             except _Drew:
                 drew = True
             finally:
                 self._leave()
             if not drew and self.task not in _DRAWING:
-                return found
+                return trained
             _DRAWING.add(self.task)
         with _TURN:  # calls that began before it was seen may still draw
             _TURN.wait_for(lambda: not _FREE[self.task])
@@ -108,7 +73,7 @@ class Watch:
             yield
             return
         with seeded(seed, self.device):
-            before = _states(self.device)
+            before = states(self.device)
             yield
             self._tried = True
             if not alone and not self._same(before):
@@ -126,4 +91,4 @@ class Watch:
             _TURN.notify_all()
 
     def _same(self, before: list[Tensor]) -> bool:
-        return all(torch.equal(a, b) for a, b in zip(before, _states(self.device), strict=True))
+        return all(torch.equal(a, b) for a, b in zip(before, states(self.device), strict=True))

@@ -8,14 +8,14 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 _SHOWN, _LENGTH = 3, 120
 
 
-def reasons(found: Iterable[str]) -> str:
-    """Reasons with their counts, most frequent first, a line; empty where none is given.
+def reasons(failures: Iterable[str]) -> str:
+    """Reasons with their counts, most frequent first, on one line; empty where none is given.
 
     Reasons that differ in numbers alone (a round's, a loss) count as one, whose numbers are shown
     as `…`. Of more than three, the rest is counted together.
 
     Args:
-        found: the reason of each failure, in any order; of several lines the blanks are joined.
+        failures: the reason of each failure, in any order; of several lines the blanks are joined.
 
     Example:
         >>> reasons(["no room", "loss nan (round 2)", "no room", "loss nan (round 3)", "no room"])
@@ -23,7 +23,7 @@ def reasons(found: Iterable[str]) -> str:
     """
     texts: dict[str, set[str]] = {}
     counts: Counter[str] = Counter()
-    for reason in found:
+    for reason in failures:
         line = " ".join(reason.split())
         key = _NUMBER.sub("…", line)
         texts.setdefault(key, set()).add(line)

@@ -31,7 +31,7 @@ def attributes(optimizer: Optimizer) -> dict[str, Any]:
 def _value(x: Any, trained: set[int], depth: int) -> Any:
     """A value that is equal as long as ``x`` holds the same; weights that are trained are left out.
 
-    A client is sent the weights in every round: they are no memory of an optimizer's.
+    A client is sent the weights in every round: an optimizer does not remember by them.
     """
     if id(x) in trained or depth == 0:
         return None

@@ -13,7 +13,7 @@ import pandas as pd
 
 from compressors.bits import Span
 from fedsim.federation.failures import reasons
-from strategies import Trip
+from strategies import RoundTraffic
 
 _SPLIT: dict[str, Span] = {
     "header_bits": "header", "position_bits": "positions", "value_bits": "values",
@@ -38,7 +38,7 @@ def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -
     return {f"{direction}_{column}": value for column, value in row.items()}
 
 
-def round_bits(trip: Trip) -> dict[str, int]:
+def round_bits(trip: RoundTraffic) -> dict[str, int]:
     """The bit columns of one round: sums over the cohort, both directions."""
     ups = list(trip.uplinks.values())
     downs = [down for down in trip.downlinks.values() if down.charged]
@@ -51,7 +51,7 @@ def round_bits(trip: Trip) -> dict[str, int]:
     return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
 
 
-def failures(trip: Trip) -> dict[str, Any]:
+def failures(trip: RoundTraffic) -> dict[str, Any]:
     """How many replies were asked for and not used in a round, why, and the bits of such uploads.
 
     The bits are those that arrived in this round: an upload that comes late is booked where it
@@ -64,15 +64,15 @@ def failures(trip: Trip) -> dict[str, Any]:
     }
 
 
-def client_rows(trip: Trip) -> list[dict[str, Any]]:
-    """One row a client that was asked in this round, or whose late upload arrived in it.
+def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
+    """One row per client that was asked in this round, or whose late upload arrived in it.
 
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
     return [_client_row(trip, client) for client in sorted({*trip.downlinks, *trip.failed_bits})]
 
 
-def _client_row(trip: Trip, client: int) -> dict[str, Any]:
+def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
     up, down = trip.uplinks.get(client), trip.downlinks.get(client)
     charged = down is not None and down.charged
     return {
@@ -91,10 +91,10 @@ def _client_row(trip: Trip, client: int) -> dict[str, Any]:
     }
 
 
-def layer_rows(trip: Trip) -> list[dict[str, Any]]:
-    """One row a tensor of the model: its entries, and how many travelled, the cohort's mean.
+def layer_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
+    """One row per tensor of the model: its entries, and how many travelled, the cohort's mean.
 
-    Empty where no client of the round has told it.
+    Empty where no client of the round says what it sent.
     """
     told = [up for up in trip.uplinks.values() if up.sent]
     return [
@@ -152,12 +152,12 @@ def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
 def share(rounds: pd.DataFrame, parameters: int) -> float:
     """The share of the model's entries that travelled, over all uploads that were used.
 
-    It is not the nominal p: a tensor sends at least one entry, and zeros are never sent. Frozen
-    entries count: `raw` sends them too.
+    The share differs from the nominal p: a tensor sends at least one entry, and zeros are never
+    sent. Frozen entries count: `raw` sends them too.
     """
     return float(rounds["up_sent"].sum() / (rounds["clients"].sum() * parameters))
 
 
 def ratio(trained: int, iterations: int, up_bits: float) -> float:
-    """32 bits a trained parameter and local iteration, over the bits that were sent instead."""
+    """32 bits per trained parameter and local iteration, over the bits that were sent instead."""
     return 32 * trained * iterations / up_bits if up_bits else float("inf")

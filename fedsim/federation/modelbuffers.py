@@ -1,4 +1,4 @@
-"""A model's buffers: tensors that belong to it, are no parameters, and change in training.
+"""A model's buffers: tensors that are not parameters and change in training.
 
 BatchNorm's running mean and variance are the ones there are. ``--buffers`` says how they travel:
 
@@ -8,8 +8,8 @@ BatchNorm's running mean and variance are the ones there are. ``--buffers`` says
   running statistics, so that only evaluation has a use for them.
 
 Either way they are float32, raw, in a payload of their own, and counted (``up_buffer_bits``).
-Buffers that are no numbers to be averaged (BatchNorm's count of batches) or are not part of a
-model's state dict never travel: each client keeps its own, and the server the initial ones.
+Buffers that cannot be averaged (BatchNorm's count of batches) or are not part of a model's state
+dict never travel: each client keeps its own, and the server the initial ones.
 """
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from compressors import State
 from fedsim.errors import UsageError
 from fedsim.settings.config import RunConfig
-from fedsim.settings.resolved import AVERAGING, CODED
+from fedsim.settings.strategies import STRATEGIES
 from strategies.channel.buffers import Buffers
 
 
@@ -69,8 +69,8 @@ def server_buffers(config: RunConfig, buffers: ModelBuffers) -> Buffers | None:
     """The server's end of a run; None for a model without buffers that travel."""
     if not buffers.names:
         return None
-    own = config.strategy in (*AVERAGING, *CODED)
-    weighting = config.weighting if own else "samples"  # as the updates are averaged
+    by_samples = STRATEGIES[config.strategy].by_samples
+    weighting = "samples" if by_samples else config.weighting  # as the updates are averaged
     if config.buffers == "mean":
         return Buffers(buffers.initial, weighting=weighting)
     return Buffers(buffers.initial, down=False, asked=config.plan.evaluates, weighting=weighting)

@@ -6,10 +6,11 @@ when a run cannot be trusted.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
-from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.app import ConfigRecord
 from flwr.serverapp import Grid
 
 from compressors import Tensors, UpdateError
@@ -24,9 +25,13 @@ from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan
-from strategies import AccumulatorOverflow, DelayedDSGD, TooFewReplies, Trip
-from strategies.channel.payload import to_arrays
-from strategies.server.memory import Remembering
+from strategies import (
+    AccumulatorOverflow,
+    ChannelStrategy,
+    RoundTraffic,
+    ServerEnd,
+    TooFewReplies,
+)
 
 
 class Recorder(Protocol):
@@ -43,13 +48,13 @@ class Recorder(Protocol):
         """Rounds that were done before (a run that goes on)."""
         ...
 
-    def resume(self, strategy: Remembering) -> None:
+    def resume(self, strategy: ChannelStrategy) -> None:
         """Gives the strategy back its memory, if there is a checkpoint."""
         ...
 
     def round(
-        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: Trip,
-        strategy: Remembering,
+        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: RoundTraffic,
+        strategy: ChannelStrategy,
     ) -> None:  # fmt: skip
         """Keeps one round."""
         ...
@@ -71,44 +76,39 @@ class Server:
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""
         self.recorder.resume(self.strategy)
-        weights = self.strategy.exchange.weights if self.strategy.exchange else self._initial
-        arrays = to_arrays(weights)
+        if self.strategy.exchange is None:
+            self.strategy.open(self._initial)
         number = self.recorder.rounds_done
         while not self.plan.ends(number, self.recorder.up_bits):
             number += 1
             start = time.perf_counter()
-            settings = ConfigRecord({"iterations": self.plan.local_iterations(number)})
-            try:
-                messages = self.strategy.configure_train(number, arrays, settings, grid)
-                replies = grid.send_and_receive(messages, timeout=self.config.timeout)
-                arrays = self._aggregate(number, replies, arrays)
-                self._charge_late(grid)
-            except (TooFewReplies, TimeoutError, AccumulatorOverflow) as error:
-                raise RunFailed(str(error)) from error
-            except UpdateError as error:  # of the server's own: clients' are failed replies
-                raise RunFailed(f"round {number}, global update: {error}") from error
+            with _failing(number):
+                self._round(number, grid)
             self._record(number, start)
 
-    def _aggregate(
-        self, number: int, replies: Iterable[Message], arrays: ArrayRecord
-    ) -> ArrayRecord:
-        if isinstance(self.strategy, DelayedDSGD):
-            self.strategy.advance(replies)
-            return arrays  # it goes by its own weights: a record of them would be made for nobody
-        after, _ = self.strategy.aggregate_train(number, replies)
-        if after is None:
+    def _round(self, number: int, grid: Grid) -> None:
+        """One round: ask the cohort, wait for the replies, move the model."""
+        exchange, strategy = self._exchange, self.strategy
+        before = exchange.version
+        settings = ConfigRecord({"iterations": self.plan.local_iterations(number)})
+        messages = strategy.ask(number, settings, grid)
+        strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
+        if exchange.version == before:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
-        return after
+        self._charge_late(grid)
+
+    @property
+    def _exchange(self) -> ServerEnd:
+        assert self.strategy.exchange is not None
+        return self.strategy.exchange
 
     def _charge_late(self, grid: Grid) -> None:
         """Uploads of earlier calls that have arrived by now, on a grid that tells of them."""
-        assert self.strategy.exchange is not None
         for reply in grid.late() if isinstance(grid, LocalGrid) else ():
-            self.strategy.exchange.charge(self.strategy.client_of(reply), reply)
+            self._exchange.charge(self.strategy.client_of(reply), reply)
 
     def _record(self, number: int, start: float) -> None:
-        exchange = self.strategy.exchange
-        assert exchange is not None
+        exchange = self._exchange
         _check_finite(number, exchange.weights, self.plan)
         scored = time.perf_counter()
         row: dict[str, Any] = {
@@ -129,8 +129,8 @@ class Server:
     def _score(self, number: int, weights: Tensors, sent: float) -> dict[str, float]:
         """Metric and loss, NaN where none is due; ``sent``: a client's bits of this round.
 
-        The last round is scored, and of a run that stops at so many bits the one before it too, the
-        last within the budget: that one is known by its message, taken for as large as the next.
+        The last round is scored. A run that stops at so many bits is scored in the round before the
+        last too, the last within its budget: the next message is taken to be as large as this one.
         """
         stops = self.plan.reaches(self.recorder.up_bits + 2 * sent)
         if not (stops or self.plan.evaluates(number)):
@@ -141,6 +141,17 @@ class Server:
         return {"metric": score.metric, "loss": score.loss}
 
 
+@contextmanager
+def _failing(number: int) -> Iterator[None]:
+    """Makes errors that end a run ``RunFailed``."""
+    try:
+        yield
+    except (TooFewReplies, TimeoutError, AccumulatorOverflow) as error:
+        raise RunFailed(str(error)) from error
+    except UpdateError as error:  # of the server's own: clients' are failed replies
+        raise RunFailed(f"round {number}, global update: {error}") from error
+
+
 def _check_finite(number: int, weights: Tensors, plan: Plan) -> None:
     for name, x in weights.items():
         if not finite(x):
@@ -149,11 +160,11 @@ def _check_finite(number: int, weights: Tensors, plan: Plan) -> None:
             raise RunFailed(f"round {number}: weight {name!r} is not finite any more: {why}")
 
 
-def _mean(trip: Trip, key: str) -> float:
+def _mean(trip: RoundTraffic, key: str) -> float:
     return sum(up.metrics[key] for _, up in sorted(trip.uplinks.items())) / len(trip.uplinks)
 
 
-def _seconds(trip: Trip) -> dict[str, float]:
+def _seconds(trip: RoundTraffic) -> dict[str, float]:
     def total(key: str) -> float:
         return sum(up.metrics.get(key, 0.0) for up in trip.uplinks.values())
 

@@ -14,7 +14,7 @@ from fedsim.settings.config import RunConfig
 def entries(trainer: Trainer) -> int:
     """How many entries of the model are trained: those that require a gradient.
 
-    A frozen parameter is none of them: dense sending would have no use for it either.
+    A frozen parameter does not count: dense sending would have no use for it either.
     """
     return sum(p.numel() for p in trainer.parameters.values() if p.requires_grad)
 
@@ -32,8 +32,8 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
 
     Example:
         >>> import torch
-        >>> found = settings(RunConfig(task="digits"), [Parameter(torch.zeros(1))])
-        >>> found["optimizer"], found["batch_size"], found["clients"]
+        >>> trained = settings(RunConfig(task="digits"), [Parameter(torch.zeros(1))])
+        >>> trained["optimizer"], trained["batch_size"], trained["clients"]
         ('SGD', 32, 4)
     """
     plan = config.plan
@@ -41,7 +41,7 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
     groups = optimizer.param_groups
     return {
         "optimizer": type(optimizer).__name__,
-        **{key: _one([g.get(key) for g in groups]) for key in ("lr", "momentum", "weight_decay")},
+        **{k: _common([g.get(k) for g in groups]) for k in ("lr", "momentum", "weight_decay")},
         "lr_steps": [list(step) for step in plan.task.lr_steps],
         "batch_size": plan.batch_size,
         "clients": plan.clients,
@@ -60,7 +60,7 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
     }
 
 
-def _one(values: list[Any]) -> Any:
+def _common(values: list[Any]) -> Any:
     """The value that all groups have; else theirs, in order."""
-    found = [float(value) if isinstance(value, int | float) else None for value in values]
-    return found[0] if len(set(found)) == 1 else found
+    numbers = [float(value) if isinstance(value, int | float) else None for value in values]
+    return numbers[0] if len(set(numbers)) == 1 else numbers

@@ -14,12 +14,14 @@ from torch.optim import Optimizer
 
 from compressors import Sent, State, Tensors, derive
 from fedsim.federation.batches import Batches
-from fedsim.federation.draws import Watch, seeded
+from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.shards import Federation
 from fedsim.settings.config import RunConfig
+from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks import Data, Task
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
+from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
@@ -29,7 +31,7 @@ _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 class Trained:
     """What n local iterations gave: after minus before, optimizer state, mean training loss.
 
-    With strategy ``gradients`` the update is the gradient of one batch, and no state comes of it.
+    Where the strategy takes gradients, the update is that of one batch, and no state comes of it.
     ``buffers`` are the model's (BatchNorm's statistics), as training left them.
     """
 
@@ -90,7 +92,7 @@ class Trainer:
         self.optimizer = make_optimizer(config, self.parameters.values())
         self._made = settings_of(self.optimizer)
         self._fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
-        self._steps = config.strategy != "gradients"
+        self._steps = not STRATEGIES[config.strategy].gradients
         self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self._dropouts, self._noise = dropouts(self.model), torch.Generator()

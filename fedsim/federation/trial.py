@@ -68,14 +68,14 @@ def _untouched(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _calling(task: Task, call: str, facts: Callable[[], str] | None = None) -> Iterator[None]:
-    """Says what of the task failed, on what; what fedsim refuses itself has its words."""
+    """Says what of the task failed, on what; what fedsim refuses itself is said already."""
     try:
         yield
     except UsageError:
         raise
     except Exception as error:
-        words = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        where = f" on a batch: {words}{facts()}" if facts else f": {words}"
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        where = f" on a batch: {reason}{facts()}" if facts else f": {reason}"
         raise UsageError(f"task {task.name}: {call} fails{where}") from error
 
 

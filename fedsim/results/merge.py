@@ -11,7 +11,7 @@ from typing import Any
 from fedsim.errors import UsageError
 from fedsim.results.schema import OF_TASK, TRAINED
 from fedsim.settings.config import RunConfig, default_of
-from fedsim.settings.resolved import CODED
+from fedsim.settings.strategies import CODED, OWN_DOWNLINK
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
@@ -59,7 +59,7 @@ def settings_of(folders: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
         except (OSError, ValueError):
             continue
         own = {key: table.get(key, default_of(key)) for key in _SETTINGS}
-        if own["downlink"] == "raw" and own["strategy"] != "majority":
+        if own["downlink"] == "raw" and own["strategy"] not in OWN_DOWNLINK:
             own["downlink"] = None  # which it stands for
         found[name] = own
     return found

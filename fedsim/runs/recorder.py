@@ -15,9 +15,7 @@ from fedsim.runs import checkpoint
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.tensorboard import Scalars
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
-from strategies import Trip
-from strategies.server import memory
-from strategies.server.memory import Remembering
+from strategies import ChannelStrategy, RoundTraffic
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with the row of every round, ``up_bits`` (the upstream bits so far of a client that takes
@@ -60,14 +58,14 @@ class FolderRecorder:
         """Rounds in the checkpoint from which the run goes on, and those since."""
         return len(self.rows)
 
-    def resume(self, strategy: Remembering) -> None:
+    def resume(self, strategy: ChannelStrategy) -> None:
         """See ``Recorder.resume``."""
         if self._loaded is not None:
-            memory.restore(strategy, self._loaded.server, self._loaded.values)
+            strategy.restore(self._loaded.server, self._loaded.values)
 
     def round(
-        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: Trip,
-        strategy: Remembering,
+        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: RoundTraffic,
+        strategy: ChannelStrategy,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
         if self.config.tensorboard:
@@ -112,7 +110,7 @@ class FolderRecorder:
             return number % self.config.checkpoint_every == 0
         return time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
 
-    def keep_end(self, strategy: Remembering) -> None:
+    def keep_end(self, strategy: ChannelStrategy) -> None:
         """Keeps what a longer run would go on from, where it is small or asked for."""
         checkpoint.forget_end(self.folder)  # a try before may have ended here
         if self.states is not None:
@@ -120,17 +118,17 @@ class FolderRecorder:
             if self.config.keep_checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
                 checkpoint.save_end(self.folder, end)
 
-    def _checkpoint(self, number: int, strategy: Remembering, states: InProcess) -> None:
+    def _checkpoint(self, number: int, strategy: ChannelStrategy, states: InProcess) -> None:
         checkpoint.save(self.folder, self._memory(number, strategy, states))
         self._saved_at = time.monotonic()
 
-    def _memory(self, number: int, strategy: Remembering, states: InProcess) -> Checkpoint:
-        server, values = memory.save(strategy)
+    def _memory(self, number: int, strategy: ChannelStrategy, states: InProcess) -> Checkpoint:
+        server, values = strategy.state()
         clients = dict(states.states)
         rows = self.rows, self.client_rows, self.layer_rows
         return Checkpoint(number, server, values, clients, *rows)
 
-    def _keep(self, trip: Trip) -> None:
+    def _keep(self, trip: RoundTraffic) -> None:
         """``payloads/round-00001/client-003-up.bin``, and what each client was sent."""
         folder = self.folder / "payloads" / f"round-{trip.round:05d}"
         folder.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from fedsim.settings import cellfile
 from fedsim.settings.config import RunConfig
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
-from fedsim.settings.resolved import CODED
+from fedsim.settings.strategies import CODED
 
 
 def run_cells(

@@ -13,8 +13,8 @@ from compressors import Compressor
 from fedsim.errors import UsageError, names_told, unknown
 from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.settings.methods import Method, resolve, spelled, takes_fraction
-from fedsim.settings.resolved import CODED
 from fedsim.settings.spelling import underscored
+from fedsim.settings.strategies import of_reference
 from fedsim.tasks import Task
 
 GRID = ("temporal", "gradient", "seeds")
@@ -107,12 +107,11 @@ class SweepConfig:
     def _dense(self) -> list[Cell]:
         """The reference of every seed, raw both ways.
 
-        Raw is no code: the reference of votes and switches is the mean.
+        Votes and switches take codes, and raw is not a code: their reference is the mean.
         """
-        mean = "dsgd" if self.base.strategy in CODED else self.base.strategy
         reference = replace(
-            self.base, method="raw", downlink=None, temporal=1, gradient=None, strategy=mean,
-            label=None,
+            self.base, method="raw", downlink=None, temporal=1, gradient=None,
+            strategy=of_reference(self.base.strategy), label=None,
         )  # fmt: skip
         return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
 

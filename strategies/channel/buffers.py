@@ -57,5 +57,5 @@ class Buffers:
 
 
 def to_payload(values: dict[str, Tensor]) -> bytes:
-    """The message that carries ``values``; ``UpdateError`` names one that is not finite."""
+    """The message that carries ``values``; ``UpdateError`` names a tensor that is not finite."""
     return compress(Raw(), values)[0].payload

@@ -38,26 +38,26 @@ def find(grid: Grid, clients: int, timeout: float) -> dict[int, int]:
     registered within a minute, or too few answer within ``timeout`` seconds.
     """
     _wait_for_nodes(grid, clients)
-    found: dict[int, int] = {}
+    known: dict[int, int] = {}
     asked: set[int] = set()
     until = time.monotonic() + timeout
-    while len(found) < clients:
+    while len(known) < clients:
         new = [node for node in grid.get_node_ids() if node not in asked]
         asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
         for reply in grid.send_and_receive(asks, timeout=max(1.0, until - time.monotonic())):
             if reply.has_content():
                 asked.add(reply.metadata.src_node_id)
-                found.setdefault(_partition(reply), reply.metadata.src_node_id)
-        found = {client: node for client, node in found.items() if 0 <= client < clients}
-        if len(found) < clients and time.monotonic() > until:
-            missing = sorted(set(range(clients)) - set(found))
+                known.setdefault(_partition(reply), reply.metadata.src_node_id)
+        known = {client: node for client, node in known.items() if 0 <= client < clients}
+        if len(known) < clients and time.monotonic() > until:
+            missing = sorted(set(range(clients)) - set(known))
             raise TimeoutError(
-                f"{len(found)} of {clients} clients answered in {timeout:g} s; no node is "
+                f"{len(known)} of {clients} clients answered in {timeout:g} s; no node is "
                 f"partition {', '.join(map(str, missing[:5]))}"
             )
-        if len(found) < clients:
+        if len(known) < clients:
             time.sleep(_POLL_SECONDS)
-    return dict(sorted(found.items()))
+    return dict(sorted(known.items()))
 
 
 def _wait_for_nodes(grid: Grid, clients: int) -> None:

@@ -1,7 +1,7 @@
 """Bytes in Flower messages: the one convention that strategies and clients share.
 
 A message to a client holds one ``ConfigRecord`` under ``KEY`` with the payload, its
-kind, and what the client needs to do its round. A reply holds one with the payload.
+kind, and what the client needs to do its round. A reply holds such a record with its payload.
 Everything that a client learns of the model, and the server of an update, is in
 those bytes. Flower's own framing (some 510 bytes a message) is not counted.
 """
@@ -23,7 +23,7 @@ SENT = "sent-by-tensor"
 """Beside a client's other metrics: how many entries of each tensor travelled, in model order."""
 
 Kind = Literal["model", "update"]
-"""``model``: the payload is the whole model, raw. ``update``: what to add to the one you have."""
+"""``model``: the payload is the whole model, raw. ``update``: what to add to the model held."""
 
 
 def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:
@@ -33,19 +33,19 @@ def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool
 
 def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
     """The payload and the settings beside it; ``ValueError`` where there is none."""
-    found = record.config_records.get(KEY)
-    payload = found.get("payload") if found is not None else None
-    if found is None or not isinstance(payload, bytes):
+    beside = record.config_records.get(KEY)
+    payload = beside.get("payload") if beside is not None else None
+    if beside is None or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
-    return payload, found
+    return payload, beside
 
 
 def payload_bits(message: Message) -> int:
     """The bits of a message's payloads, that of the buffers too; 0 where there is none."""
     if not message.has_content():
         return 0
-    found = message.content.config_records.get(KEY) or ConfigRecord()
-    return 8 * sum(len(value) for value in found.values() if isinstance(value, bytes))
+    record = message.content.config_records.get(KEY) or ConfigRecord()
+    return 8 * sum(len(value) for value in record.values() if isinstance(value, bytes))
 
 
 def to_tensors(arrays: ArrayRecord) -> dict[str, Tensor]:
@@ -56,14 +56,14 @@ def to_tensors(arrays: ArrayRecord) -> dict[str, Tensor]:
 def to_parameters(arrays: ArrayRecord) -> dict[str, Tensor]:
     """``to_tensors`` of a model's parameters; ``UpdateError`` names an array that is not floats.
 
-    A count is no parameter, and where one is there (BatchNorm's, in a ``state_dict``), what stands
-    beside it is none either: statistics in an update would be sparsified and quantized with it.
+    A count is not a parameter. Where there is a count (BatchNorm's, in a ``state_dict``), there are
+    statistics beside it, which in an update would be sparsified and quantized with it.
     """
     for name, array in arrays.items():
         if not is_float(array):
             raise UpdateError(
                 f"array {name!r} is {array.dtype}: a model's parameters are floats. Buffers, such "
-                "as BatchNorm's statistics, are no part of an update: name them to client_mod "
+                "as BatchNorm's statistics, are not part of an update: name them to client_mod "
                 "(buffers=), start with the parameters alone, and give the strategy Buffers"
             )
     return to_tensors(arrays)

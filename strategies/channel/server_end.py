@@ -1,15 +1,17 @@
-"""What passes between one server and its clients in a round, and the model they share.
+"""The server's end of the channel: which model each client is sent, and what its reply says.
 
-The server's model changes by exactly what its clients decode, so that all who
-follow hold the same weights bit for bit (Sattler et al. 2018, Algorithm 1, lines 8,
-9 and 19). A client that took part in the round before holds the base of the next
-update; any other gets the whole model, raw. With a raw downlink the whole model is
-as small as its update, so it is always the model that is sent.
+The twin of ``client_end``. The server's model changes by exactly what its clients decode, so that
+all who follow hold the same weights bit for bit (Sattler et al. 2018, Algorithm 1, lines 8, 9 and
+19). Every model has a version, a number. A client that holds the version before the server's is
+sent the last update; any other client is sent the whole model, raw. With a raw downlink the whole
+model is as small as its update, so the model is what is sent.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
@@ -25,65 +27,17 @@ from compressors import (
     derive,
     receive,
 )
-from compressors.bits import Span
+from compressors.whole.lift import inside, nest
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
-from strategies.channel.payload import METRICS, SAMPLES, SENT, Kind, get, payload_bits, put
+from strategies.channel.payload import METRICS, SENT, get, payload_bits, put
+from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers
 
 
 class TooFewReplies(RuntimeError):
     """Fewer clients than required came back with a usable update; the message says why."""
 
 
-@dataclass(frozen=True)
-class Downlink:
-    """What one client is sent. The initial model is known to all and not ``charged``."""
-
-    payload: bytes
-    kind: Kind
-    spans: dict[Span, int]
-    charged: bool = True
-    buffers: bytes = b""
-
-
-@dataclass(frozen=True)
-class Uplink:
-    """What one client sent back, decoded, with the metrics beside it.
-
-    ``sent``: by tensor, how many entries travelled; empty where the client does not say.
-    """
-
-    payload: bytes
-    spans: dict[Span, int]
-    update: dict[str, Tensor]
-    metrics: dict[str, float]
-    sent: dict[str, int] = field(default_factory=dict)
-    buffers: bytes = b""
-    statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
-
-    @property
-    def samples(self) -> float:
-        """The client's number of training samples."""
-        return self.metrics.get(SAMPLES, 1.0)
-
-
-@dataclass
-class Trip:
-    """One round: what each client (by its number) was sent, sent back, or why it failed.
-
-    ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
-    """
-
-    round: int
-    downlinks: dict[int, Downlink] = field(default_factory=dict)
-    uplinks: dict[int, Uplink] = field(default_factory=dict)
-    failures: dict[int, str] = field(default_factory=dict)
-    failed_bits: dict[int, int] = field(default_factory=dict)
-    asks_buffers: bool = False
-    decode_seconds: float = 0.0  # the server's, over all uplinks
-    downlink_seconds: float = 0.0  # the server's, for encoding
-
-
-class Exchange:
+class ServerEnd:
     """The server's end of a compressed channel to every client.
 
     Args:
@@ -108,7 +62,7 @@ class Exchange:
         self.version = 0
         self.base: dict[int, int] = {}  # client -> version of the model it holds
         self.last_update: Downlink | None = None
-        self.trip = Trip(0)
+        self.trip = RoundTraffic(0)
         self._model: Downlink | None = None
 
     @property
@@ -116,10 +70,10 @@ class Exchange:
         """Whether clients keep the model and are sent updates (never with a raw downlink)."""
         return not isinstance(self.downlink, Raw)
 
-    def begin(self, round_number: int, clients: Iterable[int]) -> Trip:
+    def begin(self, round_number: int, clients: Iterable[int]) -> RoundTraffic:
         """Starts a round: decides what each of ``clients`` is sent."""
         start = time.perf_counter()
-        self.trip = Trip(round_number, {client: self._for(client) for client in clients})
+        self.trip = RoundTraffic(round_number, {client: self._for(client) for client in clients})
         if self.buffers is not None:
             self.trip.asks_buffers = self.buffers.asked(round_number)
             beside = self.buffers.payload()
@@ -129,19 +83,34 @@ class Exchange:
         return self.trip
 
     def _for(self, client: int) -> Downlink:
-        held = self.base.get(client)
-        if self.last_update is not None and held == self.version - 1:
+        """The last update for a client that holds the version before it, else the whole model."""
+        if self.last_update is not None and self.base.get(client) == self.version - 1:
             return self.last_update
-        return self._whole()
-
-    def _whole(self) -> Downlink:
         if self._model is None:
             packet, _ = compress(Raw(), self.weights)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         return self._model
 
+    def content(self, client: int, config: ConfigRecord) -> RecordDict:
+        """The content of the message to ``client``, with the settings of ``config``."""
+        down = self.trip.downlinks[client]
+        record = RecordDict()
+        settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
+        beside: dict[str, str | int | float | bool | bytes] = {
+            **settings, "kind": down.kind, "round": self.trip.round
+        }  # fmt: skip
+        if self.trip.asks_buffers:
+            beside[ASKED] = True
+        if down.buffers:
+            beside[PAYLOAD] = down.buffers
+        put(record, down.payload, **beside)
+        return record
+
     def take(self, client: int, reply: Message) -> None:
-        """Books one reply: a decoded update, or a failure with its reason."""
+        """Books one reply: a decoded update, or a failure with its reason.
+
+        A client whose update arrived whole holds the version that it was sent.
+        """
         start = time.perf_counter()
         try:
             self.trip.uplinks[client] = self._decode(reply)
@@ -173,25 +142,27 @@ class Exchange:
         sent = {name: int(count) for name, count in zip(self.weights, listed, strict=False)}
         return Uplink(payload, message.spans, message.update, numbers, sent, *buffers)
 
-    def finish(self, required: int) -> dict[int, Uplink]:
-        """The uplinks in client order.
+    def finish(self, required: int | None = None) -> dict[int, Uplink]:
+        """The uplinks in client order; the buffers that came with them become the server's.
 
-        Raises ``TooFewReplies`` if fewer than ``required`` arrived whole.
+        Raises ``TooFewReplies`` if fewer than ``required`` (None: all that were asked) arrived
+        whole.
         """
+        asked = len(self.trip.downlinks)
+        required = asked if required is None else required
         for client in self.trip.downlinks:
             if client not in self.trip.uplinks:
                 self.trip.failures.setdefault(client, "no reply within the timeout")
         if len(self.trip.uplinks) < required:
             why = [f"; client {c}: {reason}" for c, reason in sorted(self.trip.failures.items())]
             raise TooFewReplies(
-                f"round {self.trip.round}: {len(self.trip.uplinks)} of "
-                f"{len(self.trip.downlinks)} clients replied and {required} are required"
+                f"round {self.trip.round}: {len(self.trip.uplinks)} of {asked} clients replied "
+                f"and {required} are required"
                 + "".join(why[:1])  # none where fewer were asked than are required
             )
         uplinks = dict(sorted(self.trip.uplinks.items()))
         if self.buffers is not None and self.trip.asks_buffers:
-            shares = _shares(uplinks, self.buffers.weighting)
-            self.buffers.values = _mean([up.statistics for up in uplinks.values()], shares)
+            self.buffers.values = average_buffers(uplinks, self.buffers.weighting)
         return uplinks
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:
@@ -215,41 +186,37 @@ class Exchange:
         self.weights = dict(weights)
         self.version, self._model, self.last_update = self.version + 1, None, None
 
-    def content(self, client: int, config: ConfigRecord) -> RecordDict:
-        """The content of the message to ``client``, with the settings of ``config``."""
-        down = self.trip.downlinks[client]
-        record = RecordDict()
-        settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
-        beside: dict[str, str | int | float | bool | bytes] = {
-            **settings, "kind": down.kind, "round": self.trip.round
-        }  # fmt: skip
-        if self.trip.asks_buffers:
-            beside[ASKED] = True
-        if down.buffers:
-            beside[PAYLOAD] = down.buffers
-        put(record, down.payload, **beside)
-        return record
+    def holds(self, weights: Mapping[str, Tensor]) -> bool:
+        """Whether the shared model has these values."""
+        mine = self.weights
+        return {*mine} == {*weights} and all(torch.equal(x, weights[n]) for n, x in mine.items())
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The memory after a finished round: tensors, and values that JSON can hold."""
+        last = self.last_update
+        values: dict[str, Any] = {
+            "version": self.version,
+            "base": {str(client): version for client, version in self.base.items()},
+            "update": b64encode(last.payload).decode() if last else None,
+            "spans": last.spans if last else None,
+        }
+        tensors = nest("weights", self.weights) | nest("downlink", self.memory)
+        if self.buffers is not None:
+            tensors |= nest("buffers", self.buffers.values)
+        return tensors, values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        self.weights, self.memory = inside("weights", tensors), inside("downlink", tensors)
+        if self.buffers is not None:
+            self.buffers.values = inside("buffers", tensors)
+        self.version, self._model = values["version"], None
+        self.base = {int(client): version for client, version in values["base"].items()}
+        if values["update"] is not None:
+            self.last_update = Downlink(b64decode(values["update"]), "update", values["spans"])
 
 
 def _reason(text: str | None) -> str:
     """One line of what Flower says: on Ray a whole traceback comes with it, the error last."""
     last = (text or "the client raised").strip().splitlines()[-1]
     return last.rpartition("Message: ")[2].removesuffix("'>")
-
-
-def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
-    """The mean update, summed in client order; ``weighting`` is ``uniform`` or ``samples``."""
-    return _mean([up.update for up in uplinks.values()], _shares(uplinks, weighting))
-
-
-def _shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
-    return [up.samples if weighting == "samples" else 1.0 for up in uplinks.values()]
-
-
-def _mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
-    total = sum(shares)
-    mean = {name: torch.zeros_like(x) for name, x in parts[0].items()}
-    for part, share in zip(parts, shares, strict=True):
-        for name, x in part.items():
-            mean[name].add_(x, alpha=share / total)
-    return mean

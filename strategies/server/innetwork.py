@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from compressors import Compressor, Natural, Switch
-from strategies.channel.server_end import Uplink
+from strategies.channel.traffic import Uplink
 from strategies.server.dense import dense_quantizer
 
 
@@ -80,5 +80,5 @@ def natural_code(uplink: Compressor) -> Natural | None:
         >>> natural_code(parse("ef(cnat(5, 0))")), natural_code(parse("topk(0.1) | cnat"))
         (Natural(bits=5, top=0, rounding='random'), None)
     """
-    found = dense_quantizer(uplink)
-    return found if isinstance(found, Natural) else None
+    quantizer = dense_quantizer(uplink)
+    return quantizer if isinstance(quantizer, Natural) else None

@@ -1,4 +1,4 @@
-"""Majority vote over signs, with one bit an entry in both directions (Bernstein et al. 2019)."""
+"""Majority vote over signs, with one bit per entry in both directions (Bernstein et al. 2019)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from torch import Tensor
 from compressors import Compressor, Sign, derive
 from compressors.base import tensor_seed
 from compressors.kernels import noise
-from strategies.channel.server_end import Uplink
+from strategies.channel.traffic import Uplink
 from strategies.server.dense import dense_quantizer, without_residuals
 
 
@@ -23,7 +23,7 @@ class Majority:
     the sign of a zero sum, as the paper prints it, would be a third value that one bit cannot
     carry. ``vote_code`` gives the downlink that carries the result exactly.
 
-    Raises ``ValueError`` where a client's entries are not plus or minus one magnitude a
+    Raises ``ValueError`` where a client's entries are not plus or minus one magnitude per
     tensor, the same for all clients.
 
     Example:

@@ -9,7 +9,9 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from compressors import Compressor, State, derive
-from strategies.channel.server_end import Uplink, average
+from compressors.whole.lift import inside, nest
+from strategies.channel.traffic import Uplink, average
+from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 from strategies.server.delayed import DelayedDSGD
 
@@ -31,8 +33,8 @@ class Stepped(DelayedDSGD):
 
     Example:
         >>> from compressors import Raw
-        >>> Stepped(Raw(), optimizer=torch.optim.Adam, clients=4).state()  # before the first round
-        {}
+        >>> Stepped(Raw(), optimizer=torch.optim.Adam, clients=4).weighting
+        'uniform'
     """
 
     def __init__(
@@ -50,15 +52,18 @@ class Stepped(DelayedDSGD):
         self._parameters: dict[str, Parameter] = {}
         self._optimizer: Optimizer | None = None
 
-    def state(self) -> State:
-        """The optimizer's, by kind and parameter."""
-        if self._optimizer is None:
-            return self._held
-        return optimizer_state(self._optimizer, self._parameters, self._made)
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The channel's memory, and the optimizer's by kind and parameter."""
+        tensors, values = super().state()
+        held = self._held
+        if self._optimizer is not None:
+            held = optimizer_state(self._optimizer, self._parameters, self._made)
+        return tensors | nest("optimizer", held), values
 
-    def restore(self, state: State) -> None:
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
-        self._optimizer, self._held = None, state
+        super().restore(tensors, values)
+        self._optimizer, self._held = None, inside("optimizer", tensors)
 
     def _global_update(
         self, uplinks: Mapping[int, Uplink], round_number: int
@@ -78,7 +83,7 @@ class Stepped(DelayedDSGD):
             for name, p in self._parameters.items():
                 p.copy_(weights[name])  # with a lossy downlink it is not where it stepped to
                 p.grad = gradient[name]
-        with torch.random.fork_rng(devices=[]):  # an optimizer may draw, too
-            torch.manual_seed(derive(self.seed, "server step", round_number))
+        device = next(iter(weights.values())).device
+        with seeded(derive(self.seed, "server step", round_number), device):  # it may draw, too
             self._optimizer.step()
         return {name: p.detach() - weights[name] for name, p in self._parameters.items()}

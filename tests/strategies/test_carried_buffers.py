@@ -9,7 +9,7 @@ from torch import Tensor
 
 from compressors import Raw, compress, decompress
 from fedsim.engines import compat
-from strategies import Buffers, Exchange, TooFewReplies
+from strategies import Buffers, ServerEnd, TooFewReplies
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
 from strategies.channel.payload import KEY, put
 from tests.support.linear import tensor
@@ -26,8 +26,8 @@ def held(*values: float) -> dict[str, Tensor]:
     return {"mean": torch.tensor(values)}
 
 
-def exchange(**more: Any) -> Exchange:
-    return Exchange(Raw(), Raw(), tensor(0.0, 0.0), 0, Buffers(held(1.0, 2.0), **more))
+def exchange(**more: Any) -> ServerEnd:
+    return ServerEnd(Raw(), Raw(), tensor(0.0, 0.0), 0, Buffers(held(1.0, 2.0), **more))
 
 
 def reply(samples: int = 1, **beside: Any) -> Message:
@@ -90,6 +90,6 @@ def test_a_reply_without_them_is_a_failure(beside: dict[str, Any], why: str) -> 
 
 
 def test_a_model_without_them_sends_what_it_always_sent() -> None:
-    channel = Exchange(Raw(), Raw(), tensor(0.0, 0.0))
+    channel = ServerEnd(Raw(), Raw(), tensor(0.0, 0.0))
     channel.begin(1, [0])
     assert set(channel.content(0, ConfigRecord({}))[KEY]) == {"payload", "kind", "round"}

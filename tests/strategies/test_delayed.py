@@ -1,9 +1,10 @@
 """Algorithm 1, followed by hand, and the draw of cohorts."""
 
 import pytest
-from flwr.app import ConfigRecord
+from flwr.app import ArrayRecord, ConfigRecord
 
 from compressors import Raw, decompress, gradient_dropping
+from fedsim.engines.local import LocalGrid
 from strategies import DelayedDSGD, TooFewReplies
 from strategies.channel import nodes
 from strategies.channel.nodes import cohort
@@ -106,6 +107,35 @@ def test_a_new_start_forgets_the_last() -> None:
     grid.close()
     assert again.arrays["w"].numpy().tolist() == [4.0, 0.0]
     assert strategy.exchange.version == 1
+
+
+def one_round(strategy: DelayedDSGD, number: int, arrays: ArrayRecord, grid: LocalGrid) -> None:
+    messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+    strategy.aggregate_train(number, grid.send_and_receive(messages))
+
+
+def test_a_copy_of_the_model_is_the_model() -> None:
+    """Wrappers hand over a record of their own: what counts is its values."""
+    grid = grid_of(modded_app(Pull([(8.0, 4.0)]), Raw(), HALF), 1)
+    strategy = DelayedDSGD(Raw(), HALF, clients=1)
+    one_round(strategy, 1, record([0.0, 0.0]), grid)
+    assert strategy.exchange is not None
+    one_round(strategy, 2, record(vector(strategy.exchange.weights)), grid)
+    grid.close()
+    assert strategy.exchange.trip.downlinks[0].kind == "update" and strategy.exchange.version == 2
+
+
+def test_a_model_that_was_changed_between_rounds_is_sent_whole_and_charged() -> None:
+    pull = Pull([(8.0, 4.0)])
+    grid = grid_of(modded_app(pull, Raw(), HALF), 1)
+    strategy = DelayedDSGD(Raw(), HALF, clients=1)
+    one_round(strategy, 1, record([0.0, 0.0]), grid)
+    one_round(strategy, 2, record([1.0, 1.0]), grid)  # as a wrapper that adds noise
+    grid.close()
+    assert strategy.exchange is not None and strategy.exchange.version == 3
+    down = strategy.exchange.trip.downlinks[0]
+    assert (down.kind, down.charged) == ("model", True)
+    assert pull.seen[0] == [[0.0, 0.0], [1.0, 1.0]]
 
 
 def test_the_cohort_follows_from_seed_and_round_alone() -> None:

@@ -88,7 +88,7 @@ def test_the_downlink_carries_the_vote_exactly() -> None:
 def test_three_rounds_by_hand() -> None:
     """Three clients pull towards (8, -8), (4, 8), (-8, 8): (+, +) by two to one.
 
-    After the first round w is (0.5, 0.5), and so on; every update is one bit an entry, up and
+    After the first round w is (0.5, 0.5), and so on; every update is one bit per entry, up and
     down, and what clients hold is what the server holds.
     """
     pull = Pull([(8.0, -8.0), (4.0, 8.0), (-8.0, 8.0)])

@@ -13,10 +13,8 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from compressors import Raw, gradient_dropping
 from fedsim.engines.local import LocalGrid
-from strategies import Compressed, DelayedDSGD, Stepped
+from strategies import ChannelStrategy, Compressed, DelayedDSGD, Stepped
 from strategies.channel.payload import to_arrays
-from strategies.server import memory
-from strategies.server.memory import Remembering
 from tests.support.linear import Pull, grid_of, modded_app, record
 
 HALF = gradient_dropping(0.5)
@@ -34,7 +32,7 @@ def wrapped(make: Callable[..., FedAvg], down: object) -> Compressed:
     return Compressed(make(**TRAIN_ONLY), HALF, down, clients=3, cohort=2, required=1)
 
 
-MAKERS: list[Callable[[object], Remembering]] = [
+MAKERS: list[Callable[[object], ChannelStrategy]] = [
     lambda down: DelayedDSGD(HALF, down, clients=3, cohort=2),
     lambda down: Stepped(HALF, down, optimizer=ADAM, clients=3, cohort=2),
     *(
@@ -47,7 +45,9 @@ MAKERS: list[Callable[[object], Remembering]] = [
 ]  # fmt: skip
 
 
-def go(strategy: Remembering, grid: LocalGrid, arrays: ArrayRecord, numbers: range) -> ArrayRecord:
+def go(
+    strategy: ChannelStrategy, grid: LocalGrid, arrays: ArrayRecord, numbers: range
+) -> ArrayRecord:
     for number in numbers:
         messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
         arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
@@ -56,7 +56,7 @@ def go(strategy: Remembering, grid: LocalGrid, arrays: ArrayRecord, numbers: ran
 
 @pytest.mark.parametrize("down", [Raw(), HALF])
 @pytest.mark.parametrize("make", MAKERS, ids=lambda m: "")
-def test_it_goes_on_bit_for_bit(make: Callable[[object], Remembering], down: object) -> None:
+def test_it_goes_on_bit_for_bit(make: Callable[[object], ChannelStrategy], down: object) -> None:
     whole = make(down)
     grid = grid_of(modded_app(Pull(TARGETS), HALF, down), 3)
     at_once = go(whole, grid, record([1.0, 2.0]), range(1, 8))
@@ -65,16 +65,16 @@ def test_it_goes_on_bit_for_bit(make: Callable[[object], Remembering], down: obj
     first = make(down)
     grid = grid_of(modded_app(Pull(TARGETS), HALF, down), 3)
     go(first, grid, record([1.0, 2.0]), range(1, 4))
-    tensors, values = memory.save(first)
+    tensors, values = first.state()
     tensors = {name: x.clone() for name, x in tensors.items()}
     values = json.loads(json.dumps(values))
     second = make(down)
-    memory.restore(second, tensors, values)
+    second.restore(tensors, values)
     in_parts = go(second, grid, to_arrays(second.exchange.weights), range(4, 8))
     grid.close()
 
     assert in_parts["w"].numpy().tobytes() == at_once["w"].numpy().tobytes()
-    after, state = memory.save(whole), memory.save(second)
+    after, state = whole.state(), second.state()
     assert after[1] == state[1]
     assert list(after[0]) == list(state[0])
     for name, x in after[0].items():
@@ -90,7 +90,7 @@ def test_saving_does_not_change_a_run() -> None:
         for number in range(1, 6):
             arrays = go(strategy, grid, arrays, range(number, number + 1))
             if saves:
-                memory.save(strategy)
+                strategy.state()
         grid.close()
         runs.append(arrays["w"].numpy().tobytes())
     assert runs[0] == runs[1]
@@ -104,13 +104,13 @@ def test_moments_of_scalars_are_kept() -> None:
     grid = grid_of(modded_app(Pull(TARGETS[:1]), HALF), 1)
     list(strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid))
     grid.close()
-    tensors, values = memory.save(strategy)
+    tensors, values = strategy.state()
     again = Compressed(FedAdam(**TRAIN_ONLY), HALF, clients=1)
-    memory.restore(again, tensors, values)
+    again.restore(tensors, values)
     assert again.strategy.m_t["bias"] == 0.5
     assert again.strategy.m_t["w"].tolist() == [1.0, 1.0]
 
 
 def test_there_is_nothing_to_save_before_the_first_round() -> None:
     with pytest.raises(RuntimeError, match="before the first round"):
-        memory.save(DelayedDSGD(HALF, clients=3))
+        DelayedDSGD(HALF, clients=3).state()

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from compressors import Switch
 from fedsim import RunConfig, RunFailed, UsageError, run
 from fedsim.runs.sweep import shared_digest
+from fedsim.settings.config import cached_plan
 from fedsim.settings.grids import SweepConfig
-from fedsim.settings.resolved import cached_plan
 from tests.support import replaying
 from tests.support.replaying import Weights
 from tests.support.runs import rounds, small

@@ -9,7 +9,7 @@ import torch
 from fedsim import run
 from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
-from strategies.channel.server_end import Downlink, Trip, Uplink
+from strategies import Downlink, RoundTraffic, Uplink
 from tests.support.runs import clients, layers, rounds, small
 
 SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")
@@ -19,13 +19,13 @@ def spans(header: int, positions: int, values: int, side: int) -> dict:
     return {"header": header, "positions": positions, "values": values, "side": side}
 
 
-def trip() -> Trip:
+def trip() -> RoundTraffic:
     """Clients 0 and 2 replied, 1 did not; 0 got the initial model, 1 and 2 were charged.
 
     Buffers beside: 5 bytes to each, 4 from client 2. What 1 sent cannot be decoded; 3 is late.
     """
     model, update = spans(24, 0, 64, 0), spans(26, 3, 0, 35)
-    return Trip(
+    return RoundTraffic(
         round=4,
         downlinks={
             0: Downlink(b"m" * 11, "model", model, charged=False, buffers=b"b" * 5),
@@ -82,7 +82,7 @@ def test_failures_by_hand() -> None:
     assert ledger.failures(trip()) == {
         "failures": 1, "failure_reasons": "no reply x 1", "failed_up_bits": 128,
     }  # fmt: skip
-    assert ledger.failures(Trip(1)) == {
+    assert ledger.failures(RoundTraffic(1)) == {
         "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
     }  # fmt: skip
     rounds = pd.DataFrame({"failures": [1, 3], "failed_up_bits": [48, 0]})
@@ -110,7 +110,8 @@ def test_a_share_by_hand() -> None:
 def test_layers_by_hand() -> None:
     update = {"w": torch.zeros(3, 4), "b": torch.zeros(3)}
     ups = [{"w": 5, "b": 3}, {"w": 2, "b": 1}, {}]  # the third does not say
-    told = Trip(7, uplinks={k: Uplink(b"", {}, update, {}, sent) for k, sent in enumerate(ups)})
+    uplinks = {k: Uplink(b"", {}, update, {}, sent) for k, sent in enumerate(ups)}
+    told = RoundTraffic(7, uplinks=uplinks)
     assert ledger.layer_rows(told) == [
         {"round": 7, "tensor": "w", "entries": 12, "sent": 3.5},
         {"round": 7, "tensor": "b", "entries": 3, "sent": 2.0},

@@ -14,6 +14,7 @@ from fedsim.federation import client
 from fedsim.federation.client_memory import InContext
 from fedsim.federation.trainer import Trained
 from fedsim.runs import checkpoint
+from strategies.channel import client_end
 from strategies.channel.payload import put
 from tests.support.runs import small
 
@@ -43,7 +44,7 @@ def trainer_on_meta(*_: Any) -> Any:
     w = torch.zeros(3, device=META)
     trained = Trained({"w": torch.ones(3, device=META)}, {}, 0.5)
     return SimpleNamespace(
-        device=META, parameters={"w": w}, buffers=SimpleNamespace(names=()),
+        device=META, parameters={"w": w}, buffers=SimpleNamespace(initial={}),
         federation=SimpleNamespace(shards=[range(2)]), train=lambda *_: trained,
     )  # fmt: skip
 
@@ -62,9 +63,9 @@ def test_what_comes_back_goes_to_the_training_device(
     state = load(tmp_path)
     assert state["uplink/residual/w"].device.type == "cpu"
     monkeypatch.setattr(client, "trainer_of", trainer_on_meta)
-    monkeypatch.setattr(client, "_base", lambda *_: {"w": torch.zeros(3, device=META)})
-    monkeypatch.setattr(client, "compress", summed)
+    monkeypatch.setattr(client_end, "decompress", lambda *_: {"w": torch.zeros(3, device=META)})
+    monkeypatch.setattr(client_end, "compress", summed)
     content = RecordDict()
     put(content, b"", round=2, iterations=5, kind="model")
-    _, after = client._round(cast(Message, SimpleNamespace(content=content)), 0, small(), state)
+    _, after = client.serve(cast(Message, SimpleNamespace(content=content)), 0, small(), state)
     assert after["uplink/residual/w"].device == META

@@ -17,9 +17,9 @@ from torch import Tensor
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
 from fedsim import run
 from fedsim.errors import RunFailed
-from fedsim.federation import client
 from fedsim.runs import parallel
 from fedsim.runs.cargo import Cargo
+from strategies.channel import client_end
 from tests.support.markdown import ROOT
 from tests.support.runs import small
 
@@ -56,7 +56,7 @@ def test_a_client_that_comes_later_is_checked_too(
 ) -> None:
     """With its own first message, in whatever round that is, and with no other."""
     looked: list[object] = []
-    monkeypatch.setattr(client, "check_decoded", lambda *_: looked.append(1))
+    monkeypatch.setattr(client_end, "check_decoded", lambda *_: looked.append(1))
     run(small(method="raw", temporal=1, cohort=1, iterations=12), tmp_path)
     took_part = pd.read_parquet(tmp_path / "clients.parquet")["client"]
     assert len(looked) == took_part.nunique() > 1 and len(took_part) == 12

@@ -6,7 +6,7 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 
 from compressors import PayloadError, Raw, compress, decompress, gradient_dropping
 from fedsim.engines import compat
-from strategies import Exchange, TooFewReplies, Uplink, average
+from strategies import ServerEnd, TooFewReplies, Uplink, average
 from strategies.channel.payload import KEY, put
 from tests.support.linear import tensor, vector
 
@@ -34,7 +34,7 @@ def sends(*values: float) -> Message:
 
 
 def test_the_initial_model_is_free_and_later_ones_are_charged() -> None:
-    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange = ServerEnd(HALF, Raw(), ZERO)
     first = exchange.begin(1, [0]).downlinks[0]
     assert (first.kind, first.charged) == ("model", False)
     exchange.take(0, sends(4.0, 1.0))
@@ -46,7 +46,7 @@ def test_the_initial_model_is_free_and_later_ones_are_charged() -> None:
 
 
 def test_only_who_holds_the_base_is_sent_the_update() -> None:
-    exchange = Exchange(HALF, HALF, ZERO)
+    exchange = ServerEnd(HALF, HALF, ZERO)
     exchange.begin(1, [0, 1, 2])
     exchange.take(0, sends(4.0, 1.0))
     exchange.take(1, Message(Error(code=2, reason="no power"), reply_to=asked()))
@@ -61,7 +61,7 @@ def test_only_who_holds_the_base_is_sent_the_update() -> None:
 
 
 def test_a_base_of_two_rounds_ago_is_too_old() -> None:
-    exchange = Exchange(HALF, HALF, ZERO)
+    exchange = ServerEnd(HALF, HALF, ZERO)
     for number, cohort in ((1, [0, 1]), (2, [0]), (3, [0, 1])):
         kinds = {c: d.kind for c, d in exchange.begin(number, cohort).downlinks.items()}
         for client in cohort:
@@ -72,7 +72,7 @@ def test_a_base_of_two_rounds_ago_is_too_old() -> None:
 
 
 def test_the_model_moves_by_what_is_decoded_and_the_rest_waits() -> None:
-    exchange = Exchange(HALF, HALF, ZERO)
+    exchange = ServerEnd(HALF, HALF, ZERO)
     exchange.begin(1, [0])
     exchange.advance(tensor(3.0, 2.0))
     assert vector(exchange.weights) == [3.0, 0.0]
@@ -90,7 +90,7 @@ def test_the_model_moves_by_what_is_decoded_and_the_rest_waits() -> None:
     ],
 )
 def test_a_payload_that_cannot_be_read_is_a_failure(payload: bytes, reason: str) -> None:
-    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange = ServerEnd(HALF, Raw(), ZERO)
     exchange.begin(1, [5])
     exchange.take(5, reply(payload))
     with pytest.raises(TooFewReplies, match=r"round 1: 0 of 1 .* 1 are required; client 5: ") as e:
@@ -100,7 +100,7 @@ def test_a_payload_that_cannot_be_read_is_a_failure(payload: bytes, reason: str)
 
 
 def test_a_reply_without_payload_is_a_failure() -> None:
-    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange = ServerEnd(HALF, Raw(), ZERO)
     exchange.begin(1, [0])
     exchange.take(0, Message(RecordDict(), reply_to=asked()))
     assert KEY in exchange.trip.failures[0]
@@ -117,7 +117,7 @@ def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
     assert nan != good
     with pytest.raises(PayloadError, match="'w'"):
         decompress(Raw(), nan, ZERO)
-    exchange = Exchange(Raw(), Raw(), ZERO)
+    exchange = ServerEnd(Raw(), Raw(), ZERO)
     exchange.begin(1, [0])
     exchange.take(0, reply(nan))
     assert "'w'" in exchange.trip.failures[0]
@@ -132,14 +132,14 @@ def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
     ],
 )
 def test_a_reason_is_one_line(said: str, kept: str) -> None:
-    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange = ServerEnd(HALF, Raw(), ZERO)
     exchange.begin(1, [0])
     exchange.take(0, Message(Error(code=2, reason=said), reply_to=asked()))
     assert exchange.trip.failures == {0: kept}
 
 
 def test_more_replies_required_than_asked_for() -> None:
-    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange = ServerEnd(HALF, Raw(), ZERO)
     exchange.begin(1, [0])
     exchange.take(0, sends(1.0, 0.0))
     with pytest.raises(TooFewReplies, match="1 of 1 clients replied and 2 are required"):
@@ -147,7 +147,7 @@ def test_more_replies_required_than_asked_for() -> None:
 
 
 def test_uplinks_come_in_client_order_with_their_metrics() -> None:
-    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange = ServerEnd(HALF, Raw(), ZERO)
     exchange.begin(1, [0, 1, 2])
     for client in (2, 0, 1):
         payload = compress(HALF, tensor(float(client), 0.0))[0].payload
@@ -159,7 +159,7 @@ def test_uplinks_come_in_client_order_with_their_metrics() -> None:
 
 
 def test_settings_travel_beside_the_payload() -> None:
-    exchange = Exchange(HALF, Raw(), ZERO)
+    exchange = ServerEnd(HALF, Raw(), ZERO)
     exchange.begin(3, [0])
     content = exchange.content(0, ConfigRecord({"iterations": 7, "list": [1, 2]}))
     sent = content[KEY]

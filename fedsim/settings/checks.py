@@ -1,0 +1,139 @@
+"""Every check of a run's settings: each by itself, then those that must go together.
+
+A message names the setting, its value and what is allowed; all raise ``UsageError``.
+"""
+
+from typing import Any
+
+import torch
+from torch.nn import Parameter
+from torch.optim import SGD
+
+from fedsim.errors import UsageError
+from fedsim.settings.fields import (
+    BUFFERS,
+    ENGINES,
+    MASKING,
+    PRECISIONS,
+    WEIGHTINGS,
+    Settings,
+    flag,
+)
+from fedsim.settings.methods import corrects_momentum
+from fedsim.settings.resolved import Plan
+from fedsim.settings.strategies import STRATEGIES, Combination
+from fedsim.tasks import Task
+from fedsim.tasks.data import partition as partitions
+
+_CHOICES = {
+    "strategy": tuple(STRATEGIES), "engine": ENGINES, "weighting": WEIGHTINGS,
+    "momentum_masking": MASKING, "buffers": BUFFERS, "precision": PRECISIONS,
+}  # fmt: skip
+_ABOVE_ZERO = (
+    "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
+    "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr",
+)  # fmt: skip
+_ALLOWED = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
+
+
+def of_type(origin: str, key: str, value: Any, kind: str) -> None:
+    """Refuses a value of another type than ``kind``, as ``type_of`` spells it."""
+    base = kind.split(" | ")[0]
+    if key == "task" and isinstance(value, Task):
+        return
+    fits = isinstance(value, _ALLOWED[base]) and (base == "bool" or not isinstance(value, bool))
+    if not fits and not (value is None and "None" in kind):
+        raise UsageError(f"{origin}: {key} is {value!r}; it takes {base}")
+
+
+def alone(config: Settings) -> None:
+    """Refuses what no run could be told, setting by setting."""
+    for name, allowed in _CHOICES.items():
+        value = getattr(config, name)
+        if value not in allowed:
+            raise UsageError(f"{flag(name)} is {value!r}: it is one of {', '.join(allowed)}")
+    for name in _ABOVE_ZERO:
+        value = getattr(config, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageError(f"{flag(name)} is {value}: it is a number above 0")
+    if config.momentum is not None and not 0 <= config.momentum < 1:
+        raise UsageError(f"--momentum is {config.momentum}: it lies in [0, 1)")
+    if config.label is not None and (not config.label.strip() or not config.label.isprintable()):
+        raise UsageError(f"--label is {config.label!r}: it is a line of text, and not empty")
+    if config.seed < 0:
+        raise UsageError(f"--seed is {config.seed}: it is 0 or above")
+
+
+def together(config: Settings, plan: Plan) -> None:
+    """Refuses settings that do not go together, defaults filled in."""
+    if plan.temporal > plan.iterations:
+        raise UsageError(
+            f"--temporal is {plan.temporal}: a round has at most --iterations "
+            f"({plan.iterations}) local iterations"
+        )
+    if plan.cohort > plan.clients:
+        raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
+    if plan.min_replies > plan.cohort:
+        raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
+    _strategy(config, plan)
+    _momentum(config, plan)
+
+
+def partition(plan: Plan) -> None:
+    """Refuses a partition that is not known."""
+    partitions.check(plan.partition)
+
+
+def _strategy(config: Settings, plan: Plan) -> None:
+    """What the strategy takes, and what it goes with."""
+    strategy = STRATEGIES[config.strategy]
+    if config.server_lr is not None and "server_lr" not in strategy.takes:
+        raise UsageError(f"--server-lr is {config.server_lr}: strategy {config.strategy} has none")
+    if config.weighting != "uniform" and "weighting" not in strategy.takes:
+        taking = [name for name, other in STRATEGIES.items() if "weighting" in other.takes]
+        raise UsageError(
+            f"--weighting is {config.weighting!r}: it belongs to {' and '.join(taking)}; a "
+            "majority counts every client once, as a switch does, and Flower's strategies weight "
+            "by samples"
+        )
+    method = config.method, plan.method.compressor
+    strategy.check(Combination(*method, plan.temporal, plan.cohort, plan.masks))
+
+
+def _momentum(config: Settings, plan: Plan) -> None:
+    """Who keeps the clients' momentum: their optimizer, or the method, and never both."""
+    if corrects_momentum(plan.downlink):
+        raise UsageError(
+            f"--downlink is {config.downlink!r}, which keeps the momentum of a client: it is "
+            "a --method"
+        )
+    corrected = corrects_momentum(plan.method.compressor)
+    if config.momentum is None and not corrected:
+        return
+    optimizer = plan.task.optimizer([Parameter(torch.zeros(1))])
+    if not isinstance(optimizer, SGD):
+        if config.momentum is None:
+            cause = f"--method is {plan.method.text}, which keeps the clients' momentum, SGD's"
+        else:
+            cause = f"--momentum is {config.momentum:g}: it is SGD's"
+        kind = type(optimizer).__name__
+        raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
+    if corrected:
+        _corrected(config, plan, optimizer)
+
+
+def _corrected(config: Settings, plan: Plan, optimizer: SGD) -> None:
+    """Momentum correction (DGC) stands for the clients' momentum, one local step at a time."""
+    name = plan.method.text
+    own = max(group["momentum"] for group in optimizer.param_groups)
+    used = own if config.momentum is None else config.momentum
+    if used:
+        raise UsageError(
+            f"--method is {name}, which keeps the clients' momentum, and their SGD has momentum "
+            f"{used:g} of its own: give --momentum 0"
+        )
+    if plan.temporal != 1:
+        raise UsageError(
+            f"--method is {name}, which corrects momentum step by step: give --temporal 1, "
+            f"not {plan.temporal}"
+        )

@@ -1,0 +1,110 @@
+"""Every setting of a run: its type, its default and its sentence, as flags and help show them."""
+
+from dataclasses import Field, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fedsim.settings.strategies import STRATEGIES
+from fedsim.tasklist import PARTITIONS
+
+# What a setting is does not need torch, which all that a run needs imports: `--help` is at once.
+if TYPE_CHECKING:
+    from fedsim.tasks import Task
+
+ENGINES = ("local", "flower")
+WEIGHTINGS = ("uniform", "samples")
+MASKING = ("auto", "on", "off")
+BUFFERS = ("mean", "local")
+PRECISIONS = ("float32", "bfloat16")
+GRADIENT = 0.01
+
+
+def setting(default: Any, help: str, *, result: bool = True, later: bool = False) -> Any:
+    """A field with its sentence.
+
+    ``result``: whether the numbers of a run depend on it; ``later``: it came when there were runs
+    already, so that its default is no part of a run's name.
+    """
+    return field(default=default, metadata={"help": help, "result": result, "later": later})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user says of a run; None stands for the default that the sentence names.
+
+    ``RunConfig`` is such a value that has been checked.
+    """
+
+    task: "str | Task" = setting(
+        "digits", "what is learned: a name from `fedsim list tasks`, or in Python a Task"
+    )
+    method: str = setting("sbc", "how updates are compressed; {p} stands for --gradient")
+    temporal: int = setting(10, "local iterations a communication round (1: every step)")
+    gradient: float | None = setting(
+        None,
+        "fraction of entries sent, in (0, 1]; 1: dense; default: 0.01 where the method takes one",
+    )
+    clients: int | None = setting(None, "number of clients; default: the task's")
+    cohort: int | None = setting(None, "clients that take part in a round; default: all")
+    iterations: int | None = setting(None, "local iterations in all; default: the task's")
+    stop_at_bits: float | str | None = setting(
+        None, "end after the round in which a client's upstream bits (wire) reach so many, such as "
+        "2Mbit; default: never", later=True,
+    )  # fmt: skip
+    batch_size: int | None = setting(None, "samples a client and iteration; default: the task's")
+    lr: float | None = setting(None, "learning rate of the clients; default: the task's")
+    momentum: float | None = setting(None, "momentum of the clients' SGD; default: the task's")
+    seed: int = setting(0, "everything random follows from it")
+    partition: str | None = setting(None, PARTITIONS + "; default: the task's")
+    strategy: str = setting("dsgd", "one of " + ", ".join(STRATEGIES))
+    server_lr: float | None = setting(None, "learning rate of a server optimizer (fedadam, ...)")
+    weighting: str = setting("uniform", "mean over clients: uniform or by samples")
+    downlink: str | None = setting(
+        None, "how the global update is compressed; default: raw, for a majority one bit per entry"
+    )
+    momentum_masking: str = setting(
+        "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off"
+    )
+    buffers: str = setting(
+        "mean", "BatchNorm's statistics: mean (sent both ways every round) or local (kept by "
+        "clients, sent up where the server evaluates)", later=True,
+    )  # fmt: skip
+    precision: str = setting(
+        "float32", "of forward and backward passes: float32, or bfloat16 (autocast)", later=True
+    )
+    evaluate_every: int | None = setting(None, "rounds between evaluations; default: 20 a run")
+    test_samples: int | None = setting(
+        None, "held-out samples that are scored, evenly spread; default: all", later=True
+    )
+    min_replies: int | None = setting(None, "usable replies a round needs; default: the cohort")
+    device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
+    engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
+    workers: int = setting(1, "clients at the same time, one torch thread each", result=False)
+    timeout: float = setting(600.0, "seconds to wait for the replies of a round", result=False)
+    data: str | None = setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
+    download: bool = setting(False, "let torchvision download a missing data set", result=False)
+    label: str | None = setting(
+        None, "what tables and figures call the method; default: as --method has it", result=False
+    )
+    keep_payloads: bool = setting(False, "store every message of the run", result=False)
+    keep_checkpoint: bool = setting(
+        False, "keep the memory at the end whatever its size: the run can be extended", result=False
+    )
+    tensorboard: bool = setting(False, "write scalars for TensorBoard as it goes", result=False)
+    checkpoint_every: int | None = setting(
+        None, "rounds between checkpoints; default: every 20 seconds", result=False
+    )
+
+
+def type_of(f: Field[Any]) -> str:
+    """A field's type as written, such as ``int | None``."""
+    return f.type.__name__ if isinstance(f.type, type) else str(f.type)
+
+
+def flag(name: str) -> str:
+    """A setting's name on the command line.
+
+    Example:
+        >>> flag("batch_size")
+        '--batch-size'
+    """
+    return "--" + name.replace("_", "-")

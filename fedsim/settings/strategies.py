@@ -1,0 +1,223 @@
+"""The strategies by the names that users type: one value per strategy, all facts about it.
+
+A row says how the strategy is built, which settings it takes, and what it may be combined with.
+Packages are imported when a strategy is built: names and sentences need no torch.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import compressors
+import strategies
+from fedsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from compressors import Compressor, Natural
+    from strategies import Aggregate, ChannelStrategy
+
+WIDTH = 32
+"""Bits of the accumulators of ``innetwork``: what switches have (SwitchML, Sapio et al. 2021)."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a strategy is built from.
+
+    ``common``: what every strategy takes (``strategies.ChannelStrategy``); ``optimizer``: makes the
+    task's optimizer of a model's parameters; ``factor``: round -> factor on its learning rate.
+    """
+
+    uplink: "Compressor"
+    downlink: "Compressor"
+    common: Mapping[str, Any]
+    weighting: str
+    server_lr: float | None
+    optimizer: Callable[[Any], Any]
+    factor: Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """What a strategy is to go with: the method as given and as it is, and numbers of the run."""
+
+    method: str
+    uplink: "Compressor"
+    temporal: int
+    cohort: int
+    masks: bool
+
+
+def _raw(method: str, uplink: "Compressor") -> "Compressor":
+    return compressors.Raw()
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One strategy.
+
+    Args:
+        build: from a run's parts to the strategy.
+        takes: which of ``weighting`` and ``server_lr`` it takes; the others are refused.
+        check: raises ``UsageError`` for a combination that it cannot go with.
+        downlink: the downlink by default, from the method as given and as it is.
+        coded: it aggregates codes, and takes the methods that send them: never ``raw``.
+        gradients: clients send the gradient of one batch, and the server has the optimizer.
+        by_samples: it weights clients by their samples, whatever ``weighting`` says.
+        rate: the server's learning rate where none is given; None: the strategy has none.
+    """
+
+    build: "Callable[[Parts], ChannelStrategy]"
+    takes: tuple[str, ...] = ()
+    check: Callable[[Combination], None] = lambda combination: None
+    downlink: "Callable[[str, Compressor], Compressor]" = _raw
+    coded: bool = False
+    gradients: bool = False
+    by_samples: bool = False
+    rate: Callable[[], float | None] = lambda: None
+
+
+def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
+    return strategies.DelayedDSGD(
+        parts.uplink, parts.downlink, weighting=parts.weighting, aggregate=aggregate, **parts.common
+    )
+
+
+def aggregated(
+    place: str, arguments: Callable[[Parts], tuple[Any, ...]] = lambda parts: (), **facts: Any
+) -> Strategy:
+    """DSGD with something else than the mean of a round's uplinks.
+
+    Args:
+        place: the class that makes a global update of uplinks: ``module:Class`` in
+            ``strategies.server``.
+        arguments: from a run's parts to what the class is made with.
+        facts: the other fields of ``Strategy``.
+    """
+
+    def build(parts: Parts) -> "ChannelStrategy":
+        module, name = place.split(":")
+        make = vars(import_module(f"strategies.server.{module}"))[name]
+        return _dsgd(parts, make(*arguments(parts)))
+
+    return Strategy(build, **facts)
+
+
+def _stepping(parts: Parts) -> "ChannelStrategy":
+    return strategies.Stepped(
+        parts.uplink, parts.downlink, optimizer=parts.optimizer, factor=parts.factor,
+        weighting=parts.weighting, **parts.common,
+    )  # fmt: skip
+
+
+def _votes(method: str, uplink: "Compressor") -> "Compressor":
+    """The one bit per entry that carries the votes."""
+    votes = strategies.vote_code(uplink)
+    if votes is None:
+        raise UsageError(
+            f"--method is {method!r}: strategy majority counts votes and takes a method "
+            "whose every value is plus or minus one magnitude, such as 'sign(0.001)'"
+        )
+    return votes
+
+
+def _fits_switch(asked: Combination) -> None:
+    """A cohort whose integers can never leave the accumulators, whatever its clients send."""
+    natural = strategies.natural_code(asked.uplink)
+    room = 0 if natural is None else _capacity(natural)
+    if natural is not None and room >= asked.cohort:
+        return
+    if natural is None:
+        why = "which is no such method"
+    elif not room:
+        why = f"whose powers, 2**{natural.lowest} to 2**{natural.highest}, they cannot hold"
+    else:
+        why = f"whose sums they hold for {room} at most, and the cohort has {asked.cohort}"
+    raise UsageError(
+        f"--method is {asked.method!r}, {why}: strategy innetwork adds integers of {WIDTH} bits "
+        "and takes a dense cnat(bits, top) whose sums fit them for every client of the cohort, "
+        "such as 'cnat(5, 0)'"
+    )
+
+
+def _capacity(natural: "Natural") -> int:
+    """How many clients can be added up; 0 where one client's powers do not fit already."""
+    try:
+        return compressors.Switch.of(natural, WIDTH).capacity
+    except ValueError:
+        return 0
+
+
+def _one_gradient(asked: Combination) -> None:
+    """One gradient per round, and a momentum that is the server's."""
+    if asked.temporal != 1:
+        raise UsageError(
+            f"--temporal is {asked.temporal}: strategy gradients sends the gradient of one batch; "
+            "give --temporal 1"
+        )
+    if asked.masks:
+        raise UsageError(
+            "--momentum-masking is 'on': with strategy gradients the server has the momentum, and "
+            "nothing of a client's to mask"
+        )
+
+
+def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
+    """A strategy of Flower's by the name of its class, and what it calls its learning rate."""
+
+    def make() -> Callable[..., Any]:
+        from flwr.serverapp import strategy
+
+        return vars(strategy)[name]
+
+    def build(parts: Parts) -> "ChannelStrategy":
+        required, cohort = parts.common["required"], parts.common["cohort"]
+        own = {"min_train_nodes": required, "min_available_nodes": cohort, **settings}
+        if rate is not None and parts.server_lr is not None:
+            own[rate] = parts.server_lr
+        inner = make()(fraction_evaluate=0.0, **own)
+        return strategies.Compressed(inner, parts.uplink, parts.downlink, **parts.common)
+
+    def default() -> float | None:
+        return None if rate is None else float(signature(make()).parameters[rate].default)
+
+    takes = () if rate is None else ("server_lr",)
+    return Strategy(build, takes, by_samples=True, rate=default)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "dsgd": Strategy(_dsgd, takes=("weighting",)),
+    "majority": aggregated(
+        "majority:Majority", lambda parts: (parts.common["seed"],), downlink=_votes, coded=True
+    ),
+    "innetwork": aggregated(
+        "innetwork:InNetwork", lambda parts: (strategies.natural_code(parts.uplink), WIDTH),
+        check=_fits_switch, coded=True,
+    ),
+    "fedavg": _flower("FedAvg"),
+    # Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu et al. 2019.
+    "fedavgm": _flower("FedAvgM", "server_learning_rate", server_momentum=0.9),
+    "fedadagrad": _flower("FedAdagrad", "eta"),
+    "fedadam": _flower("FedAdam", "eta"),
+    "fedyogi": _flower("FedYogi", "eta"),
+    "gradients": Strategy(_stepping, takes=("weighting",), check=_one_gradient, gradients=True),
+}
+"""Every strategy, in the order in which help lists them."""
+
+CODED = tuple(name for name, strategy in STRATEGIES.items() if strategy.coded)
+"""The strategies that never take ``raw``."""
+
+OWN_DOWNLINK = tuple(n for n, strategy in STRATEGIES.items() if strategy.downlink is not _raw)
+"""The strategies whose downlink is not ``raw`` by default."""
+
+
+def of_reference(name: str) -> str:
+    """The strategy of a method's dense reference: the same, or the mean where it takes no ``raw``.
+
+    Example:
+        >>> of_reference("majority"), of_reference("fedadam")
+        ('dsgd', 'fedadam')
+    """
+    return "dsgd" if STRATEGIES[name].coded else name

@@ -1,0 +1,133 @@
+"""The client's end of the channel: from a message to the model, from an update to the reply.
+
+The twin of ``server_end``. What a client remembers between rounds is handed in and handed back, as
+a compressor's memory is, so that a client that fails keeps what it had:
+
+* ``base/...``: the model that it holds, where the server sends updates of it;
+* ``uplink/...``: the method's memory, such as residuals.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from flwr.app import ConfigRecord, RecordDict
+from torch import Tensor
+
+from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
+from compressors.whole.lift import inside, nest
+from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
+from strategies.channel.payload import get, put
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a client was sent, decoded.
+
+    ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
+    ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing.
+    """
+
+    weights: State
+    buffers: State
+    settings: ConfigRecord
+    first: bool
+
+    @property
+    def round(self) -> int:
+        """The round's number."""
+        return int(str(self.settings["round"]))
+
+
+@dataclass(frozen=True)
+class ClientEnd:
+    """The client's end of a compressed channel to the server.
+
+    Args:
+        uplink: how the client encodes its updates.
+        downlink: how the server encodes the global update.
+        like: the model's parameters: names, shapes and devices; values are not read.
+        buffers: what else of the model travels, likewise.
+        seed: for methods with random choices.
+
+    Example:
+        >>> ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)}).follows
+        False
+    """
+
+    uplink: Compressor
+    downlink: Compressor
+    like: Mapping[str, Tensor]
+    buffers: Mapping[str, Tensor] = field(default_factory=dict)
+    seed: int = 0
+
+    @property
+    def follows(self) -> bool:
+        """Whether the client keeps the model and is sent updates (never with a raw downlink)."""
+        return not isinstance(self.downlink, Raw)
+
+    def decode(self, content: RecordDict, memory: State | None) -> Delivery:
+        """What a message says, to a client with this ``memory`` (None: its first message).
+
+        Raises ``ValueError`` where there is no payload, or buffers come that nobody named, and
+        ``PayloadError`` where a payload is damaged.
+        """
+        payload, settings = get(content)
+        if settings["kind"] == "model":
+            weights = decompress(Raw(), payload, self.like)
+        else:
+            step = decompress(self.downlink, payload, self.like)
+            held = inside("base", memory or {})
+            weights = {name: held[name].to(x.device) + x for name, x in step.items()}
+        return Delivery(weights, self._arrived(settings), settings, memory is None)
+
+    def _arrived(self, settings: ConfigRecord) -> State:
+        """The server's buffers, where they came with the model."""
+        payload = settings.get(PAYLOAD)
+        if not self.buffers and (payload or ASKED in settings):
+            raise ValueError("the strategy has buffers: name the model's, client_mod(buffers=)")
+        return decompress(Raw(), payload, self.buffers) if isinstance(payload, bytes) else {}
+
+    def encode(
+        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery,
+        memory: State | None,
+    ) -> tuple[Packet, State]:  # fmt: skip
+        """The message that carries ``update``, and what the client remembers from now on.
+
+        Raises ``UpdateError``, which names the tensor, for an update that is not finite.
+        """
+        held = placed(inside("uplink", memory or {}), self._device) or None
+        seed = derive(self.seed, "uplink", client, delivery.round)
+        packet, after = compress(self.uplink, update, held, seed)
+        base = nest("base", delivery.weights) if self.follows else {}
+        return packet, nest("uplink", after) | base
+
+    def reply(
+        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State
+    ) -> None:
+        """Puts the message into a reply's ``content``, and the ``buffers`` that were asked for.
+
+        A client's first message is decoded and compared with what it was said to hold; later
+        messages are taken on trust.
+        """
+        if delivery.first:
+            check_decoded(self.uplink, packet, self.like)
+        own = {name: buffers[name] for name in self.buffers} if ASKED in delivery.settings else {}
+        put(content, packet.payload, **({PAYLOAD: to_payload(own)} if own else {}))
+
+    @property
+    def _device(self) -> torch.device:
+        return next(iter(self.like.values())).device
+
+
+def placed(state: State, device: torch.device) -> State:
+    """The memory where a client trains: checkpoints and Flower's contexts bring it to the CPU.
+
+    Counters, which are whole numbers, stay where the program reads them.
+
+    Example:
+        >>> moved = placed({"residual/w": torch.ones(2)}, torch.device("meta"))
+        >>> moved["residual/w"].device
+        device(type='meta')
+    """
+    return {n: x.to(device) if x.is_floating_point() else x for n, x in state.items()}

@@ -1,0 +1,54 @@
+"""torch's global generators, seeded for one thread alone.
+
+All threads of a process share these generators, so whoever must seed them (a model's initial
+weights, a step that draws from them) has them alone for that time, and puts them back.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+_MINE = threading.RLock()  # whose thread may seed the generators, and must put them back
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """The global generators for this thread alone, seeded; afterwards they are as they were.
+
+    Example:
+        >>> with seeded(7, torch.device("cpu")):
+        ...     first = torch.rand(3)
+        >>> with seeded(7, torch.device("cpu")):
+        ...     torch.equal(first, torch.rand(3))
+        True
+    """
+    with _MINE:
+        before = states(device)
+        for generator in _generators(device):
+            generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            for generator, state in zip(_generators(device), before, strict=True):
+                generator.set_state(state)
+
+
+def _generators(device: torch.device) -> list[torch.Generator]:
+    """The CPU's global generator, and that of ``device`` where it has one of its own."""
+    generators = [torch.default_generator]
+    if device.type == "cuda":
+        torch.cuda.init()  # there are none before
+        number = torch.cuda.current_device() if device.index is None else device.index
+        generators.append(torch.cuda.default_generators[number])
+    if device.type == "mps":
+        generators.append(torch.mps._get_default_mps_generator())
+    return generators
+
+
+def states(device: torch.device) -> list[Tensor]:
+    """What the generators of ``device`` hold now."""
+    with _MINE:
+        return [generator.get_state() for generator in _generators(device)]

@@ -1,0 +1,52 @@
+"""What a Flower strategy remembers, as tensors, so that a run can stop and go on.
+
+Covers any strategy that remembers in numpy arrays: mappings, lists or Flower records of them as
+attributes (FedAdam's moments, FedAvgM's momentum). No pickling.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import ArrayRecord
+from torch import Tensor
+
+from compressors import State
+from compressors.whole.lift import inside, nest
+from strategies.channel.payload import to_arrays
+
+
+def arrays_of(inner: object) -> State:
+    """Every attribute that is made of arrays, under ``attribute/kind/key``."""
+    tensors: State = {}
+    for name, value in vars(inner).items():
+        if isinstance(value, ArrayRecord):
+            kept = {k: torch.from_numpy(np.array(a.numpy())) for k, a in value.items()}
+            tensors |= nest(f"{name}/record", kept)
+        elif isinstance(value, dict) and value and _arrays(list(value.values())):
+            tensors |= nest(f"{name}/dict", {k: _tensor(v) for k, v in value.items()})
+        elif isinstance(value, list) and value and _arrays(value):
+            numbered = {str(i): _tensor(v) for i, v in enumerate(value)}
+            tensors |= nest(f"{name}/list", numbered)
+    return tensors
+
+
+def _arrays(values: list[Any]) -> bool:
+    # numpy makes a scalar of what is computed from an array without dimensions
+    return all(isinstance(v, np.ndarray | np.number) for v in values)
+
+
+def _tensor(value: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(value))
+
+
+def put_back(inner: object, tensors: State) -> None:
+    """Gives ``inner`` back what ``arrays_of`` returned."""
+    for name, kind in {tuple(key.split("/")[:2]) for key in tensors}:
+        part = inside(f"{name}/{kind}", tensors)
+        if kind == "record":
+            setattr(inner, name, to_arrays(part))
+        elif kind == "dict":
+            setattr(inner, name, {k: v.numpy() for k, v in part.items()})
+        else:
+            setattr(inner, name, [part[str(i)].numpy() for i in range(len(part))])

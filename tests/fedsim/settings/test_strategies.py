@@ -1,0 +1,58 @@
+"""The table of strategies: what each takes is all that it takes, and no other file knows them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import UsageError
+from fedsim.federation.aggregation import make_strategy, server_rate
+from fedsim.settings.strategies import CODED, STRATEGIES, of_reference
+from strategies import ChannelStrategy
+from tests.support.markdown import ROOT
+from tests.support.runs import small
+
+NEEDS: dict[str, dict[str, Any]] = {
+    "majority": {"method": "sign(0.001)"},
+    "innetwork": {"method": "cnat(5, 0)"},
+    "gradients": {"temporal": 1},
+}
+OPTIONAL = {"weighting": "samples", "server_lr": 0.25}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_is_built_with_what_it_takes_and_nothing_else(name: str) -> None:
+    needed = {"strategy": name, **NEEDS.get(name, {})}
+    plain = small(**needed)
+    assert isinstance(make_strategy(plain), ChannelStrategy)
+    for setting, value in OPTIONAL.items():
+        if setting in STRATEGIES[name].takes:
+            strategy: Any = make_strategy(small(**needed, **{setting: value}))
+            built = vars(getattr(strategy, "strategy", strategy))
+            assert value in [built.get(key) for key in (setting, "eta", "server_learning_rate")]
+        else:
+            with pytest.raises(UsageError, match=f"--{setting.replace('_', '-')} is "):
+                small(**needed, **{setting: value})
+    assert (server_rate(plain) is not None) == ("server_lr" in STRATEGIES[name].takes)
+
+
+@pytest.mark.parametrize("name", CODED)
+def test_a_strategy_of_codes_refuses_raw_and_its_reference_does_not(name: str) -> None:
+    with pytest.raises(UsageError, match="--method is 'raw'"):
+        small(strategy=name, method="raw")
+    assert small(strategy=of_reference(name), method="raw").strategy == "dsgd"
+
+
+def compared(path: Path) -> Iterator[str]:
+    """Texts that a file compares something with."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Compare):
+            parts = [part for side in [node.left, *node.comparators] for part in ast.walk(side)]
+            yield from (str(p.value) for p in parts if isinstance(p, ast.Constant))
+
+
+def test_no_file_compares_a_strategy_with_its_name() -> None:
+    files = [path for room in ("fedsim", "strategies") for path in (ROOT / room).rglob("*.py")]
+    assert [(f.name, text) for f in files for text in compared(f) if text in STRATEGIES] == []

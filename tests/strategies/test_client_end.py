@@ -1,0 +1,111 @@
+"""The client's end of the channel: from a message to the model, from an update to the reply."""
+
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from compressors import Raw, State, UpdateError, decompress, gradient_dropping, parse
+from fedsim.engines import compat
+from strategies import Buffers, ClientEnd, ServerEnd
+from strategies.channel import client_end
+from strategies.channel.buffers import PAYLOAD
+from strategies.channel.payload import KEY, get
+from tests.support.linear import tensor, vector
+
+HALF = gradient_dropping(0.5)
+ZERO = tensor(0.0, 0.0)
+MEAN = {"mean": torch.tensor([1.0, 2.0])}
+
+
+@pytest.fixture(autouse=True)
+def identity() -> None:
+    compat.identify()
+
+
+def round_of(
+    server: ServerEnd, client: ClientEnd, number: int, memory: State | None, update: Any
+) -> tuple[list[float], State]:
+    """One round of client 0 that has trained ``update``: the model it was sent, its memory."""
+    server.begin(number, [0])
+    delivery = client.decode(server.content(0, ConfigRecord()), memory)
+    packet, memory = client.encode(0, update, delivery, memory)
+    content = RecordDict()
+    client.reply(content, packet, delivery, MEAN)
+    asked = Message(RecordDict(), dst_node_id=1, message_type="train")
+    server.take(0, Message(content, reply_to=asked))
+    server.advance(server.finish()[0].update)
+    return vector(delivery.weights), memory
+
+
+def test_both_ends_hold_the_same_model() -> None:
+    server, client = ServerEnd(HALF, HALF, ZERO), ClientEnd(HALF, HALF, ZERO)
+    seen, memory = round_of(server, client, 1, None, tensor(4.0, 1.0))
+    assert seen == [0.0, 0.0] and set(memory) == {"uplink/residual/w", "base/w"}
+    seen, memory = round_of(server, client, 2, memory, tensor(0.0, 1.0))
+    assert server.trip.downlinks[0].kind == "update"
+    assert seen == [4.0, 0.0] and memory["base/w"].tolist() == seen
+    assert vector(server.weights) == [4.0, 2.0]  # 1 waited, and 1 more
+    assert memory["uplink/residual/w"].tolist() == [0.0, 0.0]
+
+
+def test_a_client_that_is_sent_models_keeps_none() -> None:
+    server, client = ServerEnd(Raw(), Raw(), ZERO), ClientEnd(Raw(), Raw(), ZERO)
+    _, memory = round_of(server, client, 1, None, tensor(4.0, 1.0))
+    assert memory == {}
+    seen, _ = round_of(server, client, 2, memory, tensor(0.0, 1.0))
+    assert seen == [4.0, 1.0]
+
+
+def test_a_failed_message_changes_no_memory() -> None:
+    server, client = ServerEnd(HALF, HALF, ZERO), ClientEnd(HALF, HALF, ZERO)
+    _, memory = round_of(server, client, 1, None, tensor(4.0, 1.0))
+    before = {name: x.clone() for name, x in memory.items()}
+    server.begin(2, [0])
+    delivery = client.decode(server.content(0, ConfigRecord()), memory)
+    with pytest.raises(UpdateError, match="'w'"):
+        client.encode(0, tensor(torch.nan, 1.0), delivery, memory)
+    assert all(torch.equal(x, memory[name]) for name, x in before.items())
+
+
+def test_the_first_message_is_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[bool] = []
+    monkeypatch.setattr(client_end, "check_decoded", lambda *_: looked.append(True))
+    server, client = ServerEnd(Raw(), Raw(), ZERO), ClientEnd(Raw(), Raw(), ZERO)
+    memory: State | None = None
+    for number in (1, 2, 3):  # with an empty memory, too: it has one
+        _, memory = round_of(server, client, number, memory, tensor(1.0, 1.0))
+    assert looked == [True]
+
+
+def test_buffers_come_and_go_beside_the_update() -> None:
+    buffers = Buffers({"mean": torch.zeros(2)}, asked=lambda number: number == 2)
+    server = ServerEnd(Raw(), Raw(), ZERO, 0, buffers)
+    client = ClientEnd(Raw(), Raw(), ZERO, MEAN)
+    _, memory = round_of(server, client, 1, None, tensor(1.0, 1.0))
+    assert buffers.values["mean"].tolist() == [0.0, 0.0]
+    round_of(server, client, 2, memory, tensor(1.0, 1.0))
+    assert buffers.values["mean"].tolist() == [1.0, 2.0]
+    server.begin(3, [0])
+    content = server.content(0, ConfigRecord())
+    assert PAYLOAD in content[KEY]
+    assert client.decode(content, memory).buffers["mean"].tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="the strategy has buffers: name"):
+        ClientEnd(Raw(), Raw(), ZERO).decode(content, memory)
+
+
+def test_what_is_sent_follows_from_seed_client_and_round() -> None:
+    method = parse("randk(0.5) | float32")
+    server, large = ServerEnd(method, Raw(), {"w": torch.zeros(64)}), {"w": torch.ones(64)}
+    payloads = set()
+    for seed, client, number in ((0, 0, 1), (0, 0, 2), (0, 1, 1), (1, 0, 1), (0, 0, 1)):
+        end = ClientEnd(method, Raw(), large, seed=seed)
+        server.begin(number, [client])
+        delivery = end.decode(server.content(client, ConfigRecord()), None)
+        packet, _ = end.encode(client, large, delivery, None)
+        content = RecordDict()
+        end.reply(content, packet, delivery, {})
+        assert decompress(method, get(content)[0], large)["w"].count_nonzero() == 32
+        payloads.add(packet.payload)
+    assert len(payloads) == 4

@@ -1,0 +1,66 @@
+"""CONTRIBUTING's recipe for a strategy, followed to the letter in a copy of the tree."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.recipes import codes, copied, python, typed
+
+TABLE = "STRATEGIES: dict[str, Strategy] = {\n"
+RUN = ("run", "--strategy", "median", "--method", "raw", "--temporal", "2",
+       "--evaluate-every", "1")  # fmt: skip
+
+WHOLE = """
+from fedsim import RunConfig, run
+for name in ("median", "dsgd"):
+    run(RunConfig(strategy=name, method="raw", temporal=2, evaluate_every=1, iterations=8), name)
+"""
+
+
+def followed(folder: Path, class_too: bool = True, row_too: bool = True) -> Path:
+    """A copy of the tree after the recipe, or after one of its two steps."""
+    tree = copied(folder)
+    source, row = codes("A new strategy")
+    if class_too:
+        (tree / "strategies" / "server" / "median.py").write_text(source, encoding="utf-8")
+    if row_too:
+        path = tree / "fedsim" / "settings" / "strategies.py"
+        text = path.read_text(encoding="utf-8")
+        assert text.count(TABLE) == 1
+        path.write_text(text.replace(TABLE, TABLE + row), encoding="utf-8")
+    return tree
+
+
+def test_the_recipe_is_short() -> None:
+    lines = [line for code in codes("A new strategy") for line in code.splitlines() if line]
+    assert len(lines) <= 15
+
+
+@pytest.mark.slow
+def test_it_runs_goes_on_and_refuses_what_it_does_not_take(tmp_path: Path) -> None:
+    tree = followed(tmp_path)
+    for iterations in ("4", "8"):
+        done = typed(tree, *RUN, "--iterations", iterations, "--out", "parts")
+        assert done.returncode == 0, done.stderr
+    compared = python(tree, WHOLE)
+    assert compared.returncode == 0, compared.stderr
+    parts, whole, mean = (
+        (tree / out / "model.safetensors").read_bytes() for out in ("parts", "median", "dsgd")
+    )
+    assert parts == whole != mean
+    refused = typed(tree, *RUN, "--iterations", "8", "--out", "no", "--server-lr", "0.1")
+    assert refused.returncode == 2
+    assert "--server-lr is 0.1: strategy median has none" in refused.stderr
+    assert not (tree / "no").exists()
+
+
+@pytest.mark.slow
+def test_without_its_row_it_is_not_known(tmp_path: Path) -> None:
+    refused = typed(followed(tmp_path, row_too=False), *RUN, "--iterations", "4", "--out", "no")
+    assert refused.returncode == 2 and "--strategy is 'median': it is one of" in refused.stderr
+
+
+@pytest.mark.slow
+def test_without_its_class_it_does_not_run(tmp_path: Path) -> None:
+    failed = typed(followed(tmp_path, class_too=False), *RUN, "--iterations", "4", "--out", "no")
+    assert failed.returncode != 0 and "strategies.server.median" in failed.stderr
