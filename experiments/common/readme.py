@@ -1,7 +1,7 @@
 """READMEs' tables, written from the CSV files beside them.
 
-    python experiments/common/readme.py            # writes every README's tables again
-    python experiments/common/readme.py --check    # says which differ, and writes nothing
+    python -m experiments.common.readme            # writes every README's tables again
+    python -m experiments.common.readme --check    # says which differ, and writes nothing
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; the experiment's ``run.py`` has
 a function ``readme_tables`` that gives the tables by name. In the README of the checkout a name
@@ -13,30 +13,21 @@ import argparse
 import re
 import sys
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 EXPERIMENTS = Path(__file__).resolve().parents[1]
 ROOT = EXPERIMENTS.parent
 _MARKED = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
-def load(name: str) -> ModuleType:
-    """The ``run.py`` of the experiment ``name``."""
-    path = EXPERIMENTS / name / "run.py"
-    spec = spec_from_file_location(f"run_{name.replace('-', '_')}", path)
-    assert spec is not None and spec.loader is not None, path
-    module = sys.modules[spec.name] = module_from_spec(spec)  # its dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
 @cache
 def tables(name: str) -> dict[str, str]:
     """The tables of an experiment in Markdown, by name, from the results in the checkout."""
-    found: dict[str, str] = load(name).readme_tables(EXPERIMENTS / name / "results")
-    return found
+    made: dict[str, str] = import_module(f"experiments.{name}.run").readme_tables(
+        EXPERIMENTS / name / "results"
+    )
+    return made
 
 
 def pages() -> list[Path]:
@@ -122,5 +113,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))  # fedsim of this checkout
     sys.exit(main())

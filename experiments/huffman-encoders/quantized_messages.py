@@ -22,11 +22,11 @@ from compressors import (
     Natural,
     PerTensor,
     Pipeline,
+    Quantizer,
     State,
+    SymbolCode,
     TernGrad,
 )  # fmt: skip
-from compressors.coders.symbols import SymbolCode
-from compressors.quantize.base import Quantizer
 
 LIFTS = {"flat": Flat, "per_tensor": PerTensor}
 _T = TypeVar("_T")
