@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.markdown import ROOT
+from tests.support.markdown import ROOT
 
 PAGE = ROOT / "docs" / "coverage.md"
 NUMBERED = {

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.fedsim.realdata import folder_with
-from tests.markdown import PAGES, ROOT, Block, blocks, links
+from tests.support.markdown import PAGES, ROOT, Block, blocks, links
+from tests.support.realdata import folder_with
 
 COMMAND = re.compile(r"^(?:\S*/)?python -m fedsim (.+)$")
 GIVEN = {"docs/flower.md": "import torch\n"}

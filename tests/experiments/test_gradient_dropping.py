@@ -14,8 +14,8 @@ from compressors import parse
 from fedsim import RunConfig, UsageError
 from fedsim.runs.run import run
 from fedsim.tasks import get_task
-from tests.experiments.loading import experiment
-from tests.fedsim.commands import Typed, typed
+from tests.support.commands import Typed, typed
+from tests.support.experiments import experiment
 
 __all__ = ["typed"]  # the fixture
 FIGURES = {

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.experiments.loading import experiment
-from tests.markdown import ROOT
+from tests.support.experiments import experiment
+from tests.support.markdown import ROOT
 
 HOME = ROOT / "experiments"
 

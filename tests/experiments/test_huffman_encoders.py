@@ -20,8 +20,8 @@ from compressors import (
     parse,
     text,
 )
-from tests.experiments.loading import experiment, made_up
-from tests.fedsim.commands import Typed, typed
+from tests.support.commands import Typed, typed
+from tests.support.experiments import experiment, made_up
 
 __all__ = ["typed"]  # the fixture
 

@@ -11,8 +11,8 @@ import torch
 
 from compressors import parse
 from fedsim import UsageError
-from tests.experiments.loading import experiment, made_up
-from tests.fedsim.commands import Typed, typed
+from tests.support.commands import Typed, typed
+from tests.support.experiments import experiment, made_up
 
 __all__ = ["typed"]  # the fixture
 

@@ -11,9 +11,9 @@ import torch
 
 from compressors import parse
 from fedsim import Data
-from tests.experiments.loading import experiment
-from tests.fedsim.commands import Typed, typed
-from tests.fedsim.realdata import folder_with
+from tests.support.commands import Typed, typed
+from tests.support.experiments import experiment
+from tests.support.realdata import folder_with
 
 __all__ = ["typed"]  # the fixture
 

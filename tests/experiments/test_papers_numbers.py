@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from compressors.theory.tables import TABLES
-from tests.experiments.loading import experiment
-from tests.markdown import ROOT
+from tests.support.experiments import experiment
+from tests.support.markdown import ROOT
 
 PAPERS = ROOT.parent / "shared" / "papers"
 SATTLER, AJI = "sparse-binary-compression-sattler-2018", "gradient-dropping-aji-heafield-2017"

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from fedsim.federation.batches import Batches
-from tests.experiments.loading import experiment, made_up
-from tests.fedsim.commands import Typed, typed
+from tests.support.commands import Typed, typed
+from tests.support.experiments import experiment, made_up
 
 __all__ = ["typed"]  # the fixture
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.markdown import ROOT
+from tests.support.markdown import ROOT
 
 _SPEC = spec_from_file_location("common_readme", ROOT / "experiments" / "common" / "readme.py")
 assert _SPEC is not None and _SPEC.loader is not None

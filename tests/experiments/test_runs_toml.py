@@ -8,8 +8,8 @@ import pytest
 from fedsim.commands.experiment import SCALES, experiments
 from fedsim.settings.cellfile import FILE, from_toml
 from fedsim.settings.grids import Cell
-from tests.fedsim.commands import Typed, typed
-from tests.markdown import ROOT
+from tests.support.commands import Typed, typed
+from tests.support.markdown import ROOT
 
 __all__ = ["typed"]  # the fixture
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from fedsim.commands.experiment import experiments
-from tests.experiments.test_natural_experiments import experiment
-from tests.fedsim.commands import Typed, files, typed
+from tests.support.commands import Typed, files, typed
+from tests.support.experiments import experiment
 
 __all__ = ["typed"]  # the fixture
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from fedsim.commands.experiment import experiments
-from tests.experiments.loading import experiment
-from tests.fedsim.commands import Typed, files, typed
-from tests.fedsim.realdata import folder_with
+from tests.support.commands import Typed, files, typed
+from tests.support.experiments import experiment
+from tests.support.realdata import folder_with
 
 __all__ = ["typed"]  # the fixture
 

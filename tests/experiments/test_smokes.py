@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fedsim.commands.experiment import experiments
-from tests.fedsim.commands import Typed, typed
-from tests.fedsim.realdata import folder_with
-from tests.markdown import ROOT
+from tests.support.commands import Typed, typed
+from tests.support.markdown import ROOT
+from tests.support.realdata import folder_with
 
 __all__ = ["typed"]  # the fixture
 NEEDS = {"ncf-movielens": "ml-latest-small"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.markdown import ROOT
+from tests.support.markdown import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

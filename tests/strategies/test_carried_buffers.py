@@ -12,7 +12,7 @@ from fedsim.engines import compat
 from strategies import Buffers, Exchange, TooFewReplies
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
 from strategies.channel.payload import KEY, put
-from tests.strategies.linear import tensor
+from tests.support.linear import tensor
 
 UPDATE = compress(Raw(), tensor(1.0, 1.0))[0].payload
 

@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 from compressors import Raw, gradient_dropping, sbc
 from strategies import Compressed, TooFewReplies, answer_partition
 from strategies.channel.nodes import cohort
-from tests.strategies.linear import (
+from tests.support.linear import (
     Pull,
     grid_of,
     modded_app,

@@ -7,7 +7,7 @@ from compressors import Raw, decompress, gradient_dropping
 from strategies import DelayedDSGD, TooFewReplies
 from strategies.channel import nodes
 from strategies.channel.nodes import cohort
-from tests.strategies.linear import Pull, grid_of, modded_app, record, tensor, vector
+from tests.support.linear import Pull, grid_of, modded_app, record, tensor, vector
 
 HALF = gradient_dropping(0.5)  # the larger of the two entries; the other waits
 MODEL_BITS, UPDATE_BITS = 88, 64  # 24 + 2 x 32; 24 + 1 + 1 or 2 + 32, whole bytes

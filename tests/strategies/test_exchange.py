@@ -8,7 +8,7 @@ from compressors import PayloadError, Raw, compress, decompress, gradient_droppi
 from fedsim.engines import compat
 from strategies import Exchange, TooFewReplies, Uplink, average
 from strategies.channel.payload import KEY, put
-from tests.strategies.linear import tensor, vector
+from tests.support.linear import tensor, vector
 
 HALF = gradient_dropping(0.5)
 ZERO = tensor(0.0, 0.0)

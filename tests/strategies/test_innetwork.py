@@ -8,7 +8,7 @@ import torch
 
 from compressors import Natural, Switch, compress, parse
 from strategies import AccumulatorOverflow, DelayedDSGD, InNetwork, natural_code
-from tests.strategies.linear import Pull, grid_of, modded_app, record, vector
+from tests.support.linear import Pull, grid_of, modded_app, record, vector
 
 Update = dict[str, torch.Tensor]
 

@@ -17,7 +17,7 @@ from strategies import Compressed, DelayedDSGD, Stepped
 from strategies.channel.payload import to_arrays
 from strategies.server import memory
 from strategies.server.memory import Remembering
-from tests.strategies.linear import Pull, grid_of, modded_app, record
+from tests.support.linear import Pull, grid_of, modded_app, record
 
 HALF = gradient_dropping(0.5)
 TARGETS = [(8.0, 4.0), (0.0, -16.0), (3.0, 5.0)]

@@ -10,7 +10,7 @@ from fedsim.engines import compat
 from strategies import client_mod
 from strategies.channel.payload import get, put, to_tensors
 from strategies.client_mod import MEMORY
-from tests.strategies.linear import Pull, record, tensor, vector
+from tests.support.linear import Pull, record, tensor, vector
 
 HALF = gradient_dropping(0.5)
 LIKE = tensor(0.0, 0.0)

@@ -13,7 +13,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from compressors import Raw
 from strategies.channel import nodes
 from strategies.channel.payload import KEY, get, put, to_arrays, to_tensors
-from tests.strategies.linear import Pull, grid_of, modded_app
+from tests.support.linear import Pull, grid_of, modded_app
 
 QUIET = ("FLWR_TELEMETRY_ENABLED", "FLWR_DISABLE_UPDATE_CHECK", "RAY_USAGE_STATS_ENABLED")
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from compressors import compress, decompress, parse
 from strategies import Compressed, answer_partition
 from strategies.channel.payload import put
-from tests.strategies.linear import grid_of
+from tests.support.linear import grid_of
 
 SIZE, CLIENTS = 4923, 7
 SPARSE, NONZERO = parse("topk(0.02) | float32 | golomb"), parse("nonzero | float32 | bitmap")

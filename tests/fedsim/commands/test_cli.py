@@ -1,0 +1,265 @@
+"""The commands, their JSON, their tables and their exit codes."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import fedsim
+from compressors import ROWS
+from fedsim.commands.cli import COMMANDS, main, parser
+from fedsim.commands.listing import CODERS
+from fedsim.results import schema
+from tests.support.commands import SMALL, Typed, files, no_page, typed
+from tests.support.runs import run_module
+
+__all__ = ["no_page", "typed"]  # the fixtures
+
+CELL = {
+    "task", "method", "temporal", "gradient", "seed", "clients", "iterations", "rounds",
+    "metric_name", "metric", "up_wire_bits", "up_content_bits", "down_wire_bits", "ratio_wire",
+    "ratio_content", "seconds", "status",
+}  # fmt: skip
+NAMES = [
+    "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
+    "theory",
+]  # fmt: skip
+
+
+def document(text: str) -> Any:
+    """The one JSON document, to the letter of the standard: no NaN."""
+    assert text.endswith("\n") and text.count("\n") == 1
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_help(command: str, typed: Typed) -> None:
+    said = typed(command, "--help")
+    assert said.code == 0 and said.err == ""
+    assert said.out.startswith(f"usage: fedsim {command}")
+
+
+def test_help_of_all(typed: Typed) -> None:
+    said = typed("--help")
+    assert said.code == 0
+    assert all(name in said.out for name in NAMES)
+    assert "exit codes: 0 done, 1 some runs failed, 2 bad usage" in said.out
+    assert len(COMMANDS) == len(NAMES) - 1  # compress and decompress are one module's
+    assert parser().prog == "fedsim"
+
+
+def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
+    text = " ".join(typed("run", "--help").out.split())
+    for name in fedsim.RunConfig.__dataclass_fields__:
+        assert f"--{name.replace('_', '-')} " in text
+    assert "a name from `fedsim list tasks`, or in Python a Task (default: digits)" in text
+    text = " ".join(typed("sweep", "--help").out.split())
+    assert "stands for --gradient (default: sbc)" in text
+    assert "local iterations a round (default: 10)" in text
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the default sweep, shortened, with everything it writes."""
+    out = tmp_path_factory.mktemp("demo")
+    assert main(["sweep", "--out", str(out), *SMALL]) == 0
+    return out
+
+
+def test_the_default_sweep_writes_all_that_is_promised(demo: Path) -> None:
+    assert sorted(f.name for f in demo.iterdir()) == [
+        "cells", "report.html", "summary.csv", "summary.parquet", "summary.tex", "sweep.toml",
+    ]  # fmt: skip
+    assert sorted(f.name for f in (demo / "cells").iterdir()) == ["n1-p1-s0", "n10-p0.01-s0"]
+    for cell in (demo / "cells").iterdir():
+        assert sorted(f.name for f in cell.iterdir()) == [
+            "clients.parquet", "config.toml", "environment.json", "layers.parquet",
+            "model.safetensors", "rounds.parquet", "summary.json",
+        ]  # fmt: skip
+    table = pd.read_csv(demo / "summary.csv")
+    assert set(table) >= CELL and len(table) == 2
+    assert table["status"].tolist() == ["done", "done"]
+    assert table["ratio_content"].iloc[1] > 1000 > 2 > table["ratio_content"].iloc[0]
+
+
+def test_the_table_of_the_same_command_again(
+    demo: Path, typed: Typed, no_page: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns in (80, 100, 160):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        said = typed("sweep", "--out", demo, *SMALL)
+        assert said.code == 0 and said.err == ""
+        lines = said.out.splitlines()
+        assert all("…" not in line for line in lines)
+        table = [line for line in lines if str(demo) not in line]
+        assert max(len(line) for line in table) <= columns
+        for word in ("accuracy", "vs dense", "up wire", "content", "down wire", "ratio", "p/n",
+                     "seconds", "status", "done", "0.001"):  # fmt: skip
+            assert word in said.out
+        assert lines[-2:] == [f"Results: {demo}", f"Report:  {demo}/report.html"]
+
+
+def test_sweep_json(demo: Path, typed: Typed, no_page: None) -> None:
+    said = typed("sweep", "--out", demo, *SMALL, "--json")
+    assert said.code == 0
+    found = document(said.out)
+    assert set(found) == {"out", "cells"} and found["out"] == str(demo)
+    table = pd.read_csv(demo / "summary.csv")
+    for cell, (_, row) in zip(found["cells"], table.iterrows(), strict=True):
+        assert set(cell) >= CELL
+        assert set(cell) == {*table.columns, "settings"}
+        for name in CELL:
+            assert cell[name] == row[name], name
+    assert [c["gradient"] for c in found["cells"]] == [1, 0.01]
+
+
+def test_report_writes_it_all_again(demo: Path, typed: Typed) -> None:
+    before = {name: (demo / name).read_bytes() for name in ("summary.csv", "report.html")}
+    said = typed("report", demo, "--json")
+    assert said.code == 0
+    found = document(said.out)
+    assert found["report"] == str(demo / "report.html")
+    assert all(set(cell) >= CELL for cell in found["cells"])
+    assert {name: (demo / name).read_bytes() for name in before} == before
+
+
+def test_report_table(demo: Path, typed: Typed, no_page: None) -> None:
+    said = typed("report", demo)
+    assert said.code == 0 and said.err == ""
+    assert "accuracy" in said.out and "done" in said.out
+
+
+def test_run_json(typed: Typed, no_page: None) -> None:
+    arguments = ("run", "--iterations", "20", "--evaluate-every", "2", "--out", "out")
+    said = typed(*arguments, "--json")
+    assert said.code == 0
+    found = document(said.out)
+    assert found["out"] == "out"
+    assert set(found) >= CELL
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert {k: v for k, v in found.items() if k != "out"} == summary
+    before = files(Path("out/"))
+    assert typed(*arguments).code == 0
+    changed = {n for n, t in files(Path("out")).items() if t != before[n]}
+    assert changed <= {"summary.csv", "summary.parquet"}
+
+
+def test_a_budget_below_a_round_makes_one_short_round(typed: Typed, no_page: None) -> None:
+    found = document(typed("run", "--iterations", "4", "--json").out)
+    assert (found["temporal"], found["iterations"], found["rounds"]) == (4, 4, 1)
+
+
+def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:
+    said = typed("run", "--iterations", "20", "--evaluate-every", "2")
+    assert said.code == 0
+    (folder,) = Path("fedsim-results").iterdir()
+    digest = fedsim.RunConfig(iterations=20, evaluate_every=2).digest
+    assert folder.name == f"digits-run-{digest}"
+    assert f"Results: fedsim-results/{folder.name}" in said.out
+    assert "accuracy" in said.err  # progress
+
+
+def test_settings_from_a_file_and_flags_over_it(typed: Typed, no_page: None) -> None:
+    Path("run.toml").write_text("iterations = 20\ntemporal = 5\nclients = 2\n")
+    found = document(
+        typed("run", "--config", "run.toml", "--clients", "3", "--out", "a", "--json").out
+    )
+    assert (found["iterations"], found["temporal"], found["clients"]) == (20, 5, 3)
+    Path("sweep.toml").write_text("iterations = 20\ntemporal = [5, 10]\ngradient = 0.5\n")
+    arguments = ("--config", "sweep.toml", "--no-baseline", "--temporal", "4", "--out", "b")
+    said = typed("sweep", *arguments, "--json")
+    (cell,) = document(said.out)["cells"]
+    assert (cell["iterations"], cell["temporal"], cell["gradient"]) == (20, 4, 0.5)
+
+
+def test_a_grid_grows_in_its_own_folder(typed: Typed, no_page: None) -> None:
+    outs = {
+        document(typed("sweep", "--temporal", n, "--gradient", p, *SMALL, "--json").out)["out"]
+        for n, p in (("10", "0.1"), ("5,10", "0.5,0.1"))
+    }
+    (out,) = outs
+    assert out.startswith("fedsim-results/digits-sbc-")
+    assert len(list(Path(out, "cells").iterdir())) == 5
+    other = document(typed("sweep", *SMALL, "--clients", "3", "--json").out)["out"]
+    assert other not in outs
+
+
+def test_methods_with_their_own_fraction(typed: Typed, no_page: None) -> None:
+    """Twice, as the folder must be known again."""
+    for _ in range(2):
+        said = typed("sweep", "--method", "sbc(0.2)", *SMALL, "--out", "out", "--json")
+        assert [c["gradient"] for c in document(said.out)["cells"]] == [1, 0.2]
+
+
+def test_a_failed_cell_is_code_1_and_the_rest_is_done(typed: Typed, no_page: None) -> None:
+    blocked = Path("out/cells/n5-p0.1-s0/model.safetensors")
+    blocked.mkdir(parents=True)
+    arguments = ("sweep", "--temporal", "5,10", "--gradient", "0.1", *SMALL, "--out", "out")
+    said = typed(*arguments, "--json")
+    assert said.code == 1
+    cells = document(said.out)["cells"]
+    assert [c["status"] for c in cells] == ["done", "failed", "done"]
+    assert all(set(c) >= CELL for c in cells)
+    said = typed(*arguments)
+    assert said.code == 1
+    assert "failed: n=5 p=0.1 seed=0: IsADirectoryError" in said.err
+    assert "Traceback" not in said.out + said.err
+    blocked.rmdir()
+    assert typed(*arguments).code == 0
+
+
+LISTED = {
+    "tasks": ("task", {"digits", "mnist_lenet5", "fashion_lenet5"}),
+    "methods": (None, {"sbc", "gradient_dropping", "raw", "topk", "one_sided", "mean", "ef"}),
+    "coders": (None, {"golomb", "fixed"}),
+    "experiments": ("experiment", {"sbc-table2"}),
+}
+
+
+@pytest.mark.parametrize(("what", "wanted"), LISTED.items(), ids=LISTED)
+def test_list(
+    what: str, wanted: tuple[str, set[str]], typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = typed("list", what, "--json")
+    rows = document(said.out)
+    assert (said.code, said.err) == (0, "")
+    kind, names = wanted
+    assert {row["name"] for row in rows} >= names
+    assert all(row[key] for row in rows for key in ("name", "kind", "title", "source"))
+    assert kind is None or {row["kind"] for row in rows} == {kind}
+    for columns in (80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        said = typed("list", what)
+        assert (said.code, said.err) == (0, "")
+        assert "…" not in said.out and max(map(len, said.out.splitlines())) <= columns
+        assert all(name in said.out for name in names)
+
+
+def test_json_has_no_nan(
+    demo: Path, typed: Typed, no_page: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = json.loads((demo / "cells" / "n1-p1-s0" / "summary.json").read_text())
+    diverged = summary | {"metric": math.nan, "loss": math.inf}
+    monkeypatch.setattr(run_module, "run", lambda config, out, progress: diverged)
+    monkeypatch.setattr(schema, "write_summary", lambda out, cells: None)
+    found = document(typed("run", "--json").out)
+    assert found["metric"] is None and found["loss"] is None
+
+
+def test_methods_are_listed_by_kind(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name once, beneath the heading of its kind, and nothing cut at 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    names = {row["name"] for row in document(typed("list", "methods", "--json").out)}
+    assert names == {row.name for row in ROWS if row.kind not in CODERS}
+    said = typed("list", "methods")
+    lines = said.out.splitlines()
+    assert max(map(len, lines)) <= 80 and "…" not in said.out
+    first = [line.split(" ")[0] for line in lines]
+    headings = [word for word in first if word[:1].isupper()]
+    assert headings == list(dict.fromkeys(headings)) and {"Methods", "Quantizers"} <= set(headings)
+    assert sorted(word for word in first if word in names) == sorted(names)
+    assert first.index("Methods") < first.index("sbc") < first.index("Sparsifiers")
+    assert first.index("Sparsifiers") < first.index("topk") < first.index("Quantizers")

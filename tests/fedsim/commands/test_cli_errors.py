@@ -1,0 +1,256 @@
+"""Bad input: exit code 2, a line or two that name setting, value and what is allowed, no trace."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import SMALL, Said, Typed, files, no_page, typed
+from tests.support.runs import run_module
+
+__all__ = ["typed"]  # the fixture
+pytestmark = pytest.mark.usefixtures(no_page.__name__)
+
+
+def refused(said: Said, *words: str) -> None:
+    assert said.code == 2, said
+    assert said.out == ""
+    lines = said.err.splitlines()
+    assert 1 <= len(lines) <= 2, said.err
+    assert "Traceback" not in said.err
+    for word in words:
+        assert word in said.err, said.err
+
+
+BOTH: dict[str, tuple[str, list[str]]] = {
+    "--task nope": ("task", ["'nope'", "digits, mnist_lenet5"]),
+    "--method nope": ("--method", ["'nope'", "sbc, gradient_dropping"]),
+    "--method sbc(": ("--method", ["'sbc('", "')' is missing"]),
+    "--method sbc(2)": ("--method", ["2", "above 0 and at most 1"]),
+    "--method sbc --gradient 0": ("--gradient", ["0", "(0, 1]"]),
+    "--method sbc --gradient -0.1": ("--gradient", ["-0.1", "(0, 1]"]),
+    "--method sbc --gradient 1.5": ("--gradient", ["1.5", "(0, 1]"]),
+    "--method sbc --gradient nan": ("--gradient", ["nan", "(0, 1]"]),
+    "--method sbc --gradient much": ("--gradient", ["'much'"]),
+    "--method raw --gradient 0.1": ("--gradient", ["0.1", "'raw'", "{p}"]),
+    "--engine nope": ("--engine", ["'nope'", "local, flower"]),
+    "--device tpu": ("--device", ["'tpu'", "cpu, cuda, mps"]),
+    "--strategy nope": ("--strategy", ["'nope'", "dsgd, majority"]),
+    "--weighting nope": ("--weighting", ["'nope'", "uniform, samples"]),
+    "--partition nope": ("partition", ["'nope'", "iid, contiguous, dirichlet(ALPHA)"]),
+    "--partition dirichlet(-1)": ("partition", ["dirichlet(-1)", "above 0"]),
+    "--downlink nope": ("--downlink", ["'nope'", "raw"]),
+    "--temporal 0": ("--temporal", ["0", "above 0"]),
+    "--temporal -3": ("--temporal", ["-3", "above 0"]),
+    "--temporal 1.5": ("--temporal", ["'1.5'"]),
+    "--temporal 21": ("--temporal", ["21", "--iterations (20)"]),
+    "--clients 100000": ("clients", ["100000", "from 1 to 1437"]),
+    "--clients 0": ("--clients", ["0", "above 0"]),
+    "--clients x": ("--clients", ["'x'"]),
+    "--cohort 9": ("--cohort", ["9", "4 clients"]),
+    "--iterations 0": ("--iterations", ["0", "above 0"]),
+    "--lr nan": ("--lr", ["nan", "above 0"]),
+    "--workers 0": ("--workers", ["0", "above 0"]),
+    "--checkpoint-every 0": ("--checkpoint-every", ["0", "above 0"]),
+    "--nope": ("--nope", ["unrecognized", "--help"]),
+    "--gradints 1": ("--gradints", ["unrecognized", "did you mean --gradient?"]),
+    "--out file/below": ("--out", ["file/below", "cannot be written"]),
+    "--out file": ("--out", ["file", "cannot be written"]),
+    "--config none.toml": ("none.toml", ["No such file"]),
+    "--config bad.toml": ("bad.toml", ["TOML"]),
+    "--config unknown.toml": ("unknown.toml", ["'tusk'", "did you mean task?", "task, method"]),
+    "--config type.toml": ("type.toml", ["clients", "'four'", "int"]),
+    "--config bytes.toml": ("bytes.toml", ["TOML"]),
+    "--config .": (".", ["TOML"]),
+}
+SWEEP = {
+    "--temporal 1 10": ("--temporal", ["unrecognized", "did you mean --temporal 1,10?"]),
+    "--gradient 1, 0.1": ("--gradient", ["did you mean --gradient 1,0.1?"]),
+    "--temporal ,": ("--temporal", ["','", "whole numbers"]),
+    "--temporal=": ("--temporal", ["''", "whole numbers"]),
+    "--temporal 5,x": ("--temporal", ["'5,x'", "whole numbers"]),
+    "--temporal 5,30": ("--temporal", ["30", "--iterations (20)"]),
+    "--gradient=": ("--gradient", ["''", "numbers separated by commas"]),
+    "--gradient 0.1,2": ("--gradient", ["2", "(0, 1]"]),
+    "--gradient 0.1,,1": ("--gradient", ["'0.1,,1'"]),
+    "--seeds 0": ("--seeds", ["0", "above 0"]),
+    "--seeds x": ("--seeds", ["'x'"]),
+    "--jobs 0": ("--jobs", ["0", "above 0"]),
+    "--jobs -1": ("--jobs", ["-1", "above 0"]),
+    "--jobs x": ("--jobs", ["'x'"]),
+    "--config grid.toml": ("grid.toml", ["temporal", "'x'", "number or a list"]),
+    "--ray-address nope": ("--ray-address", ["'nope'", "no Ray cluster"]),
+}
+RUN = {
+    "--seed -1": ("--seed", ["-1", "0 or above"]),
+    "--seed x": ("--seed", ["'x'"]),
+}
+CASES = [
+    *((("run", "--iterations", "20"), *case) for case in (BOTH | RUN).items()),
+    *((("sweep", *SMALL), *case) for case in (BOTH | SWEEP).items()),
+]
+
+
+@pytest.fixture
+def around(typed: Typed) -> Path:
+    """Files of the user's, good and bad."""
+    folder = Path.cwd()
+    for name, text in {
+        "file": "x", "bad.toml": "task =", "unknown.toml": "tusk = 'digits'",
+        "type.toml": "clients = 'four'", "grid.toml": "temporal = 'x'",
+    }.items():  # fmt: skip
+        (folder / name).write_text(text)
+    (folder / "bytes.toml").write_bytes(b"\xff\xfe\x00")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "named"), CASES, ids=[f"{c[0][0]} {c[1]}" for c in CASES]
+)
+def test_refused_before_anything_is_written(
+    command: tuple[str, ...], text: str, named: tuple[str, list[str]], around: Path, typed: Typed
+) -> None:
+    before = files(around)
+    said = typed(*command, *text.split(" "))
+    refused(said, named[0], *named[1])
+    left = {name for name in files(around) if name not in before}
+    # a cluster is asked last, when the folder is known to be good
+    assert not left or "--ray-address" in text
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+@pytest.mark.parametrize("folder", [None, "nowhere"])
+def test_missing_data_is_two_lines_that_say_where_it_belongs(
+    command: str, folder: str | None, around: Path, typed: Typed
+) -> None:
+    before = files(around)
+    given = ["--data", folder] if folder else []
+    said = typed(command, "--task", "mnist_lenet5", *given)
+    refused(said, "MNIST", "train-images-idx3-ubyte", "MNIST/raw", "--data", "$FEDSIM_DATA")
+    assert len(said.err.splitlines()) == 2
+    assert files(around) == before and not (around / "fedsim-results").exists()
+
+
+SPOILT = {
+    "sweep, bad TOML": ("sweep.toml", "temporal = ["),
+    "sweep, unknown key": ("sweep.toml", "tusk = 1"),
+    "sweep, wrong type": ("sweep.toml", "seeds = 'three'"),
+    "sweep, value": ("sweep.toml", "lr = -1.0"),
+    "cell, bad TOML": ("cells/n5-p0.1-s0/config.toml", "task = digits"),
+    "cell, unknown key": ("cells/n5-p0.1-s0/config.toml", "tusk = 1"),
+    "cell, wrong type": ("cells/n5-p0.1-s0/config.toml", "temporal = '5'"),
+    "cell, other settings": ("cells/n5-p0.1-s0/config.toml", "clients = 2"),
+    "summary": ("cells/n5-p0.1-s0/summary.json", "{"),
+}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished sweep of one cell, to be copied."""
+    from fedsim import SweepConfig, sweep
+    from tests.support.runs import small
+
+    base = small(method="sbc", gradient=0.1, evaluate_every=2)
+    out = tmp_path_factory.mktemp("swept")
+    sweep(SweepConfig(base, (5,), (0.1,), baseline=False), out)
+    return out
+
+
+@pytest.mark.parametrize(("file", "text"), SPOILT.values(), ids=SPOILT)
+def test_a_damaged_folder(file: str, text: str, swept: Path, typed: Typed, tmp_path: Path) -> None:
+    out = tmp_path / "copy"
+    for path in [f for f in swept.rglob("*") if f.is_file()]:
+        (out / path.relative_to(swept)).parent.mkdir(parents=True, exist_ok=True)
+        (out / path.relative_to(swept)).write_bytes(path.read_bytes())
+    (out / file).write_text(text)
+    before = files(out / "cells")
+    arguments = ("sweep", "--temporal", "5", "--gradient", "0.1", "--no-baseline", *SMALL)
+    said = typed(*arguments, "--out", out)
+    refused(said, str(out), "other settings" if "= 2" in text else Path(file).name)
+    assert files(out / "cells") == before
+
+
+def test_a_folder_of_other_settings(swept: Path, typed: Typed) -> None:
+    before = files(swept)
+    arguments = ("sweep", "--temporal", "5", "--gradient", "0.1", "--out", swept)
+    refused(typed(*arguments, "--iterations", "30"), "--out", str(swept), "iterations 20 there")
+    refused(typed(*arguments, *SMALL, "--method", "gradient_dropping"), "'sbc' there")
+    assert files(swept) == before
+
+
+def test_a_run_in_a_folder_of_another(typed: Typed) -> None:
+    arguments = ("run", "--iterations", "20", "--evaluate-every", "2", "--out", "out")
+    assert typed(*arguments).code == 0
+    before = files(Path("out"))
+    refused(typed(*arguments, "--temporal", "5"), "--out", "temporal 10 there, 5 here")
+    Path("out/config.toml").write_text("temporal = ")
+    refused(typed(*arguments), "out/config.toml", "TOML")
+    after = files(Path("out"))
+    assert {n: t for n, t in after.items() if n != "config.toml"} == {
+        n: t for n, t in before.items() if n != "config.toml"
+    }
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(typed: Typed) -> None:
+    Path("locked").mkdir(mode=0o500)
+    refused(typed("run", "--out", "locked/x"), "--out", "locked/x", "Permission denied")
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_an_unknown_flag_leads_to_the_help_of_its_command(command: str, typed: Typed) -> None:
+    said = typed(command, "--jsn")
+    assert said.code == 2 and said.err.splitlines() == [
+        f"fedsim {command}: unrecognized arguments: --jsn; did you mean --json?",
+        f"`fedsim {command} --help` says what there is",
+    ]
+
+
+OTHERS = {
+    "report none": ["none", "no such folder"],
+    "report .": ["no finished run", "summary.json"],
+    "list nope": ["'nope'", "tasks, methods, coders, experiments"],
+    "experiment nope": ["'nope'", "sbc-table2"],
+    "experiment sbc-table2 --only nope": ["--only", "'nope'", "mnist_lenet5"],
+    "experiment sbc-table2 --scale nope": ["--scale", "'nope'", "smoke, short"],
+    "experiment sbc-table2 --jobs 0 --scale smoke": ["--jobs", "0", "above 0"],
+    "experiment sbc-table2 --only mnist_lenet5 --scale smoke": ["MNIST", "--data"],
+    "nope": ["'nope'", "sweep, run"],
+    "": ["COMMAND"],
+}
+
+
+@pytest.mark.parametrize(("text", "words"), OTHERS.items(), ids=OTHERS)
+def test_other_commands(text: str, words: list[str], typed: Typed) -> None:
+    refused(typed(*text.split()), *words)
+    assert not files(Path.cwd())
+
+
+@pytest.mark.parametrize("place", [("--debug", "run"), ("run", "--debug")])
+def test_debug_shows_the_trace(place: tuple[str, str], typed: Typed) -> None:
+    said = typed(*place, "--temporal", "0")
+    assert said.code == 2 and "Traceback" in said.err
+    assert said.err.splitlines()[-1] == "fedsim: --temporal is 0: it is a number above 0"
+
+
+def test_a_run_that_fails_is_code_1(typed: Typed) -> None:
+    said = typed("run", "--iterations", "20", "--lr", "1e30", "--out", "out")
+    assert said.code == 1 and "Traceback" not in said.err and said.out == ""
+    assert "NaN or infinity" in said.err.splitlines()[-1]
+    assert "Traceback" in Path("out/error.txt").read_text()
+
+
+def test_what_nobody_thought_of_is_code_1_and_one_line(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(run_module, "run", broken)
+    said = typed("run", "--iterations", "20")
+    assert (said.code, said.err) == (1, "fedsim: ZeroDivisionError: oh (--debug shows where)\n")
+    with pytest.raises(ZeroDivisionError):
+        typed("--debug", "run", "--iterations", "20")
+    monkeypatch.setattr(run_module, "run", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    said = typed("run", "--iterations", "20")
+    assert said.code == 130 and "the same command goes on" in said.err

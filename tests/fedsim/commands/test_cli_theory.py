@@ -1,0 +1,98 @@
+"""``fedsim theory``: tables for people, documents for programs, refusals in a line."""
+
+import json
+
+import pytest
+
+from compressors import ROWS
+from compressors.theory import tables
+from tests.support.commands import Typed, typed
+
+__all__ = ["typed"]  # the fixture
+
+NAMES = ("table1", "tableI", "bounds", "position-bits", "dithering", "deepreduce")
+
+
+def test_the_list(typed: Typed) -> None:
+    said = typed("theory")
+    assert (said.code, said.err) == (0, "")
+    assert all(name in said.out for name in NAMES)
+    found = json.loads(typed("theory", "--json").out)
+    assert tuple(row["name"] for row in found) == NAMES == tuple(tables.TABLES)
+    assert all(row["title"] and row["source"] for row in found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table(name: str, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = typed("theory", name)
+    assert (shown.code, shown.err) == (0, "")
+    assert max(map(len, shown.out.splitlines())) <= 100
+    said = typed("theory", name, "--json")
+    assert (said.code, said.err, said.out.count("\n")) == (0, "", 1)
+    document = json.loads(said.out)
+    assert set(document) == {"table", "title", "source", "entries", "notes", "rows"}
+    assert document["table"] == name and document["rows"]
+    assert all(set(row) == set(document["rows"][0]) for row in document["rows"])
+    assert " ".join(document["title"].split()[:3]) in shown.out
+
+
+def rows(typed: Typed, *arguments: str) -> list[dict]:
+    return json.loads(typed("theory", *arguments, "--json").out)["rows"]
+
+
+def test_table_1_has_ours_and_theirs(typed: Typed) -> None:
+    found = {row["approach"]: row for row in rows(typed, "table1")}
+    assert found["cnat"]["low"] == pytest.approx(3.160, abs=5e-4)
+    assert found["cnat"]["printed"] == "3.2-3.6"
+    assert found["S_q"]["high"] == pytest.approx(6.046, abs=5e-4)
+    shorter = {row["approach"]: row for row in rows(typed, "table1", "--entries", "1000")}
+    assert shorter["S_q"]["high"] > found["S_q"]["high"]  # log2 d bits a position
+
+
+def test_table_i_multiplies_its_components(typed: Typed) -> None:
+    for row in rows(typed, "tableI"):
+        sides = [row[name] for name in ("temporal", "gradient", "value_bits", "position_bits")]
+        low = [side[0] for side in sides]
+        high = [side[-1] for side in sides]
+        if "all ranges" in row["method"]:
+            continue  # more positions bits belong to fewer entries
+        for ends, rate in ((low, row["compression"][-1]), (high, row["compression"][0])):
+            temporal, gradient, value, position = ends
+            assert rate == pytest.approx(32 / (temporal * gradient * (value + position)))
+
+
+def test_position_bits_flag_what_is_printed(typed: Typed) -> None:
+    found = {row["p"]: row for row in rows(typed, "position-bits")}
+    assert found[0.01]["printed"] == 8.38
+    assert found[0.01]["eq5"] == pytest.approx(8.10791, abs=5e-6)
+    assert found[0.01]["b"] == 6
+    assert all(row["entropy"] <= row["golomb_bits"] <= row["eq5"] for row in found.values())
+
+
+def test_bounds_cover_the_catalogue(typed: Typed) -> None:
+    small, large = (rows(typed, "bounds", "--entries", d) for d in ("100", "10000"))
+    assert [row["name"] for row in small] == [row.name for row in ROWS]
+    for row in small:
+        numbers = (row["omega"] is not None, row["delta"] is not None)
+        assert numbers == (row["class"] == "unbiased", row["class"] == "contraction")
+        assert row["note"]
+    one = {row["name"]: row for row in large}
+    assert one["cnat"]["omega"] == 0.125 and one["cnat"]["expected_bits"] == 9
+    assert one["l1_sign"]["delta"] == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("table2",), "table is 'table2': it is one of table1, tableI, bounds"),
+        (("tableI", "--entries", "5"), "tableI does not depend on it"),
+        (("bounds", "--entries", "0"), "--entries is 0: it is a whole number from 1"),
+        (("bounds", "--entries", "x"), "invalid int value: 'x'"),
+        (("--entries", "5"), "--entries goes with a table"),
+    ],
+)
+def test_refusals(arguments: tuple[str, ...], said: str, typed: Typed) -> None:
+    ended = typed("theory", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err and len(ended.err.splitlines()) <= 2

@@ -1,0 +1,110 @@
+"""What starting costs: libraries are imported where they are used."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import compressors
+import fedsim
+from fedsim.tasklist import LISTED
+from tests.support.markdown import ROOT
+
+_CHILD = """
+import sys
+from fedsim.commands.cli import main
+absent, wanted = sys.argv.pop(1).split(","), int(sys.argv.pop(1))
+try:
+    code = main()
+except SystemExit as end:
+    code = end.code
+assert (code or 0) == wanted, code
+loaded = [name for name in absent if name in sys.modules]
+raise SystemExit(f"imported: {loaded}" if loaded else 0)
+"""
+COMMANDS = ("run", "sweep", "report", "compress", "decompress", "measure", "experiment")
+FIGURES = ("matplotlib", "plotly")
+DATA = ("sklearn", "flwr_datasets", "datasets", "torchvision")
+CLUSTER = ("ray",)
+HEAVY = ("torch", "flwr", "pandas", "numba", "ray", "pyarrow", "numpy")
+
+
+def start(absent: tuple[str, ...], *arguments: str, code: int = 0) -> None:
+    """Fails where a command in a new process has imported one of the modules ``absent``."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, ",".join(absent), str(code), *arguments],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["", "list ", "theory ", *(f"{name} " for name in COMMANDS)])
+def test_help_imports_nothing_that_a_run_needs(command: str) -> None:
+    start(HEAVY + FIGURES + DATA, *command.split(), "--help")
+
+
+@pytest.mark.parametrize("what", ["tasks", "methods", "coders", "experiments"])
+def test_lists_import_nothing_that_a_run_needs(what: str) -> None:
+    start(HEAVY + FIGURES + DATA, "list", what)
+    start(HEAVY + FIGURES + DATA, "list", what, "--json")
+
+
+@pytest.mark.parametrize(
+    "arguments", ["swep", "list taks", "sweep --tempral 1", "run --seed x", "theory tabel1", ""]
+)
+def test_what_is_refused_imports_nothing_that_a_run_needs(arguments: str) -> None:
+    start(HEAVY + FIGURES + DATA, *arguments.split(), code=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["fedsim", "strategies", "compressors", "compressors.theory"])
+def test_a_package_imports_its_names_when_they_are_used(package: str) -> None:
+    child = f"""
+import importlib, sys
+package = importlib.import_module({package!r})
+assert not [name for name in {HEAVY} if name in sys.modules]
+assert set(package.__all__) <= set(dir(package))
+for name in package.__all__:
+    exec(f"from {{package.__name__}} import {{name}}")
+for name in package.__all__:  # nor does a submodule of that name take its place
+    assert getattr(package, name) is eval(name), name
+try:
+    package.nothing
+except AttributeError as error:
+    assert str(error) == "module {package!r} has no attribute 'nothing'", error
+"""
+    done = subprocess.run([sys.executable, "-c", child], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_module_is_there_without_an_import_of_its_own() -> None:
+    assert fedsim.results.load.load is fedsim.load
+    assert fedsim.measure is not sys.modules["fedsim.measure"]  # the function, not the folder
+
+
+def test_a_package_travels_to_other_processes_by_its_name() -> None:
+    for package in (fedsim, compressors):
+        assert pickle.loads(pickle.dumps(package)) is package
+
+
+def test_tasks_are_listed_as_they_are() -> None:
+    told = {name: (listed.title, listed.source) for name, listed in LISTED.items()}
+    tasks = {name: fedsim.TASKS[name] for name in LISTED}  # a user's own may have come since
+    assert {name: (task.title, task.source) for name, task in tasks.items()} == told
+
+
+@pytest.mark.slow
+def test_a_run_of_digits_needs_no_data_library_and_no_cluster(tmp_path: Path) -> None:
+    absent = (*DATA, *CLUSTER)
+    start(absent, "run", "--iterations", "1", "--json", "--out", str(tmp_path / "out"))
+
+
+def test_the_figures_are_all_there() -> None:
+    from fedsim import plot
+
+    for name in plot.__all__:
+        assert getattr(plot, name).__name__ == name and name in dir(plot)
+    with pytest.raises(AttributeError, match="'fedsim.plot' has no attribute 'matrices'"):
+        _ = plot.matrices

@@ -1,0 +1,62 @@
+"""Clusters of our own start beside whatever Ray the machine runs, or says that it runs."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.runs import parallel
+from tests.support.commands import no_page
+from tests.support.runs import assert_same, small
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures(no_page.__name__)]
+
+NOBODY = "127.0.0.1:1"
+GRID = SweepConfig(small(method="sbc", gradient=0.1, evaluate_every=2), (5, 10), (0.1,))
+
+
+@pytest.fixture(params=["stale file", "RAY_ADDRESS", "running cluster"])
+def beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cluster of which a file or the environment tells, and which runs or not."""
+    from ray.cluster_utils import Cluster
+
+    home = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))  # sockets need short paths
+    monkeypatch.setenv("RAY_TMPDIR", str(home))
+    (home / "ray").mkdir()
+    named, cluster = home / "ray" / "ray_current_cluster", None
+    if request.param == "RAY_ADDRESS":
+        monkeypatch.setenv("RAY_ADDRESS", NOBODY)
+    elif request.param == "stale file":
+        named.write_text(NOBODY)
+    else:
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        named.write_text(cluster.address)
+    yield
+    if cluster is not None:
+        cluster.shutdown()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.mark.usefixtures(beside.__name__)
+def test_a_sweep_and_flowers_engine_start_clusters_of_their_own(tmp_path: Path) -> None:
+    summaries = sweep(GRID, tmp_path / "ray", jobs=2)
+    assert [s["status"] for s in summaries] == ["done"] * len(summaries)
+    config = small(clients=2)
+    run(config, tmp_path / "local")
+    run(small(clients=2, engine="flower"), tmp_path / "flower")
+    assert_same(tmp_path / "local", tmp_path / "flower")
+
+
+def test_a_cluster_of_this_process_is_left_alone() -> None:
+    import ray
+
+    ray.init(address="local", num_cpus=1, include_dashboard=False)
+    try:
+        with pytest.raises(UsageError, match="this process has a Ray cluster already"):
+            parallel._start(2, None)
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()

@@ -1,0 +1,243 @@
+"""BatchNorm's statistics: they travel only in messages, are counted, and are nobody else's."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from compressors import decompress
+from compressors.whole.raw import Raw
+from fedsim import RunConfig, Task, UsageError, run
+from fedsim.federation.modelbuffers import ModelBuffers
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer, build_model
+from tests.support.models import normed
+from tests.support.runs import Memories, assert_same, clients, make_task, payloads, rounds, small
+
+__all__ = ["make_task"]  # the fixture
+
+MakeTask = Callable[..., Task]
+
+
+NAMES = ["1.running_mean", "1.running_var"]
+BITS = 8 * 32 + 24  # of eight numbers and a header
+
+
+def settings(task: Task, **more: Any) -> RunConfig:
+    """Six rounds of two local iterations, scored after the third and the sixth."""
+    given = {"method": "sbc(0.2)", "temporal": 2, "evaluate_every": 3, "keep_payloads": True}
+    return RunConfig(task=task.name, **(given | more))
+
+
+def read(folder: Path, name: str, like: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return decompress(Raw(), (folder / "payloads" / name).read_bytes(), like)
+
+
+def mean(parts: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """As the server sums: in client order, each with its share."""
+    total = {name: torch.zeros_like(x) for name, x in parts[0].items()}
+    for part in parts:
+        for name, x in part.items():
+            total[name] = torch.add(total[name], x, alpha=1 / len(parts))
+    return total
+
+
+def test_the_mean_goes_both_ways_in_messages(make_task: MakeTask, tmp_path: Path) -> None:
+    task = make_task(build=normed)
+    run(settings(task), tmp_path)
+    held = ModelBuffers(build_model(task, 0), "").initial
+    assert list(held) == NAMES
+    for number in range(1, 7):
+        free = "-free" if number == 1 else ""
+        for client in range(3):
+            down = f"round-{number:05d}/client-{client:03d}-down{free}.buffers"
+            for name, x in read(tmp_path, down, held).items():
+                assert torch.equal(x, held[name])
+        ups = [f"round-{number:05d}/client-{client:03d}-up.buffers" for client in range(3)]
+        parts = [read(tmp_path, up, held) for up in ups]
+        assert not torch.equal(parts[0][NAMES[0]], parts[1][NAMES[0]])  # of different samples
+        held = mean(parts)
+    final = load_file(tmp_path / "model.safetensors")
+    assert {name: x.tolist() for name, x in held.items()} == {n: final[n].tolist() for n in NAMES}
+    model = normed()
+    model.load_state_dict(final)  # whole: a count of batches is not needed
+    frame = rounds(tmp_path)
+    assert frame["up_buffer_bits"].tolist() == [3 * BITS] * 6
+    assert frame["down_buffer_bits"].tolist() == [0] + [3 * BITS] * 5
+
+
+def test_local_goes_up_where_the_server_evaluates(make_task: MakeTask, tmp_path: Path) -> None:
+    run(settings(make_task(build=normed), buffers="local"), tmp_path)
+    stored = sorted(name for name in payloads(tmp_path) if name.endswith(".buffers"))
+    assert stored == [
+        f"round-{number:05d}/client-{client:03d}-up.buffers"
+        for number in (3, 6)
+        for client in range(3)
+    ]
+    frame = rounds(tmp_path)
+    assert frame["up_buffer_bits"].tolist() == [0, 0, 3 * BITS, 0, 0, 3 * BITS]
+    assert frame["down_buffer_bits"].tolist() == [0] * 6
+    assert frame["metric"].notna().tolist() == [False, False, True, False, False, True]
+
+
+@pytest.mark.parametrize("buffers", ["mean", "local"])
+def test_the_books_balance(buffers: str, make_task: MakeTask, tmp_path: Path) -> None:
+    summary = run(settings(make_task(build=normed), buffers=buffers, cohort=2), tmp_path)
+    frame, by_client = rounds(tmp_path), clients(tmp_path)
+    lengths = {"up": 0, "down": 0}
+    for name, payload in payloads(tmp_path).items():
+        way = "up" if "-up." in name else "down"
+        lengths[way] += 0 if "free" in name else 8 * len(payload)
+    for way in ("up", "down"):
+        split = [f"{way}_{part}_bits" for part in ("header", "position", "value", "side", "buffer")]
+        assert (frame[split].sum(axis=1) == frame[f"{way}_wire_bits"]).all()
+        assert frame[f"{way}_wire_bits"].sum() == lengths[way]
+        assert by_client[f"{way}_wire_bits"].sum() == lengths[way]
+    assert summary["up_buffer_bits"] == (frame["up_buffer_bits"] / 2).sum() > 0
+    assert by_client["up_buffer_bits"].sum() == frame["up_buffer_bits"].sum()
+
+
+def test_weights_do_not_depend_on_how_they_travel(make_task: MakeTask, tmp_path: Path) -> None:
+    """Training normalises by the batch alone: the same updates, other statistics."""
+    task = make_task(build=normed)
+    for buffers in ("mean", "local"):
+        run(settings(task, buffers=buffers), tmp_path / buffers)
+    updates = [
+        {n: p for n, p in payloads(tmp_path / b).items() if n.endswith(".bin")}
+        for b in ("mean", "local")
+    ]
+    assert updates[0] == updates[1]
+    one, other = (load_file(tmp_path / b / "model.safetensors") for b in ("mean", "local"))
+    assert torch.equal(one["0.weight"], other["0.weight"])
+    assert not torch.equal(one[NAMES[0]], other[NAMES[0]])
+
+
+def test_the_server_scores_with_what_arrived(make_task: MakeTask, tmp_path: Path) -> None:
+    task = make_task(build=normed)
+    summary = run(settings(task), tmp_path)
+    model = normed()
+    model.load_state_dict(load_file(tmp_path / "model.safetensors"))
+    data = task.load(None, False)
+    with torch.no_grad():
+        outputs = model.eval()(data.test_x)
+    assert summary["loss"] == pytest.approx(float(task.loss(outputs, data.test_y)), rel=1e-5)
+
+
+@pytest.mark.parametrize("buffers", ["mean", "local"])
+def test_a_client_keeps_what_is_its_own(
+    buffers: str, make_task: MakeTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memories = Memories(monkeypatch)
+    run(settings(make_task(build=normed), buffers=buffers), tmp_path, memories)
+    for number, states in enumerate(memories.rounds, 1):
+        for state in states.values():
+            assert int(state["buffers/1.num_batches_tracked"]) == 2 * number
+            assert ("buffers/1.running_mean" in state) == (buffers == "local")
+
+
+def test_statistics_are_those_of_a_plain_loop(make_task: MakeTask, tmp_path: Path) -> None:
+    """One client, raw: what BatchNorm itself would have after twelve steps, over all rounds."""
+    task = make_task(build=normed)
+    for buffers in ("mean", "local"):
+        config = settings(task, method="raw", clients=1, buffers=buffers)
+        run(config, tmp_path / buffers)
+        trainer = Trainer(config, Federation.of(config))
+        weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
+        whole = trainer.train(0, weights, {}, 0, 12)
+        final = load_file(tmp_path / buffers / "model.safetensors")
+        for name in NAMES:
+            torch.testing.assert_close(final[name], whole.buffers[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_trainer_passes_nothing_on(make_task: MakeTask) -> None:
+    config = settings(make_task(build=normed))
+    trainer = Trainer(config, Federation.of(config))
+    weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
+    first = trainer.train(0, weights, {}, 0, 2)
+    kept = {n: x.clone() for n, x in first.buffers.items()}
+    trainer.train(1, weights, {}, 0, 2, first.buffers)
+    assert all(torch.equal(first.buffers[n], x) for n, x in kept.items())
+    again = trainer.train(0, weights, {}, 0, 2)
+    assert all(torch.equal(again.buffers[n], x) for n, x in kept.items())
+
+
+@pytest.mark.parametrize("buffers", ["mean", "local"])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"cohort": 2, "downlink": "sbc(0.2)"}, {"strategy": "fedadam", "downlink": "sbc(0.2)"}],
+    ids=["dsgd", "partial cohort, both ways", "fedadam"],
+)
+def test_it_goes_on_where_it_was_stopped(
+    buffers: str, more: dict[str, Any], make_task: MakeTask, tmp_path: Path
+) -> None:
+    config = settings(make_task(build=normed), buffers=buffers, checkpoint_every=2, **more)
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["round"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "stopped", stop)
+    assert list((tmp_path / "stopped").glob("checkpoint-*"))
+    run(config, tmp_path / "stopped")
+    run(replace(config, workers=2), tmp_path / "whole")
+    assert_same(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_samples_weigh_as_for_the_updates(make_task: MakeTask, tmp_path: Path) -> None:
+    task = make_task(build=normed)
+    config = settings(task, weighting="samples", partition="dirichlet(0.5)", iterations=2)
+    run(config, tmp_path)
+    like = ModelBuffers(build_model(task, 0), "").initial
+    by_client = clients(tmp_path).set_index("client")["samples"]
+    assert by_client.nunique() > 1
+    total = torch.zeros(4)
+    for client, samples in by_client.items():
+        part = read(tmp_path, f"round-00001/client-{client:03d}-up.buffers", like)
+        total += part[NAMES[0]] * (samples / by_client.sum())
+    final = load_file(tmp_path / "model.safetensors")[NAMES[0]]
+    torch.testing.assert_close(final, total, rtol=1e-5, atol=1e-6)
+
+
+def test_nothing_changes_for_a_model_without() -> None:
+    plain = small()
+    assert small(buffers="mean").digest == plain.digest
+    assert small(buffers="local").digest != plain.digest
+    assert small(precision="float32").digest == plain.digest != small(precision="bfloat16").digest
+
+
+def test_a_folder_of_the_other_kind_is_refused(make_task: MakeTask, tmp_path: Path) -> None:
+    task = make_task(build=normed)
+    for first, second in (("mean", "local"), ("local", "mean")):
+        run(settings(task, buffers=first), tmp_path / first)
+        with pytest.raises(UsageError, match=f"buffers '{first}' there, '{second}' here"):
+            run(settings(task, buffers=second), tmp_path / first)
+
+
+def test_other_floats_are_refused(make_task: MakeTask) -> None:
+    task = make_task(build=lambda: nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3).double()))
+    config = settings(task)
+    with pytest.raises(UsageError, match=r"running_mean.*float64.*float32"):
+        Trainer(config, Federation.of(config))
+
+
+def test_what_is_in_no_state_dict_does_not_travel() -> None:
+    layer = nn.BatchNorm1d(2)
+    layer.register_buffer("table", torch.ones(3), persistent=False)
+    assert ModelBuffers(layer, "").names == ("running_mean", "running_var")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("buffers", ["mean", "local"])
+def test_local_and_flower(buffers: str, make_task: MakeTask, tmp_path: Path) -> None:
+    task = make_task(build=normed)
+    config = RunConfig(task=task, method="sbc(0.2)", temporal=2, iterations=8, evaluate_every=3,
+                       keep_payloads=True, buffers=buffers, cohort=2)  # fmt: skip
+    run(config, tmp_path / "local")
+    run(replace(config, engine="flower", workers=2), tmp_path / "flower")
+    assert_same(tmp_path / "local", tmp_path / "flower")

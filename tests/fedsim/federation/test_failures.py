@@ -1,0 +1,252 @@
+"""Clients that fail, hang or diverge: said so, and never averaged in silence."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from flwr.serverapp.strategy import FedAvg
+from safetensors.torch import load_file
+
+from fedsim import RunConfig, RunFailed, run
+from fedsim.federation.trainer import Trainer
+from tests.support import replaying
+from tests.support.runs import (
+    Memories,
+    assert_same,
+    clients,
+    make_task,
+    model,
+    payloads,
+    rounds,
+    run_module,
+    small,
+)
+
+__all__ = ["make_task"]  # the fixture
+Train = Callable[..., Any]
+BAD = 1  # the client of these tests
+
+
+@pytest.fixture
+def in_round_two(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Train], None]]:
+    """Sets what the bad client does instead of its second training."""
+    train, calls = Trainer.train, {BAD: 0}
+
+    def set_to(instead: Train) -> None:
+        def changed(self: Trainer, client: int, *rest: Any) -> Any:
+            if client == BAD:
+                calls[BAD] += 1
+                if calls[BAD] == 2:
+                    return instead(train(self, client, *rest))
+            return train(self, client, *rest)
+
+        monkeypatch.setattr(Trainer, "train", changed)
+
+    yield set_to
+
+
+def raises(trained: Any) -> Any:
+    raise MemoryError("no room for the batch")
+
+
+def diverges(trained: Any) -> Any:
+    bad = trained.update["3.weight"].clone()
+    bad[0, 0] = float("nan")
+    return replace(trained, update=trained.update | {"3.weight": bad})
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "summary.json").read_text())
+
+
+def test_by_default_every_client_counts(in_round_two: Any, tmp_path: Path) -> None:
+    in_round_two(raises)
+    with pytest.raises(RunFailed) as error:
+        run(small(), tmp_path)
+    message = str(error.value)
+    for word in ("round 2", "3 of 4", "4 are required", "client 1", "no room for the batch"):
+        assert word in message
+    summary = summary_of(tmp_path)
+    assert (summary["status"], summary["error"]) == ("failed", message)
+    assert summary["task"] == "digits" and "metric" not in summary
+    trace = (tmp_path / "error.txt").read_text()
+    assert trace.startswith("Traceback") and message in trace
+    assert rounds(tmp_path)["round"].tolist() == [1]
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_nan_is_named(in_round_two: Any, tmp_path: Path) -> None:
+    in_round_two(diverges)
+    with pytest.raises(RunFailed, match=r"round 2.*client 1: .*'3\.weight' holds NaN"):
+        run(small(), tmp_path)
+
+
+@pytest.mark.parametrize("instead", [raises, diverges])
+@pytest.mark.parametrize("downlink", ["raw", "sbc(0.1)"])
+def test_a_failed_client_keeps_what_it_had(
+    instead: Train, downlink: str, in_round_two: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    in_round_two(instead)
+    memories = Memories(monkeypatch)
+    config = small(min_replies=3, downlink=downlink, keep_payloads=True)
+    summary = run(config, tmp_path, memories)
+    assert summary["status"] == "done"
+    frame = rounds(tmp_path)
+    assert frame["clients"].tolist() == [4, 3, 4, 4]
+    assert frame["failures"].tolist() == [0, 1, 0, 0]
+    first, second, third, _ = (r[BAD] for r in memories.rounds)
+    assert list(first) == list(second)
+    assert all(torch.equal(second[name], x) for name, x in first.items())
+    assert int(first["iterations"]) == int(second["iterations"]) == 5
+    assert int(third["iterations"]) == 10
+    other = [r[0] for r in memories.rounds]
+    assert [int(state["iterations"]) for state in other] == [5, 10, 15, 20]
+    # the rest of the run is what the mean of three gives
+    stored = payloads(tmp_path)
+    assert f"round-00002/client-{BAD:03d}-up.bin" not in stored
+    if downlink == "raw":
+        weights = replaying.raw_downlink(tmp_path, config)
+    else:
+        assert f"round-00003/client-{BAD:03d}-down-model.bin" in stored  # whole: it missed one
+        assert "round-00003/client-000-down-update.bin" in stored
+        _, weights = replaying.compressed_downlink(tmp_path, config)
+    replaying.assert_equal(dict(sorted(weights.items())), final(tmp_path))
+    # downlinks are charged to whoever was sent one, replies or not
+    sent = sum(8 * len(p) for n, p in stored.items() if "00002" in n and "-down-" in n)
+    assert frame["down_wire_bits"].iloc[1] == sent
+    assert len([n for n in stored if "round-00002" in n and "-down-" in n]) == 4
+    assert clients(tmp_path).groupby("round")["samples"].agg(lambda n: (n > 0).sum()).tolist() == [
+        4, 3, 4, 4,
+    ]  # fmt: skip
+    by_client = clients(tmp_path).groupby("round")["down_wire_bits"].sum()
+    assert by_client.tolist() == frame["down_wire_bits"].tolist()
+
+
+def final(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(sorted(load_file(folder / "model.safetensors").items()))
+
+
+def test_a_client_that_hangs_is_given_up(in_round_two: Any, make_task: Any, tmp_path: Path) -> None:
+    go = threading.Event()
+
+    def hangs(trained: Any) -> Any:
+        go.wait(60)
+        raise RuntimeError("too late to count")
+
+    config = RunConfig(task=make_task().name, method="raw", temporal=4, workers=3, timeout=2.0)
+    run(config, tmp_path / "warm")  # so that the time is enough for those who do train
+    in_round_two(hangs)
+    try:
+        with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
+            run(config, tmp_path / "run")
+    finally:
+        go.set()
+    assert summary_of(tmp_path / "run")["status"] == "failed"
+
+
+def test_the_others_go_on_without_one_that_hangs(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, go = Trainer.train, threading.Event()
+
+    def changed(self: Trainer, client: int, *rest: Any) -> Any:
+        if client == BAD and not go.wait(60):
+            raise AssertionError
+        return train(self, client, *rest)
+
+    config = RunConfig(task=make_task().name, method="raw", temporal=12, workers=3,
+                       min_replies=2, timeout=2.0)  # fmt: skip
+    run(config, tmp_path / "warm")
+    monkeypatch.setattr(Trainer, "train", changed)
+    try:
+        run(config, tmp_path / "run")
+    finally:
+        go.set()
+    assert rounds(tmp_path / "run")["clients"].tolist() == [2]
+    told = clients(tmp_path / "run")
+    assert told.loc[told["failures"] == 0, "client"].tolist() == [0, 2]
+
+
+def test_a_client_app_that_returns_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = run_module.make_client_app
+
+    def broken(*arguments: Any) -> Any:
+        app = make(*arguments)
+        app._registered_funcs["train.default"] = lambda message, context: None
+        return app
+
+    monkeypatch.setattr(run_module, "make_client_app", broken)
+    with pytest.raises(RunFailed, match=r"round 1: 0 of 4 .*client 0: .*NoneType"):
+        run(small(), tmp_path)
+
+
+def test_weights_that_overflow_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each update is finite and so is their mean; the sum with the model is not."""
+    train = Trainer.train
+
+    def huge(self: Trainer, *rest: Any) -> Any:
+        trained = train(self, *rest)
+        update = {n: torch.full_like(x, 3e38) for n, x in trained.update.items()}
+        return replace(trained, update=update)
+
+    monkeypatch.setattr(Trainer, "train", huge)
+    with pytest.raises(RunFailed, match=r"round 2.*'0\.weight'"):
+        run(small(method="raw"), tmp_path)
+    assert summary_of(tmp_path)["status"] == "failed"
+
+
+def test_a_server_optimizer_that_overflows_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def infinite(self: FedAvg, server_round: int, replies: Any) -> Any:
+        from strategies.channel.payload import to_arrays, to_tensors
+
+        arrays = to_tensors(next(iter(next(iter(replies)).content.array_records.values())))
+        return to_arrays({n: x / 0 for n, x in arrays.items()}), None
+
+    monkeypatch.setattr(FedAvg, "aggregate_train", infinite)
+    with pytest.raises(RunFailed, match=r"round 1.*(NaN|finite)"):
+        run(small(method="raw", strategy="fedavg"), tmp_path)
+    assert summary_of(tmp_path)["status"] == "failed"
+
+
+def test_a_learning_rate_that_diverges(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"round 1: 0 of 4 .*client 0: .*holds NaN or infinity"):
+        run(small(lr=1e30), tmp_path)
+
+
+def test_a_failed_run_can_be_tried_again(in_round_two: Any, tmp_path: Path) -> None:
+    in_round_two(raises)
+    with pytest.raises(RunFailed):
+        run(small(), tmp_path / "a")
+    summary = run(small(), tmp_path / "a")  # the client fails only once
+    assert summary["status"] == "done" and not (tmp_path / "a" / "error.txt").exists()
+    run(small(), tmp_path / "b")
+    assert model(tmp_path / "a") == model(tmp_path / "b")
+
+
+def test_a_failed_run_goes_on_from_its_checkpoint(in_round_two: Any, tmp_path: Path) -> None:
+    in_round_two(raises)
+    config = small(checkpoint_every=1, downlink="sbc(0.1)")
+    with pytest.raises(RunFailed):
+        run(config, tmp_path / "a")
+    rows: list[dict[str, Any]] = []
+    run(config, tmp_path / "a", rows.append)
+    assert [row["round"] for row in rows] == [2, 3, 4]
+    run(config, tmp_path / "b")
+    assert_same(tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.slow
+def test_on_ray_too(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"round 1: 0 of 4 .*client 0: .*holds NaN or infinity"):
+        run(small(lr=1e30, engine="flower", workers=2), tmp_path)
+    summary = summary_of(tmp_path)
+    assert summary["status"] == "failed" and "\n" not in summary["error"]
+    assert "RunFailed" in (tmp_path / "error.txt").read_text()

@@ -1,0 +1,184 @@
+"""Bits: eight times the length of what was sent, split without a rest."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from fedsim import run
+from fedsim.federation import ledger
+from fedsim.federation.failures import reasons
+from strategies.channel.server_end import Downlink, Trip, Uplink
+from tests.support.runs import clients, layers, rounds, small
+
+SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")
+
+
+def spans(header: int, positions: int, values: int, side: int) -> dict:
+    return {"header": header, "positions": positions, "values": values, "side": side}
+
+
+def trip() -> Trip:
+    """Clients 0 and 2 replied, 1 did not; 0 got the initial model, 1 and 2 were charged.
+
+    Buffers beside: 5 bytes to each, 4 from client 2. What 1 sent cannot be decoded; 3 is late.
+    """
+    model, update = spans(24, 0, 64, 0), spans(26, 3, 0, 35)
+    return Trip(
+        round=4,
+        downlinks={
+            0: Downlink(b"m" * 11, "model", model, charged=False, buffers=b"b" * 5),
+            1: Downlink(b"m" * 11, "model", model, buffers=b"b" * 5),
+            2: Downlink(b"u" * 8, "update", update, buffers=b"b" * 5),
+        },
+        uplinks={
+            2: Uplink(
+                b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
+                buffers=b"s" * 4,
+            ),
+            0: Uplink(
+                b"y" * 9, spans(28, 4, 8, 32), {},
+                {"num-examples": 5, "sent": 2.0, "train-loss": 0.5},
+            ),
+        },
+        failures={1: "no\n reply"},
+        failed_bits={1: 48, 3: 80},
+    )  # fmt: skip
+
+
+def test_a_round_by_hand() -> None:
+    assert ledger.round_bits(trip()) == {
+        "up_wire_bits": 184, "up_content_bits": 94, "up_header_bits": 58, "up_position_bits": 9,
+        "up_value_bits": 21, "up_side_bits": 64, "up_buffer_bits": 32,
+        "down_wire_bits": 232, "down_content_bits": 102, "down_header_bits": 50,
+        "down_buffer_bits": 80,
+        "down_position_bits": 3, "down_value_bits": 64, "down_side_bits": 35,
+        "up_sent": 5,
+    }  # fmt: skip
+
+
+def test_clients_by_hand() -> None:
+    first, failed, second, late = ledger.client_rows(trip())
+    assert first == {
+        "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
+        "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
+        "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
+    }  # fmt: skip
+    assert failed["train_loss"] != failed.pop("train_loss")  # NaN
+    assert failed == {
+        "round": 4, "client": 1, "samples": 0, "up_wire_bits": 0, "up_content_bits": 0,
+        "up_buffer_bits": 0, "down_wire_bits": 128, "up_sent": 0,
+        "failures": 1, "failure_reasons": "no reply", "failed_up_bits": 48,
+    }  # fmt: skip
+    assert (late["client"], late["failures"], late["failed_up_bits"]) == (3, 0, 80)
+    assert late["down_wire_bits"] == late["samples"] == 0
+    assert (second["client"], second["up_wire_bits"], second["down_wire_bits"]) == (2, 112, 104)
+    assert second["up_buffer_bits"] == 32
+    assert second["train_loss"] != second["train_loss"]  # it did not say
+
+
+def test_failures_by_hand() -> None:
+    assert ledger.failures(trip()) == {
+        "failures": 1, "failure_reasons": "no reply x 1", "failed_up_bits": 128,
+    }  # fmt: skip
+    assert ledger.failures(Trip(1)) == {
+        "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
+    }  # fmt: skip
+    rounds = pd.DataFrame({"failures": [1, 3], "failed_up_bits": [48, 0]})
+    why = ["loss nan (round 1)", "no room", "", "loss nan (round 2)"]
+    clients = pd.DataFrame({"failures": [1, 1, 0, 1], "failure_reasons": why})
+    assert ledger.failed(rounds, clients) == {
+        "failures": 4, "failure_reasons": "loss nan (round …) x 2; no room x 1",
+        "failed_up_bits": 48,
+    }  # fmt: skip
+
+
+def test_reasons_stay_short() -> None:
+    found = [f"{letter} error" for letter in "aaabbcde"] + ["long " * 100]
+    told = reasons(found)
+    assert told.startswith("a error x 3; b error x 2; c error x 1; other reasons x 3")
+    assert len(reasons(["long " * 100])) < 130
+
+
+def test_a_share_by_hand() -> None:
+    """Three uploads of two rounds: 12 of 3 times 40 entries."""
+    frame = pd.DataFrame({"clients": [2, 1], "up_sent": [9, 3]})
+    assert ledger.share(frame, 40) == 0.1
+
+
+def test_layers_by_hand() -> None:
+    update = {"w": torch.zeros(3, 4), "b": torch.zeros(3)}
+    ups = [{"w": 5, "b": 3}, {"w": 2, "b": 1}, {}]  # the third does not say
+    told = Trip(7, uplinks={k: Uplink(b"", {}, update, {}, sent) for k, sent in enumerate(ups)})
+    assert ledger.layer_rows(told) == [
+        {"round": 7, "tensor": "w", "entries": 12, "sent": 3.5},
+        {"round": 7, "tensor": "b", "entries": 3, "sent": 2.0},
+    ]
+    assert ledger.layer_rows(trip()) == []
+
+
+def test_a_participation_by_hand() -> None:
+    """4 replied, then 2 of 3: up 100 / 4 + 60 / 2, down 0 / 4 + 90 / 3."""
+    frame = pd.DataFrame(
+        {"clients": [4, 2], "failures": [0, 1], "up_wire_bits": [100, 60], "up_sent": [8, 2],
+         "down_wire_bits": [0, 90], "downlink_seconds": [1.0, 1.0]}
+    )  # fmt: skip
+    assert ledger.per_participation(frame) == {
+        "up_wire_bits": 55.0, "up_sent": 3.0, "down_wire_bits": 30.0,
+    }  # fmt: skip
+
+
+def test_the_ratio_by_hand() -> None:
+    assert ledger.ratio(1000, 50, 32_000.0) == 50.0
+    assert ledger.ratio(1000, 50, 0.0) == float("inf")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"method": "raw"}, {"method": "gradient_dropping(0.05)", "cohort": 3},
+     {"downlink": "sbc(0.1)", "cohort": 2, "strategy": "fedadam"},
+     {"method": "topk(0.01) | float32 | golomb", "clients": 3}],
+)  # fmt: skip
+def test_the_books_of_a_run_balance(settings: dict, tmp_path: Path) -> None:
+    config = small(**settings)
+    summary = run(config, tmp_path)
+    frame, by_client = rounds(tmp_path), clients(tmp_path)
+    for way in ("up", "down"):
+        parts = frame[[f"{way}_{name}" for name in SPLIT]].sum(axis=1)
+        assert (parts == frame[f"{way}_wire_bits"]).all()
+        content = frame[f"{way}_wire_bits"] - frame[f"{way}_header_bits"]
+        assert (content == frame[f"{way}_content_bits"]).all()
+    sums = by_client.groupby("round")[["up_wire_bits", "up_content_bits", "down_wire_bits"]].sum()
+    for column in sums.columns:
+        assert sums[column].tolist() == frame[column].tolist()
+    assert by_client.groupby("round").size().tolist() == [config.plan.cohort] * 4
+    assert frame["down_wire_bits"].iloc[0] == 0  # the initial model
+    assert (frame["down_wire_bits"].iloc[1:] > 0).all()
+    for name in ("up_wire_bits", "up_content_bits", "down_wire_bits", "up_sent"):
+        assert summary[name] == pytest.approx((frame[name] / config.plan.cohort).sum(), rel=1e-12)
+    by_layer = layers(tmp_path)
+    assert by_layer.groupby("round")["entries"].sum().unique() == [summary["parameters"]]
+    scored = frame[frame["metric"].notna()].set_index("round")
+    sent = by_layer.groupby("round")["sent"].sum() * config.plan.cohort
+    assert sent.round(6).to_dict() == scored["up_sent"].to_dict()
+    assert summary["trained_parameters"] == summary["parameters"]
+    for name in ("up_wire_bits", "up_content_bits", "down_wire_bits"):
+        whole = frame[name].sum() / config.plan.clients
+        assert summary[f"{name}_per_client"] == pytest.approx(whole, rel=1e-12)
+        assert whole <= summary[name] * (1 + 1e-12)
+    assert (summary["failures"], summary["failed_up_bits"]) == (0, 0)
+    dense = 32 * summary["trained_parameters"] * summary["iterations"]
+    assert summary["ratio_wire"] == pytest.approx(dense / summary["up_wire_bits"])
+    assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])
+
+
+def test_raw_costs_what_it_costs(tmp_path: Path) -> None:
+    """21,386 parameters of 32 bits and 24 of header; four rounds, a model each way."""
+    summary = run(small(method="raw"), tmp_path)
+    assert summary["parameters"] == 21_386
+    assert summary["up_content_bits"] == 4 * 32 * 21_386
+    assert summary["up_wire_bits"] == 4 * (32 * 21_386 + 24)
+    assert summary["down_wire_bits"] == 3 * (32 * 21_386 + 24)
+    assert summary["ratio_content"] == 5.0
+    assert summary["up_sent"] == 4 * 21_386

@@ -1,0 +1,70 @@
+"""A client's memory comes back from a checkpoint and from Flower's context where it trains."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from flwr.app import Context, Message, RecordDict
+from torch import Tensor
+
+from compressors import ALL, Packet, SentTensor, State
+from fedsim.federation import client
+from fedsim.federation.client_memory import InContext
+from fedsim.federation.trainer import Trained
+from fedsim.runs import checkpoint
+from strategies.channel.payload import put
+from tests.support.runs import small
+
+META = torch.device("meta")
+STATE = {
+    "iterations": torch.tensor(5),
+    "uplink/residual/w": torch.ones(3),
+    "uplink/inner/messages": torch.tensor(1),
+}
+
+
+def from_checkpoint(folder: Path) -> State:
+    saved = checkpoint.Checkpoint(1, {}, {}, {0: STATE}, [{"round": 1}], [{"round": 1}])
+    checkpoint.save(folder, saved)
+    found = checkpoint.load(folder)
+    assert found is not None
+    return found.clients[0]
+
+
+def from_context(folder: Path) -> State:
+    context = Context(0, 0, {}, RecordDict(), {})
+    InContext().commit(context, STATE)
+    return InContext().load(context)
+
+
+def trainer_on_meta(*_: Any) -> Any:
+    w = torch.zeros(3, device=META)
+    trained = Trained({"w": torch.ones(3, device=META)}, {}, 0.5)
+    return SimpleNamespace(
+        device=META, parameters={"w": w}, buffers=SimpleNamespace(names=()),
+        federation=SimpleNamespace(shards=[range(2)]), train=lambda *_: trained,
+    )  # fmt: skip
+
+
+def summed(_: Any, update: dict[str, Tensor], held: State, seed: int) -> tuple[Packet, State]:
+    """As ``ef`` begins: a sum of tensors on two devices is an error."""
+    w = update["w"] + held["residual/w"]
+    assert int(held["inner/messages"]) == 1  # a counter is read by the host
+    return Packet(b"", {"w": SentTensor(w, ALL, w.shape)}, {}), {"residual/w": w}
+
+
+@pytest.mark.parametrize("load", [from_checkpoint, from_context])
+def test_what_comes_back_goes_to_the_training_device(
+    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = load(tmp_path)
+    assert state["uplink/residual/w"].device.type == "cpu"
+    monkeypatch.setattr(client, "trainer_of", trainer_on_meta)
+    monkeypatch.setattr(client, "_base", lambda *_: {"w": torch.zeros(3, device=META)})
+    monkeypatch.setattr(client, "compress", summed)
+    content = RecordDict()
+    put(content, b"", round=2, iterations=5, kind="model")
+    _, after = client._round(cast(Message, SimpleNamespace(content=content)), 0, small(), state)
+    assert after["uplink/residual/w"].device == META

@@ -1,0 +1,183 @@
+"""Replies that were asked for and not used: counted, with their reasons and their bits."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import RunConfig, load, run
+from fedsim.engines.local import LocalGrid
+from fedsim.federation.trainer import Trainer
+from strategies.channel.payload import KEY, put
+from tests.support.runs import clients, make_task, rounds, small
+
+__all__ = ["make_task"]  # the fixture
+BAD = 1  # the client of these tests
+
+Answer = Callable[..., Any]
+
+
+def is_train_of_bad(message: Any) -> bool:
+    return message.metadata.dst_node_id == BAD + 1 and KEY in message.content.config_records
+
+
+@pytest.fixture
+def replies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+    """Changes what the bad client answers on the local engine."""
+    answer = LocalGrid._answer
+
+    def set_to(change: Answer) -> None:
+        def changed(self: LocalGrid, message: Any) -> Any:
+            reply, context = answer(self, message)
+            if is_train_of_bad(message) and reply.has_content():
+                change(reply)
+            return reply, context
+
+        monkeypatch.setattr(LocalGrid, "_answer", changed)
+
+    return set_to
+
+
+def test_a_client_that_always_fails_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Trainer.train
+
+    def fails(self: Trainer, client: int, *rest: Any) -> Any:
+        if client == BAD:
+            raise MemoryError("no room for the batch")
+        return train(self, client, *rest)
+
+    monkeypatch.setattr(Trainer, "train", fails)
+    summary = run(small(min_replies=3), tmp_path)
+    assert summary["status"] == "done"
+    assert (summary["failures"], summary["failed_up_bits"]) == (4, 0)
+    assert summary["failure_reasons"] == "MemoryError: no room for the batch x 4"
+    frame = rounds(tmp_path)
+    assert frame["failures"].tolist() == [1, 1, 1, 1]
+    assert set(frame["failure_reasons"]) == {"MemoryError: no room for the batch x 1"}
+    told = clients(tmp_path)
+    assert told.groupby("client")["failures"].sum().tolist() == [0, 4, 0, 0]
+    why = told.loc[told["client"] == BAD, "failure_reasons"].unique()
+    assert list(why) == ["MemoryError: no room for the batch"]
+    # three of four sent: a client of the federation sent three quarters of a participant's bits
+    assert summary["up_wire_bits_per_client"] == pytest.approx(0.75 * summary["up_wire_bits"])
+    assert summary["down_wire_bits_per_client"] == pytest.approx(summary["down_wire_bits"])
+    assert load(tmp_path).runs["failures"].tolist() == [4]
+
+
+def test_an_upload_that_cannot_be_decoded_is_charged(
+    replies: Callable[[Answer], None], tmp_path: Path
+) -> None:
+    def cut(reply: Any) -> None:
+        put(reply.content, bytes(reply.content[KEY]["payload"])[:-3])
+
+    replies(cut)
+    summary = run(small(method="raw", min_replies=3, timeout=20.0), tmp_path)
+    bits = 4 * (32 * 21_386 + 24 - 24)  # four raw messages, three bytes less each
+    assert (summary["failures"], summary["failed_up_bits"]) == (4, bits)
+    assert rounds(tmp_path)["failed_up_bits"].tolist() == [bits // 4] * 4
+    told = clients(tmp_path)
+    assert told.groupby("client")["failed_up_bits"].sum().tolist() == [0, bits, 0, 0]
+    assert summary["up_wire_bits"] == 4 * (32 * 21_386 + 24)  # of those that were used
+    whole = rounds(tmp_path)["up_wire_bits"].sum() + bits
+    assert summary["up_wire_bits_per_client"] == whole / 4
+    assert summary["up_content_bits_per_client"] == 0.75 * summary["up_content_bits"]
+
+
+def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bad client's first upload is held back until its round is over, in the second."""
+    task = make_task(iterations=8)
+    config = RunConfig(task=task.name, method="raw", temporal=4, workers=4, min_replies=2,
+                       timeout=3.0)  # fmt: skip
+    run(config, tmp_path / "warm")  # so that the time is enough for those who do reply
+    answer, asked = LocalGrid._answer, [0]
+    second, came = threading.Event(), threading.Event()
+
+    def held(self: LocalGrid, message: Any) -> Any:
+        found = answer(self, message)
+        if not is_train_of_bad(message):
+            if asked[0] > 1:  # the second round does not end before the late upload is there
+                assert came.wait(60)
+            return found
+        if asked[0] == 1:
+            assert second.wait(60)
+        return found
+
+    serve = LocalGrid._serve
+
+    def served(self: LocalGrid, message: Any, call: Any) -> None:
+        mine = is_train_of_bad(message)
+        asked[0] += mine
+        first = mine and asked[0] == 1
+        if mine and not first:
+            second.set()
+        serve(self, message, call)
+        if first:
+            came.set()
+
+    monkeypatch.setattr(LocalGrid, "_answer", held)
+    monkeypatch.setattr(LocalGrid, "_serve", served)
+    summary = run(config, tmp_path / "run")
+    bits = 32 * 43 + 24
+    assert summary["failures"] == 1
+    assert summary["failure_reasons"] == "no reply within the timeout x 1"
+    assert rounds(tmp_path / "run")["failures"].tolist() == [1, 0]
+    assert rounds(tmp_path / "run")["failed_up_bits"].tolist() == [0, bits]
+    assert summary["failed_up_bits"] == bits
+
+
+def test_the_books_of_the_wire_balance_with_failures(
+    replies: Callable[[Answer], None], tmp_path: Path
+) -> None:
+    """What left the clients is what `rounds` says was used and what it says was not."""
+    sent: list[int] = []
+
+    def every_other(reply: Any) -> None:
+        payload = bytes(reply.content[KEY]["payload"])
+        sent.append(8 * (len(payload) - 1))
+        put(reply.content, payload[:-1])
+
+    replies(every_other)
+    run(small(min_replies=3, downlink="sbc(0.1)", strategy="fedavg", timeout=20.0), tmp_path)
+    assert rounds(tmp_path)["failed_up_bits"].tolist() == sent
+
+
+def test_frozen_entries_are_no_part_of_the_dense_reference(make_task: Any, tmp_path: Path) -> None:
+    """15 of 43 entries are trained: 32 bits each is what `nonzero | float32` sends as values."""
+    from torch import nn
+
+    def model() -> nn.Module:
+        made = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
+        for p in made[0].parameters():
+            p.requires_grad_(False)
+        return made
+
+    task = make_task(build=model)
+    config = RunConfig(task=task.name, method="nonzero | float32 | bitmap", temporal=1)
+    summary = run(config, tmp_path)
+    assert (summary["parameters"], summary["trained_parameters"]) == (43, 15)
+    dense = 32 * 15 * summary["iterations"]
+    assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])
+    assert summary["ratio_content"] < 1 < 43 / 15 * summary["ratio_content"]
+    assert summary["up_share"] == pytest.approx(15 / 43)  # of the model's entries, frozen ones too
+
+
+def test_a_cohort_sends_less_than_a_client_of_every_round(tmp_path: Path) -> None:
+    config = small(clients=10, cohort=2, iterations=100)
+    summary = run(config, tmp_path)
+    for name in ("up_wire_bits", "up_content_bits", "down_wire_bits"):
+        assert summary[f"{name}_per_client"] == pytest.approx(summary[name] / 5, rel=1e-12)
+
+
+def test_the_share_that_travelled_is_stored_beside_the_nominal_one(tmp_path: Path) -> None:
+    """At least one entry a tensor: 7 of 21,386 where p says 2."""
+    summary = run(replace(small(), method="sbc(0.0001)"), tmp_path)
+    assert summary["gradient"] == 0.0001
+    assert summary["up_share"] == summary["up_sent"] / 4 / 21_386 > 3 * 0.0001
+    assert summary["total_sparsity"] == 0.0001 / 5

@@ -1,0 +1,162 @@
+"""Compressors of a user's own in a run: what does not decode to what was sent ends it."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
+from fedsim import run
+from fedsim.errors import RunFailed
+from fedsim.federation import client
+from fedsim.runs import parallel
+from fedsim.runs.cargo import Cargo
+from tests.support.markdown import ROOT
+from tests.support.runs import small
+
+
+@dataclass(frozen=True)
+class Grows:
+    """Decodes ``factor`` times what was sent."""
+
+    factor: float = 2.0
+    needs_seed: ClassVar[bool] = False
+
+    def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+        out.float32s(x.numpy())
+        return SentTensor(x, ALL, x.shape)
+
+    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+        return self.factor * torch.from_numpy(bits.float32s(like.numel())).view(like.shape)
+
+
+@pytest.fixture(autouse=True)
+def grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CATALOGUE, "grows", Row("grows", "codec", Grows, "T", "here", "grows(1)"))
+
+
+def test_an_uplink_that_decodes_to_something_else_ends_the_run(tmp_path: Path) -> None:
+    words = (r"round 1: .* client 0: .*PartError: method 'per_tensor\(grows\)': tensor '.*weight': "
+             "decoding its message does not give what write")  # fmt: skip
+    with pytest.raises(RunFailed, match=words):
+        run(small(method="grows"), tmp_path)
+
+
+def test_a_client_that_comes_later_is_checked_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its own first message, in whatever round that is, and with no other."""
+    looked: list[object] = []
+    monkeypatch.setattr(client, "check_decoded", lambda *_: looked.append(1))
+    run(small(method="raw", temporal=1, cohort=1, iterations=12), tmp_path)
+    took_part = pd.read_parquet(tmp_path / "clients.parquet")["client"]
+    assert len(looked) == took_part.nunique() > 1 and len(took_part) == 12
+
+
+def test_a_downlink_that_decodes_to_something_else_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"method 'per_tensor\(grows\)': tensor"):
+        run(small(downlink="grows"), tmp_path)
+
+
+def test_its_bits_are_content(tmp_path: Path) -> None:
+    summary: dict[str, Any] = run(small(method="grows(1)"), tmp_path)
+    assert summary["ratio_content"] == pytest.approx(5)  # five iterations a message, 32 bits
+
+
+def test_a_cell_that_is_run_again_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook's second definition of a name takes the place of the first, in every plan."""
+    config = small(method="grows(1)")
+    assert isinstance(config.plan.method.compressor.codec, Grows)
+
+    @dataclass(frozen=True)
+    class Again(Grows):
+        """The cell, edited."""
+
+    monkeypatch.setitem(CATALOGUE, "grows", Row("grows", "codec", Again, "T", "here", "grows(1)"))
+    assert type(config.plan.method.compressor.codec) is Again
+    assert config.plan.method.text == "per_tensor(grows(1))"
+
+
+def test_a_config_brings_its_compressor_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small(method="grows(1)")
+    sent = pickle.dumps(Cargo(config))
+    monkeypatch.delitem(CATALOGUE, "grows")
+    assert pickle.loads(sent).config == config
+    assert CATALOGUE["grows"].make is Grows
+
+
+def test_errors_of_ray_are_told_by_their_cause(tmp_path: Path) -> None:
+    class Wrapped(Exception):
+        cause = ValueError("\x1b[36mkind 'x'\x1b[39m is unknown\nmore")
+
+    parallel._record(small(), tmp_path, Wrapped("\x1b[36mray::attempt()\x1b[39m\n"))
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["error"] == "ValueError: kind 'x' is unknown"
+    assert "\x1b" not in (tmp_path / "error.txt").read_text()
+
+
+SCRIPT = """
+from dataclasses import dataclass
+from typing import ClassVar
+import torch, fedsim
+from compressors import ALL, CATALOGUE, Row, SentTensor, parse
+
+@dataclass(frozen=True)
+class Plain:
+    fails: bool = False
+    needs_seed: ClassVar[bool] = False
+    def write(self, x, out, seed):
+        if self.fails:
+            raise RuntimeError("this fails on purpose")
+        out.float32s(x.numpy())
+        return SentTensor(x, ALL, x.shape)
+    def read(self, bits, like, seed):
+        return torch.from_numpy(bits.float32s(like.numel())).view(like.shape)
+
+CATALOGUE["plain"] = Row("plain", "codec", Plain, "T", "here", "plain")
+CATALOGUE["mine"] = Row("mine", "method", lambda p: parse("ef(plain)"), "T", "here", "mine(0.1)")
+given = dict(task="digits", temporal=[5], iterations=10, baseline=False)
+"""
+
+
+def script(code: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT + code], cwd=folder, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_cells_on_ray_know_it(tmp_path: Path) -> None:
+    """Defined in the main module, as in a notebook; and a cell that fails says why."""
+    out = script("""
+for name in ("mine", "plain(true)"):
+    p = [0.5] if name == "mine" else [1]
+    config = fedsim.SweepConfig.of(method=name, gradient=p, **given)
+    print([c["status"] + ": " + str(c["error"]) for c in fedsim.sweep(config, name, jobs=2)])
+""", tmp_path)  # fmt: skip
+    one, two = out.splitlines()[-2:]
+    assert one == "['done: None']"
+    assert two.startswith("['failed: round 1: 0 of 4 clients") and "on purpose" in two
+
+
+@pytest.mark.slow
+def test_flowers_simulation_knows_it(tmp_path: Path) -> None:
+    out = script("""
+for engine in ("local", "flower"):
+    config = fedsim.RunConfig(engine=engine, iterations=10, temporal=5, method="ef(plain)")
+    print(fedsim.run(config, engine)["loss"])
+""", tmp_path)  # fmt: skip
+    local, flower = out.splitlines()[-2:]
+    assert local == flower

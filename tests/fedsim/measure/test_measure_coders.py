@@ -1,0 +1,199 @@
+"""``measure_coders`` and ``measure --coders``: the numbers against arithmetic of their own."""
+
+import doctest
+import importlib
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+import fedsim
+from compressors import ROWS, Ans, BitWriter, Golomb, compress, parse
+from fedsim import UsageError, measure_coders
+from tests.support.commands import Typed, files, typed
+from tests.support.realupdate import real
+
+__all__ = ["real", "typed"]  # fixtures
+measuring = importlib.import_module("fedsim.measure.coders")  # the name means the function
+COLUMNS = ["coder", "of", "count", "bits", "bits_each", "entropy_each", "ratio_to_entropy",
+           "encode_ns_each", "decode_ns_each", "exact", "error"]  # fmt: skip
+
+
+def test_the_whole_catalogue_on_a_real_update(real: dict[str, Tensor]) -> None:
+    table = measure_coders(real, repeat=1)
+    assert list(table) == COLUMNS and (table["error"] == "").all(), table["error"].unique()
+    for of in ("positions", "symbols"):
+        rows = table[table["of"] == of]
+        names = {row.name for row in ROWS if row.kind in (of, "coder")}
+        assert {name.split("(")[0] for name in rows["coder"]} == names
+        assert rows["bits"].is_monotonic_increasing and rows["count"].nunique() == 1
+        assert rows["entropy_each"].nunique() == 1
+    assert set(table.loc[~table["exact"], "coder"]) == {"bloom(0.01, p2)"}
+    assert {"golomb", "golomb(exact)", "golomb(fit)"} <= set(table["coder"])
+    assert (table[["encode_ns_each", "decode_ns_each"]] > 0).all(axis=None)
+    symbols = table[(table["of"] == "symbols") & (table["coder"] == "ans")].iloc[0]
+    assert symbols["count"] == sum(x.numel() for x in real.values())
+
+
+def test_numbers_against_arithmetic_of_their_own(real: dict[str, Tensor]) -> None:
+    table = measure_coders(real, "golomb; ans", density=0.05, repeat=1).set_index(["coder", "of"])
+    row = table.loc[("golomb", "positions")]
+    sent = compress(parse("topk(0.05) | float32"), real)[0].sent
+    bits = entropy = count = 0.0
+    for name, x in real.items():
+        indices, n = sent[name].indices.numpy(), x.numel()
+        p = indices.size / n
+        bits += Golomb().position_bits(indices, n)
+        entropy -= n * (p * math.log2(p) + (1 - p) * math.log2(1 - p))
+        count += indices.size
+    assert (row["count"], row["bits"]) == (count, bits)
+    assert row["entropy_each"] == pytest.approx(entropy / count)
+    assert row["bits_each"] == pytest.approx(bits / count)
+    assert row["ratio_to_entropy"] == pytest.approx(bits / entropy)
+    assert ("golomb", "symbols") not in table.index and ("ans", "symbols") in table.index
+
+
+def test_symbols_are_those_of_the_method() -> None:
+    x = torch.linspace(-1, 1, 40).repeat(50)
+    row = (
+        measure_coders({"w": x}, "ans", symbols_of="sign", repeat=1).set_index("of").loc["symbols"]
+    )
+    assert row["count"] == 2000 and row["entropy_each"] == pytest.approx(1)
+    out = BitWriter()
+    Ans().write_symbols((x < 0).to(torch.uint8), 2, out)
+    assert row["bits"] == out.position
+
+
+def test_several_updates_are_added_up(real: dict[str, Tensor]) -> None:
+    other = {"w": torch.linspace(-1, 1, 5000)}
+    one, two, both = (
+        measure_coders(u, "raw32", repeat=1).iloc[0] for u in (real, other, [real, other])
+    )
+    for column in ("count", "bits"):
+        assert both[column] == one[column] + two[column]
+    bound = one["entropy_each"] * one["count"] + two["entropy_each"] * two["count"]
+    assert both["entropy_each"] == pytest.approx(bound / both["count"])
+
+
+def test_positions_of_a_memory_and_of_a_whole_update(real: dict[str, Tensor]) -> None:
+    """The parts are found wherever a method has them."""
+    for method in ("sbc(0.01)", "flat(topk(0.01) | float32)", "by_name('*', sbc(0.01))"):
+        packet, _ = compress(parse(method), real)
+        row = measure_coders(real, "golomb", positions_of=method, repeat=1).iloc[0]
+        assert row["count"] == sum(one.count for one in packet.sent.values())
+        assert row["bits"] == packet.spans["positions"]
+
+
+def test_an_entropy_of_zero_and_a_coder_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*arguments: object) -> object:
+        raise ValueError("not today")
+
+    ones = {"w": torch.ones(20)}
+    table = measure_coders(ones, "ans", positions_of="topk(1) | float32", symbols_of="sign")
+    assert (table["entropy_each"] == 0).all() and table["ratio_to_entropy"].isna().all()
+    monkeypatch.setattr(Golomb, "write_positions", none)
+    table = measure_coders(ones, "golomb; bitmap", repeat=1)
+    assert list(table["error"]) == ["", "not today"] and math.isnan(table["bits"][1])
+
+
+def test_runs_that_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not counted, then the median of as many as wanted."""
+    taken = iter([5.0, 1.0, 2.0, 9.0, 3.0, 1.0])
+    monkeypatch.setattr(measuring, "timed", lambda work: (work(), next(taken))[1])
+    row = measure_coders({"w": torch.arange(1000.0)}, "golomb", repeat=3).iloc[0]
+    assert (row["encode_ns_each"], row["decode_ns_each"]) == (2e8, 3e8)  # ten positions
+
+
+REFUSED = {
+    "unknown": ({"coders": "golomb; nope"}, ["'nope'", "one of golomb", "huffman"]),
+    "a quantizer": ({"coders": "float32"}, ["'float32'", "one of golomb"]),
+    "two": ({"coders": "golomb | ans"}, ["'golomb | ans'"]),
+    "bad setting": ({"coders": "golomb(7)"}, ["golomb: p is 7"]),
+    "lacks one": ({"coders": "bloom"}, ["bloom", "eps", "as in"]),
+    "none": ({"coders": " ; "}, ["coders", "'all'"]),
+    "density": ({"density": 2}, ["density is 2", "(0, 1]"]),
+    "no place": ({"density": 0.1, "positions_of": "sbc(0.1)"}, ["density is 0.1", "{p}"]),
+    "no method": ({"positions_of": "nope"}, ["'nope'"]),
+    "dense": ({"positions_of": "cnat"}, ["positions_of is 'cnat'", "no positions"]),
+    "no symbols": ({"symbols_of": "ef(threelc(1))"}, ["symbols_of", "no symbols"]),
+    "repeat": ({"repeat": 0}, ["repeat is 0"]),
+    "NaN": ({"updates": {"w": torch.tensor(math.nan)}}, ["'w'", "NaN"]),
+}
+
+
+@pytest.mark.parametrize(("given", "words"), REFUSED.values(), ids=REFUSED)
+def test_refused(given: dict, words: list[str]) -> None:
+    with pytest.raises(UsageError) as refused:
+        measure_coders(**({"updates": {"w": torch.ones(2)}} | given))
+    for word in words:
+        assert word in str(refused.value)
+    assert "topk(0.5)" not in str(refused.value)  # what the text was read with
+
+
+@pytest.fixture
+def update(typed: Typed, real: dict[str, Tensor]) -> Path:
+    """``update.safetensors`` in the current folder."""
+    save_file(real, "update.safetensors")
+    return Path("update.safetensors")
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_the_command(
+    columns: int, update: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = typed("measure", update, "--coders", "golomb; ans; bloom(0.1)", "--repeat", "1",
+                 "--csv", "t.csv", "--density", "0.05")  # fmt: skip
+    assert (said.code, said.err) == (0, "") and "…" not in said.out
+    assert max(map(len, said.out.splitlines())) <= columns
+    for word in ("positions of topk(0.05) | float32: 1070, entropy", "symbols of qsgd(256): 21386",
+                 "ns/index", "ns/value", "bloom(0.1) (lossy)"):  # fmt: skip
+        assert word in said.out
+    frame = pd.read_csv("t.csv")
+    assert list(frame) == COLUMNS and len(frame) == 4
+    assert np.isfinite(frame.drop(columns=["coder", "of", "error"]).to_numpy("float64")).all()
+
+
+def test_json(update: Path, typed: Typed) -> None:
+    arguments = ("--positions-of", "sbc", "--symbols-of", "topk({p}) | qsgd(7)", "--seed", "5")
+    said = typed("measure", update, "--coders", "ans", *arguments, "--repeat", "1", "--json")
+    assert (said.code, said.err, said.out.count("\n")) == (0, "", 1)
+    found = json.loads(said.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    rows = found.pop("coders")
+    assert found == {
+        "files": [str(update)], "entries": 21386, "repeat": 1, "seed": 5, "density": None,
+        "positions_of": "sbc(0.01)", "symbols_of": "topk(0.01) | qsgd(7)",
+    }  # fmt: skip
+    assert [list(row) for row in rows] == [COLUMNS] * 2
+    assert [row["of"] for row in rows] == ["positions", "symbols"]
+    assert all(row["error"] is None and row["exact"] for row in rows)
+
+
+BAD = {
+    "measure none.npy --coders nope": ["'nope'"],  # before a file is read
+    "measure update.safetensors --coders all --methods raw": ["--methods", "--coders", "give one"],
+    "measure update.safetensors --symbols-of cnat": ["--symbols-of", "--coders"],
+    "measure update.safetensors --coders all --positions-of raw": ["positions_of is 'raw'"],
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD.items(), ids=BAD)
+def test_bad_input(arguments: str, words: list[str], update: Path, typed: Typed) -> None:
+    before = files(Path.cwd())
+    said = typed(*arguments.split())
+    assert said.code == 2 and said.out == "" and "Traceback" not in said.err
+    for word in words:
+        assert word in said.err, said.err
+    assert files(Path.cwd()) == before
+
+
+def test_doctests() -> None:
+    found = doctest.testmod(measuring)
+    assert found.attempted and not found.failed
+    assert fedsim.measure_coders is measure_coders

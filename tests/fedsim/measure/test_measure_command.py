@@ -1,0 +1,115 @@
+"""The command `measure`: its table, its JSON, its exit codes, and what it refuses."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+import fedsim
+from tests.support.commands import Typed, files, typed
+from tests.support.realupdate import COLUMNS, SOME, real
+
+__all__ = ["real", "typed"]  # fixtures
+measuring = importlib.import_module("fedsim.measure.methods")  # the name means the function
+
+
+@pytest.fixture
+def update(typed: Typed, real: dict[str, Tensor]) -> Path:
+    """``update.safetensors`` in the current folder, and a file of other types."""
+    save_file(real, "update.safetensors")
+    torch.save({"w": torch.ones(4).double(), "n": torch.tensor(3)}, "double.pt")
+    return Path("update.safetensors")
+
+
+def test_the_command(update: Path, typed: Typed, real: dict[str, Tensor]) -> None:
+    said = typed("measure", update, "--methods", SOME, "--repeat", "1", "--csv", "t.csv")
+    assert said.code == 0 and said.err == ""
+    for word in ("21386 entries", "sbc(0.05)", "raw", "684 kbit", "×1.00", "ns/entry", "cosine"):
+        assert word in said.out
+    frame = pd.read_csv("t.csv")
+    assert list(frame) == COLUMNS and len(frame) == 4 and frame["ratio"].is_monotonic_decreasing
+    order = [said.out.index(method) for method in ("sbc(0.05)", "one_sided", "topk(0.1)", "raw")]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 160])
+def test_nothing_is_cut(
+    columns: int, update: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = typed("measure", update, "--repeat", "1", "--methods", SOME)
+    assert "…" not in said.out and max(map(len, said.out.splitlines())) <= columns
+    assert "[" not in said.out  # no markup, no list
+
+
+def test_json(update: Path, typed: Typed) -> None:
+    arguments = ("--methods", "raw; sbc", "--density", "0.1", "--repeat", "2", "--seed", "5")
+    said = typed("measure", update, update, *arguments, "--json")
+    assert (said.code, said.err, said.out.count("\n")) == (0, "", 1)
+    found = json.loads(said.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    rows = found.pop("methods")
+    assert found == {"files": [str(update)] * 2, "entries": 2 * 21386, "repeat": 2, "seed": 5,
+                     "density": 0.1}  # fmt: skip
+    assert [list(row) for row in rows] == [COLUMNS] * 2
+    assert [row["method"] for row in rows] == ["sbc(0.1)", "raw"]
+    assert all(row["error"] is None for row in rows)
+
+
+def test_a_method_that_cannot_do_it_has_its_row(update: Path, typed: Typed) -> None:
+    methods = "raw; by_name('*.bias', raw); topk(1) | float32"
+    arguments = ("measure", update, "--repeat", "1", "--methods", methods)
+    said = typed(*arguments)
+    assert said.code == 1 and "Traceback" not in said.err + said.out
+    assert "no rule" in " ".join(said.out.split()) and "topk(1)" in said.out
+    said = typed(*arguments, "--json")
+    assert said.code == 1 and said.err == ""
+    rows = json.loads(said.out)["methods"]
+    assert [row["method"] for row in rows][2] == "by_name('*.bias', raw)"  # last
+    assert "rule" in rows[2]["error"] and rows[2]["ratio"] is None
+    assert [row["error"] for row in rows[:2]] == [None, None]
+
+
+def test_what_is_no_value_error_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> object:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(measuring, "decompress", broken)
+    table = fedsim.measure({"w": torch.ones(3)}, "raw")
+    assert table["error"][0] == "ZeroDivisionError: oh"
+
+
+def test_other_types(update: Path, typed: Typed) -> None:
+    said = typed("measure", "double.pt", "--methods", "raw", "--as-float32", "--json")
+    assert said.code == 0 and json.loads(said.out)["entries"] == 4
+    assert said.err == "double.pt: left out, no floats: 'n'\n"
+
+
+BAD = {
+    "measure": ["FILE"],
+    "measure none.npy": ["none.npy", "No such file"],
+    "measure double.pt": ["'w' is float64", "--as-float32"],
+    "measure update.safetensors --methods nope": ["'nope'", "sbc"],
+    "measure none.npy --methods nope": ["'nope'"],  # before a file is read
+    "measure update.safetensors --methods sbc": ["'sbc'", "no fraction", "density"],
+    "measure update.safetensors --density 2": ["density is 2", "(0, 1]"],
+    "measure update.safetensors --density x": ["--density", "'x'"],
+    "measure update.safetensors --repeat 0": ["repeat is 0", "above 0"],
+    "measure none.npy --csv none/t.csv": ["--csv", "none/t.csv", "no folder"],
+    "measure update.safetensors --csv .": ["--csv", "it is a directory"],
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD.items(), ids=BAD)
+def test_bad_input(arguments: str, words: list[str], update: Path, typed: Typed) -> None:
+    before = files(Path.cwd())
+    said = typed(*arguments.split())
+    assert said.code == 2 and said.out == ""
+    assert 1 <= len(said.err.splitlines()) <= 2 and "Traceback" not in said.err
+    for word in words:
+        assert word in said.err, said.err
+    assert files(Path.cwd()) == before

@@ -1,0 +1,54 @@
+"""What the report shows of buffers (BatchNorm's statistics): a part of the bits like any other."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedsim import SweepConfig, Task, sweep, units
+from fedsim.report import charts, write
+from fedsim.results.load import load
+from tests.support.models import normed
+from tests.support.page import Page
+from tests.support.runs import make_task
+
+__all__ = ["make_task"]  # the fixture
+
+
+@pytest.mark.parametrize("buffers", ["mean", "local"])
+def test_the_bars_sum_to_wire_with_buffers(
+    buffers: str, make_task: Callable[..., Task], tmp_path: Path
+) -> None:
+    task = make_task(build=normed)
+    config = SweepConfig.of(
+        task=task, method="sbc", temporal=[2], gradient=[0.2], iterations=4, buffers=buffers
+    )
+    sweep(config, tmp_path)
+    runs = load(tmp_path).runs
+    bars = {bar.name: bar for bar in charts.split(runs).data}
+    assert list(bars) == ["header", "position", "value", "side", "buffers"]
+    for place, (_, run) in enumerate(runs.iterrows()):
+        parts = run[["up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits",
+                     "up_buffer_bits"]]  # fmt: skip
+        assert parts.sum() == run["up_wire_bits"] and parts["up_buffer_bits"] > 0
+        for bar, bits in zip(bars.values(), parts, strict=True):
+            assert bar.x[place] == pytest.approx(100 * bits / run["up_wire_bits"])
+    last = runs.iloc[-1]
+    shown = [units.bits(last[f"up_{name}_bits"]) for name in ("buffer", "wire")]
+    share = 100 * last["up_buffer_bits"] / last["up_wire_bits"]
+    said = f"buffers: {shown[0]} of {shown[1]}, {share:.1f} %"
+    assert bars["buffers"].text[-1].endswith(said)
+    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    assert "Buffers: BatchNorm's statistics" in page.text
+
+
+def test_a_model_without_has_no_such_part(make_task: Callable[..., Task], tmp_path: Path) -> None:
+    config = SweepConfig.of(
+        task=make_task(), method="sbc", temporal=[2], gradient=[0.2], iterations=4
+    )
+    sweep(config, tmp_path)
+    runs = load(tmp_path).runs
+    assert [bar.name for bar in charts.split(runs).data] == ["header", "position", "value", "side"]
+    older = runs.assign(up_buffer_bits=float("nan"))  # of before buffers were counted
+    assert len(charts.split(older).data) == 4
+    assert "Buffers:" not in Page(write(tmp_path).read_text(encoding="utf-8")).text

@@ -1,0 +1,167 @@
+"""What a user typed is what tables, figures and the page show."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from compressors import CATALOGUE, Row, parse
+from fedsim import plot
+from fedsim.analysis.planes import plane, planes
+from fedsim.analysis.tables import summary_texts
+from fedsim.errors import UsageError
+from fedsim.results.labels import labels, methods_of, of_method, several
+from fedsim.results.load import Results, load
+from fedsim.results.naming import without_place
+from fedsim.results.schema import frame
+from fedsim.runs.run import run
+from fedsim.runs.sweep import SweepConfig, run_cells, summarize, sweep
+from fedsim.settings.cellfile import from_values
+from tests.support.runs import small
+from tests.support.sweepmaker import make_cell, make_run
+
+SHORT = {"task": "digits", "iterations": 4, "evaluate_every": 1}
+
+
+def told(results: Results) -> set[str]:
+    return set(results.runs["label"])
+
+
+def test_a_method_is_called_as_it_was_typed(tmp_path: Path) -> None:
+    run(small(method="qsgd(1)"), tmp_path)
+    results = load(tmp_path)
+    assert results.runs["method"].item() == "per_tensor(dither(1))"
+    assert told(results) == set(results.rounds["label"]) == {"qsgd(1)"}
+    assert plot.curves(results.rounds).get_suptitle() == "digits: qsgd(1)"
+    assert "digits: qsgd(1)" in (summarize(tmp_path)[1]).read_text(encoding="utf-8")
+
+
+def test_a_fraction_has_a_column_of_its_own() -> None:
+    rows = [("x", 0.1, typed) for typed in ("sbc(0.1)", "topk({p}) | cnat", "topk(0.1) | q(8)")]
+    runs = pd.DataFrame(rows, columns=["method", "gradient", "typed"])
+    assert labels(runs).tolist() == ["sbc", "topk({p}) | cnat", "topk({p}) | q(8)"]
+
+
+def test_an_own_method_keeps_its_name_in_another_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Row("windows", "method", lambda p: parse(f"ef(topk({p}) | cnat)"), "T", "here", "x")
+    monkeypatch.setitem(CATALOGUE, "windows", own)
+    monkeypatch.setitem(CATALOGUE, "top4", Row("top4", "method", lambda: parse(
+        "topk(0.04) | float32"), "T", "here", "top4"))  # fmt: skip
+    grid = {"temporal": [2], "gradient": [0.5, 0.1]} | SHORT
+    sweep(SweepConfig.of(method="windows", **grid), tmp_path / "a")
+    sweep(SweepConfig.of(method="top4", temporal=[2], baseline=False, **SHORT), tmp_path / "b")
+    monkeypatch.delitem(CATALOGUE, "windows")
+    monkeypatch.delitem(CATALOGUE, "top4")
+    assert told(load(tmp_path / "a", tmp_path / "b")) == {"dense", "windows", "top4"}
+
+
+def test_cells_of_a_file_have_their_names(tmp_path: Path) -> None:
+    """Less what says n, p or seed: seeds of one name are averaged."""
+    sbc = {"method": "sbc", "gradient": 0.1}
+    cells = {
+        "baseline": {"method": "raw", "temporal": 1}, "fedavg": {"method": "raw", "temporal": 2},
+        "slow-s0": sbc, "slow-s1": sbc | {"seed": 1}, "fast": sbc | {"lr": 0.5},
+    }  # fmt: skip
+    shared = SHORT | {"temporal": 2, "cells": cells}
+    run_cells(from_values(shared, "test"), tmp_path)
+    results = load(tmp_path)
+    names = ["baseline", "fast", "fedavg", "slow"]
+    assert sorted(told(results)) == methods_of(results.runs) == names
+    plot.matrix(results.runs)
+    again = load(tmp_path / "cells" / "fast")  # a run alone has its name, too
+    assert told(again) == {"fast"}
+
+
+def test_a_name_says_no_place_twice() -> None:
+    cell = {"temporal": 9, "gradient": 1 / 9, "seed": 0}
+    assert without_place("sbc-n9-p0.111", cell) == "sbc"
+    assert without_place("gradient_dropping_n9_seed0", cell) == "gradient_dropping"
+    assert without_place("n9-p0.111-s0", cell) == ""
+    assert without_place("mnist-s3-top4", cell) == "mnist-s3-top4"
+
+
+def test_a_name_of_several_methods_or_settings_says_which() -> None:
+    rows = [("a", 0.1, "a", ""), ("b", 0.1, "b", "lr = 1"), ("raw", 1.0, "sbc", "")]
+    runs = pd.DataFrame(rows, columns=["method", "gradient", "typed", "variant"])
+    # The dense cell of a named sweep is the reference.
+    assert labels(runs.assign(name="mine")).tolist() == ["mine (a)", "mine (b, lr = 1)", "dense"]
+    one = runs.iloc[1:2].assign(name="mine")
+    assert labels(one).tolist() == ["mine"]
+
+
+def test_a_label_of_the_users_own(tmp_path: Path) -> None:
+    config = SweepConfig.of(
+        method="sbc", temporal=[2], gradient=[1, 0.1], label="mine", **SHORT
+    )  # fmt: skip
+    sweep(config, tmp_path)
+    results = load(tmp_path)
+    assert told(results) == {"dense", "raw", "mine"} and not several(results.runs)
+    assert results.runs["gradient"].tolist() == [1, 1, 0.1]
+    assert config.base.digest == SweepConfig.of(
+        method="sbc", temporal=[2], gradient=[1, 0.1], **SHORT).base.digest  # fmt: skip
+    summary = (tmp_path / "cells" / "n2-p0.1-s0" / "summary.json").read_text()
+    again = {"method": "sbc", "temporal": [2], "gradient": [1, 0.1], "label": "other"}
+    sweep(SweepConfig.of(**again, **SHORT), tmp_path)
+    assert told(load(tmp_path)) == {"dense", "raw", "other"}
+    assert (tmp_path / "cells" / "n2-p0.1-s0" / "summary.json").read_text() == summary
+    with pytest.raises(UsageError, match="--label is ' '"):
+        small(label=" ")
+
+
+def test_what_was_typed_is_written_down(tmp_path: Path) -> None:
+    run(small(method=" qsgd(1)", label="mine"), tmp_path)
+    settings = tomllib.loads((tmp_path / "config.toml").read_text())
+    assert (settings["method"], settings["label"]) == (" qsgd(1)", "mine")
+    (tmp_path / "config.toml").unlink()  # without it the method's text is what there is
+    assert told(load(tmp_path)) == {json.loads((tmp_path / "summary.json").read_text())["method"]}
+
+
+def test_raw_at_longer_delays_is_not_the_reference() -> None:
+    """FedAvg: a method beside one without p, and the line p = 1 of one that ends there."""
+    ef_sign, at = "ef(per_tensor(l1_sign))", (1, 10)
+    raw = [make_cell(n, 1, 0.9 - n / 100) for n in at]
+    signs = [make_cell(n, 1, 0.7, method=ef_sign) for n in (10, 25)]
+    runs = frame([*raw, *signs])
+    assert labels(runs).tolist() == ["dense", "raw", "ef_sign", "ef_sign"]
+    assert methods_of(runs) == ["ef_sign", "raw"] and several(runs)
+    assert [texts[0] for texts, _ in summary_texts(runs)[1]] == [
+        "dense", "ef_sign", "ef_sign", "raw",
+    ]  # fmt: skip
+    found = planes(runs)
+    assert found["ef_sign"].values.tolist() == [[0.7], [0.7]]
+    assert found["raw"].values.tolist() == [[0.89], [0.8]]
+    plane_of_sbc = frame([*raw, make_cell(10, 0.1, 0.6)])
+    assert methods_of(plane_of_sbc) == ["sbc({p})"] and not several(plane_of_sbc)
+
+
+@pytest.mark.parametrize(
+    ("method", "cells"),
+    [
+        ("ef(per_tensor(l1_sign))", [(10, 1), (25, 1)]),
+        ("topk({p}) | cnat | golomb", [(1, 0.1), (1, 0.01)]),  # at p = 1 it is cnat, not raw
+    ],
+)
+def test_the_reference_is_on_no_grid_but_its_own(
+    method: str, cells: list[tuple[int, float]]
+) -> None:
+    own = [make_cell(n, p, 0.7, method=method.replace("{p}", f"{p:g}")) for n, p in cells]
+    runs = frame([make_cell(1, 1, 0.95), *own])
+    grid = plane(runs)
+    assert grid.dense == 0.95 and 0.95 not in grid.values
+    (label,) = methods_of(runs)
+    assert plane(of_method(runs, label)).dense == 0.95
+    sbc = plane(frame([make_cell(1, 1, 0.95), make_cell(1, 0.1, 0.7)]))
+    assert sbc.dense is None and sbc.values.tolist() == [[0.95, 0.7]]  # sbc is raw at p = 1
+
+
+def test_a_column_of_raw_cells_is_not_that_of_a_quantizer(tmp_path: Path) -> None:
+    form = "topk({p}) | cnat | golomb"
+    make_run(tmp_path / "cells" / "one", 10, 0.1, form=form)
+    make_run(tmp_path / "cells" / "two", 10, 1)
+    runs = load(tmp_path).runs
+    assert methods_of(runs) == [form, "raw"]
+    assert of_method(runs, form).index.tolist() == ["one"]

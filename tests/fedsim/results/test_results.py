@@ -1,0 +1,202 @@
+"""Results on disk: whole files or none, loading, the summary."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim.errors import UsageError
+from fedsim.files import replacing, write_bytes, write_json, write_parquet, write_text
+from fedsim.results.load import load
+from fedsim.results.schema import COLUMNS, KEYS, frame, write_summary
+from tests.support.sweepmaker import CLIENTS, ITERATIONS, PARAMETERS, make_run, make_sweep
+
+
+def test_files_appear_whole(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "a", b"\x00\xff")
+    write_text(tmp_path / "b", "p ≤ 1\n")
+    write_json(tmp_path / "c", {"x": [1, None, float("nan")]})
+    write_parquet(tmp_path / "d", pd.DataFrame({"x": [1, 2]}, index=[7, 8]))
+    assert (tmp_path / "a").read_bytes() == b"\x00\xff"
+    assert (tmp_path / "b").read_bytes() == "p ≤ 1\n".encode()
+    read = json.loads((tmp_path / "c").read_text())
+    assert read["x"][:2] == [1, None] and np.isnan(read["x"][2])
+    assert pd.read_parquet(tmp_path / "d").equals(pd.DataFrame({"x": [1, 2]}))
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["a", "b", "c", "d"]
+
+
+def test_a_file_keeps_its_old_content_until_the_new_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "numbers.bin"
+    write_bytes(target, b"old")
+    with pytest.raises(RuntimeError), replacing(target) as file:
+        file.write(b"half of the n")
+        (part,) = [item for item in tmp_path.iterdir() if item != target]
+        assert part.name.startswith(".") and part.name.endswith(".part")
+        assert target.read_bytes() == b"old"
+        raise RuntimeError
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_json_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "x.json", {"x": object()})
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError):
+        write_bytes(tmp_path / "folder", b"x")
+    assert [item.name for item in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_sweep_is_loaded(tmp_path: Path) -> None:
+    cells = make_sweep(tmp_path, (1, 2, 10), (1, 0.1), unfinished=[(10, 1)], missing=[(2, 0.1)])
+    results = load(tmp_path)
+    names = ["n1-p1-s0", "n1-p0.1-s0", "n2-p1-s0", "n10-p0.1-s0"]
+    assert list(results.runs.index) == names  # n upwards, not by name
+    assert results.unfinished == ("n10-p1-s0",)
+    assert results.path == tmp_path
+    assert tuple(results.runs.columns) == (*COLUMNS, "label")
+    for cell in cells:
+        row = results.runs.loc[f"n{cell['temporal']}-p{cell['gradient']:g}-s0"]
+        assert all(row[key] == value for key, value in cell.items() if value is not None)
+
+
+def test_rounds_carry_their_runs_keys(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,), seeds=(0, 3))
+    rounds = load(tmp_path).rounds
+    assert tuple(rounds.columns[:6]) == (*KEYS, "run")
+    assert rounds.groupby("run").size().to_dict() == {
+        "n1-p1-s0": ITERATIONS, "n1-p1-s3": ITERATIONS, "n10-p0.1-s0": 20, "n10-p0.1-s3": 20,
+    }  # fmt: skip
+    one = rounds[rounds["run"] == "n10-p0.1-s3"]
+    assert (one["seed"] == 3).all() and (one["gradient"] == 0.1).all()
+    stored = pd.read_parquet(tmp_path / "cells" / "n10-p0.1-s3" / "rounds.parquet")
+    assert one[stored.columns].reset_index(drop=True).equals(stored)
+
+
+def test_layers_carry_their_runs_keys_and_may_be_missing(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,))
+    layers = load(tmp_path).layers
+    one = layers[layers["run"] == "n10-p0.1-s0"]
+    assert tuple(one.columns) == (*KEYS, "run", "round", "tensor", "entries", "sent", "label")
+    assert one["tensor"].tolist()[:2] == ["fc.weight", "fc.bias"] and len(one) == 20
+    assert set(one["label"]) == {"sbc"} and one["sent"].tolist()[:2] == [490, 10]
+    for run in ("n10-p0.1-s0", "n1-p1-s0"):  # as older versions left it
+        (tmp_path / "cells" / run / "layers.parquet").unlink()
+    assert len(load(tmp_path).layers) == 0
+    (tmp_path / "cells" / "n1-p1-s0" / "layers.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match="layers.parquet"):
+        load(tmp_path)
+
+
+def test_a_summary_is_the_sum_of_its_rounds(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", 10, 0.01)
+    results = load(tmp_path / "run")
+    assert list(results.runs.index) == ["run"] and results.unfinished == ()
+    run, rounds = results.runs.iloc[0], results.rounds
+    assert run["up_wire_bits"] == rounds["up_wire_bits"].sum() / CLIENTS
+    assert run["ratio_content"] == 32 * PARAMETERS * ITERATIONS / run["up_content_bits"]
+
+
+def test_a_failed_run_has_no_rounds(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,), failed=[(10, 0.1)])
+    results = load(tmp_path)
+    failed = results.runs.loc["n10-p0.1-s0"]
+    assert failed["status"] == "failed" and "not finite" in failed["error"]
+    assert np.isnan(failed["metric"])
+    assert set(results.rounds["run"]) == {"n1-p1-s0"}
+    make_run(tmp_path / "alone", failed=True)
+    assert len(load(tmp_path / "alone").rounds) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", "3", '{"task": "digits"}', '{"task": 1, "temporal": "many"}']
+)
+def test_a_damaged_summary_is_named(tmp_path: Path, text: str) -> None:
+    make_sweep(tmp_path, (10,), (0.1,))
+    file = tmp_path / "cells" / "n10-p0.1-s0" / "summary.json"
+    file.write_text(text)
+    with pytest.raises(UsageError) as error:
+        load(tmp_path)
+    assert str(file) in str(error.value) and len(str(error.value).splitlines()) == 2
+
+
+def test_damaged_rounds_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "run" / "rounds.parquet"
+    make_run(tmp_path / "run")
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UsageError, match="rounds.parquet"):
+        load(tmp_path / "run")
+    file.unlink()
+    with pytest.raises(UsageError, match=r"rounds.parquet cannot be read: it is missing\.\n"):
+        load(tmp_path / "run")
+    write_parquet(file, pd.DataFrame({"round": [1]}))
+    with pytest.raises(UsageError, match="up_content_bits"):
+        load(tmp_path / "run")
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="no results in"):
+        load(tmp_path)
+    make_sweep(tmp_path, (10,), (0.1,), baseline=False, unfinished=[(10, 0.1)])
+    with pytest.raises(UsageError, match=r"1 unfinished.*\n.*cells/\*/summary.json"):
+        load(tmp_path)
+
+
+def test_a_folder_above_results_and_a_file_in_them_lead_there(tmp_path: Path) -> None:
+    make_sweep(tmp_path / "b", (10,), (0.1,))
+    make_run(tmp_path / "a")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UsageError) as error:
+        load(tmp_path)
+    assert str(error.value).endswith(f"or several: {tmp_path}/a, {tmp_path}/b.")
+    for number in range(6):
+        make_run(tmp_path / f"more{number}")
+    with pytest.raises(UsageError, match=r"more2 and 3 more\.$"):
+        load(tmp_path)
+    with pytest.raises(UsageError, match="summary.json: it is a file; give its folder, .*/a.$"):
+        load(tmp_path / "a" / "summary.json")
+
+
+def test_results_are_printed_in_a_line(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (1, 10), (0.1,), unfinished=[(10, 0.1)])
+    assert repr(load(tmp_path)) == (
+        f"Results({str(tmp_path)!r}: digits, dense, sbc; runs 2 rows, 1 unfinished, rounds 400, "
+        "layers 400)"
+    )
+
+
+def test_the_settings_that_trained_a_model_are_no_columns(tmp_path: Path) -> None:
+    cell = make_run(tmp_path / "run", settings={"lr": 0.1, "lr_steps": [[5, 0.1]]})
+    assert load(tmp_path / "run").runs.columns.tolist() == [*COLUMNS, "label"]
+    write_summary(tmp_path, [cell])
+    assert "lr" not in (tmp_path / "summary.csv").read_text()
+
+
+def test_the_summary_goes_to_disk_and_back(tmp_path: Path) -> None:
+    cells = make_sweep(tmp_path, (1, 10), (1, 0.001), seeds=(0, 1), failed=[(10, 0.001)])
+    write_summary(tmp_path, cells)
+    parquet = pd.read_parquet(tmp_path / "summary.parquet")
+    pd.testing.assert_frame_equal(parquet, frame(cells))
+    csv = pd.read_csv(tmp_path / "summary.csv")
+    assert list(csv.columns) == list(COLUMNS)
+    for read in (csv, parquet):
+        for place, cell in enumerate(cells):
+            row = read.iloc[place]
+            for name, value in cell.items():
+                assert pd.isna(row[name]) if value is None else row[name] == value, name
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_counts_stay_whole_where_one_is_missing(tmp_path: Path) -> None:
+    done = make_run(tmp_path / "a")
+    failed = make_run(tmp_path / "b", failed=True)
+    write_summary(tmp_path, [done, failed])
+    assert frame([done])["clients"].dtype == "int64"
+    first, second = (tmp_path / "summary.csv").read_text().splitlines()[1:]
+    place = COLUMNS.index("clients")
+    assert first.split(",")[place] == "4" and second.split(",")[place] == ""

@@ -1,0 +1,64 @@
+"""Columns that are shown only where they say something: cohorts, failures, shares."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fedsim import load, table
+from fedsim.analysis.tables import summary_table
+from fedsim.report.sections import summary
+from fedsim.results.load import Results
+from tests.support.sweepmaker import make_run, make_sweep
+
+MORE = ("sent", "per client", "failures", "not used")
+
+
+def printed(results: Results, width: int) -> str:
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(summary_table(results.runs, width))
+    return capture.get()
+
+
+def test_by_default_none_of_them_is_there(tmp_path: Path) -> None:
+    """Older folders lack the columns; what follows from their rounds is filled in."""
+    make_sweep(tmp_path, (10,), (0.1,))
+    results = load(tmp_path)
+    head = printed(results, 200).split("───")[0]
+    assert not any(word in head for word in MORE)
+    assert "share" not in table(results.runs) and "failures" not in table(results.runs)
+    assert results.runs["failures"].tolist() == [0, 0]
+    assert results.runs["up_wire_bits_per_client"].tolist() == pytest.approx(
+        results.runs["up_wire_bits"].tolist()
+    )
+    assert results.runs["trained_parameters"].isna().all() and results.runs["up_share"].isna().all()
+
+
+SAID: dict[str, Any] = {
+    "up_share": 0.0123, "up_wire_bits_per_client": 7810.0, "failures": 4,
+    "failure_reasons": "MemoryError: no <room> x 4", "failed_up_bits": 5550,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [100, 220])
+def test_what_happened_is_told_in_table_and_page(tmp_path: Path, width: int) -> None:
+    make_run(tmp_path / "a", 10, 0.01, **SAID)
+    results = load(tmp_path / "a")
+    text = printed(results, width)
+    for word in (*MORE, "0.0123", "7.81 kbit", "5.55 kbit", "MemoryError: no <room> x 4"):
+        assert word in text, word
+    page = summary(results)
+    assert "MemoryError: no &lt;room&gt; x 4" in page and "7.81 kbit" in page
+    head, _, row = table(results.runs).splitlines()
+    assert "up wire per client of the federation (kbit)" in head and "7.81" in row
+    assert "| share of entries sent | failures | uploads not used (kbit) |" in head
+    assert "| 0.0123 | 4 | 5.55 |" in row
+
+
+def test_a_share_within_a_tenth_of_p_is_not_shown(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 10, 0.01, up_share=0.0109)
+    make_run(tmp_path / "b", 10, 0.01, up_share=0.0112)
+    assert "share" not in table(load(tmp_path / "a").runs)
+    assert "share" in table(load(tmp_path / "b").runs)

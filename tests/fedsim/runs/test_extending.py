@@ -1,0 +1,101 @@
+"""A finished run with more iterations: bit-identical to a longer one, or refused with a reason."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.runs import checkpoint
+from fedsim.runs.sweep import run_cells
+from fedsim.settings.config import from_toml
+from fedsim.settings.grids import Cell
+from tests.support.commands import files, no_page
+from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
+from tests.support.runs import assert_same, parts, small
+
+__all__ = ["no_page"]  # a fixture
+
+
+def sized(rounds: int, settings: dict[str, Any] | None = None, every: int = 2) -> Any:
+    settings = dict(settings or {})
+    temporal = settings.get("temporal", 5)
+    given = {"evaluate_every": every, **settings, "iterations": rounds * temporal}
+    return small(**given)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_an_extended_run_ends_as_a_long_one(settings: dict[str, Any], tmp_path: Path) -> None:
+    run(sized(6, settings), tmp_path / "whole")
+    out, seen = tmp_path / "out", list[int]()
+    run(sized(2, settings), out)
+    for rounds in (4, 6):
+        run(sized(rounds, settings), out, recording(seen))
+    assert seen == [3, 4, 5, 6]
+    assert_same(tmp_path / "whole", out)
+    assert from_toml(out / "config.toml").iterations == sized(6, settings).iterations
+    assert not list(out.glob("checkpoint-*")) and not parts(out)
+
+
+def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    run(sized(6), tmp_path / "whole")
+    out, seen = tmp_path / "out", list[int]()
+    run(sized(2), out)
+    with pytest.raises(Stopped):
+        run(sized(6), out, stop_after(4))
+    with pytest.raises(UsageError, match="iterations 30 there, 10 here"):
+        run(sized(2), out)
+    run(sized(6), out, recording(seen))
+    assert seen == [3, 4, 5, 6]
+    assert_same(tmp_path / "whole", out)
+
+
+def test_what_would_not_be_the_longer_run_is_refused(tmp_path: Path) -> None:
+    run(small(iterations=12, evaluate_every=3), tmp_path / "part")
+    run(sized(3), tmp_path / "odd")
+    run(sized(4), tmp_path / "even")
+    for folder, config, reason in (
+        ("part", small(iterations=30, evaluate_every=3), "last round has 2 local iterations"),
+        ("odd", sized(6), "its last round, 3, is not a multiple of 2, and a longer run"),
+        ("even", sized(8, every=4), "evaluations are 2 there and 4 here; give --evaluate-every 2"),
+        ("even", sized(8, {"engine": "flower"}), "memory is kept with --engine local"),
+    ):
+        out = tmp_path / folder
+        before = {f: f.stat().st_mtime_ns for f in out.rglob("*")}
+        with pytest.raises(UsageError, match=f"holds a run of .* cannot be extended: .*{reason}"):
+            run(config, out)
+        assert {f: f.stat().st_mtime_ns for f in out.rglob("*")} == before
+    for config in (sized(2), sized(8, {"lr": 0.5})):
+        with pytest.raises(UsageError, match="it holds results of other settings"):
+            run(config, tmp_path / "even")
+
+
+def test_what_is_large_is_kept_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_page: None
+) -> None:
+    monkeypatch.setattr(checkpoint, "KEPT_BYTES", 1000)
+    run(sized(2), tmp_path / "left")
+    with pytest.raises(UsageError, match="was not kept, .* with --keep-checkpoint"):
+        run(sized(4), tmp_path / "left")
+    kept = sized(2, {"keep_checkpoint": True})
+    run(kept, tmp_path / "kept")
+    assert run(sized(4), tmp_path / "kept")["iterations"] == 20
+    monkeypatch.setattr(checkpoint, "KEPT_BYTES", 10**9)
+    sweep(SweepConfig(sized(2), (5,), (), baseline=False), tmp_path / "sweep")
+    assert not list(tmp_path.glob("sweep/cells/*/final"))
+
+
+def test_a_sweep_that_is_refused_has_changed_no_cell(tmp_path: Path) -> None:
+    """Of two finished cells one can be extended; the other kept no memory."""
+    short, long = sized(2), sized(4)
+    kept = replace(short, seed=1, keep_checkpoint=True)
+    run_cells([Cell("kept", kept), Cell("plain", short)], tmp_path)
+    (tmp_path / "cells" / "kept" / "summary.json").touch()
+    before = files(tmp_path / "cells")
+    with pytest.raises(UsageError, match="its memory was not kept"):
+        run_cells(
+            [Cell("kept", replace(long, seed=1, keep_checkpoint=True)), Cell("plain", long)],
+            tmp_path,
+        )
+    assert files(tmp_path / "cells") == before

@@ -1,0 +1,84 @@
+"""Two writers of one folder: the second is refused, and a killed one is in nobody's way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.runs import lock
+from fedsim.runs.parallel import run_here
+from tests.support.markdown import ROOT
+from tests.support.runs import small
+
+_HOLDER = """
+import sys, time
+from pathlib import Path
+from fedsim.runs import lock
+with lock.held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def holder(folder: Path, seconds: float = 600) -> "subprocess.Popen[str]":
+    """Another process that holds the folder already."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(folder), str(seconds)],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout is not None and child.stdout.readline() == "held\n"
+    return child
+
+
+def end(child: "subprocess.Popen[str]") -> None:
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+
+
+def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+    base, grid = small(), SweepConfig(small(), (5,), (), baseline=False)
+    child = holder(tmp_path)
+    try:
+        who = rf"--out is {tmp_path}: another process writes to it \(process {child.pid} on .*, "
+        who += r"since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC\); wait for it or stop it, or choose"
+        with pytest.raises(UsageError, match=who):
+            run(base, tmp_path)
+        with pytest.raises(UsageError, match=who):
+            sweep(grid, tmp_path)
+        assert os.listdir(tmp_path) == [lock.NAME]  # nothing was written
+    finally:
+        end(child)
+    assert (tmp_path / lock.NAME).exists()  # a kill leaves its file, and nobody is locked out
+    assert run(base, tmp_path)["status"] == "done"
+    assert lock.NAME not in os.listdir(tmp_path)
+
+
+def test_the_lock_is_free_after_whatever_ended_the_block(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), lock.held(tmp_path):
+        assert json.loads((tmp_path / lock.NAME).read_text())["pid"] == os.getpid()
+        with pytest.raises(UsageError, match=f"process {os.getpid()} on"), lock.held(tmp_path):
+            pass
+        raise KeyError
+    with lock.held(tmp_path):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_cell_waits_for_the_worker_of_a_sweep_that_was_killed(tmp_path: Path) -> None:
+    cell = tmp_path / "cells" / "one"
+    cell.mkdir(parents=True)
+    child = holder(cell, 1.0)
+    run_here([("one", small(), cell)], None)
+    assert json.loads((cell / "summary.json").read_text())["status"] == "done"
+    end(child)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"--out is .*/file/out: cannot be written"):
+        run(small(), tmp_path / "file" / "out")

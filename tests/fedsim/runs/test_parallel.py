@@ -1,0 +1,86 @@
+"""Cells as Ray tasks: the same numbers, failures that stay where they are, progress."""
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedsim import SweepConfig, UsageError, sweep
+from fedsim.runs import parallel
+from tests.support.commands import no_page
+from tests.support.runs import assert_same, small
+
+pytestmark = pytest.mark.usefixtures(no_page.__name__)
+
+BASE = small(method="sbc", gradient=0.1, evaluate_every=2)
+GRID = SweepConfig(BASE, (5, 10), (0.1,))
+
+
+def told(summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in s.items() if k != "seconds"} for s in summaries]
+
+
+@pytest.mark.slow
+def test_two_jobs_give_the_numbers_of_one(tmp_path: Path) -> None:
+    seen: dict[str, list[dict[str, Any]]] = {}
+    two = sweep(
+        GRID, tmp_path / "two", jobs=2,
+        progress=lambda name, row: seen.setdefault(name, []).append(row),
+    )  # fmt: skip
+    one = sweep(GRID, tmp_path / "one", jobs=1)
+    assert told(one) == told(two)
+    tables = [pd.read_csv(tmp_path / name / "summary.csv") for name in ("one", "two")]
+    pd.testing.assert_frame_equal(*(t.drop(columns="seconds") for t in tables), check_exact=True)
+    for cell in GRID.cells():
+        assert_same(tmp_path / "one" / "cells" / cell.name, tmp_path / "two" / "cells" / cell.name)
+        rows = seen[cell.name]
+        numbers = [row["round"] for row in rows]
+        assert numbers == sorted(set(numbers)) and numbers[-1] == cell.config.plan.rounds
+        assert rows[-1]["up_bits"] > 0 and 0 <= rows[-1]["metric"] <= 1
+    # nothing is left to do: Ray is not even started
+    assert sweep(GRID, tmp_path / "two", jobs=2, ray_address="127.0.0.1:1") == two
+
+
+@pytest.mark.slow
+def test_failed_and_lost_cells_do_not_stop_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "cells" / "n5-p0.1-s0" / "model.safetensors"
+    blocked.mkdir(parents=True)
+    real = parallel._attempt_on_ray
+
+    def attempt(name: str, *rest: Any) -> None:
+        if name == "n10-p0.1-s0":
+            os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
+        real(name, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel, "_attempt_on_ray", attempt)
+        cells = sweep(GRID, tmp_path, jobs=2)
+    assert [c["status"] for c in cells] == ["done", "failed", "failed"]
+    assert cells[1]["error"].startswith("IsADirectoryError")
+    assert "WorkerCrashed" in cells[2]["error"]
+    for name in ("n5-p0.1-s0", "n10-p0.1-s0"):
+        assert (
+            "Traceback" in (tmp_path / "cells" / name / "error.txt").read_text() or name[1] == "1"
+        )
+        assert json.loads((tmp_path / "cells" / name / "summary.json").read_text())["error"]
+    blocked.rmdir()
+    cells = sweep(GRID, tmp_path, jobs=1)
+    assert [c["status"] for c in cells] == ["done"] * 3
+
+
+@pytest.mark.parametrize("address", ["nope", "", "127.0.0.1:{closed}", "ray://127.0.0.1:{closed}"])
+def test_a_bad_address(address: str, tmp_path: Path) -> None:
+    """Refused at once: Ray itself would knock at a closed door for minutes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        closed = free.getsockname()[1]
+        given = address.format(closed=closed)
+        with pytest.raises(UsageError, match=f"--ray-address is '{given}': no Ray cluster there"):
+            sweep(GRID, tmp_path, ray_address=given)

@@ -1,0 +1,154 @@
+"""What is seen while runs go on."""
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fedsim import SweepConfig, app, run, sweep
+from fedsim.runs.progress import Bars, Lines, shown
+from fedsim.units import bits
+from tests.support.commands import no_page
+from tests.support.runs import small
+
+pytestmark = pytest.mark.usefixtures(no_page.__name__)
+
+
+def row(number: int, metric: float = math.nan, up_bits: float = 0.0) -> dict[str, Any]:
+    return {"round": number, "metric": metric, "up_bits": up_bits}
+
+
+def test_a_log_gets_a_line_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bars({"n1": 2, "n2": 1}, "accuracy") as bars:
+        bars("n1", row(1, 0.5, 1000))
+        assert capsys.readouterr().err == ""
+        bars("n1", row(2, 0.98765, 13_800_000))
+        assert capsys.readouterr().err == "n1: accuracy 0.9877, 13.8 Mbit up\n"
+        bars("n2", row(1, 0.1, 812))
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "n2: accuracy 0.1, 812 bit up\n")
+
+
+def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bars({"n1": 1}, "accuracy", quiet=True) as bars:
+        bars("n1", row(1, 0.5, 1000))
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a terminal is sent."""
+    text = io.StringIO()
+
+    def console(stderr: bool, quiet: bool) -> Console:
+        return Console(file=text, force_terminal=True, width=100, quiet=quiet, color_system=None)
+
+    monkeypatch.setattr("fedsim.runs.progress.Console", console)
+    return text
+
+
+def test_a_terminal_sees_rounds_metric_and_bits(screen: io.StringIO) -> None:
+    with Bars({"n10-p0.01-s0": 20}, "accuracy") as bars:
+        bars("n10-p0.01-s0", row(7, 0.25, 1500))
+        bars("n10-p0.01-s0", row(8, math.nan, 3000))  # not evaluated: the last score stays
+    last = screen.getvalue()
+    for word in ("n10-p0.01-s0", "8/20", "rounds", "accuracy 0.25", "3.00 kbit up"):
+        assert word in last
+
+
+def test_before_the_first_round_it_says_that_it_starts(screen: io.StringIO) -> None:
+    with Bars({"n1": 20}, "accuracy") as bars:
+        bars._bars.refresh()
+        assert "starting" in screen.getvalue()
+        bars("n1", row(1))
+        screen.truncate(0)
+        bars._bars.refresh()
+        assert "starting" not in screen.getvalue() and "1/20 rounds" in screen.getvalue()
+
+
+def test_before_the_first_score(screen: io.StringIO) -> None:
+    with Bars({"n1": 20}, "accuracy") as bars:
+        bars("n1", row(1))
+    assert "accuracy –" in screen.getvalue()
+
+
+def test_a_run_has_one_bar(screen: io.StringIO) -> None:
+    with Bars({"n1": 3, "n2": 3}, "accuracy") as bars:
+        for number in (1, 2, 3):
+            bars("n1", row(number, 0.5))
+            bars("n2", row(number, 0.6))
+        screen.truncate(0)
+        bars._bars.refresh()
+        assert screen.getvalue().count("3/3") == 2
+
+
+class Output:
+    """What a notebook shows of one output, as it was written anew."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def display(self, data: dict[str, str], raw: bool, display_id: bool) -> "Output":
+        assert raw and display_id
+        return self
+
+    def update(self, data: dict[str, str], raw: bool) -> None:
+        self.texts.append(data["text/plain"])
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Output:
+    output = Output()
+    monkeypatch.setattr("IPython.display.display", output.display)
+    jupyter = lambda stderr: Console(force_jupyter=True)  # noqa: E731
+    monkeypatch.setattr("fedsim.runs.progress.Console", jupyter)
+    return output
+
+
+def test_a_notebook_sees_a_run(notebook: Output, tmp_path: Path) -> None:
+    summary = run(small(), tmp_path)
+    score = f"accuracy {summary['metric']:.4g} · {bits(summary['up_wire_bits'])} up"
+    assert notebook.texts[-1] == f"n5-p0.05-s0: 4/4 rounds · {score}"
+
+
+def test_a_notebook_sees_a_sweep(notebook: Output, tmp_path: Path) -> None:
+    with shown(True, {"n1": 2, "n2": 1}, "accuracy") as told:
+        assert isinstance(told, Lines)
+        told("n1", row(1, 0.5, 1000))
+        assert notebook.texts == ["0 of 2 runs done\nn1: 1/2 rounds · accuracy 0.5 · 1.00 kbit up"]
+        told("n1", row(2))
+        told("n2", row(1, 0.25, 812))
+    assert notebook.texts[-1] == "2 of 2 runs done"
+
+
+def test_python_shows_a_run_on_a_terminal_alone(
+    screen: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terminal(stderr: bool, quiet: bool = False) -> Console:
+        return Console(file=screen, force_terminal=True, width=100, color_system=None)
+
+    monkeypatch.setattr("fedsim.runs.progress.Console", terminal)
+    run(small(), tmp_path / "seen")
+    assert "4/4 rounds" in screen.getvalue() and "n5-p0.05-s0" in screen.getvalue()
+    screen.truncate(0)
+    for progress in (False, None, lambda row: None):
+        run(small(seed=1), tmp_path / "unseen", progress)
+        assert screen.getvalue().strip("\x00") == ""
+
+
+def test_what_is_no_terminal_sees_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run(small(), tmp_path / "run")
+    sweep(SweepConfig(small(), (5,), (), baseline=False), tmp_path / "sweep")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_those_who_follow_a_flower_app_see_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
+    config = small(evaluate_every=2)
+    for number in (1, 2):
+        app._told(config, row(number, 0.5 if number == 2 else math.nan, 1000))
+    assert capsys.readouterr().out == "round 2/4 · accuracy 0.5 · 1.00 kbit up\n"

@@ -1,0 +1,193 @@
+"""A run that stopped at any instant goes on and ends bit-identical to one that did not."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fedsim import RunConfig, run
+from fedsim.runs.checkpoint import Checkpoint, load, remove, save
+from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
+from tests.support.runs import assert_same, parts, payloads, small
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_a_stopped_run_ends_as_if_it_had_not(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Six rounds, a checkpoint every second; stopped after 3 and, gone on from 2, after 5."""
+    config = small(**{"iterations": 30, "checkpoint_every": 2, "evaluate_every": 2} | settings)
+    run(config, tmp_path / "whole")
+    out = tmp_path / "parts"
+    for number in (3, 5):
+        with pytest.raises(Stopped):
+            run(config, out, stop_after(number))
+        assert [d.name for d in out.glob("checkpoint-*")] == [f"checkpoint-{number - 1:08d}"]
+    seen: list[int] = []
+    run(config, out, recording(seen))
+    assert seen == [5, 6]
+    assert_same(tmp_path / "whole", out)
+    assert not list(out.glob("checkpoint-*")) and not parts(out)
+    run(config, out, recording(seen))
+    assert seen == [5, 6]  # and not again
+
+
+def test_checkpoints_change_nothing(tmp_path: Path) -> None:
+    config = small(downlink="sbc(0.1)", strategy="fedadam")
+    run(config, tmp_path / "without")
+    run(replace(config, checkpoint_every=1), tmp_path / "with")
+    assert_same(tmp_path / "without", tmp_path / "with")
+
+
+def test_before_the_first_checkpoint_it_starts_again(tmp_path: Path) -> None:
+    config, seen = small(), []
+    with pytest.raises(Stopped):
+        run(config, tmp_path / "a", stop_after(3))
+    run(config, tmp_path / "a", recording(seen))
+    assert seen == [1, 2, 3, 4]
+    run(config, tmp_path / "b")
+    assert_same(tmp_path / "a", tmp_path / "b")
+
+
+def test_other_workers_may_go_on_and_messages_are_kept(tmp_path: Path) -> None:
+    config = small(checkpoint_every=1, keep_payloads=True, method="gradient_dropping(0.05)")
+    run(config, tmp_path / "whole")
+    with pytest.raises(Stopped):
+        run(config, tmp_path / "parts", stop_after(2))
+    run(replace(config, workers=2), tmp_path / "parts")
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+    assert len(payloads(tmp_path / "parts")) == 4 * 8
+
+
+def test_a_progress_that_fails_is_a_failed_run_that_goes_on(tmp_path: Path) -> None:
+    config, seen = small(checkpoint_every=1), []
+    with pytest.raises(ZeroDivisionError):
+        run(config, tmp_path / "a", stop_after(3, ZeroDivisionError))
+    assert json.loads((tmp_path / "a" / "summary.json").read_text())["status"] == "failed"
+    run(config, tmp_path / "a", recording(seen))
+    assert seen == [4]
+    run(config, tmp_path / "b")
+    assert_same(tmp_path / "a", tmp_path / "b")
+
+
+def checkpoint(number: int) -> Checkpoint:
+    return Checkpoint(
+        round=number,
+        server={
+            "weights/z": torch.ones(1),
+            "weights/w": torch.tensor([0.1, -0.0, 1e-40]),
+            "inner/v": torch.ones(2).double(),
+        },
+        values={"version": number, "base": {"0": 3}, "update": "AAE=", "spans": {"header": 24}},
+        clients={0: {"iterations": torch.tensor(7)}, 11: {"a/b": torch.zeros(0, 3)}},
+        rounds=[{"round": i, "metric": float("nan"), "bits": 2**40} for i in range(1, number + 1)],
+        client_rows=[{"round": 1, "client": 0, "train_loss": 0.1}],
+        layer_rows=[{"round": 1, "tensor": "w", "entries": 3, "sent": 1.5}],
+    )
+
+
+def test_a_checkpoint_and_back(tmp_path: Path) -> None:
+    wanted = checkpoint(2)
+    save(tmp_path, wanted)
+    found = load(tmp_path)
+    assert found is not None
+    assert (found.round, found.values) == (2, wanted.values)
+    assert found.client_rows == wanted.client_rows
+    assert found.layer_rows == wanted.layer_rows
+    assert [r["bits"] for r in found.rounds] == [2**40] * 2
+    pairs = [
+        (wanted.server, found.server),
+        *((wanted.clients[c], found.clients[c]) for c in (0, 11)),
+    ]
+    assert sorted(found.clients) == [0, 11]
+    for before, after in pairs:
+        assert list(before) == list(after)
+        for name, x in before.items():
+            assert after[name].dtype == x.dtype and after[name].shape == x.shape
+            assert after[name].numpy().tobytes() == x.numpy().tobytes()
+
+
+def test_only_the_last_checkpoint_stays(tmp_path: Path) -> None:
+    for number in (2, 10):
+        save(tmp_path, checkpoint(number))
+    assert [d.name for d in tmp_path.iterdir()] == ["checkpoint-00000010"]
+    assert load(tmp_path).round == 10
+    remove(tmp_path)
+    assert load(tmp_path) is None and not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
+    save(tmp_path, checkpoint(2))
+    (tmp_path / "checkpoint-00000002").rename(tmp_path / ".0011.part")
+    save(tmp_path, checkpoint(1))
+    assert load(tmp_path).round == 1
+    assert not parts(tmp_path)
+
+
+KILL = """
+import json, os, signal, sys
+from pathlib import Path
+import fedsim.runs.checkpoint as checkpoint
+from fedsim import RunConfig, run
+out, where, number, settings = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+real, calls = checkpoint.save_file, []
+def save_file(tensors, path):
+    calls.append(path)
+    real(tensors, path)
+    if where == "checkpoint" and len(calls) == number:
+        whole = Path(path).read_bytes()
+        Path(path).write_bytes(whole[: len(whole) // 2])
+        die()
+checkpoint.save_file = save_file
+replace = os.replace
+def replacing(part, path):
+    if where == "rename" and Path(path).name == f"checkpoint-{number:08d}":
+        die()
+    replace(part, path)
+    if where == "renamed" and Path(path).name == f"checkpoint-{number:08d}":
+        die()
+    if where == "summary" and Path(path).name == "summary.json":
+        die()
+os.replace = replacing
+def progress(row):
+    if where == "round" and row["round"] == number:
+        die()
+run(RunConfig(**settings), out, progress)
+"""
+
+
+def killed(config: RunConfig, settings: dict[str, Any], out: Path, where: str, number: int) -> None:
+    arguments = [str(out), where, str(number), json.dumps(settings)]
+    done = subprocess.run([sys.executable, "-c", KILL, *arguments], capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    assert not (out / "summary.json").exists() or where == "summary"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "number", "goes_on"),
+    [("round", 3, [3, 4, 5, 6]), ("checkpoint", 2, [3, 4, 5, 6]),
+     ("checkpoint", 1, [1, 2, 3, 4, 5, 6]), ("rename", 4, [3, 4, 5, 6]), ("renamed", 4, [5, 6]),
+     ("summary", 0, [])],
+)  # fmt: skip
+def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> None:
+    settings = {
+        "method": "sbc(0.05)", "temporal": 5, "iterations": 30, "checkpoint_every": 2,
+        "downlink": "gradient_dropping(0.05)", "strategy": "fedadam", "cohort": 3,
+        "keep_payloads": True,
+    }  # fmt: skip
+    config = RunConfig(**settings)
+    out = tmp_path / "killed"
+    killed(config, settings, out, where, number)
+    left = parts(out)
+    assert bool(left) == (where in ("checkpoint", "rename"))
+    seen: list[int] = []
+    run(config, out, recording(seen))
+    assert seen == goes_on
+    assert not parts(out) and not list(out.glob("checkpoint-*"))
+    run(config, tmp_path / "whole")
+    assert_same(tmp_path / "whole", out)

@@ -1,0 +1,222 @@
+"""A run's folder: what is in it, and what makes no difference."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from flwr.serverapp.strategy import FedAdam
+from safetensors.torch import load_file
+
+from fedsim import RunConfig, run
+from fedsim.federation.trainer import build_model
+from fedsim.settings.config import from_toml
+from tests.support.runs import (
+    assert_same,
+    clients,
+    finished,
+    make_task,
+    model,
+    parts,
+    rounds,
+    small,
+)
+
+__all__ = ["finished", "make_task"]  # fixtures
+
+COLUMNS = {
+    "round": "int64", "iteration": "int64", "local_iterations": "int64", "clients": "int64",
+    "failures": "int64", "failure_reasons": "str", "failed_up_bits": "int64", "metric": "float64",
+    "loss": "float64", "train_loss": "float64",
+    **{
+        f"{way}_{name}_bits": "int64"
+        for way in ("up", "down")
+        for name in ("wire", "content", "header", "position", "value", "side", "buffer")
+    },
+    "up_sent": "int64",
+    **{
+        f"{name}seconds": "float64"
+        for name in ("", "train_", "encode_", "decode_", "downlink_", "evaluate_")
+    },
+}  # fmt: skip
+CLIENT_COLUMNS = {
+    "round": "int64", "client": "int64", "samples": "int64", "up_wire_bits": "int64",
+    "up_content_bits": "int64", "up_buffer_bits": "int64", "down_wire_bits": "int64",
+    "up_sent": "int64", "train_loss": "float64", "failures": "int64", "failure_reasons": "str",
+    "failed_up_bits": "int64",
+}  # fmt: skip
+
+
+def test_the_folder_of_a_run(tmp_path: Path) -> None:
+    config = small(iterations=18)
+    out = tmp_path / "deep" / "run"
+    summary = run(config, out)
+    assert sorted(f.name for f in out.iterdir()) == [
+        "clients.parquet", "config.toml", "environment.json", "final", "layers.parquet",
+        "model.safetensors", "rounds.parquet", "summary.json",
+    ]  # fmt: skip
+    frame = pd.read_parquet(out / "rounds.parquet")
+    assert {c: str(t) for c, t in frame.dtypes.items()} == COLUMNS
+    by_client = pd.read_parquet(out / "clients.parquet")
+    assert {c: str(t) for c, t in by_client.dtypes.items()} == CLIENT_COLUMNS
+    by_layer = pd.read_parquet(out / "layers.parquet")
+    assert list(by_layer.columns) == ["round", "tensor", "entries", "sent"]
+    assert by_layer["entries"].dtype == "int64" and by_layer["sent"].dtype == "float64"
+    assert frame["round"].tolist() == [1, 2, 3, 4]
+    assert frame["iteration"].tolist() == [5, 10, 15, 18]
+    assert frame["local_iterations"].tolist() == [5, 5, 5, 3]
+    assert frame["metric"].notna().all()
+    assert from_toml(out / "config.toml") == config
+    assert json.loads((out / "summary.json").read_text()) == summary
+    weights = load_file(out / "model.safetensors")
+    shapes = {n: p.shape for n, p in build_model(config.plan.task, 0).named_parameters()}
+    assert {n: x.shape for n, x in weights.items()} == shapes
+
+
+def test_the_summary(tmp_path: Path) -> None:
+    summary = run(small(seed=2, clients=3), tmp_path)
+    expected = {
+        "task": "digits", "method": "ef(per_tensor(one_sided(0.05) | mean | golomb))",
+        "temporal": 5, "gradient": 0.05, "seed": 2, "clients": 3, "iterations": 20, "rounds": 4,
+        "parameters": 21_386, "metric_name": "accuracy", "higher_is_better": True,
+        "total_sparsity": 0.01, "engine": "local", "status": "done", "error": None,
+    }  # fmt: skip
+    assert {k: summary[k] for k in expected} == expected
+    last = pd.read_parquet(tmp_path / "rounds.parquet").iloc[-1]
+    assert (summary["metric"], summary["loss"]) == (last["metric"], last["loss"])
+    assert "scikit-learn" in summary["data_source"]
+
+
+def test_evaluation_on_schedule(finished: Path, tmp_path: Path) -> None:
+    run(small(evaluate_every=3), tmp_path / "3")
+    assert rounds(tmp_path / "3")["metric"].notna().tolist() == [False, False, True, True]
+    for column in ("metric", "loss"):  # looking changes nothing
+        assert (
+            rounds(finished)[column].tolist()[2:] == (rounds(tmp_path / "3")[column].tolist()[2:])
+        )
+    assert model(finished) == model(tmp_path / "3")
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    run(small(), tmp_path, rows.append)
+    assert [row["round"] for row in rows] == [1, 2, 3, 4]
+    assert [row["up_wire_bits"] for row in rows] == rounds(tmp_path)["up_wire_bits"].tolist()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"method": "gradient_dropping(0.05)", "downlink": "sbc(0.1)", "cohort": 3},
+     {"method": "raw", "strategy": "fedadam", "partition": "dirichlet(0.5)"}],
+    ids=["sbc", "both ways", "fedadam"],
+)  # fmt: skip
+def test_the_number_of_workers_changes_nothing(settings: dict[str, Any], tmp_path: Path) -> None:
+    for workers in (1, 2, 3):
+        run(small(workers=workers, keep_payloads=True, **settings), tmp_path / str(workers))
+    assert_same(tmp_path / "1", tmp_path / "2")
+    assert_same(tmp_path / "1", tmp_path / "3")
+
+
+def test_again_is_the_same_and_another_seed_is_not(finished: Path, tmp_path: Path) -> None:
+    for seed in (0, 1):
+        run(small(seed=seed, keep_payloads=True), tmp_path / str(seed))
+    assert_same(finished, tmp_path / "0")
+    assert model(finished) != model(tmp_path / "1")
+
+
+def test_partial_cohorts(tmp_path: Path) -> None:
+    run(small(cohort=2, iterations=60), tmp_path)
+    frame = clients(tmp_path)
+    drawn = frame.groupby("round")["client"].apply(list).tolist()
+    assert all(len(c) == 2 for c in drawn) and {c for d in drawn for c in d} == {0, 1, 2, 3}
+    again = small(cohort=2, iterations=60, method="raw", lr=0.001)
+    run(again, tmp_path / "other")  # the draw knows nothing of the method
+    assert clients(tmp_path / "other").groupby("round")["client"].apply(list).tolist() == drawn
+
+
+@pytest.mark.parametrize("strategy", ["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"])
+def test_flowers_strategies_run(strategy: str, make_task: Any, tmp_path: Path) -> None:
+    task = make_task(iterations=60)
+    rate = {"fedavg": None, "fedavgm": 0.1}.get(strategy, 0.05)  # momentum 0.9: ten times it
+    config = RunConfig(task=task.name, method="sbc(0.2)", downlink="sbc(0.5)", temporal=5,
+                       strategy=strategy, server_lr=rate, clients=3, cohort=2)  # fmt: skip
+    run(config, tmp_path)
+    frame = rounds(tmp_path)
+    assert frame["loss"].iloc[-1] < frame["loss"].iloc[0]
+    assert (frame["clients"] == 2).all()
+
+
+def test_strategies_differ(make_task: Any, tmp_path: Path) -> None:
+    task, seen = make_task(), set()
+    for strategy in ("dsgd", "fedavgm", "fedadagrad", "fedadam", "fedyogi"):
+        run(RunConfig(task=task.name, method="raw", temporal=3, strategy=strategy),
+            tmp_path / strategy)  # fmt: skip
+        seen.add(model(tmp_path / strategy))
+    assert len(seen) == 5
+
+
+def test_a_server_learning_rate(make_task: Any, tmp_path: Path) -> None:
+    task = make_task()
+    for rate in (0.01, 0.02):
+        config = RunConfig(task=task.name, method="raw", temporal=12, strategy="fedadam",
+                           server_lr=rate)  # fmt: skip
+        run(config, tmp_path / str(rate))
+    start = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
+    one, two = (load_file(tmp_path / str(rate) / "model.safetensors") for rate in (0.01, 0.02))
+    for name, x in start.items():
+        assert ((two[name] - x) - 2 * (one[name] - x)).abs().max() < 1e-5
+
+
+def test_weighting_by_samples(make_task: Any, tmp_path: Path) -> None:
+    task = make_task()
+    common = {"task": task.name, "method": "raw", "temporal": 4, "partition": "dirichlet(0.5)"}
+    for weighting in ("uniform", "samples"):
+        run(RunConfig(**common, weighting=weighting), tmp_path / weighting)
+    run(RunConfig(**common, strategy="fedavg"), tmp_path / "fedavg")
+    assert clients(tmp_path / "uniform")["samples"].nunique() > 1
+    assert model(tmp_path / "uniform") != model(tmp_path / "samples")
+    mine = load_file(tmp_path / "samples" / "model.safetensors")
+    for name, x in load_file(tmp_path / "fedavg" / "model.safetensors").items():
+        assert (mine[name] - x).abs().max() < 1e-5
+
+
+def test_what_a_kill_left_behind_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / "payloads" / "round-00001").mkdir(parents=True)
+    (tmp_path / ".0011.part").write_bytes(b"half")
+    (tmp_path / ".2233.part").mkdir()
+    (tmp_path / ".2233.part" / "memory.safetensors").write_bytes(b"half")
+    (tmp_path / ".2233.part" / ".4455.part").write_bytes(b"half")
+    (tmp_path / "payloads" / "round-00001" / ".6677.part").write_bytes(b"half")
+    run(small(keep_payloads=True), tmp_path)
+    assert not parts(tmp_path)
+
+
+def test_environment_and_config_name_no_machine(finished: Path) -> None:
+    environment = json.loads((finished / "environment.json").read_text())
+    assert environment["packages"]["torch"] and environment["cores"] >= 1
+    text = (finished / "environment.json").read_text()
+    assert str(finished) not in text and str(Path.home()) not in text
+    assert "out" not in tomllib.loads((finished / "config.toml").read_text())
+
+
+def test_the_summary_says_what_trained_the_model(tmp_path: Path) -> None:
+    summary = run(small(clients=2), tmp_path / "a")
+    found = summary["settings"]
+    assert {name: found[name] for name in ("optimizer", "lr", "momentum", "batch_size")} == {
+        "optimizer": "SGD", "lr": 0.02, "momentum": 0.9, "batch_size": 32,
+    }  # fmt: skip
+    assert (found["clients"], found["cohort"], found["partition"]) == (2, 2, "iid")
+    assert found["downlink"] == "raw" and found["momentum_masking"] is True
+    assert found["server_lr"] is None
+    given = run(small(strategy="fedadam", lr=0.5, momentum=0.0, batch_size=8), tmp_path / "b")
+    found = given["settings"]
+    assert (found["lr"], found["momentum"], found["batch_size"]) == (0.5, 0.0, 8)
+    assert found["server_lr"] == FedAdam().eta
+
+
+def test_a_schedule_does_not_change_the_rate_that_is_told(make_task: Any, tmp_path: Path) -> None:
+    task = make_task(lr_steps=((2, 0.1),))
+    found = run(RunConfig(task=task.name, method="raw", temporal=4), tmp_path)["settings"]
+    assert (found["lr"], found["lr_steps"]) == (0.1, [[2, 0.1]])

@@ -1,0 +1,102 @@
+"""Scalars for TensorBoard: what is read back from the event files."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.results.load import load
+from fedsim.runs import tensorboard
+from tests.support.commands import Typed, typed  # noqa: F401
+from tests.support.runs import rounds, small
+
+accumulator = pytest.importorskip(
+    "tensorboard.backend.event_processing.event_accumulator",
+    reason="tensorboard is in the dev extra",
+)
+
+
+def read(folder: Path) -> dict[str, tuple[list[int], list[float]]]:
+    """Steps and values of every scalar, nothing purged."""
+    found = accumulator.EventAccumulator(str(folder / "tensorboard"), purge_orphaned_data=False)
+    found.Reload()
+    events = {tag: found.Scalars(tag) for tag in found.Tags()["scalars"]}
+    return {tag: ([e.step for e in rows], [e.value for e in rows]) for tag, rows in events.items()}
+
+
+def test_every_round_is_there_with_its_iterations(tmp_path: Path) -> None:
+    summary = run(small(tensorboard=True, evaluate_every=2), tmp_path)
+    found, frame = read(tmp_path), rounds(tmp_path)
+    assert set(found) == {
+        "accuracy", "loss/held_out", "loss/train", "bits/up_wire", "bits/up_payload",
+        "bits/down_wire", "ratio/wire", "ratio/payload",
+    }  # fmt: skip
+    assert found["bits/up_wire"][0] == [5, 10, 15, 20]
+    assert found["accuracy"][0] == [10, 20]
+    np.testing.assert_allclose(found["accuracy"][1], frame["metric"].dropna(), rtol=1e-6)
+    np.testing.assert_allclose(found["loss/train"][1], frame["train_loss"], rtol=1e-6)
+    for tag, name in (("bits/up_wire", "up_wire_bits"), ("bits/up_payload", "up_content_bits"),
+                      ("bits/down_wire", "down_wire_bits"), ("ratio/wire", "ratio_wire"),
+                      ("ratio/payload", "ratio_content")):  # fmt: skip
+        assert found[tag][1][-1] == pytest.approx(summary[name], rel=1e-6)
+
+
+def test_they_are_there_while_it_trains(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def look(row: dict[str, Any]) -> None:
+        seen.append(len(read(tmp_path)["accuracy"][0]))
+
+    run(small(tensorboard=True), tmp_path, look)
+    assert seen == [1, 2, 3, 4]
+
+
+def test_a_run_that_goes_on_has_every_step_once(tmp_path: Path) -> None:
+    def stop(row: dict[str, Any]) -> None:
+        if row["round"] == 3:  # after the checkpoint of round 2: round 3 is done twice
+            raise KeyboardInterrupt
+
+    config = small(tensorboard=True, checkpoint_every=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "a", stop)
+    run(config, tmp_path / "a")
+    run(config, tmp_path / "b")
+    assert read(tmp_path / "a") == read(tmp_path / "b")
+    assert read(tmp_path / "a")["loss/train"][0] == [5, 10, 15, 20]
+
+
+def test_a_run_that_is_done_is_exported(tmp_path: Path) -> None:
+    run(small(), tmp_path / "a")
+    assert not (tmp_path / "a" / "tensorboard").exists()
+    run(small(tensorboard=True), tmp_path / "a")
+    run(small(tensorboard=True), tmp_path / "b")
+    assert read(tmp_path / "a") == read(tmp_path / "b")
+
+
+def test_a_sweep_writes_them_a_cell(tmp_path: Path) -> None:
+    config = SweepConfig.of(
+        method="sbc", temporal=[10], gradient=[0.1], iterations=20, tensorboard=True
+    )
+    sweep(config, tmp_path)
+    names = load(tmp_path).runs.index
+    assert len(names) == 2
+    for name in names:
+        assert read(tmp_path / "cells" / name)["bits/up_wire"][0][-1] == 20
+
+
+def test_a_missing_package_is_told_before_any_work(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        tensorboard, "find_spec", lambda name: None if name == "tensorboard" else find(name)
+    )
+    for command in ("run", "sweep"):
+        said = typed(command, "--tensorboard", "--out", "here")
+        assert said.code == 2 and "fedsim-lab[tensorboard]" in said.err
+        assert not Path("here").exists()
+    with pytest.raises(UsageError, match="tensorboard"):
+        tensorboard.check(True)

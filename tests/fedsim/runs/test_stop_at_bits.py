@@ -1,0 +1,98 @@
+"""`--stop-at-bits`: a run that ends when a client has sent so many bits."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim import RunConfig, SweepConfig, UsageError, run
+from fedsim.commands.cli import main
+from tests.support.interrupting import Stopped, recording, stop_after
+from tests.support.runs import assert_same, rounds, small
+
+MANY = {"temporal": 2, "iterations": 20, "evaluate_every": 10}  # ten rounds, scored at the end
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole")
+    run(small(**MANY), out)
+    return out
+
+
+def sent(folder: Path) -> pd.Series:
+    """A client's upstream bits after each round."""
+    table = rounds(folder)
+    return (table["up_wire_bits"] / table["clients"]).cumsum()
+
+
+def test_it_ends_after_the_round_that_reaches_the_bits(whole: Path, tmp_path: Path) -> None:
+    stop, seen = float(sent(whole)[5]), []  # exactly what was sent after six rounds of ten
+    summary = run(small(**MANY, stop_at_bits=stop), tmp_path / "a", seen.append)
+    assert [row["round"] for row in seen] == [1, 2, 3, 4, 5, 6]
+    assert [row["last"] for row in seen] == [False] * 5 + [True]
+    assert (summary["rounds"], summary["iterations"]) == (6, 12)
+    assert summary["up_wire_bits"] == stop and summary["status"] == "done"
+    parameters = summary["parameters"]
+    assert summary["ratio_wire"] == pytest.approx(32 * parameters * 12 / stop)
+    scored = rounds(tmp_path / "a")["metric"].notna()
+    assert list(scored) == [False] * 4 + [True, True]  # the last within the budget, and the last
+    assert summary["metric"] == rounds(tmp_path / "a")["metric"].iloc[-1]
+    same = [c for c in rounds(whole).columns if c not in ("metric", "loss")]
+    pd.testing.assert_frame_equal(rounds(tmp_path / "a")[same], rounds(whole)[same][:6])
+    run(small(**MANY, stop_at_bits=stop + 1), tmp_path / "b")
+    assert len(rounds(tmp_path / "b")) == 7
+    results = fedsim.load(tmp_path / "b")
+    (found,) = fedsim.best(results, stop + 1).to_dict("records")
+    assert found["up_wire_bits"] == stop  # scored within the budget, though it ended beyond
+
+
+def test_bits_that_are_never_reached_change_nothing(whole: Path, tmp_path: Path) -> None:
+    run(small(**MANY, stop_at_bits="1Gbit"), tmp_path / "a")
+    assert_same(whole, tmp_path / "a")
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(whole: Path, tmp_path: Path) -> None:
+    stop = float(sent(whole)[5])
+    config = small(**MANY, stop_at_bits=stop, checkpoint_every=2)
+    run(config, tmp_path / "once")
+    for number in (3, 6):  # in the midst; and when the bits were reached, before the summary
+        with pytest.raises(Stopped):
+            run(config, tmp_path / "parts", stop_after(number))
+    seen: list[int] = []
+    run(config, tmp_path / "parts", recording(seen))
+    assert seen == [5, 6]
+    assert_same(tmp_path / "once", tmp_path / "parts")
+    run(config, tmp_path / "parts", recording(seen))
+    assert seen == [5, 6]  # done is done
+
+
+def test_it_is_part_of_a_runs_identity_only_where_it_is_given(whole: Path) -> None:
+    assert "stop_at_bits" not in RunConfig().identity()
+    assert RunConfig().digest == RunConfig(stop_at_bits=None).digest
+    assert RunConfig(stop_at_bits="2Mbit") == RunConfig(stop_at_bits=2e6)
+    assert RunConfig(stop_at_bits=2_000_000).digest != RunConfig().digest
+    with pytest.raises(UsageError, match="stop_at_bits the default there, 2000000.0 here"):
+        run(small(**MANY, stop_at_bits=2e6), whole)
+
+
+@pytest.mark.parametrize("value", ["2 MB", 0, -1, "soon"])
+def test_what_is_no_number_of_bits_is_refused(value: str | int) -> None:
+    with pytest.raises(UsageError, match="--stop-at-bits is .*: it is a number of bits above 0"):
+        RunConfig(stop_at_bits=value)
+
+
+def test_flags_toml_and_the_sweep(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--method", "sbc", "--temporal", "2", "--iterations", "20", "--gradient", "0.05"]
+    more = ["--stop-at-bits", "60 kbit", "--jobs", "1", "--json", "--out", str(tmp_path / "s")]
+    assert main(["sweep", *given, *more]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert [cell["rounds"] for cell in cells] == [1, int((sent(whole) < 60e3).sum()) + 1]
+    again = fedsim.settings.grids.from_toml(tmp_path / "s" / "sweep.toml")
+    assert again == SweepConfig.of(
+        method="sbc", temporal=[2], gradient=[0.05], iterations=20, stop_at_bits="60kbit"
+    )

@@ -1,0 +1,224 @@
+"""Sweeps: what is run, how often, and what is left in the folder."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedsim import RunConfig, SweepConfig, UsageError, sweep
+from fedsim.runs import parallel
+from fedsim.runs.sweep import run_cells
+from fedsim.settings.grids import Cell, from_toml
+from tests.support.commands import files, no_page
+from tests.support.runs import make_task
+
+__all__ = ["make_task"]  # the fixture
+pytestmark = pytest.mark.usefixtures(no_page.__name__)
+
+
+def names(config: SweepConfig) -> list[str]:
+    return [cell.name for cell in config.cells()]
+
+
+Counting = Callable[[], list[str]]
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    """A function that names the cells that were run since it was last asked."""
+    real, seen = parallel.run, list[str]()
+
+    def run(config: RunConfig, folder: Path, progress: Any) -> Any:
+        seen.append(folder.name)
+        return real(config, folder, progress)
+
+    def take() -> list[str]:
+        taken = list(seen)
+        seen.clear()
+        return taken
+
+    monkeypatch.setattr(parallel, "run", run)
+    return take
+
+
+@pytest.fixture
+def tiny(make_task: Any) -> RunConfig:
+    """A run of a few milliseconds."""
+    return RunConfig(task=make_task().name, method="sbc", gradient=0.1)
+
+
+def test_finished_cells_are_not_run_again(
+    tiny: RunConfig, counted: Counting, tmp_path: Path
+) -> None:
+    config = SweepConfig(tiny, (2, 4), (0.1, 0.5))
+    first = sweep(config, tmp_path)
+    assert counted() == names(config)
+    before = files(tmp_path / "cells")
+    assert sweep(config, tmp_path) == first
+    assert counted() == []
+    after = files(tmp_path / "cells")
+    assert after == before
+
+
+def test_a_folder_grows_by_other_sparsities_and_seeds(
+    tiny: RunConfig, counted: Counting, tmp_path: Path
+) -> None:
+    sweep(SweepConfig(tiny, (2,), (0.1,)), tmp_path)
+    assert counted() == ["n1-p1-s0", "n2-p0.1-s0"]
+    more = SweepConfig(tiny, (1, 2), (1, 0.1), seeds=2)
+    cells = sweep(more, tmp_path)
+    new = [name for name in names(more) if name not in ("n1-p1-s0", "n2-p0.1-s0")]
+    assert counted() == new and len(cells) == 8
+    # the whole folder is in its summary, not the last command's cells alone
+    sweep(SweepConfig(tiny, (4,), (0.1,), baseline=False), tmp_path)
+    table = pd.read_csv(tmp_path / "summary.csv")
+    assert len(table) == 9
+    assert sorted(table["temporal"].unique()) == [1, 2, 4]
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "summary.parquet")[["metric", "up_wire_bits"]],
+        table[["metric", "up_wire_bits"]],
+    )
+    assert from_toml(tmp_path / "sweep.toml").temporal == (4,)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "clients": {"clients": 2},
+    "iterations": {"iterations": 8, "temporal": 1},
+    "batch_size": {"batch_size": 2},
+    "lr": {"lr": 0.5},
+    "partition": {"partition": "dirichlet(1)"},
+    "strategy": {"strategy": "fedadam"},
+    "downlink": {"downlink": "sbc(0.1)"},
+    "weighting": {"weighting": "samples"},
+    "evaluate_every": {"evaluate_every": 3},
+}
+
+
+@pytest.mark.parametrize(("name", "other"), OTHERS.items(), ids=OTHERS)
+def test_other_settings_are_refused(
+    name: str, other: dict[str, Any], tiny: RunConfig, counted: Counting, tmp_path: Path
+) -> None:
+    sweep(_one(tiny), tmp_path)
+    before = files(tmp_path)
+    with pytest.raises(
+        UsageError, match=rf"--out is .*other settings \(.*{name} .* there, .* here"
+    ):
+        sweep(_one(replace(tiny, **other)), tmp_path)
+    assert files(tmp_path) == before
+    assert counted() == ["n4-p0.1-s0"]
+
+
+def _one(base: RunConfig) -> SweepConfig:
+    return SweepConfig(base, (4,), (0.1,), baseline=False)
+
+
+def test_another_method_is_refused(tiny: RunConfig, tmp_path: Path) -> None:
+    sweep(_one(tiny), tmp_path)
+    with pytest.raises(UsageError, match="method 'sbc' there, 'gradient_dropping' here"):
+        sweep(_one(replace(tiny, method="gradient_dropping")), tmp_path)
+
+
+def test_what_changes_no_number_may_change(tiny: RunConfig, tmp_path: Path) -> None:
+    first = sweep(_one(tiny), tmp_path)
+    assert sweep(_one(replace(tiny, workers=2, checkpoint_every=1, timeout=9.0)), tmp_path) == first
+
+
+def test_a_failed_cell_is_recorded_and_tried_again(
+    tiny: RunConfig, counted: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SweepConfig(tiny, (2, 4), (0.1,))
+    blocked = tmp_path / "cells" / "n2-p0.1-s0" / "model.safetensors"
+    blocked.mkdir(parents=True)  # so that this cell cannot be written
+    cells = {(c["temporal"], c["gradient"]): c for c in sweep(config, tmp_path)}
+    assert [c["status"] for c in cells.values()] == ["done", "failed", "done"]
+    failed = cells[2, 0.1]
+    assert failed["error"].startswith("IsADirectoryError") and failed["metric"] is None
+    assert "Traceback" in (blocked.parent / "error.txt").read_text()
+    table = pd.read_csv(tmp_path / "summary.csv")
+    assert table["status"].tolist() == ["done", "failed", "done"]
+    assert counted() == names(config)
+
+    blocked.rmdir()
+    assert [c["status"] for c in sweep(config, tmp_path)] == ["done"] * 3
+    assert counted() == ["n2-p0.1-s0"]
+    assert not (blocked.parent / "error.txt").exists()
+
+
+def test_a_run_that_fails_before_it_begins_is_recorded_too(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = parallel.run
+
+    def run(config: RunConfig, folder: Path, progress: Any) -> Any:
+        if config.temporal == 2:
+            raise MemoryError("no room\nat all")
+        return real(config, folder, progress)
+
+    monkeypatch.setattr(parallel, "run", run)
+    config = SweepConfig(tiny, (2, 4), (0.1,))
+    assert [c["status"] for c in sweep(config, tmp_path)] == ["done", "failed", "done"]
+    folder = tmp_path / "cells" / "n2-p0.1-s0"
+    assert json.loads((folder / "summary.json").read_text())["error"] == "MemoryError: no room"
+    assert "Traceback" in (folder / "error.txt").read_text()
+
+
+def test_nothing_is_written_where_a_cell_is_refused(tiny: RunConfig, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for config, how, message in (
+        (_one(replace(tiny, clients=1000)), {}, "clients: 1000"),
+        (_one(tiny), {"jobs": 0}, "--jobs is 0: it is above 0"),
+        (replace(_one(tiny), seeds=0), {}, "--seeds is 0: it is above 0"),
+        (replace(_one(tiny), temporal=(4, 100)), {}, "--temporal is 100"),
+        (replace(_one(tiny), gradient=(0.1, 0)), {}, "--gradient is 0"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            sweep(config, out, **how)
+        assert not out.exists()
+
+
+def test_progress_has_every_round_of_every_cell(tiny: RunConfig, tmp_path: Path) -> None:
+    seen: list[tuple[str, int]] = []
+    config = SweepConfig(tiny, (4, 6), (0.1,), baseline=False)
+    sweep(config, tmp_path, progress=lambda name, row: seen.append((name, row["round"])))
+    assert seen == [("n4-p0.1-s0", 1), ("n4-p0.1-s0", 2), ("n4-p0.1-s0", 3),
+                    ("n6-p0.1-s0", 1), ("n6-p0.1-s0", 2)]  # fmt: skip
+
+
+def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
+    """As experiments use it."""
+    cells = [
+        Cell("first", tiny),
+        Cell("second", replace(tiny, method="raw", gradient=None)),
+    ]
+    assert [c["status"] for c in run_cells(cells, tmp_path)] == ["done", "done"]
+    assert sorted(f.name for f in (tmp_path / "cells").iterdir()) == ["first", "second"]
+
+
+def test_a_folder_that_the_runs_do_not_share_is_named(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.runs.sweep.run_on_ray", lambda *given: None)  # writes elsewhere
+    with pytest.raises(UsageError, match="holds no summary after its run.*nodes share"):
+        run_cells([Cell("one", tiny)], tmp_path, jobs=2)
+
+
+def test_a_grid_with_fractions_alike_grows_in_its_folder(
+    tiny: RunConfig, counted: Counting, tmp_path: Path
+) -> None:
+    """A cell keeps the name that it has there, whichever fractions join it or come alone."""
+    grid = SweepConfig(tiny, (2,), (0.1234567,), baseline=False)
+    sweep(grid, tmp_path)
+    assert counted() == ["n2-p0.123457-s0"]
+    sweep(replace(grid, gradient=(0.1234567, 0.1234568)), tmp_path)
+    assert counted() == ["n2-p0.1234568-s0"]
+    for again in (0.1234567, 0.1234568):
+        sweep(replace(grid, gradient=(again,)), tmp_path)
+    assert counted() == []
+    other = tmp_path / "other"
+    for fraction in (0.1234567, 0.1234568):  # one after the other
+        sweep(replace(grid, gradient=(fraction,)), other)
+    assert counted() == ["n2-p0.123457-s0", "n2-p0.1234568-s0"]

@@ -1,0 +1,60 @@
+"""``flwr run``'s keys: every setting of a run has one, and says there what it says as a flag."""
+
+import tomllib
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from flwr.app import Context, RecordDict
+
+from fedsim import RunConfig, UsageError
+from fedsim.app import config_of
+from tests.support.markdown import ROOT
+
+KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+    "tool"]["flwr"]["app"]["config"]  # fmt: skip
+ELSEWHERE = {
+    "engine", "workers", "checkpoint-every", "keep-checkpoint", "download", "tensorboard",
+}  # fmt: skip
+"""What the SuperLink decides, or the app does not do."""
+
+
+def configured(**keys: Any) -> RunConfig:
+    given = KEYS | {name.replace("_", "-"): value for name, value in keys.items()}
+    return config_of(Context(1, 1, {}, RecordDict(), given))
+
+
+def test_every_setting_has_a_key() -> None:
+    flags = {f.name.replace("_", "-") for f in fields(RunConfig)}
+    assert set(KEYS) == flags - ELSEWHERE | {"out"}
+
+
+def test_keys_left_alone_are_the_defaults() -> None:
+    assert configured() == RunConfig(engine="flower")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("buffers", "local"), ("precision", "bfloat16"), ("partition", "dirichlet(0.3)"),
+        ("test_samples", 100), ("cohort", 2), ("batch_size", 8), ("lr", 0.25), ("momentum", 0),
+        ("momentum", 0.5), ("weighting", "samples"), ("evaluate_every", 3),
+        ("momentum_masking", "off"), ("min_replies", 2), ("timeout", 5), ("seed", 0),
+        ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
+        ("stop_at_bits", 2e6),
+    ],
+)  # fmt: skip
+def test_a_key_is_the_flag(name: str, value: Any) -> None:
+    assert getattr(configured(**{name: value}), name) == value
+
+
+def test_a_server_optimizer_has_its_rate() -> None:
+    config = configured(strategy="fedadam", server_lr=0.1)
+    assert (config.strategy, config.server_lr) == ("fedadam", 0.1)
+
+
+def test_bad_values_are_told() -> None:
+    with pytest.raises(UsageError, match="--buffers is 'none'"):
+        configured(buffers="none")
+    with pytest.raises(UsageError, match="run_config: test_samples is 'all'"):
+        configured(test_samples="all")

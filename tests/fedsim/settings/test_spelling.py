@@ -1,0 +1,69 @@
+"""Names as people type them: both spellings, near misses, and what is not said."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from fedsim import RunConfig, SweepConfig, UsageError
+from fedsim.app import config_of
+from fedsim.settings import cellfile, config, grids
+from tests.support.commands import Typed, no_page, typed
+from tests.support.runs import small
+
+__all__ = ["no_page", "typed"]  # fixtures
+
+
+@pytest.mark.parametrize("key", ["batch-size", "batch_size"])
+def test_both_spellings_everywhere(key: str, tmp_path: Path, typed: Typed, no_page: None) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(f"{key} = 8\n")
+    assert config.from_toml(file).batch_size == grids.from_toml(file).base.batch_size == 8
+    assert SweepConfig.of(**{key: 8}).base.batch_size == 8
+    context = type("Context", (), {"run_config": {key: 8, "out": ""}})()
+    assert config_of(context).batch_size == 8
+    file.write_text(f"{key} = 8\n[cells.one]\nmethod = 'raw'\nevaluate-every = 2\n")
+    assert cellfile.from_toml(file)[0].config == RunConfig(
+        batch_size=8, method="raw", evaluate_every=2
+    )
+    said = typed("run", f"--{key}", "8", f"--{key}=4", "--iterations", "2", "--out", "one")
+    assert said.code == 0 and config.from_toml(Path("one/config.toml")).batch_size == 4
+
+
+def test_a_setting_in_both_spellings_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^x: batch_size is given twice"):
+        config.from_mapping({"batch-size": 8, "batch_size": 4}, "x")
+
+
+def test_a_run_takes_a_fraction_as_a_sweep_does(typed: Typed, no_page: None) -> None:
+    said = typed("run", "--gradient", "0.1", "--iterations", "2", "--out", "one")
+    assert said.code == 0, said
+    plan = config.from_toml(Path("one/config.toml")).plan
+    assert plan.method == RunConfig(method="sbc(0.1)").plan.method
+
+
+def test_folders_of_before_hold_the_runs_they_held() -> None:
+    # of the time when the default was the text sbc(0.01)
+    assert RunConfig().digest == RunConfig(method="sbc(0.01)").digest == "52ccc07c"
+    assert RunConfig().plan.method.gradient == 0.01
+    assert small(method="topk({p}) | float32").plan.method.gradient == 0.01
+    assert [cell.name for cell in SweepConfig(small(method="sbc"), (5,)).cells()] == [
+        "n1-p1-s0", "n5-p0.01-s0",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "typo, meant",
+    [
+        ("swep", "unknown command 'swep' (did you mean sweep?)"),
+        ("list taks", "unknown kind 'taks' (did you mean tasks?)"),
+    ],
+)
+def test_a_near_word_is_named(typo: str, meant: str, typed: Typed) -> None:
+    said = typed(*typo.split())
+    assert said.code == 2 and meant in said.err
+
+
+def test_version(typed: Typed) -> None:
+    said = typed("--version")
+    assert (said.code, said.out) == (0, f"fedsim {version('fedsim-lab')}\n")

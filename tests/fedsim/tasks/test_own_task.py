@@ -1,0 +1,215 @@
+"""Tasks of a user's own: given in Python, under 40 lines, to runs, sweeps and other processes."""
+
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedsim import TASKS, Data, DataError, RunConfig, SweepConfig, Task, UsageError, run, sweep
+from fedsim.federation.shards import Federation
+from fedsim.settings.config import from_toml
+from fedsim.tasks.base import check, correct, cross_entropy
+from tests.support.markdown import ROOT, blocks
+from tests.support.runs import make_task
+
+__all__ = ["make_task"]  # the fixture
+PAGE, CSV = (b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
+TASK, USE = PAGE.split("summary = ")
+
+
+@pytest.fixture
+def spirals(monkeypatch: pytest.MonkeyPatch) -> Task:
+    """The page's task, as a notebook's cell defines it."""
+    names: dict[str, Any] = {}
+    exec(TASK, names)
+    monkeypatch.setitem(TASKS, "spirals", names["spirals"])  # and out again
+    return names["spirals"]
+
+
+def test_the_page_needs_less_than_40_lines() -> None:
+    assert len(TASK.strip().splitlines()) < 40
+
+
+def test_a_run_learns_it(spirals: Task, tmp_path: Path) -> None:
+    config = RunConfig(task=spirals, method="sbc(0.05)")
+    summary = run(config, tmp_path)
+    assert summary["task"] == "spirals"
+    assert summary["metric"] > 0.9  # a coin has 0.5
+    assert summary["data_source"] == "spirals, made up"
+    assert from_toml(tmp_path / "config.toml") == config
+    assert run(config, tmp_path) == summary  # done already
+
+
+def test_the_page_reads_a_file(spirals: Task, tmp_path: Path) -> None:
+    table = np.random.default_rng(1).normal(size=(500, 3))
+    table[:, 2] = table[:, 0] > table[:, 1]
+    np.savetxt(tmp_path / "mine.csv", table, delimiter=",", header="a,b,class")
+    names: dict[str, Any] = {}
+    exec(CSV, names)
+    data = names["load"](tmp_path, False)
+    assert (data.train_x.shape, data.test_x.shape) == ((400, 2), (100, 2))
+    assert torch.equal(data.train_y, (data.train_x[:, 0] > data.train_x[:, 1]).long())
+    task = replace(spirals, load=names["load"])
+    config = RunConfig(task=task, data=str(tmp_path), method="sbc(0.1)", iterations=200)
+    assert run(config, tmp_path / "out")["metric"] > 0.9
+
+
+def test_a_sweep_takes_it(spirals: Task, tmp_path: Path) -> None:
+    grid = SweepConfig.of(task=spirals, temporal=[10], gradient=[0.1], method="sbc", iterations=20)
+    cells = sweep(grid, tmp_path)
+    assert [cell["task"] for cell in cells] == ["spirals", "spirals"]
+    assert 'task = "spirals"' in (tmp_path / "sweep.toml").read_text()
+    assert [cell["metric"] for cell in sweep(grid, tmp_path)] == [c["metric"] for c in cells]
+
+
+def test_a_name_is_enough_once_it_is_in_the_table(spirals: Task) -> None:
+    by_name, itself = RunConfig(task="spirals"), RunConfig(task=spirals)
+    assert by_name == itself
+    assert by_name.plan.task is spirals
+
+
+def test_a_cell_that_is_run_again_counts(spirals: Task) -> None:
+    """A notebook's second definition of a name takes the place of the first."""
+    before = RunConfig(task=spirals)
+    after = RunConfig(task=replace(spirals, batch_size=10))
+    assert before != after
+    assert (before.plan.batch_size, after.plan.batch_size) == (32, 10)
+    assert RunConfig(task="spirals") == after
+
+
+def test_one_of_fedsims_is_kept_by_its_name() -> None:
+    assert RunConfig(task=TASKS["digits"]) == RunConfig(task="digits")
+    assert RunConfig(task=TASKS["digits"]).task == "digits"
+
+
+def test_a_config_brings_its_task_along(make_task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = make_task(build=nn.Identity, load=_load, optimizer=torch.optim.Adam)
+    sent = pickle.dumps(RunConfig(task=task))
+    monkeypatch.delitem(TASKS, task.name)
+    config = pickle.loads(sent)
+    assert config == RunConfig(task=task)
+    assert TASKS[task.name] == task
+
+
+@pytest.mark.slow
+def test_the_page_as_a_script(tmp_path: Path) -> None:
+    """Cells on Ray, the task defined in the main module."""
+    code = PAGE.replace("task=spirals", "task=spirals, iterations=40")
+    code += "\nprint([cell['status'] for cell in fedsim.load('results/spirals-sweep').runs.iloc])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str(["done"] * 5)
+
+
+@pytest.mark.slow
+def test_it_runs_on_flowers_simulation(tmp_path: Path) -> None:
+    code = f"""{TASK}
+for engine in ("local", "flower"):
+    config = fedsim.RunConfig(task=spirals, engine=engine, iterations=20, method="sbc(0.1)")
+    print(fedsim.run(config, engine)["loss"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    local, flower = done.stdout.splitlines()[-2:]
+    assert local == flower
+
+
+# ---- what is refused
+
+
+def _load(folder: Any, download: bool) -> Data:
+    x = torch.zeros(8, 2)
+    return Data(x, torch.zeros(8, dtype=torch.int64), x, torch.zeros(8, dtype=torch.int64), "zeros")
+
+
+def own(**fields: Any) -> Task:
+    given: dict[str, Any] = {
+        "name": "own", "build": nn.Identity, "load": _load, "optimizer": torch.optim.Adam,
+        "loss": cross_entropy, "metric": correct,
+    }  # fmt: skip
+    return Task(**(given | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"name": "a/b"}, "name is 'a/b'"),
+        ({"name": ""}, "name is ''"),
+        ({"metric": "accuracy"}, "task own: metric is 'accuracy'; it is a function"),
+        ({"batch_size": 0}, "task own: batch_size is 0"),
+    ],
+)
+def test_a_task_that_cannot_be(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        own(**fields)
+
+
+def test_a_name_that_is_taken() -> None:
+    with pytest.raises(UsageError, match="'digits' is a task of fedsim's"):
+        RunConfig(task=own(name="digits"))
+    assert TASKS["digits"].title
+
+
+def test_a_table_that_says_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "mine", own())
+    with pytest.raises(UsageError, match=r"TASKS\['mine'\] is named 'own'"):
+        RunConfig(task="mine")
+
+
+def test_neither_a_name_nor_a_task() -> None:
+    with pytest.raises(UsageError, match="task: 3 is neither"):
+        RunConfig(task=3)
+    with pytest.raises(UsageError, match="task is 3; it takes str"):
+        SweepConfig.of(task=3)
+
+
+def test_a_partition_that_is_unknown(make_task: Any) -> None:
+    with pytest.raises(UsageError, match="partition: 'odd' is unknown"):
+        RunConfig(task=make_task(partition="odd"))
+
+
+Y = torch.zeros(8, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ((Y, Y), "load returned tuple; it returns fedsim.Data"),
+        (Data(Y, Y[:7], Y, Y, ""), "train_x has 8 samples and train_y 7"),
+        (Data(Y, Y, Y, Y, "", labels=Y[:3]), "train_x has 8 samples and labels 3"),
+        (Data(Y, Y, Y[:0], Y[:0], ""), "test_x has no samples; it has one or more"),
+        (Data([1.0], Y, Y, Y, ""), "train_x is a list; it is a torch tensor"),
+    ],
+)
+def test_data_that_cannot_be(data: Any, words: str) -> None:
+    with pytest.raises(DataError, match=f"task own: {words}"):
+        check("own", data)
+
+
+def test_a_split_by_labels_needs_labels(make_task: Any) -> None:
+    y = torch.zeros(8, 5, dtype=torch.int64)
+    task = make_task(load=lambda folder, download: Data(Y, y, Y, y, ""))
+    with pytest.raises(UsageError, match=r"'shards\(2\)'.* no labels .* iid or contiguous"):
+        Federation.of(RunConfig(task=task, partition="shards(2)"))
+    assert len(Federation.of(RunConfig(task=task, partition="iid")).shards) == 3
+
+
+def test_labels_are_what_a_split_goes_by(make_task: Any) -> None:
+    labels = torch.arange(8) % 2
+    task = make_task(load=lambda folder, download: Data(Y, Y, Y, Y, "", labels=labels), clients=2)
+    shards = Federation.of(RunConfig(task=task, partition="pathological(1)")).shards
+    assert [set(labels[torch.from_numpy(shard)].tolist()) for shard in shards] == [{0}, {1}]

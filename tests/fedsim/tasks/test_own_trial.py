@@ -1,0 +1,236 @@
+"""One batch of a user's own task is tried first: the field is named, and nothing is left behind."""
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.optim import LBFGS, SGD
+
+from fedsim import Data, DataError, RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim.federation import draws, trial
+from tests.support.owntasks import MODEL, X, Y, holding
+from tests.support.runs import assert_same, make_task
+
+__all__ = ["make_task"]  # the fixture
+STRANGER = nn.Linear(2, 2)
+
+
+def reading(name: str) -> dict[str, Any]:
+    """The field of a task that reads a file, as the page's example does."""
+    return {"load": lambda folder, download: np.loadtxt(Path(folder) / name, delimiter=",")}
+
+
+def refused(make_task: Any, out: Path, fields: dict[str, Any], **settings: Any) -> str:
+    """What a run and a sweep say of such a task; neither leaves anything behind."""
+    task = make_task(**fields)
+    config = RunConfig(task=task, method="sbc(0.5)", **settings)
+    with pytest.raises(UsageError) as error:
+        run(config, out / "run")
+    grid = SweepConfig(config, temporal=(3,))
+    with pytest.raises(UsageError) as again:
+        sweep(grid, out / "sweep")
+    assert str(again.value) == str(error.value)
+    assert not list(out.iterdir())
+    return str(error.value).replace(task.name, "mine")
+
+
+def mean(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return (outputs.argmax(dim=1) == targets).float().mean()
+
+
+LOSS = "task mine: loss(model(x), y) fails on a batch: "
+CLASSES = "; cross entropy takes int64 class numbers of shape (n,)"
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "float labels": (
+        holding(y=Y.float()),
+        LOSS + "RuntimeError: expected target dtype to be Long or Byte, but got Float; "
+        "train_x is float32 (48, 6), train_y is float32 (48,)" + CLASSES,
+    ),
+    "int32 labels": (holding(y=Y.int()), "train_y is int32 (48,)" + CLASSES),
+    "labels of a column": (holding(y=Y[:, None]), "train_y is int64 (48, 1)" + CLASSES),
+    "held-out labels": (
+        {"load": lambda folder, download: Data(X, Y, X, Y.float(), "")},
+        "test_x is float32 (60, 6), test_y is float32 (60,)" + CLASSES,
+    ),
+    "float64 inputs": (
+        holding(X.double()),
+        "task mine: model(x), of build's model, fails on a batch: RuntimeError: mat1 and mat2 must "
+        "have the same dtype, but got Double and Float; train_x is float64 (48, 6), train_y is "
+        "int64 (48,); most models take float32 inputs (x.float())",
+    ),
+    "inputs of another width": (holding(X[:, :5]), "train_x is float32 (48, 5), train_y is"),
+    "drawn batches": (
+        holding(draw=lambda index, generator: (X[index], Y[index].float())),
+        "a batch of train_x is float32 (4, 6), a batch of train_y is float32 (4,)" + CLASSES,
+    ),
+    "a draw that fails": (
+        holding(draw=lambda index, generator: X[index + 99]),
+        "task mine: load: a batch of its data fails: IndexError: ",
+    ),
+    "NaN": (
+        holding(X / 0 - X / 0),
+        "task mine: loss is NaN on a first batch; train_x is float32 (48, 6), train_y is int64 "
+        "(48,); train_x holds NaN or infinity",
+    ),
+    "no model": (
+        {"build": lambda: None},
+        "task mine: build returned NoneType; it returns a torch.nn.Module",
+    ),
+    "one model": (
+        {"build": lambda: MODEL},
+        "task mine: build returned the same model twice; it makes a new one with every call: "
+        "lambda: nn.Sequential(...)",
+    ),
+    "a build that fails": (
+        {"build": lambda: nn.Linear(6, "3")},
+        "task mine: build fails: TypeError: ",
+    ),
+    "a model without parameters": (
+        {"build": nn.Identity}, "task mine: build made a model without parameters to train"
+    ),
+    "a float64 model": (
+        {"build": lambda: nn.Linear(6, 3).double()},
+        "task mine: build made a model whose 'weight' is float64; parameters are float32, and so "
+        "are the inputs that they take (x.float())",
+    ),
+    "no optimizer": (
+        {"optimizer": lambda parameters: None},
+        "task mine: optimizer returned NoneType; it returns a torch.optim.Optimizer",
+    ),
+    "an optimizer of other parameters": (
+        {"optimizer": lambda parameters: SGD(STRANGER.parameters(), lr=0.1)},
+        "task mine: optimizer returned one of other parameters than it was given; it makes a new "
+        "one of those: lambda parameters: torch.optim.SGD(parameters, lr=0.1)",
+    ),
+    "an optimizer that fails": (
+        {"optimizer": lambda parameters: SGD(parameters, lr=-1)},
+        "task mine: optimizer(parameters) fails: ValueError: Invalid learning rate: -1",
+    ),
+    "an optimizer of another kind": (
+        {"optimizer": LBFGS}, "task mine: optimizer: its step() fails: TypeError: "
+    ),
+    "a loss that is not reduced": (
+        {"loss": partial(nn.functional.cross_entropy, reduction="none")},
+        "task mine: loss returned a tensor of shape (4,); it returns the mean over the batch, a "
+        "tensor of one number",
+    ),
+    "a sum": (
+        {"loss": partial(nn.functional.cross_entropy, reduction="sum")},
+        "for 12 samples and ",
+    ),
+    "a loss that makes a loss": (
+        {"loss": lambda outputs, y: nn.CrossEntropyLoss()},
+        "task mine: loss returned CrossEntropyLoss; it returns the mean over the batch",
+    ),
+    "a loss without gradient": (
+        {"loss": lambda outputs, y: nn.functional.cross_entropy(outputs.detach(), y)},
+        "task mine: loss returned a number without a gradient; it is made of the outputs",
+    ),
+    "a mean": (
+        {"metric": mean},
+        "task mine: metric is 0.5 for 12 samples and 0.5 for the same samples twice; it "
+        "returns the sum of the score over the samples, not their mean: .sum(), not .mean()",
+    ),
+    "a metric of each sample": (
+        {"metric": lambda outputs, y: outputs.argmax(dim=1) == y},
+        "task mine: metric returned a tensor of shape (12,); it returns the sum over the batch, "
+        "one number",
+    ),
+    "a metric that fails": (
+        {"metric": lambda outputs, y: (outputs == y).sum()},
+        "task mine: metric(model(x), y) fails on a batch: RuntimeError: The size of tensor a (3)",
+    ),
+    "no folder": (
+        reading("mine.csv"),
+        "task mine: load failed with folder None (none is given: --data DIR, data='DIR' in Python, "
+        "$FEDSIM_DATA): TypeError: expected str, bytes or os.PathLike object, not NoneType",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_batch_is_tried_first(
+    case: str, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FEDSIM_DATA", raising=False)
+    fields, words = REFUSED[case]
+    assert words in refused(make_task, tmp_path, fields)
+
+
+def test_a_file_that_is_missing(make_task: Any, tmp_path: Path) -> None:
+    task = make_task(**reading("mine.csv"))
+    with pytest.raises(DataError) as error:
+        run(RunConfig(task=task, temporal=3, data=str(tmp_path)), tmp_path / "out")
+    assert str(error.value) == (
+        f"task {task.name}: load failed with folder {tmp_path}: FileNotFoundError: "
+        f"{tmp_path}/mine.csv not found."
+    )
+    assert isinstance(error.value.__cause__, FileNotFoundError)  # its traceback is kept
+
+
+# ---- what must go through, and leave nothing behind
+
+
+class Drawing(nn.Module):
+    """A layer that draws from every generator there is, when it is made and when it is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        draws = [random.random(), np.random.random(), float(torch.rand(()))]
+        self.weight = nn.Parameter(0.1 * torch.tensor(draws[:2] * 9).view(3, 6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        noise = random.random() + np.random.random() + float(torch.rand(()))
+        return x @ self.weight.T + 1e-3 * noise
+
+
+def seeded() -> None:
+    for set_seed in (random.seed, np.random.seed, torch.manual_seed):
+        set_seed(5)
+
+
+def test_a_trial_draws_from_no_generator(make_task: Any) -> None:
+    config = RunConfig(task=make_task(build=Drawing), temporal=3)
+    seeded()
+    trial.check(config)
+    drawn = random.random(), np.random.random(), float(torch.rand(()))
+    seeded()
+    assert drawn == (random.random(), np.random.random(), float(torch.rand(())))
+
+
+def test_a_trial_changes_no_number(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = make_task(
+        build=lambda: nn.Sequential(nn.BatchNorm1d(6), nn.Dropout(), Drawing(), nn.Linear(3, 3))
+    )
+    config = RunConfig(task=task, method="sbc(0.5)", temporal=3)
+    seeded()
+    run(config, tmp_path / "tried")
+    monkeypatch.setattr(trial, "check", lambda config: None)
+    monkeypatch.setattr(draws, "_DRAWING", set())  # its steps are seen drawing anew, as before
+    seeded()
+    run(config, tmp_path / "untried")
+    assert_same(tmp_path / "tried", tmp_path / "untried")
+
+
+def test_metrics_that_are_sums(make_task: Any, tmp_path: Path) -> None:
+    """Python's numbers, scores of zero and negative ones are sums too."""
+    metrics: list[Any] = [
+        lambda outputs, y: float((outputs.argmax(dim=1) == y).sum()),
+        lambda outputs, y: 0,
+        lambda outputs, y: -nn.functional.cross_entropy(outputs, y, reduction="sum"),
+    ]
+    for number, metric in enumerate(metrics):
+        config = RunConfig(task=make_task(metric=metric), temporal=3, iterations=3)
+        assert run(config, tmp_path / str(number))["status"] == "done"
+
+
+def test_fedsims_own_tasks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_passes", None)
+    trial.check(RunConfig(task="digits"))

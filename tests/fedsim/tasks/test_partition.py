@@ -1,0 +1,189 @@
+"""Splitting samples among clients."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from flwr_datasets.partitioner import IidPartitioner
+
+from fedsim.errors import UsageError
+from fedsim.tasks.data.partition import check, split
+
+LABELS = np.random.default_rng(0).integers(0, 10, 1003)
+SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)"]
+
+
+def joined(parts):
+    return np.sort(np.concatenate(parts))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_shape_of_a_split(spec):
+    parts = split(LABELS, 4, spec, seed=3)
+    assert len(parts) == 4
+    for part in parts:
+        assert part.dtype == np.int64
+        assert len(part) > 0
+        assert (np.diff(part) > 0).all()
+    together = joined(parts)
+    assert len(np.unique(together)) == len(together)
+    left_out = len(LABELS) % 8 if spec == "shards(2)" else 0
+    assert len(together) == len(LABELS) - left_out
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec != "contiguous"])
+def test_a_split_follows_from_its_seed(spec):
+    first, again, other = (split(LABELS, 4, spec, seed) for seed in (7, 7, 8))
+    assert all((a == b).all() for a, b in zip(first, again, strict=True))
+    assert any(len(a) != len(b) or (a != b).any() for a, b in zip(first, other, strict=True))
+
+
+def test_contiguous_keeps_the_order_and_needs_no_seed():
+    parts = split(LABELS, 4, "contiguous", seed=3)
+    assert [len(part) for part in parts] == [251, 251, 251, 250]
+    assert (np.concatenate(parts) == np.arange(1003)).all()
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_global_generators_stay_as_they_are(spec):
+    np.random.seed(5)
+    before = np.random.get_state()[1].copy()
+    split(LABELS, 4, spec, seed=1)
+    assert (np.random.get_state()[1] == before).all()
+
+
+@pytest.mark.parametrize("clients", [1, 2, 7, 1003])
+def test_iid_is_balanced_and_complete(clients):
+    parts = split(LABELS, clients, "iid", seed=0)
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert (joined(parts) == np.arange(len(LABELS))).all()
+
+
+def test_iid_mixes_the_classes_of_sorted_data():
+    labels = np.repeat(np.arange(10), 100)
+    for part in split(labels, 4, "iid", seed=0):
+        assert np.bincount(labels[part], minlength=10).min() > 5
+
+
+def test_small_alpha_makes_unlike_clients():
+    def imbalance(spec):
+        parts = split(LABELS, 4, spec, seed=0)
+        counts = np.array([np.bincount(LABELS[part], minlength=10) for part in parts])
+        return (counts.max(axis=0) / counts.sum(axis=0)).mean()
+
+    assert imbalance("dirichlet(0.1)") > 0.7
+    assert imbalance("dirichlet(1000)") < 0.35
+
+
+def test_shards_hold_few_classes():
+    labels = np.repeat(np.arange(10), 100)
+    for part in split(labels, 5, "shards(2)", seed=0):
+        assert len(part) == 200
+        assert len(np.unique(labels[part])) <= 2
+
+
+def test_pathological_counts_classes():
+    labels = np.repeat(np.arange(10), 100)
+    parts = split(labels, 10, "pathological(2)", seed=0)
+    assert [len(np.unique(labels[part])) for part in parts] == [2] * 10
+    assert (joined(parts) == np.arange(1000)).all()
+
+
+def test_spaces_are_free():
+    check(" dirichlet( 0.3 ) ")
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", "natural(2)"]
+)
+def test_an_unknown_form_lists_the_known_ones(spec):
+    known = r"iid, contiguous, dirichlet\(ALPHA\), shards\(NUMBER\)"
+    with pytest.raises(UsageError, match=known) as refused:
+        check(spec)
+    assert repr(spec) in str(refused.value)
+
+
+@pytest.mark.parametrize("alpha", ["0", "-1", "nan", "inf", "x", ""])
+def test_alpha_is_above_zero(alpha):
+    with pytest.raises(UsageError, match="ALPHA is a number above 0"):
+        check(f"dirichlet({alpha})")
+
+
+@pytest.mark.parametrize(("kind", "name"), [("shards", "NUMBER"), ("pathological", "CLASSES")])
+@pytest.mark.parametrize("value", ["0", "-2", "1.5", "x"])
+def test_counts_are_whole_numbers(kind, name, value):
+    with pytest.raises(UsageError, match=f"{name} is a whole number from 1"):
+        check(f"{kind}({value})")
+
+
+@pytest.mark.parametrize("clients", [0, 1004])
+def test_clients_and_samples_must_fit(clients):
+    with pytest.raises(UsageError, match=f"clients: {clients} is not allowed.* 1003"):
+        split(LABELS, clients, "iid", seed=0)
+
+
+def test_more_shards_than_samples():
+    with pytest.raises(UsageError, match=r"'shards\(300\)' cuts 4 x 300 .* 1003 samples"):
+        split(LABELS, 4, "shards(300)", seed=0)
+
+
+def test_more_classes_than_there_are():
+    with pytest.raises(UsageError, match=r"'pathological\(11\)' .* from 1 to 10"):
+        split(LABELS, 4, "pathological(11)", seed=0)
+
+
+def test_no_class_is_left_to_nobody():
+    with pytest.raises(UsageError, match=r"leaves 5 of 10 classes to nobody.*pathological\(7\)"):
+        split(LABELS, 4, "pathological(2)", seed=0)
+
+
+def test_a_dirichlet_draw_that_leaves_a_client_empty():
+    with pytest.raises(UsageError, match=r"'dirichlet\(0.01\)' cannot be made for 900 clients"):
+        split(LABELS, 900, "dirichlet(0.01)", seed=0)
+
+
+def test_labels_are_one_a_sample():
+    with pytest.raises(UsageError, match=r"shape \(3, 2\)"):
+        split(np.zeros((3, 2), dtype=np.int64), 2, "iid", seed=0)
+
+
+def test_missing_flwr_datasets_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr_datasets", None)
+    with pytest.raises(UsageError, match="flwr-datasets.*\n.*pip install flwr-datasets"):
+        split(LABELS, 4, "shards(2)", seed=0)
+    assert len(split(LABELS, 4, "iid", seed=0)) == 4  # needs no labels, and no package
+
+
+@pytest.mark.parametrize("clients", [1, 4, 7])
+def test_iid_deals_as_flwr_datasets_does(clients):
+    order = np.random.default_rng(3).permutation(len(LABELS))
+    flower = IidPartitioner(clients)
+    flower.dataset = Dataset.from_dict({"sample": order})
+    for number, part in enumerate(split(LABELS, clients, "iid", seed=3)):
+        assert part.tolist() == sorted(flower.load_partition(number)["sample"])
+
+
+def test_a_split_in_a_new_process_is_quiet_and_the_same(tmp_path):
+    code = (
+        "import numpy as np; from fedsim.tasks.data.partition import split;"
+        "labels = np.random.default_rng(0).integers(0, 10, 1003);"
+        "print([int(part.sum()) for part in split(labels, 4, 'dirichlet(0.3)', 7)])"
+    )
+    here = [int(part.sum()) for part in split(LABELS, 4, "dirichlet(0.3)", 7)]
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=Path(__file__).resolve().parents[3],
+        check=True,
+    )
+    assert done.stdout.strip() == str(here)
+    assert done.stderr == ""
+    assert not (tmp_path / "hf").exists()

@@ -1,0 +1,30 @@
+"""Runs that are stopped after a round, and the settings under which stopping is tried."""
+
+from typing import Any
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "sbc": {},
+    "both ways, partial cohort": {"downlink": "gradient_dropping(0.05)", "cohort": 2},
+    "fedadam both ways": {"strategy": "fedadam", "downlink": "sbc(0.1)", "cohort": 3},
+    "fedyogi": {"strategy": "fedyogi", "method": "raw"},
+    "gradients both ways": {
+        "strategy": "gradients", "downlink": "sbc(0.1)", "temporal": 1, "iterations": 6,
+    },
+    "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
+}
+
+
+class Stopped(BaseException):
+    """As Ctrl-C: not an ``Exception``, so that nothing tidies up after it."""
+
+
+def stop_after(number: int, kind: type[BaseException] = Stopped) -> Any:
+    def progress(row: dict[str, Any]) -> None:
+        if row["round"] == number:
+            raise kind
+
+    return progress
+
+
+def recording(seen: list[int]) -> Any:
+    return lambda row: seen.append(row["round"])

@@ -1,0 +1,173 @@
+"""Folders of results as runs and sweeps write them, with made-up but plausible numbers."""
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+PARAMETERS = 5_000
+ITERATIONS = 200
+CLIENTS = 4
+
+SBC = "ef(per_tensor(one_sided({p}) | mean | golomb))"
+TOPK = "ef(per_tensor(topk({p}) | float32 | golomb))"
+
+Cell = tuple[int, float]
+
+
+def cell_name(temporal: int, gradient: float, seed: int) -> str:
+    """The folder name of a cell."""
+    return f"n{temporal}-p{gradient:g}-s{seed}"
+
+
+def rounds_frame(temporal: int, gradient: float, seed: int, perplexity: bool) -> pd.DataFrame:
+    """A `rounds.parquet`: the metric nears its end exponentially, evaluated every other round."""
+    count = ITERATIONS // temporal
+    rounds = np.arange(1, count + 1)
+    table = pd.DataFrame({"round": rounds, "iteration": rounds * temporal})
+    table["local_iterations"], table["clients"], table["failures"] = temporal, CLIENTS, 0
+    end = 0.98 - 0.002 * np.log10(temporal / gradient) ** 2 + 0.001 * seed
+    learnt = 1 - np.exp(-5 * table["iteration"] / ITERATIONS)
+    metric = 90 - 60 * end * learnt if perplexity else end * learnt
+    table["metric"] = metric.where((rounds % 2 == 0) | (rounds == count))
+    table["loss"] = 2.3 * (1 - learnt) + 0.1
+    table["train_loss"] = table["loss"]
+    sent = PARAMETERS if gradient == 1 else max(1, round(gradient * PARAMETERS))
+    split = {"header": 64, "position": 0, "value": 32 * sent, "side": 0}
+    if gradient != 1:
+        split = {"header": 72, "position": round(8.1 * sent), "value": 0, "side": 320}
+    for part, number in split.items():
+        table[f"up_{part}_bits"] = CLIENTS * number
+        table[f"down_{part}_bits"] = CLIENTS * {"header": 64, "value": 32 * PARAMETERS}.get(part, 0)
+    for way in ("up", "down"):
+        content = sum(table[f"{way}_{part}_bits"] for part in ("position", "value", "side"))
+        table[f"{way}_content_bits"] = content
+        table[f"{way}_wire_bits"] = content + table[f"{way}_header_bits"]
+    table["up_sent"] = CLIENTS * sent
+    for part in ("", "train_", "encode_", "decode_", "downlink_", "evaluate_"):
+        table[f"{part}seconds"] = 0.01
+    return table
+
+
+def layers_frame(rounds: pd.DataFrame, gradient: float) -> pd.DataFrame:
+    """A `layers.parquet`: two tensors, in the rounds that were evaluated."""
+    rows = [
+        {"round": number, "tensor": name, "entries": entries, "sent": gradient * entries}
+        for number in rounds.loc[rounds["metric"].notna(), "round"]
+        for name, entries in (("fc.weight", 4900), ("fc.bias", 100))
+    ]
+    return pd.DataFrame(rows)
+
+
+def summary(
+    rounds: pd.DataFrame, temporal: int, gradient: float, seed: int, perplexity: bool,
+    form: str = SBC,
+) -> dict[str, Any]:  # fmt: skip
+    """The cell of a run that is done; `form`: the method, `{p}` for its fraction."""
+    names = [name for name in rounds.columns if name.endswith("_bits")]
+    per_client = {name: float((rounds[name] / rounds["clients"]).sum()) for name in names}
+    dense_bits = 32 * PARAMETERS * ITERATIONS
+    method = form.replace("{p}", f"{gradient:g}") if gradient < 1 else "raw"
+    return {
+        "task": "digits", "method": method, "temporal": temporal, "gradient": gradient,
+        "seed": seed, "clients": CLIENTS, "iterations": ITERATIONS, "rounds": len(rounds),
+        "parameters": PARAMETERS,
+        "metric_name": "perplexity" if perplexity else "accuracy",
+        "higher_is_better": not perplexity,
+        "metric": float(rounds["metric"].iloc[-1]), "loss": float(rounds["loss"].iloc[-1]),
+        **{name: per_client[name] for name in names if name.startswith("up_")},
+        "down_wire_bits": per_client["down_wire_bits"],
+        "down_content_bits": per_client["down_content_bits"],
+        "ratio_wire": dense_bits / per_client["up_wire_bits"],
+        "ratio_content": dense_bits / per_client["up_content_bits"],
+        "total_sparsity": gradient / temporal, "up_sent": float(rounds["up_sent"].sum()),
+        "seconds": float(rounds["seconds"].sum()), "data_source": "scikit-learn, embedded",
+        "engine": "local", "status": "done", "error": None,
+    }  # fmt: skip
+
+
+def make_run(
+    folder: Path,
+    temporal: int = 10,
+    gradient: float = 0.01,
+    seed: int = 0,
+    failed: bool = False,
+    perplexity: bool = False,
+    form: str = SBC,
+    **changes: Any,
+) -> dict[str, Any]:
+    """Writes a run's folder and returns its cell; `changes` replace fields of the cell."""
+    folder.mkdir(parents=True)
+    rounds = rounds_frame(temporal, gradient, seed, perplexity)
+    cell = summary(rounds, temporal, gradient, seed, perplexity, form)
+    if failed:
+        keep = ("task", "method", "temporal", "gradient", "seed", "metric_name")
+        cell = {name: cell[name] if name in keep else None for name in cell}
+        cell |= {"status": "failed", "error": "RunFailed: a weight is not finite in round 3"}
+        (folder / "error.txt").write_text(f"Traceback (most recent call last):\n{cell['error']}\n")
+    else:
+        rounds.to_parquet(folder / "rounds.parquet", index=False)
+        layers_frame(rounds, gradient).to_parquet(folder / "layers.parquet", index=False)
+    cell |= changes
+    (folder / "summary.json").write_text(json.dumps(cell))
+    settings = {name: cell[name] for name in ("task", "method", "temporal", "gradient", "seed")}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    (folder / "config.toml").write_text("\n".join([*lines, 'partition = "iid"', "clients = 4"]))
+    environment = {"python": "3.11.9", "packages": {"torch": "2.15.0", "flwr": "1.41.0"}}
+    (folder / "environment.json").write_text(json.dumps(environment))
+    return cell
+
+
+def make_sweep(
+    root: Path,
+    temporals: Sequence[int] = (1, 10, 100),
+    gradients: Sequence[float] = (1, 0.1, 0.01, 0.001),
+    seeds: Sequence[int] = (0,),
+    baseline: bool = True,
+    failed: Collection[Cell] = (),
+    missing: Collection[Cell] = (),
+    unfinished: Collection[Cell] = (),
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Writes a sweep's folder and returns the cells that have a summary, as their folders sort."""
+    grid = [(n, p) for n in temporals for p in gradients]
+    grid += [(1, 1)] if baseline and (1, 1) not in grid else []
+    cells = {}
+    for n, p in grid:
+        for seed in seeds:
+            name = cell_name(n, p, seed)
+            if (n, p) in unfinished:
+                (root / "cells" / name / "checkpoint").mkdir(parents=True)
+            elif (n, p) not in missing:
+                folder = root / "cells" / name
+                cells[name] = make_run(folder, n, p, seed, (n, p) in failed, **options)
+    (root / "sweep.toml").write_text('task = "digits"\nmethod = "sbc({p})"\n')
+    return [cells[name] for name in sorted(cells)]
+
+
+def make_cell(
+    temporal: int, gradient: float, metric: float, bits: float = 8.0, **more: Any
+) -> dict[str, Any]:
+    """The cell of a run without a folder, with just what tables and figures need."""
+    return {
+        "task": "digits", "method": f"sbc({gradient:g})" if gradient < 1 else "raw",
+        "temporal": temporal, "gradient": gradient, "seed": 0, "metric_name": "accuracy",
+        "higher_is_better": True,
+        "metric": metric, "up_content_bits": bits, "ratio_content": 1 / bits,
+        "up_wire_bits": bits, "ratio_wire": 1 / bits,
+        "total_sparsity": gradient / temporal, "status": "done",
+    } | more  # fmt: skip
+
+
+def rounds_of(label: str, bits: list[float], metric: list[float], **more: object) -> pd.DataFrame:
+    """Rounds of one cell, from its upstream bits and its metric as they stand after each round."""
+    count = len(bits)
+    return pd.DataFrame({
+        "task": "t", "method": label, "label": label, "temporal": 1, "gradient": 0.1, "seed": 0,
+        "run": label, "round": range(1, count + 1), "iteration": range(1, count + 1), "clients": 2,
+        "metric": metric, "up_wire_bits": [2 * b for b in np.diff([0, *bits])],
+        "up_content_bits": [3 * b for b in np.diff([0, *bits])],
+    } | more)  # fmt: skip
