@@ -120,7 +120,9 @@ class Experiment:
         known = [*tasks, *rows]
         for name in only or ():
             if name not in known:
-                raise UsageError(f"--only is {name!r}: {self.what} of --scale {scale} are {', '.join(known)}")
+                raise UsageError(
+                    f"--only is {name!r}: {self.what} of --scale {scale} are {', '.join(known)}"
+                )
         wanted, default = list(dict.fromkeys(only or ())), list(self.default(scale) or ())
         return (
             [n for n in wanted if n in tasks] or [n for n in default if n not in rows] or tasks,

@@ -1,18 +1,12 @@
 """READMEs' tables are what the results give, to the letter: ``experiments/common/readme.py``."""
 
 import re
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from experiments.common import readme
 from tests.support.markdown import ROOT
-
-_SPEC = spec_from_file_location("common_readme", ROOT / "experiments" / "common" / "readme.py")
-assert _SPEC is not None and _SPEC.loader is not None
-readme: Any = module_from_spec(_SPEC)
-_SPEC.loader.exec_module(readme)
 
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in readme.pages()]
 WRITTEN = [pytest.param(page, id=str(page.relative_to(ROOT)))
@@ -27,7 +21,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_are_those_of_the_results(page: Path) -> None:
-    """Else: python experiments/common/readme.py, and look at what it changed."""
+    """Else: python -m experiments.common.readme, and look at what it changed."""
     assert readme.written(page) == page.read_text(encoding="utf-8")
 
 
