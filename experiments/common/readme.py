@@ -4,8 +4,8 @@
     python -m experiments.common.readme --check    # says which differ, and writes nothing
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; the experiment's ``run.py`` has
-a function ``readme_tables`` that gives the tables by name. In the README of the checkout a name
-begins with the experiment's: `sbc-table2/mnist_lenet5`. The same tables in ``results/**/*.md``,
+a function ``readme_tables`` that gives the tables by name. In docs/experiments.md a name begins
+with the experiment's: `sbc-table2/mnist_lenet5`. The same tables in ``results/**/*.md``,
 which the experiment wrote with all digits at hand, are written from the CSV files too.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 EXPERIMENTS = Path(__file__).resolve().parents[1]
 ROOT = EXPERIMENTS.parent
+OVERVIEW = ROOT / "docs" / "experiments.md"
 _MARKED = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
@@ -31,8 +32,8 @@ def tables(name: str) -> dict[str, str]:
 
 
 def pages() -> list[Path]:
-    """The README of the checkout, and those of the experiments."""
-    return [ROOT / "README.md", *sorted(EXPERIMENTS.glob("*/README.md"))]
+    """The page of all experiments, and the README of each."""
+    return [OVERVIEW, *sorted(EXPERIMENTS.glob("*/README.md"))]
 
 
 def marked(text: str) -> list[str]:
@@ -52,7 +53,7 @@ def written(page: Path) -> str:
 
     def made(match: re.Match[str]) -> str:
         experiment, name = page.parent.name, match[1]
-        if page.parent == ROOT:
+        if page == OVERVIEW:
             experiment, _, name = name.partition("/")
         known = tables(experiment)
         if name not in known:

@@ -38,7 +38,7 @@ def test_the_character_lstm() -> None:
     rows = csv("sbc-table2/char_lstm/table2.csv").set_index("name")
     above = 100 * (rows["metric"] / rows["metric"]["baseline"] - 1)
     ratio = rows["ratio_content"]
-    text = said("README.md")
+    text = said("docs/experiments.md")
     assert f"ends at a perplexity of {rows['metric']['baseline']:.3f};" in text
     said_ = [f"{above[n]:.{d}f} %" for n, d in (("sbc1", 1), ("sbc2", 1), ("sbc3", 0))]
     fewer = [f"with {ratio[n]:.0f} times fewer" for n in ("sbc1", "sbc2", "sbc3")]
