@@ -5,6 +5,7 @@ their links lead to the same places here and in the repository. Nothing is writt
 """
 
 import ast
+import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -21,6 +22,7 @@ PACKAGES = (
     "compressors.theory", "strategies",
 )  # fmt: skip
 """The packages of the reference: a page each, with what their ``__all__`` exports."""
+_CODE = re.compile(r"`[^`]+`")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -61,6 +63,13 @@ def reference(package: str, elsewhere: set[str]) -> str:
     blocks = [f"::: {name}" for name in shown]
     return "\n\n".join([f"# {package}", ast.get_docstring(module) or "", *blocks]) + "\n"
 
+
+def on_page_markdown(markdown: str, **kwargs: object) -> str:
+    """The page with `|` in the code of its tables, where the repository's view wants it escaped."""
+    return "\n".join(
+        _CODE.sub(lambda found: found[0].replace(r"\|", "|"), line) if line[:1] == "|" else line
+        for line in markdown.split("\n")
+    )
 
 def _of_docs(file: File, config: MkDocsConfig) -> bool:
     return file.src_dir == config.docs_dir
