@@ -39,7 +39,7 @@ def test_every_table_of_numbers_is_marked(page: Path) -> None:
 
 def test_there_are_tables_of_every_experiment() -> None:
     counts = {page.parent.name: len(readme.marked(page.read_text())) for page in readme.pages()}
-    assert len(counts) == 14 and min(counts.values()) >= 1 and sum(counts.values()) >= 36
+    assert len(counts) >= 14 and min(counts.values()) >= 1 and sum(counts.values()) >= 36
 
 
 def test_a_name_that_is_no_table_s_is_told(tmp_path: Path) -> None:
