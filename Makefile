@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow fuzz lint install install-dev bench clean
+.PHONY: demo test test-slow fuzz lint docs install install-dev bench clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
@@ -19,6 +19,10 @@ fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an 
 lint: install-dev        ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: install-dev        ## the site, into site/
+	$(BIN)/python -m mkdocs build --strict
+	@echo "site/index.html; with search: $(BIN)/python -m http.server --directory site"
 
 bench: install-dev       ## a round against a bare loop, the lossy parts, the coders
 	$(BIN)/python benchmarks/round.py

@@ -17,16 +17,20 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.errors import DataError, RunFailed, UsageError
     from fedsim.measure.coders import measure_coders
     from fedsim.measure.methods import measure
-    from fedsim.results.load import load
+    from fedsim.results.load import Results, load
+    from fedsim.runs.launch import run_shown
     from fedsim.runs.run import run
     from fedsim.runs.sweep import SweepConfig, sweep
     from fedsim.settings.config import RunConfig
+    from fedsim.settings.grids import Cell
     from fedsim.tasks import TASKS, Data, Task
 
 __all__ = [
     "TASKS",
+    "Cell",
     "Data",
     "DataError",
+    "Results",
     "RunConfig",
     "RunFailed",
     "SweepConfig",
@@ -38,6 +42,7 @@ __all__ = [
     "measure_coders",
     "plot",
     "run",
+    "run_shown",
     "sweep",
     "table",
 ]

@@ -28,7 +28,8 @@ def client_mod(
     told the number of ``clients`` asks who is which: see ``answer_partition``.
 
     Args:
-        uplink, downlink: as given to ``Compressed``.
+        uplink: as given to ``Compressed``.
+        downlink: likewise.
         template: names and shapes of the model (values unread, but those of ``buffers``, with
             which a client starts where the server sends none).
         seed: for random compressors.

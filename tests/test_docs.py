@@ -78,7 +78,7 @@ def test_there_are_commands_to_be_run() -> None:
 )
 def test_command(page: str, text: str, arguments: list[str], folder: Path) -> None:
     given = [named(argument, folder) for argument in shortened(arguments)]
-    if "DIR" in given:  # README's: Table II, on MNIST
+    if "DIR" in given:  # Table II, on MNIST
         given[given.index("DIR")] = str(folder_with("MNIST"))
     done = start(folder, "-m", "fedsim", *given)
     assert done.returncode == 0, done.stderr

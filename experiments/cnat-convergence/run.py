@@ -3,22 +3,19 @@
     python -m fedsim experiment cnat-convergence --data DIR
 """
 
-import sys
 from pathlib import Path
 
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from convergence_figure import figure
-from convergence_rows import METHODS, PAIRS, PANELS, TASKS, cells
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.scores import of_row
+from experiments.common.tables import of_task, spread, table
+from fedsim import Results
 
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.results.load import Results
-from fedsim.runs.launch import chosen, run_shown
-from fedsim.runs.sweep import Cell
+from .figures import figure
+from .rows import METHODS, PAIRS, PANELS, TASKS, cells
 
-__all__ = ["METHODS", "PAIRS", "PANELS", "collect", "compare", "curves", "main", "markdown"]
+__all__ = ["EXPERIMENT", "METHODS", "PAIRS", "PANELS", "collect", "compare", "curves", "markdown"]
 
 POINTS = 1.0
 """Percentage points of accuracy within which two methods count as equal."""
@@ -26,28 +23,32 @@ POINTS = 1.0
 SMOOTH = 10
 """Rounds over which training losses are averaged."""
 
-
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Runs the tasks in ``only`` (default: all of the scale; smoke: digits); 1 if one failed."""
-    known = {name: found for name in TASKS if (found := cells(name, scale, data))}
-    default = ["digits"] if scale == "smoke" else None
-    names = chosen(only, known, f"tasks of --scale {scale}", default)
-    return max(_task(name, known[name], out / name, jobs) for name in names)
+METHOD_COLUMNS = (
+    "method", "accuracy", "training loss at the end", "above none's, mean of all rounds",
+    "bits an entry, up", "down",
+)  # fmt: skip
+PAIR_COLUMNS = ("figure", "from", "to", "accuracy, points", "fewer bits up", "down", "as good?")
 
 
-def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:
-    results = run_shown(found, out, jobs)
-    if results is None:
-        return 1
+def show(asked: Asked, results: Results | None) -> Shown:
+    """The methods, the pairs and the curves of a task."""
+    assert results is not None
     frame, lines = collect(results), curves(results)
     compared = compare(frame)
-    for name, table in (("methods", frame), ("pairs", compared), ("curves", lines)):
-        write_text(out / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
-    text = f"{task}: {results.runs['data_source'].iloc[0]}\n\n{markdown(frame, compared)}"
-    write_text(out / "tables.md", text)
-    save(figure(task, lines), out / "convergence.png")
-    print(text)
-    return 0
+    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame, compared))
+    return Shown(
+        {"methods": frame, "pairs": compared, "curves": lines},
+        {"tables": text},
+        {"convergence": figure(asked.task, lines)},
+    )
+
+
+EXPERIMENT = Experiment(
+    show,
+    lambda asked: cells(asked.task, asked.scale, asked.data),
+    tasks=lambda scale: [name for name in TASKS if cells(name, scale, None)],
+    default=lambda scale: ["digits"] if scale == "smoke" else None,
+)
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -56,21 +57,16 @@ def readme_tables(results: Path) -> dict[str, str]:
     return {name: markdown(frame, compare(frame)) for name, frame in frames.items()}
 
 
-def _of(name: str, runs: pd.Index | pd.Series) -> list[bool]:
-    """Which of the runs, called ``METHOD-seedN``, are of the method ``name``."""
-    return [str(run).rpartition("-seed")[0] == name for run in runs]
-
-
 def collect(results: Results) -> pd.DataFrame:
     """A row a method: means over seeds; bits are whole messages an entry and round.
 
     ``loss_above_none``: how much more the training loss is than that of no compression, on the
     same batches, as a mean over all rounds.
     """
-    plain = results.rounds[_of("none", results.rounds["run"])]["train_loss"].mean()
+    plain = of_row(results.rounds, "none")["train_loss"].mean()
     rows = []
     for name, one in METHODS.items():
-        mine = results.runs[_of(name, results.runs.index)]
+        mine = of_row(results.runs, name)
         if mine.empty:
             continue
         sent = mine["parameters"] * mine["rounds"]
@@ -100,7 +96,7 @@ def curves(results: Results) -> pd.DataFrame:
     """
     tables = []
     for name in METHODS:
-        mine = results.rounds[_of(name, results.rounds["run"])]
+        mine = of_row(results.rounds, name)
         if mine.empty:
             continue
         blocks = mine.groupby((mine["round"] - 1) // SMOOTH)
@@ -134,26 +130,21 @@ def compare(frame: pd.DataFrame) -> pd.DataFrame:
 
 def markdown(frame: pd.DataFrame, compared: pd.DataFrame) -> str:
     """The methods, then the pairs."""
-    lines = [
-        "| method | accuracy | training loss at the end | above none's, mean of all rounds "
-        "| bits an entry, up | down |",
-        "| --- " * 6 + "|",
-    ]
-    for row in frame.to_dict("records"):
-        spread = f" ± {row['accuracy_spread']:.2f}" if row["seeds"] > 1 else ""
-        lines.append(
-            f"| {row['title']} | {row['accuracy_percent']:.2f}{spread} "
-            f"| {row['train_loss']:.3f} | {row['loss_above_none']:+.4f} "
-            f"| {row['up_bits_per_entry']:.2f} | {row['down_bits_per_entry']:.2f} |"
-        )
-    lines += [
-        "", "| figure | from | to | accuracy, points | fewer bits up | down | as good? |",
-        "| --- " * 7 + "|",
+    methods = [
+        [
+            row["title"],
+            spread(row["accuracy_percent"], row["accuracy_spread"], row["seeds"], 2),
+            f"{row['train_loss']:.3f}", f"{row['loss_above_none']:+.4f}",
+            f"{row['up_bits_per_entry']:.2f}", f"{row['down_bits_per_entry']:.2f}",
+        ]
+        for row in frame.to_dict("records")
     ]  # fmt: skip
-    for row in compared.to_dict("records"):
-        lines.append(
-            f"| {row['figure']} | {METHODS[row['without']].title} | {METHODS[row['with']].title} "
-            f"| {row['points']:+.2f} | ×{row['up_saving']:.2f} | ×{row['down_saving']:.2f} "
-            f"| {'yes' if row['holds'] else 'no'} |"
-        )
-    return "\n".join(lines) + "\n"
+    pairs = [
+        [
+            row["figure"], METHODS[row["without"]].title, METHODS[row["with"]].title,
+            f"{row['points']:+.2f}", f"×{row['up_saving']:.2f}", f"×{row['down_saving']:.2f}",
+            "yes" if row["holds"] else "no",
+        ]
+        for row in compared.to_dict("records")
+    ]  # fmt: skip
+    return f"{table(METHOD_COLUMNS, methods)}\n{table(PAIR_COLUMNS, pairs)}"

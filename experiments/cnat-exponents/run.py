@@ -16,13 +16,11 @@ from rich.progress import track
 from torch import Tensor, nn
 
 from compressors import Natural, derive
-from fedsim import Data, Task
-from fedsim.federation.batches import Batches
-from fedsim.federation.evaluation import spread
-from fedsim.federation.trainer import build_model
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.runs.launch import chosen
+from experiments.common.figures import canvas
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.tables import table
+from fedsim import Data, Results, Task
+from fedsim.federation import Batches, build_model, spread
 from fedsim.tasks import get_task
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5", "cifar_resnet20")
@@ -34,6 +32,10 @@ SCALES = {"smoke": (20, 8, 5), "short": (300, 32, 10), "paper": (2000, 128, 10)}
 KINDS = {"gradient": "gradients", "update": "the task's optimizer's steps"}
 LEAST = -149  # of float32, denormals included
 WINDOW = Natural(8)
+COLUMNS = (
+    "task", "values", "zeros", "exponents", "median", "below 2^-63", "2^63 and above",
+    "of the squared norm outside", "entropy of the exponent", "bits that would do",
+)  # fmt: skip
 ACROSS = 2
 """Panels in a row of the figure."""
 SCORED = 2000
@@ -153,16 +155,13 @@ def _facts(name: str, kind: str, histogram: pd.DataFrame, entries: int) -> dict:
     }  # fmt: skip
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Counts for the tasks in ``only`` (default: all; smoke: digits)."""
-    names = chosen(only, TASKS, "tasks", ["digits"] if scale == "smoke" else None)
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Counts for the tasks that are asked for."""
     torch.set_num_threads(1)
-    found = [record(name, scale, Path(data) if data else None) for name in names]
+    names = asked.rows or TASKS
+    found = [record(name, asked.scale, asked.folder) for name in names]
     histogram = pd.concat(f.histogram for f in found)
     facts = pd.concat(f.facts for f in found)
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / "exponents.csv", histogram.to_csv(index=False, float_format="%.4g"))
-    write_text(out / "facts.csv", facts.to_csv(index=False, float_format="%.4g"))
     sources = (f"{name}: {f.source}\n" for name, f in zip(names, found, strict=True))
     ends = (
         f"{row['task']}: accuracy at the end {row['accuracy_percent']:.1f} %, of always naming one "
@@ -170,10 +169,16 @@ def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | N
         for row in facts[facts["kind"] == "gradient"].to_dict("records")
     )
     text = "".join([markdown(facts), "\n", *ends, "\n", *sources])
-    write_text(out / "tables.md", text)
-    save(figure(histogram), out / "exponents.png")
-    print(text)
-    return 0
+    tables = {"exponents": histogram, "facts": facts}
+    digits = dict.fromkeys(tables, 4)
+    return Shown(tables, {"tables": text}, {"exponents": figure(histogram)}, digits)
+
+
+EXPERIMENT = Experiment(
+    show,
+    rows=lambda scale: TASKS,
+    default=lambda scale: ["digits"] if scale == "smoke" else None,
+)
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -184,19 +189,16 @@ def readme_tables(results: Path) -> dict[str, str]:
 def markdown(facts: pd.DataFrame) -> str:
     """A row a task and kind."""
     lines = [
-        "| task | values | zeros | exponents | median | below 2^-63 | 2^63 and above "
-        "| of the squared norm outside | entropy of the exponent | bits that would do |",
-        "| --- " * 10 + "|",
-    ]
-    for row in facts.to_dict("records"):
-        lines.append(
-            f"| {row['task']} | {KINDS[row['kind']]} | {row['zeros_percent']:.1f} % "
-            f"| {row['least']} to {row['largest']} | {row['median']} "
-            f"| {row['below_window_percent']:.3g} % | {row['above_window_percent']:.3g} % "
-            f"| {row['square_outside_percent']:.1g} % | {row['entropy_bits']:.2f} bit "
-            f"| {row['fewest_bits']} |"
-        )
-    return "\n".join(lines) + "\n"
+        [
+            row["task"], KINDS[row["kind"]], f"{row['zeros_percent']:.1f} %",
+            f"{row['least']} to {row['largest']}", str(row["median"]),
+            f"{row['below_window_percent']:.3g} %", f"{row['above_window_percent']:.3g} %",
+            f"{row['square_outside_percent']:.1g} %", f"{row['entropy_bits']:.2f} bit",
+            str(row["fewest_bits"]),
+        ]
+        for row in facts.to_dict("records")
+    ]  # fmt: skip
+    return table(COLUMNS, lines)
 
 
 def figure(histogram: pd.DataFrame) -> Figure:
@@ -204,7 +206,7 @@ def figure(histogram: pd.DataFrame) -> Figure:
     names = list(dict.fromkeys(histogram["task"]))
     rows = -(-len(names) // ACROSS)
     across = min(len(names), ACROSS)
-    drawn = Figure(figsize=(4.6 * across, 2.9 * rows + 0.5), layout="constrained")
+    drawn = canvas(4.6 * across, 2.9 * rows + 0.5)
     panels = drawn.subplots(rows, across, squeeze=False, sharey=True, sharex=True)
     for axes, name in zip(panels.flat, names, strict=False):
         _panel(axes, histogram[histogram["task"] == name])

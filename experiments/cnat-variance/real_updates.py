@@ -7,9 +7,9 @@ import pandas as pd
 import torch
 
 from compressors import decompress, parse
-from fedsim import RunConfig
-from fedsim.federation.trainer import build_model
-from fedsim.runs.sweep import Cell
+from experiments.common.tables import table
+from fedsim import Cell, RunConfig
+from fedsim.federation import build_model
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,14 @@ def last_update(cell: Cell, out: Path) -> torch.Tensor:
 
 def real_table(frame: pd.DataFrame) -> str:
     """A row a model and method: bits, variance over the draws, on normal entries, and its bound."""
-    lines = [
-        "| model | entries | method | bits an entry | ω | ω, normal | bound |", "| --- " * 7 + "|",
-    ]  # fmt: skip
+    lines = []
     for row in frame.to_dict("records"):
         places = 3 if row["omega"] < 1 else 2 if row["omega"] < 10 else 1
-        spread, normal, worst = (
+        sd, normal, worst = (
             f"{row[name]:.{places}f}" for name in ("omega_spread", "omega_normal", "omega_bound")
         )
-        lines.append(
-            f"| {row['task']} | {row['entries']:,} | {METHODS[row['method']]} "
-            f"| {row['bits_per_entry']:.0f} | {row['omega']:.{places}f} ± {spread} | {normal} "
-            f"| {worst} |"
-        )
-    return "\n".join(lines) + "\n"
+        measured = f"{row['omega']:.{places}f} ± {sd}"
+        model = row["task"], f"{row['entries']:,}", METHODS[row["method"]]
+        lines.append([*model, f"{row['bits_per_entry']:.0f}", measured, normal, worst])
+    heading = ("model", "entries", "method", "bits an entry", "ω", "ω, normal", "bound")
+    return table(heading, lines)

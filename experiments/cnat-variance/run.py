@@ -8,24 +8,20 @@ bytes, and compared with itself; bits are the payload's. With ``--only cifar_res
 """
 
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
 from rich.progress import track
-
-sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from real_updates import METHODS, MODELS, cells, last_update, real_table
-from variance_figures import figure, real_figure
 
 from compressors import compress, decompress, parse
 from compressors.theory import bound
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.runs.launch import chosen, run_shown
+from experiments.common.frame import Asked, Experiment, Shown
+from fedsim import Cell, Results
+
+from .figures import figure, real_figure
+from .real_updates import METHODS, MODELS, cells, last_update, real_table
 
 ENTRIES = {"smoke": (10_000, 10_000, 1), "short": (1_000_000, 100_000, 3)}
 ENTRIES["paper"] = (1_000_000, 100_000, 10)
@@ -137,27 +133,30 @@ def readme_tables(results: Path) -> dict[str, str]:
     return {"real": real_table(pd.read_csv(results / "real" / "real.csv"))}
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Writes ``variance.csv`` and ``variance.png``, or ``real`` of the models in ``only``.
-
-    Without jobs (``--dry-run``) it lists the runs, which are all of the latter's.
-    """
-    names = chosen(only, MODELS, "models")
-    draws = ENTRIES[scale][2]
-    if only is None and jobs:
-        frame = pd.concat([first(ENTRIES[scale][0], draws), rivals(ENTRIES[scale][1], draws)])
-        _write(frame, figure(frame), out, "variance")
-        return 0
-    runs, out = cells(names, scale, data), out / "real"
-    if run_shown(runs, out, jobs) is None:
-        return 1
-    frame = pd.concat([real(run.name, last_update(run, out), draws) for run in runs])
-    _write(frame, real_figure(frame), out, "real")
-    return 0
+def runs(asked: Asked) -> list[Cell]:
+    """Those of the models that are named, or all where runs are listed; else none is needed."""
+    names = asked.rows or ([] if asked.jobs else list(MODELS))
+    return cells(names, asked.scale, asked.data)
 
 
-def _write(frame: pd.DataFrame, drawn: Figure, out: Path, name: str) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
-    save(drawn, out / f"{name}.png")
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Figures 1 and 16 to 18, or the variances on real updates."""
+    entries, fewer, draws = ENTRIES[asked.scale]
+    if results is None:
+        name, draw = "variance", figure
+        frame = pd.concat([first(entries, draws), rivals(fewer, draws)])
+    else:
+        name, draw = "real", real_figure
+        taken = [(run.name, last_update(run, asked.out)) for run in runs(asked)]
+        frame = pd.concat([real(task, update, draws) for task, update in taken])
     print(frame.to_string(index=False, float_format="%.4g"))
+    return Shown({name: frame}, figures={name: draw(frame)})
+
+
+EXPERIMENT = Experiment(
+    show,
+    runs,
+    rows=lambda scale: MODELS,
+    what="models",
+    folder=lambda asked: "real" if asked.rows or not asked.jobs else "",
+)

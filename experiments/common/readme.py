@@ -1,11 +1,11 @@
 """READMEs' tables, written from the CSV files beside them.
 
-    python experiments/common/readme.py            # writes every README's tables again
-    python experiments/common/readme.py --check    # says which differ, and writes nothing
+    python -m experiments.common.readme            # writes every README's tables again
+    python -m experiments.common.readme --check    # says which differ, and writes nothing
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; the experiment's ``run.py`` has
-a function ``readme_tables`` that gives the tables by name. In the README of the checkout a name
-begins with the experiment's: `sbc-table2/mnist_lenet5`. The same tables in ``results/**/*.md``,
+a function ``readme_tables`` that gives the tables by name. In docs/experiments.md a name begins
+with the experiment's: `sbc-table2/mnist_lenet5`. The same tables in ``results/**/*.md``,
 which the experiment wrote with all digits at hand, are written from the CSV files too.
 """
 
@@ -13,35 +13,27 @@ import argparse
 import re
 import sys
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 EXPERIMENTS = Path(__file__).resolve().parents[1]
 ROOT = EXPERIMENTS.parent
+OVERVIEW = ROOT / "docs" / "experiments.md"
 _MARKED = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
-
-
-def load(name: str) -> ModuleType:
-    """The ``run.py`` of the experiment ``name``."""
-    path = EXPERIMENTS / name / "run.py"
-    spec = spec_from_file_location(f"run_{name.replace('-', '_')}", path)
-    assert spec is not None and spec.loader is not None, path
-    module = sys.modules[spec.name] = module_from_spec(spec)  # its dataclasses look there
-    spec.loader.exec_module(module)
-    return module
 
 
 @cache
 def tables(name: str) -> dict[str, str]:
     """The tables of an experiment in Markdown, by name, from the results in the checkout."""
-    found: dict[str, str] = load(name).readme_tables(EXPERIMENTS / name / "results")
-    return found
+    made: dict[str, str] = import_module(f"experiments.{name}.run").readme_tables(
+        EXPERIMENTS / name / "results"
+    )
+    return made
 
 
 def pages() -> list[Path]:
-    """The README of the checkout, and those of the experiments."""
-    return [ROOT / "README.md", *sorted(EXPERIMENTS.glob("*/README.md"))]
+    """The page of all experiments, and the README of each."""
+    return [OVERVIEW, *sorted(EXPERIMENTS.glob("*/README.md"))]
 
 
 def marked(text: str) -> list[str]:
@@ -61,7 +53,7 @@ def written(page: Path) -> str:
 
     def made(match: re.Match[str]) -> str:
         experiment, name = page.parent.name, match[1]
-        if page.parent == ROOT:
+        if page == OVERVIEW:
             experiment, _, name = name.partition("/")
         known = tables(experiment)
         if name not in known:
@@ -122,5 +114,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))  # fedsim of this checkout
     sys.exit(main())

@@ -6,26 +6,21 @@
 are there are not run again; times are measured anew at every call.
 """
 
-import sys
 from pathlib import Path
 
 import pandas as pd
 from torch import Tensor, autograd, nn
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "topk-cnat"))
-sys.path.insert(0, str(Path(__file__).parent))  # the other two files stand beside this one
-from deepreduce_figures import FIGURES, has_rows
-from deepreduce_rows import DOZEN, ROWS, predicted_percent
-from run_curves import learning, rows_of, shown
-from task_lengths import DEAR, Length, split_only
-
-from fedsim import measure
-from fedsim.federation.trainer import build_model
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.runs.launch import run_shown
-from fedsim.runs.sweep import Cell
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.lengths import DEAR, Length
+from experiments.common.scores import learning, rows_of, shown
+from experiments.common.tables import of_task, table
+from fedsim import Cell, Results, measure
+from fedsim.federation import build_model
 from fedsim.tasks import get_task
+
+from .figures import FIGURES, has_rows
+from .rows import DOZEN, ROWS, predicted_percent
 
 SMOKE = [
     "dense", "topr", "topr-p0-0.01", "topr-p1-0.01", "randr-p2-0.1", "rle", "fit-poly",
@@ -44,6 +39,7 @@ NAMES = {"digits": SMOKE, "fashion_lenet5": list(ROWS)}
 TIMED = ("digits", "fashion_lenet5")
 """Tasks on whose gradient encoding and decoding are timed (Figure 10b)."""
 SAMPLES = 128  # of the gradient on which encoding and decoding are timed
+PARTS = ("volume", "index", "value", "side")
 BITS = {"index": "position", "value": "value", "side": "side", "header": "header"}
 
 
@@ -57,31 +53,33 @@ def cells(task: str, names: list[str], scale: str, data: str | None) -> list[Cel
     ]
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Runs the tasks and rows in ``only`` (default: all; smoke: digits); 1 if a run failed."""
-    known = [name for name, sizes in TASKS.items() if scale in sizes]
-    tasks, names = split_only(only, known, ROWS)
-    tasks = tasks or known[: 1 if scale == "smoke" else None]
-    return max(_task(t, names or NAMES.get(t, DOZEN), scale, out / t, jobs, data) for t in tasks)
+def runs(asked: Asked) -> list[Cell]:
+    """The runs of a task: of the rows that are named, or of those that it has."""
+    names = asked.rows or NAMES.get(asked.task, DOZEN)
+    return cells(asked.task, names, asked.scale, asked.data)
 
 
-def _task(task: str, names: list[str], scale: str, out: Path, jobs: int, data: str | None) -> int:
-    results = run_shown(cells(task, names, scale, data), out, jobs)
-    if results is None:
-        return 1
-    runs = results.runs
-    frame, curves = collect(runs, task, data), learning(results)
-    if task in TIMED:
-        frame = frame.merge(times(runs, task, scale, data), on="name")
-    write_text(out / "tables.csv", frame.to_csv(index=False, float_format="%.6g"))
-    write_text(out / "curves.csv", curves.to_csv(index=False, float_format="%.6g"))
-    text = f"{task}: {runs['data_source'].iloc[0]}\n\n{markdown(frame)}"
-    write_text(out / "tables.md", text)
-    for name, draw in FIGURES.items():
-        if has_rows(name, frame):
-            save(draw(frame, curves), out / f"{name}.png")
-    print(text)
-    return 0
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Scores, volumes and times of a task, its curves, and the figures whose rows are there."""
+    assert results is not None
+    frame, curves = collect(results.runs, asked.task, asked.folder), learning(results)
+    if asked.task in TIMED:
+        frame = frame.merge(times(results.runs, asked), on="name")
+    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame))
+    figures = {
+        name: draw(frame, curves) for name, draw in FIGURES.items() if has_rows(name, frame)
+    }
+    return Shown({"tables": frame, "curves": curves}, {"tables": text}, figures)
+
+
+EXPERIMENT = Experiment(
+    show,
+    runs,
+    tasks=lambda scale: [name for name, sizes in TASKS.items() if scale in sizes],
+    rows=lambda scale: ROWS,
+    default=lambda scale: ["digits"] if scale == "smoke" else None,
+    what="tasks and rows",
+)
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -92,19 +90,17 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 def volume_table(frame: pd.DataFrame) -> str:
     """The table of ``markdown`` with a digit more, and without headers and times."""
-    lines = [
-        f"| method | {frame['metric'].iloc[0]} | volume | index | value | side | formula |",
-        "| --- " * 7 + "|",
-    ]
+    heading = ("method", frame["metric"].iloc[0], *PARTS, "formula")
+    lines = []
     for row in frame.to_dict("records"):
         named = ("wire", "index", "value", "side", "predicted")
         parts = [row[f"{part}_percent"] for part in named]
         shown_ = ("" if pd.isna(part) else f"{part:.4g} %" for part in parts)
-        lines.append(f"| {row['title']} | {row['score']:.2f} | {' | '.join(shown_)} |")
-    return "\n".join(lines) + "\n"
+        lines.append([row["title"], f"{row['score']:.2f}", *shown_])
+    return table(heading, lines)
 
 
-def collect(runs: pd.DataFrame, name_of_task: str, data: str | None) -> pd.DataFrame:
+def collect(runs: pd.DataFrame, name_of_task: str, data: Path | None) -> pd.DataFrame:
     """A row a method: score over seeds, bits a client sent in all, and shares of dense float32.
 
     ``score`` is accuracy in per cent, or perplexity. ``*_percent`` of wire, index, value, side,
@@ -113,7 +109,7 @@ def collect(runs: pd.DataFrame, name_of_task: str, data: str | None) -> pd.DataF
     ``predicted_percent`` is the formulas' volume of a Bloom filter with its values.
     """
     task, metric = get_task(name_of_task), runs["metric_name"].iloc[0]
-    samples = task.load(Path(data) if data else None, False)
+    samples = task.load(data, False)
     sizes = [x.numel() for x in build_model(task, 0, samples).parameters()]
     rows = []
     for name, mine in runs.groupby(rows_of(runs.index), sort=False):
@@ -145,47 +141,41 @@ def collect(runs: pd.DataFrame, name_of_task: str, data: str | None) -> pd.DataF
     return pd.DataFrame(rows).sort_values("name", key=lambda names: names.map(order))
 
 
-def gradient(task_name: str, data: str | None) -> dict[str, Tensor]:
+def gradient(task_name: str, data: Path | None) -> dict[str, Tensor]:
     """The gradient of the task's model, as initialised, over its first training samples."""
     task = get_task(task_name)
-    model, samples = build_model(task, 0), task.load(Path(data) if data else None, False)
+    model, samples = build_model(task, 0), task.load(data, False)
     named: dict[str, nn.Parameter] = dict(model.named_parameters())
     loss = task.loss(model(samples.train_x[:SAMPLES]), samples.train_y[:SAMPLES])
     return dict(zip(named, autograd.grad(loss, list(named.values())), strict=True))
 
 
-def times(runs: pd.DataFrame, task: str, scale: str, data: str | None) -> pd.DataFrame:
+def times(runs: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     """Milliseconds to encode and decode one update, by method: the median of repeats, one thread.
 
     The rows are those of ``runs``; each message is the method's first, memory included.
     """
     names = list(dict.fromkeys(rows_of(runs.index)))
     methods = {name: ROWS[name].method for name in names}
-    repeat = 1 if scale == "smoke" else 15
-    table = measure(gradient(task, data), list(methods.values()), repeat=repeat)
-    if (table["error"] != "").any():
-        raise RuntimeError("; ".join(table["error"]))
-    by_method = table.set_index("method")
+    repeat = 1 if asked.scale == "smoke" else 15
+    update = gradient(asked.task, asked.folder)
+    measured = measure(update, list(methods.values()), repeat=repeat)
+    if (measured["error"] != "").any():
+        raise RuntimeError("; ".join(measured["error"]))
+    by_method = measured.set_index("method")
     found = by_method.loc[list(methods.values()), ["compress_ms", "decompress_ms"]]
     return found.set_axis(["encode_ms", "decode_ms"], axis=1).assign(name=names)
 
 
 def markdown(frame: pd.DataFrame) -> str:
     """Every row: score, volume, its parts and what the formulas say, and times if measured."""
-    timed = "encode_ms" in frame
-    lines = [
-        f"| method | {frame['metric'].iloc[0]} | volume | index | value | side | header | formula |"
-        + (" encode ms | decode ms |" if timed else ""),
-        "| --- " * (10 if timed else 8) + "|",
-    ]
+    timed = ("encode ms", "decode ms") if "encode_ms" in frame else ()
+    heading = ("method", frame["metric"].iloc[0], *PARTS, "header", "formula", *timed)
+    lines = []
     for row in frame.to_dict("records"):
-        parts = " | ".join(
-            f"{row[f'{part}_percent']:.3g} %" for part in ("wire", "index", "value", "side")
-        )
+        parts = [f"{row[f'{part}_percent']:.3g} %" for part in ("wire", "index", "value", "side")]
         said = "" if pd.isna(row["predicted_percent"]) else f"{row['predicted_percent']:.4g} %"
-        end = f" {row['encode_ms']:.2f} | {row['decode_ms']:.2f} |" if timed else ""
-        lines.append(
-            f"| {row['title']} | {row['score']:.2f} | {parts} | "
-            f"{row['header_percent']:.2g} % | {said} |{end}"
-        )
-    return "\n".join(lines) + "\n"
+        taken = [f"{row[name.replace(' ', '_')]:.2f}" for name in timed]
+        score, header = f"{row['score']:.2f}", f"{row['header_percent']:.2g} %"
+        lines.append([row["title"], score, *parts, header, said, *taken])
+    return table(heading, lines)

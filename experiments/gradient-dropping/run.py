@@ -7,58 +7,51 @@ again: times on an idle machine take a new ``--out``. Times are in files of thei
 ``times.csv``, ``fig6.csv`` and ``fig6.png``.
 """
 
-import sys
 from pathlib import Path
 
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from dropping_figures import DRAWN
-from dropping_rows import FIGURES, SCALES, SMOKE, cells, rows_of
-from dropping_tables import collect, curves, differences, markdown, runs_table
-from dropping_times import TIMED, speed_tables, speeds, times_markdown
+from experiments.common.frame import Asked, Experiment, Shown
+from fedsim import Cell, Results
 
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.results.load import Results
-from fedsim.runs.launch import chosen, run_shown
+from .figures import DRAWN
+from .rows import FIGURES, SCALES, SMOKE, cells, rows_of
+from .tables import collect, curves, differences, markdown, runs_table
+from .times import TIMED, speed_tables, speeds, times_markdown
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Runs what the figures in ``only`` (default: all) show; 1 if a run failed."""
-    figures = chosen(only, FIGURES, "figures")
-    rows = [row for row in rows_of(figures) if scale != "smoke" or row.name in SMOKE]
-    results = run_shown(cells(rows, scale, data), out, jobs)
-    if results is None:
-        return 1
-    write(results, SCALES[scale].batch_size, figures, out)
-    return 0
+def runs(asked: Asked) -> list[Cell]:
+    """The runs that the figures show."""
+    rows = [row for row in rows_of(asked.rows) if asked.scale != "smoke" or row.name in SMOKE]
+    return cells(rows, asked.scale, asked.data)
 
 
-def write(results: Results, batch_size: int, figures: list[str], out: Path) -> None:
+def show(asked: Asked, results: Results | None) -> Shown:
     """Tables of all runs, and the figures and times that are asked for."""
-    table = collect(results.runs, results.rounds, batch_size)
+    assert results is not None
+    figures = asked.rows or FIGURES
+    table = collect(results.runs, results.rounds, SCALES[asked.scale].batch_size)
     lines = curves(results.rounds)
     first = lines[lines["seed"] == 0]
     tables = {
         name: frame.drop(columns=[*TIMED], errors="ignore")
         for name, frame in (("tables", table), ("curves", lines))
     }
-    text = markdown(table)
-    write_text(out / "tables.md", text)
+    texts = {"tables": markdown(table)}
     if "table1" in figures:
         tables["times"] = speeds(table)
-        said = times_markdown(tables["times"], lines)
-        write_text(out / "times.md", said)
-        text += f"\n{said}"
+        texts["times"] = times_markdown(tables["times"], lines)
     if "fig6" in figures:
         tables["fig6"] = first[first["name"].isin([row.name for row in rows_of(["fig6"])])]
-    for name, frame in tables.items():
-        write_text(out / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
-    for name, draw in DRAWN.items():
-        if name in figures:
-            save(draw(lines if name == "fig4" else first), out / f"{name}.png")
-    print(text)
+    drawn = {
+        name: draw(lines if name == "fig4" else first)
+        for name, draw in DRAWN.items()
+        if name in figures
+    }
+    return Shown(tables, texts, drawn)
+
+
+EXPERIMENT = Experiment(show, runs, rows=lambda scale: FIGURES, what="figures")
 
 
 def readme_tables(results: Path) -> dict[str, str]:

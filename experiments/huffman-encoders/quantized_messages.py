@@ -22,10 +22,11 @@ from compressors import (
     Natural,
     PerTensor,
     Pipeline,
+    Quantizer,
     State,
+    SymbolCode,
     TernGrad,
 )  # fmt: skip
-from compressors.parts import Quantizer, SymbolCode
 
 LIFTS = {"flat": Flat, "per_tensor": PerTensor}
 _T = TypeVar("_T")

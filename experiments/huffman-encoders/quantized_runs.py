@@ -8,22 +8,20 @@ of a run the symbols of client 0's message are kept.
 import math
 import sys
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from quantized_messages import LIFTS, QUANTIZERS, Recorded, Recording, progress, tapped
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from compressors import Compressor, State, compress, derive, parse
-from fedsim.federation.batches import Batches
-from fedsim.federation.trainer import build_model
-from fedsim.tasks import Data, Task, get_task
-from fedsim.tasks.models.dropout import dropouts, reseed
-from fedsim.tasks.models.text import STEPS
+from experiments.common.models import CHAR_LSTM256
+from fedsim.federation import Batches, build_model
+from fedsim.tasks import Data, Task, dropouts, get_task, reseed
+
+from .quantized_messages import LIFTS, QUANTIZERS, Recorded, Recording, progress, tapped
 
 CLIENTS = 4
 MOMENTS = (0.1, 0.5, 0.9)
@@ -62,27 +60,17 @@ SCALES = {"smoke": (10, 8), "short": (300, 32)}
 """Iterations, and samples a client and iteration, of the scales that are not the paper's."""
 
 
-def _neighbour(name: str) -> Task:
-    """A task of the experiment position-coding."""
-    path = Path(__file__).parents[1] / "position-coding" / "models.py"
-    spec = spec_from_file_location("position_coding_models", path)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, name)
-
-
 BENCHMARKS = {
     "digits": Benchmark(get_task("digits"), 0.2, 0.02),
     "mnist_lenet5": Benchmark(get_task("mnist_lenet5"), 0.1, 0.02),
     "fashion_lenet5": Benchmark(get_task("fashion_lenet5"), 0.1, 0.02),
     "cifar_resnet20": Benchmark(get_task("cifar_resnet20"), 0.5, 0.02),
-    "char_lstm256": Benchmark(_neighbour("CHAR_LSTM256"), 8, 1.0, epochs=30, batch_size=20),
+    "char_lstm256": Benchmark(CHAR_LSTM256, 8, 1.0, epochs=30, batch_size=20),
     "char_lstm": Benchmark(
-        get_task("char_lstm"), 1.0, 0.05, 30, batch_size=20, steps=STEPS, clip=5.0, few=5
+        get_task("char_lstm"), 1.0, 0.05, 30, batch_size=20, steps=35, clip=5.0, few=5
     ),
 }
-"""A row a model; another task is one row more."""
+"""A row per model; another task is one more row. A sample of ``char_lstm`` has 35 symbols."""
 
 
 class Run:

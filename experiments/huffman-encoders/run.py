@@ -6,21 +6,18 @@ Trains first (``quantized_runs.py``), a model at a time; recordings that are in 
 folder are read and not made again, so that only sizes and times are new.
 """
 
-import sys
 from pathlib import Path
 
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from encoder_readme import short_tables
-from encoder_tables import figure, markdown
-from quantized_messages import LIFTS, QUANTIZERS, Recorded, progress
-from quantized_runs import BASELINE, BENCHMARKS, load, record
-from symbol_encoders import ENCODERS, entropy_bits, measure, zero_share
+from experiments.common.frame import Asked, Experiment, Shown
+from fedsim import Results
 
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.runs.launch import chosen
+from .quantized_messages import LIFTS, QUANTIZERS, Recorded, progress
+from .quantized_runs import BASELINE, BENCHMARKS, load, record
+from .short_tables import short_tables
+from .symbol_encoders import ENCODERS, entropy_bits, measure, zero_share
+from .tables import figure, markdown
 
 REPEATS = {"smoke": 1, "short": 3, "paper": 5}
 """Encodings of a message, of which the quickest counts, after one that does not."""
@@ -61,25 +58,26 @@ def readme_tables(results: Path) -> dict[str, str]:
     return short_tables(pd.read_csv(results / "tables.csv"), BENCHMARKS)
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Trains and measures the tasks in ``only`` (default: all but digits; smoke: digits)."""
-    whole = ["digits"] if scale == "smoke" else [n for n in BENCHMARKS if n != "digits"]
-    names = chosen(only, BENCHMARKS, "tasks", whole)
-    folder = Path(data) if data else None
-    missing = [name for name in names if not stored(out, name).exists()]
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Trains where there is no recording yet, and measures the encoders."""
+    missing = [name for name in asked.rows if not stored(asked.out, name).exists()]
     for name in missing:
-        load(name, folder)  # fails before any work if it does
+        load(name, asked.folder)  # fails before any work if it does
     found, facts = [], {}
-    for name in names:
+    for name in asked.rows:
         if name in missing:
-            record(name, scale, folder).save(stored(out, name))
-        runs = Recorded.load(stored(out, name))
+            record(name, asked.scale, asked.folder).save(stored(asked.out, name))
+        runs = Recorded.load(stored(asked.out, name))
         facts[name] = runs.facts
-        found += rows(name, runs, REPEATS[scale])
+        found += rows(name, runs, REPEATS[asked.scale])
     frame = pd.DataFrame(found)
-    write_text(out / "tables.csv", frame.to_csv(index=False, float_format="%.6g"))
-    text = markdown(frame, facts)
-    write_text(out / "tables.md", text)
-    save(figure(frame), out / "volumes.png")
-    print(text)
-    return 0
+    texts = {"tables": markdown(frame, facts)}
+    return Shown({"tables": frame}, texts, {"volumes": figure(frame)})
+
+
+def default(scale: str) -> list[str]:
+    """All tasks but digits, which smoke runs alone."""
+    return [name for name in BENCHMARKS if (name == "digits") == (scale == "smoke")]
+
+
+EXPERIMENT = Experiment(show, rows=lambda scale: BENCHMARKS, default=default)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from quantized_messages import Recording
 from torch import Tensor
 
 from compressors import (
@@ -17,13 +16,17 @@ from compressors import (
     Fixed,
     Golomb,
     Huffman,
+    PayloadError,
+    PositionCode,
     RunLength,
     RunLengthHuffman,
     SampleHuffman,
     SparseHuffman,
+    SymbolCode,
+    code_dtype,
 )  # fmt: skip
-from compressors.errors import PayloadError
-from compressors.parts import PositionCode, SymbolCode, code_dtype
+
+from .quantized_messages import Recording
 
 CAP = 32
 """gamma of SHS. The paper names none; its x855 for TQ needs runs of 27 or more, for a run costs

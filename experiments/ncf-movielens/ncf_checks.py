@@ -7,23 +7,21 @@ scored again. Writes ``checks.csv`` there. Two minutes; most are the conflict se
 """
 
 import argparse
-import sys
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).parent))
-from run import ROWS, cells, gradient
-
 from compressors import compress, parse
+from experiments.common.tables import write_csv
 from fedsim import Data
-from fedsim.federation.shards import Federation
-from fedsim.federation.trainer import Trainer, build_model
-from fedsim.files import write_text
-from fedsim.measure.tensorfiles import read
+from fedsim.federation import Federation, Trainer, build_model
 from fedsim.tasks import get_task
+
+ncf = import_module("experiments.ncf-movielens.run")  # by name: this file is started as a script
 
 STEPS = 12
 
@@ -39,7 +37,7 @@ def users(data: Data, model: Path) -> dict[str, float]:
     """How many users the trained model, popularity, and only one of them hit."""
     assert isinstance(data.train_x, Tensor) and isinstance(data.test_x, Tensor)
     net = build_model(get_task("ncf"), 0, data)
-    net.load_state_dict(read(model).tensors)
+    net.load_state_dict(load_file(model))
     net.eval()
     with torch.no_grad():
         ours = hits(net(data.test_x).view(data.test_y.shape))
@@ -67,7 +65,7 @@ def zero_rows(table: Tensor) -> float:
 
 def moved(data: str | None) -> dict[str, float]:
     """The share of zeros of one client's updates where it has an Adam of its own."""
-    config = cells(["updates"], "short", data)[0].config
+    config = ncf.cells(["updates"], "short", data)[0].config
     trainer = Trainer(config, Federation.of(config))
     weights = {name: p.detach().clone() for name, p in trainer.parameters.items()}
     found, state = {}, {}
@@ -84,24 +82,23 @@ def moved(data: str | None) -> dict[str, float]:
 def main(runs: Path, data: str | None) -> None:
     """Writes ``checks.csv``: what is told, and its value."""
     torch.set_num_threads(1)
-    config = cells(["dense"], "short", data)[0].config
+    config = ncf.cells(["dense"], "short", data)[0].config
     federation = Federation.of(config)
-    update = gradient(config, federation)
+    update = ncf.gradient(config, federation)
     found = users(federation.data, runs / "cells" / "dense-seed0" / "model.safetensors")
     for name in ("item", "user"):
         rows = update[f"{name}_inputs.weight"]
         found[f"zero rows of the {name}s' embedding, first gradient"] = zero_rows(rows)
     found["BF-P2, Fit-Poly, first gradient, relative volume"] = volume(
-        ROWS["p2-fit-poly"].method, update
+        ncf.ROWS["p2-fit-poly"].method, update
     )
     found["float32 values and keys of 32 bits, relative volume"] = volume(
         "per_tensor(nonzero | float32 | raw32)", update
     )
     found |= moved(data)
     frame = pd.DataFrame({"what": list(found), "value": list(found.values())})
-    text = frame.to_csv(index=False, float_format="%.6g")
-    write_text(runs / "checks.csv", text)
-    print(text)
+    write_csv(runs / "checks.csv", frame)
+    print(frame.to_csv(index=False, float_format="%.6g"))
 
 
 if __name__ == "__main__":

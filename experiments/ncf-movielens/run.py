@@ -5,7 +5,6 @@
 Clients send gradients and the task's Adam steps at the server, as in both papers.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,19 +12,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).parent))  # the module beside this file
-from ncf_curves import curves, figure
-
 from compressors import compress, parse
-from fedsim import Data, RunConfig
-from fedsim.federation.shards import Federation
-from fedsim.federation.trainer import Trainer
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.results.load import Results
-from fedsim.runs.launch import chosen, run_shown
-from fedsim.runs.sweep import Cell
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.scores import of_row
+from experiments.common.tables import spread, table
+from fedsim import Cell, Data, Results, RunConfig
+from fedsim.federation import Federation, Trainer
 from fedsim.tasks import get_task
+
+from .figures import curves, figure
 
 SCALES = {
     "smoke": (2, 2, 50, 1), "short": (160, 2, 1800, 2), "paper": (750, 4, 200_000, 3),
@@ -80,6 +75,9 @@ ROWS = {
 }  # fmt: skip
 """No memory anywhere, as the authors of DeepReduce ran it. ``updates`` is of neither paper."""
 
+COLUMNS = (
+    "method", "of", "seeds", "relative volume", "paper", "best hit rate", "last", "paper", "sent",
+)  # fmt: skip
 POSITIONS = {
     "keys of 32 bits": "raw32", "Golomb": "golomb", "delta, Huffman": "delta_huffman",
     "Bloom 0.6, P0": "bloom(0.6)", "Bloom 0.01, P0": "bloom(0.01)", "run lengths": "rle",
@@ -105,27 +103,33 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
     ]  # fmt: skip
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Runs the methods in ``only`` (default: all); 1 if a run failed."""
-    names = chosen(only, ROWS, default=SMOKE if scale == "smoke" else None)
-    found = cells(names, scale, data)
-    results = run_shown(found, out, jobs)
-    if results is None:
-        return 1
-    config = found[0].config
+def runs(asked: Asked) -> list[Cell]:
+    """The runs of the methods that are asked for."""
+    return cells(asked.rows or list(ROWS), asked.scale, asked.data)
+
+
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Table 2, the bits of positions, and the hit rate over rounds and bits."""
+    assert results is not None
+    config = runs(asked)[0].config
     federation = Federation.of(config)
-    guess, frame = popularity(federation.data), collect(results)
+    guess, frame, lines = popularity(federation.data), collect(results), curves(results)
     positions = position_bits(gradient(config, federation))
-    write_text(out / "table2.csv", frame.to_csv(index=False, float_format="%.6g"))
-    write_text(out / "positions.csv", positions.to_csv(index=False, float_format="%.6g"))
-    text = markdown(frame, positions, guess)
-    write_text(out / "tables.md", text)
-    lines = curves(results)
-    write_text(out / "curves.csv", lines.to_csv(index=False, float_format="%.6g"))
     titles = {name: row.title for name, row in ROWS.items()}
-    save(figure(lines, titles, guess), out / "hits.png")
-    print(text)
-    return 0
+    return Shown(
+        {"table2": frame, "positions": positions, "curves": lines},
+        {"tables": markdown(frame, positions, guess)},
+        {"hits": figure(lines, titles, guess)},
+    )
+
+
+EXPERIMENT = Experiment(
+    show,
+    runs,
+    rows=lambda scale: ROWS,
+    default=lambda scale: SMOKE if scale == "smoke" else None,
+    what="rows",
+)
 
 
 def popularity(data: Data) -> float:
@@ -168,7 +172,7 @@ def collect(results: Results) -> pd.DataFrame:
     rows = []
     best = results.rounds.groupby("run")["metric"].max()
     for name, row in ROWS.items():
-        mine = results.runs[[cell.rpartition("-seed")[0] == name for cell in results.runs.index]]
+        mine = of_row(results.runs, name)
         if mine.empty:
             continue
         entries = mine["parameters"] * mine["iterations"]
@@ -209,31 +213,27 @@ def markdown(frame: pd.DataFrame, positions: pd.DataFrame, guess: float) -> str:
 
 def hit_table(frame: pd.DataFrame, guess: float) -> str:
     """Table 2 and Figure 11, ours beside the paper's, below the guess that knows no user."""
-    lines = [
-        "| method | of | seeds | relative volume | paper | best hit rate | last | paper | sent |",
-        "| --- " * 9 + "|",
-        f"| popularity: no user, no training | | | | | {guess:.4f} | {guess:.4f} | | |",
-    ]
+    guessed = [f"{guess:.4f}"] * 2
+    lines = [["popularity: no user, no training", "", "", "", "", *guessed, "", ""]]
     for row in frame.to_dict("records"):
-        spread = f" ± {row['best_spread']:.4f}" if row["seeds"] > 1 else ""
         printed = ROWS[row["name"]]
         paper = ["" if x is None else f"{x:.4f}" for x in (printed.volume, printed.hit_rate)]
         lines.append(
-            f"| {row['title']} | {row['where']} | {row['seeds']} | {row['relative_volume']:.4f} | "
-            f"{paper[0]} | {row['best_hit_rate']:.4f}{spread} | "
-            f"{row['last_hit_rate']:.4f} | {paper[1]} | {100 * row['sent_share']:.1f} % |"
-        )
-    return "\n".join(lines) + "\n"
+            [
+                row["title"], row["where"], f"{row['seeds']}", f"{row['relative_volume']:.4f}",
+                paper[0], spread(row["best_hit_rate"], row["best_spread"], row["seeds"], 4),
+                f"{row['last_hit_rate']:.4f}", paper[1], f"{100 * row['sent_share']:.1f} %",
+            ]
+        )  # fmt: skip
+    return table(COLUMNS, lines)
 
 
 def position_table(positions: pd.DataFrame) -> str:
     """What the positions of one gradient take, by code."""
     lines = [
-        "| positions | bits an entry of the tensor | relative volume |", "| --- | --- | --- |",
+        [
+            row["title"], f"{row['position_bits_an_entry']:.3f}", f"{row['relative_volume']:.4f}",
+        ]
+        for row in positions.to_dict("records")
     ]  # fmt: skip
-    for row in positions.to_dict("records"):
-        lines.append(
-            f"| {row['title']} | {row['position_bits_an_entry']:.3f} "
-            f"| {row['relative_volume']:.4f} |"
-        )
-    return "\n".join(lines) + "\n"
+    return table(("positions", "bits an entry of the tensor", "relative volume"), lines)

@@ -14,14 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from models import CHAR_LSTM256, FASHION_MLP
 from torch import Tensor, nn
 
 from compressors import Compressor, compress, derive, parse
-from fedsim.federation.batches import Batches
-from fedsim.federation.trainer import build_model, mask_momentum
-from fedsim.tasks import Task, get_task
-from fedsim.tasks.data.partition import split
+from experiments.common.models import CHAR_LSTM256, FASHION_MLP
+from fedsim.federation import Batches, build_model, mask_momentum
+from fedsim.tasks import Task, get_task, split
 
 TASKS = {
     "digits": get_task("digits"),

@@ -6,7 +6,6 @@ Records the positions first (``record.py``), a model at a time; patterns that ar
 folder are not recorded again.
 """
 
-import sys
 import time
 from math import lgamma, log, log2
 from pathlib import Path
@@ -16,16 +15,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.progress import track
 
-sys.path.insert(0, str(Path(__file__).parent))  # record and models stand beside this file
-import record
+from compressors import BitReader, BitWriter, Pipeline, PositionCode, parse
+from experiments.common.figures import COLOURS, canvas
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.tables import table
+from fedsim import Results
 
-from compressors import BitReader, BitWriter, parse
-from compressors.parts import PositionCode
-from compressors.whole.pipeline import Pipeline
-from fedsim.analysis.style import METHODS as COLOURS
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.runs.launch import chosen
+from . import record
 
 CODERS = (
     "golomb", "golomb(exact)", "golomb(fit)", "context", "auto", "huffman", "ans", "elias_gamma",
@@ -39,6 +35,10 @@ PASSES = {"smoke": 1, "short": 5, "paper": 5}
 """Times that every message is coded; the fastest counts."""
 HELD_OUT = 1
 """The client of the table and of the figure; constants of ``context`` were chosen on client 0."""
+COLUMNS = (
+    "model", "setting", "golomb", "random bound", "context", "saving", "client 0", "ans",
+    "huffman", "auto", "encode ns", "decode ns", "golomb encode", "decode",
+)  # fmt: skip
 Message = list[tuple[np.ndarray, int]]
 RANDOM_ENTRIES = {"smoke": 20_000, "short": 1_000_000, "paper": 10_000_000}
 
@@ -124,13 +124,13 @@ def moment(model: str, setting: str, client: int, when: float, message: Message)
 
 
 def recorded(
-    model: str, scale: str, out: Path, data: str | None
+    model: str, scale: str, out: Path, data: Path | None
 ) -> dict[tuple[str, int], dict[float, Message]]:
     """Messages by setting and client, then by moment; recorded first where they are missing."""
     path = out / "patterns" / f"{model}.npz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        record.main(scale, [model], path, Path(data) if data else None)
+        record.main(scale, [model], path, data)
     groups: dict[tuple[str, int], dict[float, Message]] = {}
     for p in record.load(path):
         if p.positions.size:
@@ -148,24 +148,31 @@ def drawn(n: int, passes: int) -> list[dict]:
     return found
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Measures the models in ``only`` (default: all; smoke: digits) and random positions."""
-    models = chosen(only, record.TASKS, "models", ["digits"] if scale == "smoke" else None)
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Measures the models that are asked for, and random positions."""
+    passes = PASSES[asked.scale]
     found: list[dict] = []
     moments: list[dict] = []
-    for model in models:
-        for (setting, client), messages in recorded(model, scale, out, data).items():
-            found += rows(model, setting, client, list(messages.values()), PASSES[scale])
-            moments += [moment(model, setting, client, *one) for one in messages.items()]
-    table = pd.DataFrame(moments).to_csv(index=False, float_format="%.5g")
-    write_text(out / "moments.csv", table)
-    frame = pd.DataFrame(found + drawn(RANDOM_ENTRIES[scale], PASSES[scale]))
-    write_text(out / "positions.csv", frame.to_csv(index=False, float_format="%.5g"))
-    text = markdown(frame)
-    write_text(out / "positions.md", text)
-    save(figure(frame), out / "positions.png")
-    print(text)
-    return 0
+    for model in asked.rows or record.TASKS:
+        groups = recorded(model, asked.scale, asked.out, asked.folder)
+        for (setting, client), messages in groups.items():
+            found += rows(model, setting, client, list(messages.values()), passes)
+            moments += [moment(model, setting, client, *message) for message in messages.items()]
+    frame = pd.DataFrame(found + drawn(RANDOM_ENTRIES[asked.scale], passes))
+    return Shown(
+        {"moments": pd.DataFrame(moments), "positions": frame},
+        {"positions": markdown(frame)},
+        {"positions": figure(frame)},
+        {"moments": 5, "positions": 5},
+    )
+
+
+EXPERIMENT = Experiment(
+    show,
+    rows=lambda scale: record.TASKS,
+    default=lambda scale: ["digits"] if scale == "smoke" else None,
+    what="models",
+)
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -177,31 +184,29 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 def markdown(frame: pd.DataFrame) -> str:
     """Bits a position of real messages of a client on which nothing was chosen, and the saving."""
-    lines = [
-        "| model | setting | golomb | random bound | context | saving | client 0 | ans | huffman "
-        "| auto | encode ns | decode ns | golomb encode | decode |", "| --- " * 14 + "|",
-    ]  # fmt: skip
-    real_ = frame[frame["model"] != "random"]
-    for (model, setting), group in real_.groupby(["model", "setting"], sort=False):
+    lines = []
+    real = frame[frame["model"] != "random"]
+    for (model, setting), group in real.groupby(["model", "setting"], sort=False):
         by = group[group["client"] == HELD_OUT].set_index("coder")
         bits, encode, decode = by["bits_per_position"], by["encode_ns"], by["decode_ns"]
         seen = group[group["client"] != HELD_OUT].set_index("coder")["saving_percent"]
+        bound = by["random_bits_per_position"].iloc[0]
         lines.append(
-            f"| {model} | {setting} | {bits['golomb']:.3f} | "
-            f"{by['random_bits_per_position'].iloc[0]:.3f} | {bits['context']:.3f} | "
-            f"{by['saving_percent']['context']:.1f} % | {seen['context']:.1f} % | "
-            f"{bits['ans']:.3f} | {bits['huffman']:.3f} | {bits['auto']:.3f} | "
-            f"{encode['context']:.0f} | {decode['context']:.0f} | {encode['golomb']:.0f} | "
-            f"{decode['golomb']:.0f} |"
-        )
-    return "\n".join(lines) + "\n"
+            [
+                model, setting, f"{bits['golomb']:.3f}", f"{bound:.3f}", f"{bits['context']:.3f}",
+                f"{by['saving_percent']['context']:.1f} %", f"{seen['context']:.1f} %",
+                *(f"{bits[name]:.3f}" for name in ("ans", "huffman", "auto")),
+                *(f"{ns[name]:.0f}" for name in ("context", "golomb") for ns in (encode, decode)),
+            ]
+        )  # fmt: skip
+    return table(COLUMNS, lines)
 
 
 def figure(frame: pd.DataFrame) -> Figure:
     """Random positions: bits over the entropy; real ones: what context saves against Golomb."""
     real_ = frame[(frame["model"] != "random") & (frame["coder"] == "context")]
     real_ = real_[real_["client"] == HELD_OUT]
-    drawn_ = Figure(figsize=(11, max(4.4, 0.14 * len(real_))), layout="constrained")
+    drawn_ = canvas(11, max(4.4, 0.14 * len(real_)))
     left, right = drawn_.subplots(1, 2)
     random = frame[frame["model"] == "random"]
     for i, (name, group) in enumerate(random.groupby("coder", sort=False)):

@@ -3,11 +3,12 @@
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from plane_runs import METHODS, Square, errors
-from plane_tables import percent, table
 
+from experiments.common.figures import canvas
+from experiments.common.plane import METHODS, Square, errors, stage_table
+from experiments.common.tables import percent
+from fedsim import Results
 from fedsim.plot import plain_ticks
-from fedsim.results.load import Results
 
 KINDS = {"temporal": "#9467bd", "gradient": "#e69f00", "both": "#56b4e9"}
 """As in Fig. 4: temporal sparsity alone is purple, gradient sparsity alone yellow."""
@@ -88,14 +89,14 @@ def phase_tables(plane: pd.DataFrame) -> list[str]:
     found = lowest(plane)
     found = found.assign(p=[f"1/{round(1 / p)}" if p < 1 else "1" for p in found["p"]])
     return [
-        table("Temporal against gradient sparsity", percent(rivals(plane), ["gap"]), RIVALS),
-        table("Sparse against dense", percent(found, NUMBERS), LOWEST),
+        stage_table("Temporal against gradient sparsity", percent(rivals(plane), ["gap"]), RIVALS),
+        stage_table("Sparse against dense", percent(found, NUMBERS), LOWEST),
     ]
 
 
 def sparsity_figure(square: Square, plane: pd.DataFrame) -> Figure:
     """Fig. 4: a panel a method and stage, error over total sparsity (log-log), dense as a line."""
-    drawn = Figure(figsize=(3.1 * len(square.stages), 5.6), layout="constrained")
+    drawn = canvas(3.1 * len(square.stages), 5.6)
     panels = drawn.subplots(len(METHODS), len(square.stages), sharex=True, sharey=True)
     for row, method in zip(panels, METHODS, strict=True):
         for axes, stage in zip(row, square.stages, strict=True):

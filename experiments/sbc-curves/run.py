@@ -7,35 +7,30 @@ is trained again.
 """
 
 import shutil
-import sys
 from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-sys.path.insert(0, str(Path(__file__).parent))  # the module beside this file
-sys.path.insert(0, str(Path(__file__).parents[1] / "sbc-matrix"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "sbc-table2"))
-from phases import levels, phase_tables, sparsity_figure
-from plane_runs import SCALES, Square
-from table2_figure import LINES
-
-from fedsim.files import write_text
-from fedsim.plot import plain_ticks, save
-from fedsim.results.load import Results
-from fedsim.runs.launch import chosen, run_shown
+from experiments.common.figures import SBC_LINES as LINES
+from experiments.common.figures import canvas, grids
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.plane import SCALES, Square
+from experiments.common.tables import of_task, table
+from fedsim import Cell, Results
+from fedsim.plot import plain_ticks
 from fedsim.units import bits
 
+from .phases import levels, phase_tables, sparsity_figure
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Draws the tasks in ``only`` (default: all of the scale); 1 if a run failed."""
-    squares = SCALES[scale]
-    names = chosen(only, squares, "tasks")
-    beside = out.parent / f"sbc-matrix-{scale}"
-    for name in names if jobs else ():
-        wanted = {cell.name for cell in squares[name].cells(data)}
-        take_over(beside / name / "cells", out / name / "cells", wanted)
-    return max(_task(squares[name], out / name, jobs, data) for name in names)
+
+def runs(asked: Asked) -> list[Cell]:
+    """Every cell of a task's square; those that sbc-matrix has done are taken over first."""
+    cells = SCALES[asked.scale][asked.task].cells(asked.data)
+    if asked.jobs:
+        beside = asked.out.parents[1] / f"sbc-matrix-{asked.scale}" / asked.task / "cells"
+        take_over(beside, asked.out / "cells", {cell.name for cell in cells})
+    return cells
 
 
 def take_over(source: Path, target: Path, wanted: set[str]) -> None:
@@ -45,19 +40,20 @@ def take_over(source: Path, target: Path, wanted: set[str]) -> None:
             shutil.copytree(folder, target / folder.name)
 
 
-def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
-    results = run_shown(square.cells(data), out, jobs)
-    if results is None:
-        return 1
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Errors over total sparsity, and Table II's methods over iterations and over bits."""
+    assert results is not None
+    square = SCALES[asked.scale][asked.task]
     plane, lines = levels(square, results), curves(square, results)
-    write_text(out / "sparsity.csv", plane.to_csv(index=False, float_format="%.6g"))
-    write_text(out / "curves.csv", lines.to_csv(index=False, float_format="%.6g"))
-    text = f"{square.task}: {results.runs['data_source'].iloc[0]}\n\n{markdown(plane, lines)}"
-    write_text(out / "tables.md", text)
-    save(sparsity_figure(square, plane), out / "sparsity.png")
-    save(curves_figure(square, lines), out / "curves.png")
-    print(text)
-    return 0
+    text = of_task(square.task, results.runs["data_source"].iloc[0], markdown(plane, lines))
+    return Shown(
+        {"sparsity": plane, "curves": lines},
+        {"tables": text},
+        {"sparsity": sparsity_figure(square, plane), "curves": curves_figure(square, lines)},
+    )
+
+
+EXPERIMENT = Experiment(show, runs, tasks=lambda scale: SCALES[scale])
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -80,7 +76,7 @@ def curves(square: Square, results: Results) -> pd.DataFrame:
         name = square.name(method, square.ratio**n, square.ratio**-p)
         rows = results.rounds[results.rounds["run"] == name]
         error = 1 - rows["metric"] if higher else rows["metric"]
-        table = pd.DataFrame(
+        found = pd.DataFrame(
             {
                 "task": square.task, "method": title, "temporal": square.ratio**n,
                 "gradient": square.ratio**-p, "iteration": rows["iteration"], "error": error,
@@ -88,7 +84,7 @@ def curves(square: Square, results: Results) -> pd.DataFrame:
                 "ratio_content": results.runs.loc[name, "ratio_content"],
             }
         )  # fmt: skip
-        tables.append(table.dropna(subset="error"))
+        tables.append(found.dropna(subset="error"))
     return pd.concat(tables)
 
 
@@ -99,18 +95,19 @@ def markdown(plane: pd.DataFrame, lines: pd.DataFrame) -> str:
 
 def ends(lines: pd.DataFrame) -> str:
     """The ends of the curves, and what they took to the common error."""
-    text = [
-        "| method | n | p | error at the end | content ratio | iterations to error "
-        f"{target(lines):.4f} | bits to it | fewer than the baseline's |",
-        "| --- " * 8 + "|",
-    ]
-    for row in budgets(lines).to_dict("records"):
-        text.append(
-            f"| {row['method']} | {row['temporal']} | {row['gradient']:.3g} | {row['error']:.4f} "
-            f"| ×{row['ratio_content']:.4g} | {row['iteration']} | {bits(row['up_bits'])} "
-            f"| ×{row['saving']:.4g} |"
-        )
-    return "\n".join(text) + "\n"
+    heading = (
+        "method", "n", "p", "error at the end", "content ratio",
+        f"iterations to error {target(lines):.4f}", "bits to it", "fewer than the baseline's",
+    )  # fmt: skip
+    rows = [
+        [
+            row["method"], f"{row['temporal']}", f"{row['gradient']:.3g}", f"{row['error']:.4f}",
+            f"×{row['ratio_content']:.4g}", f"{row['iteration']}", bits(row["up_bits"]),
+            f"×{row['saving']:.4g}",
+        ]
+        for row in budgets(lines).to_dict("records")
+    ]  # fmt: skip
+    return table(heading, rows)
 
 
 def target(lines: pd.DataFrame) -> float:
@@ -137,7 +134,7 @@ def budgets(lines: pd.DataFrame) -> pd.DataFrame:
 
 def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
     """Fig. 5 to 8: error over iterations, and over a client's bits (log-log)."""
-    drawn = Figure(figsize=(9.5, 3.8), layout="constrained")
+    drawn = canvas(9.5, 3.8)
     left, right = drawn.subplots(1, 2)
     for title, mine in lines.groupby("method", sort=False):
         colour, _ = LINES[title]
@@ -147,8 +144,7 @@ def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
         right.loglog(mine["up_bits"], 100 * mine["error"], color=colour, marker=".")
     left.set(xlabel="local iterations", ylabel="held-out error × 100")
     right.set(xlabel="upstream payload per client so far (bit)", ylabel="held-out error × 100")
-    for axes in (left, right):
-        axes.grid(alpha=0.25)
+    grids((left, right))
     plain_ticks(right.yaxis)
     left.legend(fontsize=8)
     drawn.suptitle(square.task, fontsize=10, x=0.02, ha="left")

@@ -3,7 +3,6 @@
     python -m fedsim experiment sbc-matrix --scale short --data DIR
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,48 +12,41 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from diagonals import explained, triangle
-from forms import best_forms, moves
-from plane_runs import METHODS, SCALES, Square, bare_errors, errors
-from plane_tables import FEW, WITHIN, bare_table, diagonal_table, form_table, triangle_table
+from experiments.common.figures import canvas, ink
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.plane import METHODS, SCALES, Square, bare_errors, errors
+from experiments.common.tables import of_task
+from fedsim import Cell, Results
 
-from fedsim.analysis.style import ink
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.runs.launch import chosen, run_shown
+from .diagonals import explained, triangle
+from .forms import best_forms, moves
+from .tables import FEW, WITHIN, bare_table, diagonal_table, form_table, triangle_table
 
 COLOURS = colormaps["cividis_r"]  # as fedsim.plot: brighter is better, here lower
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Runs the tasks in ``only`` (default: all of the scale); 1 if a run failed."""
-    squares = SCALES[scale]
-    names = chosen(only, squares, "tasks")
-    return max(_task(squares[name], out / name, jobs, data) for name in names)
+def runs(asked: Asked) -> list[Cell]:
+    """Every cell of a task's square, then those without momentum masking."""
+    square = SCALES[asked.scale][asked.task]
+    return [*square.cells(asked.data), *square.unmasked(asked.data)]
 
 
-def _task(square: Square, out: Path, jobs: int, data: str | None) -> int:
-    results = run_shown([*square.cells(data), *square.unmasked(data)], out, jobs)
-    if results is None:
-        return 1
-    frame = errors(square, results)
-    tables = analyse(frame, bare_errors(square, results), out)
-    text = f"{square.task}: {results.runs['data_source'].iloc[0]}\n\n{tables}"
-    write_text(out / "tables.md", text)
-    save(figure(square, frame), out / "matrix.png")
-    print(text)
-    return 0
-
-
-def analyse(frame: pd.DataFrame, bare: pd.DataFrame, out: Path) -> str:
-    """Writes the CSVs of a matrix and of its unmasked cells; the tables as Markdown."""
+def show(asked: Asked, results: Results | None) -> Shown:
+    """The matrix of a task, what its diagonals say, its best forms and its unmasked cells."""
+    assert results is not None
+    square = SCALES[asked.scale][asked.task]
+    frame, bare = errors(square, results), bare_errors(square, results)
     written = {"matrix": frame, "diagonals": shares(frame), "forms": best_forms(frame, FEW)}
     written["unmasked"] = bare
-    for name, rows in written.items():
-        if len(rows):
-            write_text(out / f"{name}.csv", rows.to_csv(index=False, float_format="%.6g"))
-    return tables(frame, bare)
+    text = of_task(square.task, results.runs["data_source"].iloc[0], tables(frame, bare))
+    return Shown(
+        {name: rows for name, rows in written.items() if len(rows)},
+        {"tables": text},
+        {"matrix": figure(square, frame)},
+    )
+
+
+EXPERIMENT = Experiment(show, runs, tasks=lambda scale: SCALES[scale])
 
 
 def tables(frame: pd.DataFrame, bare: pd.DataFrame) -> str:
@@ -98,7 +90,7 @@ def figure(square: Square, frame: pd.DataFrame) -> Figure:
     """A panel a method (row) and stage (column): errors times 100, each stage on its own scale."""
     width, height = 0.62 * square.side + 0.5, 0.44 * square.side + 0.6
     size = (width * len(square.stages) + 0.6, height * len(METHODS) + 0.8)
-    drawn = Figure(figsize=size, layout="constrained")
+    drawn = canvas(*size)
     panels = drawn.subplots(len(METHODS), len(square.stages), squeeze=False)
     for column, stage in enumerate(square.stages):
         mine = frame[frame["stage"] == stage]

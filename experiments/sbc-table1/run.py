@@ -10,14 +10,22 @@ import pandas as pd
 
 from compressors.theory.positions import ideal_position_bits
 from compressors.theory_tables import TABLES
-from fedsim import RunConfig
-from fedsim.files import write_text
-from fedsim.runs.launch import chosen, run_shown
-from fedsim.runs.sweep import Cell
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.tables import of_task, table
+from fedsim import Cell, Results, RunConfig
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5")
 SCALES = {"smoke": (2, 8), "short": (10, 32), "paper": (10, 128)}
-"""Rounds, and batch size: bits an entry do not need a long run."""
+"""Rounds, and batch size: bits per entry do not need a long run."""
+
+THEORY = (
+    "method", "temporal sparsity", "gradient sparsity", "value bits", "position bits",
+    "compression", "printed",
+)  # fmt: skip
+MESSAGES = (
+    "method", "temporal sparsity", "entries sent", "value bits", "position bits",
+    "side bits a message", "header bits", "compression", "with headers", "theory",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,23 +66,20 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
     return found
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Measures on the tasks in ``only`` (default: mnist_lenet5; smoke: digits)."""
-    names = chosen(only, TASKS, "tasks", ["digits" if scale == "smoke" else "mnist_lenet5"])
-    return max(_task(name, cells(name, scale, data), out / name, jobs) for name in names)
+def show(asked: Asked, results: Results | None) -> Shown:
+    """What the messages of a task show, below the formulas."""
+    assert results is not None
+    frame = measured(results.runs)
+    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame))
+    return Shown({"messages": frame}, {"tables": f"{theory()}\n{text}"})
 
 
-def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:
-    results = run_shown(found, out, jobs)
-    if results is None:
-        return 1
-    runs = results.runs
-    frame = measured(runs)
-    write_text(out / "messages.csv", frame.to_csv(index=False, float_format="%.6g"))
-    text = f"{theory()}\n{task}: {runs['data_source'].iloc[0]}\n\n{markdown(frame)}"
-    write_text(out / "tables.md", text)
-    print(text)
-    return 0
+EXPERIMENT = Experiment(
+    show,
+    lambda asked: cells(asked.task, asked.scale, asked.data),
+    tasks=lambda scale: TASKS,
+    default=lambda scale: ["digits" if scale == "smoke" else "mnist_lenet5"],
+)
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -85,17 +90,13 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 def theory() -> str:
     """The table as `fedsim theory tableI` computes it."""
-    lines = [
-        "| method | temporal sparsity | gradient sparsity | value bits | position bits "
-        "| compression | printed |",
-        "| --- " * 7 + "|",
-    ]
+    lines = []
     for row in TABLES["tableI"].rows(0):
         names = ("temporal", "gradient", "value_bits", "position_bits")
-        values = " | ".join(_ends(row[name]) for name in names)
         printed = f"×{row['printed']}" if row["printed"] else ""
-        lines.append(f"| {row['method']} | {values} | ×{_ends(row['compression'])} | {printed} |")
-    return "\n".join(lines) + "\n"
+        values = [_ends(row[name]) for name in names]
+        lines.append([row["method"], *values, f"×{_ends(row['compression'])}", printed])
+    return table(THEORY, lines)
 
 
 def _ends(ends: list[float]) -> str:
@@ -131,15 +132,12 @@ def measured(runs: pd.DataFrame) -> pd.DataFrame:
 def markdown(frame: pd.DataFrame) -> str:
     """What the messages show, beside the theory's compression."""
     lines = [
-        "| method | temporal sparsity | entries sent | value bits | position bits "
-        "| side bits a message | header bits | compression | with headers | theory |",
-        "| --- " * 10 + "|",
-    ]
-    for row in frame.to_dict("records"):
-        lines.append(
-            f"| {row['title']} | {row['temporal']:g} | {row['gradient']:.4g} "
-            f"| {row['value_bits']:.2f} | {row['position_bits']:.2f} | {row['side_bits']:.0f} "
-            f"| {row['header_bits']:.0f} | ×{_number(row['compression'])} "
-            f"| ×{_number(row['wire'])} | ×{_number(row['theory'])} |"
-        )
-    return "\n".join(lines) + "\n"
+        [
+            row["title"], f"{row['temporal']:g}", f"{row['gradient']:.4g}",
+            f"{row['value_bits']:.2f}", f"{row['position_bits']:.2f}", f"{row['side_bits']:.0f}",
+            f"{row['header_bits']:.0f}",
+            *(f"×{_number(row[name])}" for name in ("compression", "wire", "theory")),
+        ]
+        for row in frame.to_dict("records")
+    ]  # fmt: skip
+    return table(MESSAGES, lines)

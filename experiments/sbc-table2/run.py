@@ -3,25 +3,19 @@
     python -m fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR
 """
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from table2_figure import figure
-from table2_rows import PAPER, columns
-from table2_text import markdown
-
-from fedsim import RunConfig
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.results.load import Results
-from fedsim.runs.launch import chosen, run_shown
-from fedsim.runs.sweep import Cell
+from experiments.common.frame import Asked, Experiment, Shown
+from fedsim import Cell, Results, RunConfig
 from fedsim.tasks import get_task
+
+from .figures import figure
+from .rows import PAPER, columns
+from .tables import markdown
 
 LONG = ("imagenet_resnet50", "word_lstm")
 """Rows for a GPU, at the published length only: a processor gets nowhere near it."""
@@ -57,27 +51,30 @@ def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
     return found
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Runs the rows in ``only`` (default: all of the scale; smoke: digits); 1 if a run failed."""
-    known = [row for row in PAPER if scale == "paper" or row not in LONG]
-    default = [SMOKE_TASK] if scale == "smoke" else None
-    rows = chosen(only, known, f"rows of --scale {scale}", default)
-    return max(_row(row, scale, out / row, jobs, data) for row in rows)
+def rows(scale: str) -> list[str]:
+    """The rows of Table II that a scale has."""
+    return [row for row in PAPER if scale == "paper" or row not in LONG]
 
 
-def _row(task: str, scale: str, out: Path, jobs: int, data: str | None) -> int:
-    found = cells(task, scale, data)
-    results = run_shown(list(found.values()), out, jobs)
-    if results is None:
-        return 1
-    frame, lines = compare(task, results), curves(task, results)
-    text = markdown(task, frame)
-    write_text(out / "table2.csv", frame.to_csv(index=False, float_format="%.9g"))
-    write_text(out / "curves.csv", lines.to_csv(index=False, float_format="%.6g"))
-    write_text(out / "table2.md", text)
-    save(figure(task, lines), out / "table2.png")
-    print(text)
-    return 0
+def show(asked: Asked, results: Results | None) -> Shown:
+    """A row of Table II, ours beside the paper's, and its curves."""
+    assert results is not None
+    frame, lines = compare(asked.task, results), curves(asked.task, results)
+    return Shown(
+        {"table2": frame, "curves": lines},
+        {"table2": markdown(asked.task, frame)},
+        {"table2": figure(asked.task, lines)},
+        {"table2": 9},
+    )
+
+
+EXPERIMENT = Experiment(
+    show,
+    lambda asked: list(cells(asked.task, asked.scale, asked.data).values()),
+    tasks=rows,
+    default=lambda scale: [SMOKE_TASK] if scale == "smoke" else None,
+    what="rows",
+)
 
 
 def curves(task: str, results: Results) -> pd.DataFrame:

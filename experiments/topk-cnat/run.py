@@ -5,21 +5,18 @@
 ``--only`` takes tasks, rows or both; the results of a task are in a folder of its name.
 """
 
-import sys
 from pathlib import Path
 
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parent))  # the modules beside this file
-from run_curves import learning
-from task_lengths import DEAR, Length, split_only
-from topk_rows import FITTED, ROWS
-from topk_tables import collect, figure, markdown, matched
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.lengths import DEAR, Length
+from experiments.common.scores import learning
+from experiments.common.tables import of_task
+from fedsim import Cell, Results
 
-from fedsim.files import write_text
-from fedsim.plot import save
-from fedsim.runs.launch import run_shown
-from fedsim.runs.sweep import Cell
+from .rows import FITTED, ROWS
+from .tables import collect, figure, markdown, matched
 
 MASKING = {"topk": "off"}  # SBC's habit, not this paper's; the other methods leave no entry out
 SMOKE = ["topk-0.39", "topk-cnat-0.39", "sign", "powersgd-2"]
@@ -43,14 +40,33 @@ def cells(task: str, names: list[str], scale: str, data: str | None) -> list[Cel
     return found
 
 
-def main(scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None) -> int:
-    """Runs the tasks and rows in ``only`` (default: all; smoke: digits); 1 if a run failed."""
-    smoke = scale == "smoke"
-    known = [name for name, sizes in TASKS.items() if scale in sizes]
-    tasks, names = split_only(only, known, ROWS)
-    tasks = tasks or known[: 1 if smoke else None]
-    names = names or (SMOKE if smoke else list(ROWS))
-    return max(_task(t, cells(t, names, scale, data), out / t, jobs) for t in tasks)
+def runs(asked: Asked) -> list[Cell]:
+    """The runs of a task: of the rows that are named, or of all (smoke: a few)."""
+    names = asked.rows or (SMOKE if asked.scale == "smoke" else list(ROWS))
+    return cells(asked.task, names, asked.scale, asked.data)
+
+
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Both tables of a task, and its learning curves."""
+    assert results is not None
+    frame = collect(results.runs)
+    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame))
+    return Shown(
+        {"tables": frame, "curves": learning(results)},
+        {"tables": text},
+        {"tables": figure(asked.task, frame)},
+        {"tables": None},
+    )
+
+
+EXPERIMENT = Experiment(
+    show,
+    runs,
+    tasks=lambda scale: [name for name, sizes in TASKS.items() if scale in sizes],
+    rows=lambda scale: ROWS,
+    default=lambda scale: ["digits"] if scale == "smoke" else None,
+    what="tasks and rows",
+)
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -58,18 +74,3 @@ def readme_tables(results: Path) -> dict[str, str]:
     named = [name for name, sizes in TASKS.items() if "short" in sizes]
     frames = {name: pd.read_csv(results / name / "tables.csv") for name in named}
     return {name: markdown(matched(frame)) for name, frame in frames.items()}
-
-
-def _task(task: str, found: list[Cell], out: Path, jobs: int) -> int:
-    results = run_shown(found, out, jobs)
-    if results is None:
-        return 1
-    frame = collect(results.runs)
-    frame.to_csv(out / "tables.csv", index=False)
-    curves = learning(results).to_csv(index=False, float_format="%.6g")
-    write_text(out / "curves.csv", curves)
-    text = f"{task}: {results.runs['data_source'].iloc[0]}\n\n{markdown(frame)}"
-    write_text(out / "tables.md", text)
-    save(figure(task, frame), out / "tables.png")
-    print(text)
-    return 0

@@ -1,1 +1,12 @@
 """Planes, curves, budgets and tables of results, and how numbers and colours look."""
+
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.analysis.style import GREYS, METHODS, ink
+
+__all__ = ["GREYS", "METHODS", "ink"]
+
+make_lazy(__name__)

@@ -1,13 +1,15 @@
 """``fedsim experiment``: a published table or figure, again.
 
 Experiments live in the folder ``experiments`` of a checkout, one folder each with an
-``experiment.toml`` (title, source) and a ``run.py`` that holds ``main``. They use
+``experiment.toml`` (title, source) and a ``run.py`` that holds ``EXPERIMENT``. They use
 fedsim's public API; fedsim knows only where they are.
 """
 
 import argparse
 import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fedsim.errors import UsageError, unknown
@@ -53,8 +55,22 @@ def add(commands: Any) -> None:
     parser.set_defaults(command=command)
 
 
+def load(folder: Path, name: str) -> ModuleType:
+    """The ``run.py`` of an experiment, as ``experiments.NAME.run`` wherever the folder lies."""
+    if not (folder / name / "run.py").exists():
+        raise UsageError(f"experiment {name!r} has no run.py")
+    if "experiments" not in sys.modules:
+        place = [str(folder)]
+        spec = importlib.util.spec_from_file_location(
+            "experiments", folder / "__init__.py", submodule_search_locations=place
+        )
+        assert spec is not None
+        sys.modules["experiments"] = importlib.util.module_from_spec(spec)
+    return importlib.import_module(f"experiments.{name}.run")
+
+
 def command(flags: argparse.Namespace) -> int:
-    """Runs the experiment's ``main``; with ``--dry-run`` it gets no jobs, and runs nothing."""
+    """Runs an experiment; with ``--dry-run`` it gets no jobs, and lists its runs alone."""
     if flags.jobs < 1:
         raise UsageError(f"--jobs is {flags.jobs}: it is above 0")
     folder = home()
@@ -63,18 +79,13 @@ def command(flags: argparse.Namespace) -> int:
     known = [row["name"] for row in experiments()]
     if flags.name not in known:
         raise UsageError(unknown("experiment", flags.name, known))
-    spec = importlib.util.spec_from_file_location("experiment", folder / flags.name / "run.py")
-    if spec is None or spec.loader is None:
-        raise UsageError(f"experiment {flags.name!r} has no run.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    experiment = load(folder, flags.name).EXPERIMENT
     out = Path(flags.out or Path("fedsim-results") / f"{flags.name}-{flags.scale}")
     only = flags.only.split(",") if flags.only else None
-    # run_shown is what heeds that there are no jobs; without it an experiment would train.
-    if flags.dry_run and not hasattr(module, "run_shown"):
+    if flags.dry_run and experiment.cells is None:  # it would train
         raise UsageError(f"--dry-run: {flags.name} has no list of runs; see its README")
     jobs = 0 if flags.dry_run else flags.jobs
-    code = int(module.main(scale=flags.scale, only=only, out=out, jobs=jobs, data=flags.data))
+    code = int(experiment.main(flags.scale, only, out, jobs, flags.data))
     if flags.dry_run:
         return 0
     print(f"Results: {out}")

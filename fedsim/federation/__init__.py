@@ -1,1 +1,15 @@
 """One round: shards, batches, trainer, client, server, evaluation, ledger, the clients' memory."""
+
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.federation.batches import Batches
+    from fedsim.federation.evaluation import spread
+    from fedsim.federation.shards import Federation
+    from fedsim.federation.trainer import Trainer, build_model, mask_momentum
+
+__all__ = ["Batches", "Federation", "Trainer", "build_model", "mask_momentum", "spread"]
+
+make_lazy(__name__)

@@ -13,7 +13,8 @@ class Batches:
     Args:
         shard: indices (m,) of the client's training samples.
         size: samples a batch; a shard smaller than that is one batch.
-        seed, client: the order of epoch e follows from (seed, client, e).
+        seed: the order of epoch e follows from (seed, client, e).
+        client: the number of the client.
 
     Example:
         >>> Batches(np.arange(10), 5, seed=0, client=0).at(0).shape

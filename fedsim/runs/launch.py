@@ -1,10 +1,9 @@
 """Cells run with bars on stderr, as experiments do."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from fedsim.errors import UsageError
 from fedsim.results.load import Results, load
 from fedsim.runs.progress import Bars
 from fedsim.runs.sweep import run_cells
@@ -52,32 +51,3 @@ def _announce(cells: Sequence[Cell], out: Path) -> None:
         )
     path = cellfile.write(cells, out)
     print(f"Settings: {path or 'in Python alone, where the tasks are defined'}")
-
-
-def chosen(
-    only: Sequence[str] | None,
-    known: Iterable[str],
-    what: str = "rows",
-    default: Iterable[str] | None = None,
-) -> list[str]:
-    """The names that ``--only`` asks for, each once; without it ``default``, or all there are.
-
-    Args:
-        only: the names of ``--only``, or None.
-        known: every name there is.
-        what: what the names are, as the error says it.
-        default: the names where ``only`` is None.
-
-    Raises ``UsageError`` for a name that is not known.
-
-    Example:
-        >>> chosen(None, ["dense", "topk"]), chosen(["topk"], ["dense", "topk"])
-        (['dense', 'topk'], ['topk'])
-    """
-    names = list(known)
-    if only is None:
-        return list(names if default is None else default)
-    for name in only:
-        if name not in names:
-            raise UsageError(f"--only is {name!r}: {what} are {', '.join(names)}")
-    return list(dict.fromkeys(only))

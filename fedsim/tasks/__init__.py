@@ -11,9 +11,20 @@ from importlib import import_module
 from fedsim.errors import UsageError, unknown
 from fedsim.tasklist import LISTED
 from fedsim.tasks.base import Data, Task
-from fedsim.tasks.models.dropout import Dropout
+from fedsim.tasks.data.partition import split
+from fedsim.tasks.models.dropout import Dropout, dropouts, reseed
 
-__all__ = ["TASKS", "Data", "Dropout", "Task", "adopt", "get_task"]
+__all__ = [
+    "TASKS",
+    "Data",
+    "Dropout",
+    "Task",
+    "adopt",
+    "dropouts",
+    "get_task",
+    "reseed",
+    "split",
+]
 
 
 def _task(place: str) -> Task:

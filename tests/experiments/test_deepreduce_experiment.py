@@ -1,7 +1,6 @@
 """DeepReduce's figures: their rows, one Bloom filter by hand, and all of them at smoke scale."""
 
 import math
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def test_what_a_policy_keeps_of_the_true_positions(
     deepreduce: Any, policy: str, share: float
 ) -> None:
     """The README's numbers, at 0.01; one filter's standard deviation is 0.01 or less."""
-    kept = import_module("deepreduce_checks").kept_percent(policy, 0.01, filters=3)
+    kept = experiment("deepreduce", "deepreduce_checks").kept_percent(policy, 0.01, filters=3)
     assert kept == pytest.approx(100 * share, abs=3)
 
 

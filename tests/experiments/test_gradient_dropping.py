@@ -1,6 +1,5 @@
 """Gradient dropping's experiment: its rows, what a figure shows, a smoke run."""
 
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,18 +28,17 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def module() -> Any:
-    """``run.py``; the modules beside it are then in ``sys.modules``."""
     return experiment("gradient-dropping")
 
 
 @pytest.fixture(scope="module")
-def rows(module: Any) -> Any:
-    return sys.modules["dropping_rows"]
+def rows() -> Any:
+    return experiment("gradient-dropping", "rows")
 
 
 @pytest.fixture(scope="module")
-def tables(module: Any) -> Any:
-    return sys.modules["dropping_tables"]
+def tables() -> Any:
+    return experiment("gradient-dropping", "tables")
 
 
 def test_every_method_can_be_read(rows: Any) -> None:
@@ -94,8 +92,8 @@ def test_the_server_s_adagrad_is_torch_s(rows: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def times(module: Any) -> Any:
-    return sys.modules["dropping_times"]
+def times() -> Any:
+    return experiment("gradient-dropping", "times")
 
 
 def _rounds(name: str, count: int) -> pd.DataFrame:
@@ -192,7 +190,7 @@ def test_speeds_are_ratios_to_the_dense_run(times: Any) -> None:
 
 def test_an_unknown_figure_is_refused(module: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="fig3.*fig2, fig4, fig6, fig8, table1"):
-        module.main("smoke", ["fig3"], tmp_path, 1, None)
+        module.EXPERIMENT.main("smoke", ["fig3"], tmp_path, 1, None)
 
 
 @pytest.mark.slow

@@ -1,9 +1,7 @@
 """Numbers in prose, those of the headlines first, are what the results in the checkout give."""
 
 import re
-import sys
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import pandas as pd
@@ -40,7 +38,7 @@ def test_the_character_lstm() -> None:
     rows = csv("sbc-table2/char_lstm/table2.csv").set_index("name")
     above = 100 * (rows["metric"] / rows["metric"]["baseline"] - 1)
     ratio = rows["ratio_content"]
-    text = said("README.md")
+    text = said("docs/experiments.md")
     assert f"ends at a perplexity of {rows['metric']['baseline']:.3f};" in text
     said_ = [f"{above[n]:.{d}f} %" for n, d in (("sbc1", 1), ("sbc2", 1), ("sbc3", 0))]
     fewer = [f"with {ratio[n]:.0f} times fewer" for n in ("sbc1", "sbc2", "sbc3")]
@@ -70,8 +68,7 @@ def test_sbc_2_against_the_baseline_on_lenet5() -> None:
 
 @pytest.fixture(scope="module")
 def phases() -> Any:
-    experiment("sbc-curves")
-    return import_module("phases")
+    return experiment("sbc-curves", "phases")
 
 
 def test_figure_4_delay_beats_gradient_sparsity(phases: Any) -> None:
@@ -106,7 +103,7 @@ def test_the_gap_of_two_kinds_of_sparsity_by_hand(phases: Any) -> None:
 
 def test_figures_5_to_8_bits_to_the_common_error() -> None:
     experiment("sbc-curves")
-    budgets = sys.modules["sbc_curves"].budgets
+    budgets = experiment("sbc-curves").budgets
     found = []
     for task in ("fashion_lenet5", "digits"):
         bits = budgets(csv(f"sbc-curves/{task}/curves.csv")).set_index("method")["up_bits"]

@@ -1,7 +1,6 @@
 """The encoders of quantized gradients: their bits by hand, the paper's rows, and a smoke run."""
 
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,12 @@ def run() -> Any:
 
 @pytest.fixture(scope="module")
 def messages(run: Any) -> Any:
-    return import_module("quantized_messages")
+    return experiment("huffman-encoders", "quantized_messages")
 
 
 @pytest.fixture(scope="module")
 def encoders(run: Any) -> Any:
-    return import_module("symbol_encoders")
+    return experiment("huffman-encoders", "symbol_encoders")
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_recordings_are_stored_and_read_again(messages: Any, tmp_path: Path) -> 
 
 
 def test_the_paper_s_numbers(run: Any) -> None:
-    paper = import_module("gajjala")
+    paper = experiment("huffman-encoders", "gajjala")
     assert [(r.table, r.model, r.quantizer) for r in paper.RATIOS] == [
         (table, model, quantizer)
         for table, model in ((3, "LSTM"), (4, "ResNet50"), (4, "ResNet20"), (4, "VGG16"))
@@ -147,7 +146,7 @@ def test_the_paper_s_numbers(run: Any) -> None:
 
 
 def test_the_published_length(run: Any) -> None:
-    benchmarks = import_module("quantized_runs").BENCHMARKS
+    benchmarks = experiment("huffman-encoders", "quantized_runs").BENCHMARKS
     assert benchmarks["mnist_lenet5"].plan("paper", 60_000) == (6563, 160)  # 70 epochs
     for name in ("char_lstm", "char_lstm256"):
         assert benchmarks[name].plan("paper", 20_000) == (7500, 20)  # 30 epochs
@@ -157,7 +156,7 @@ def test_the_published_length(run: Any) -> None:
 
 def test_the_language_task_s_gradients_are_clipped(run: Any, tmp_path: Path) -> None:
     """As its optimizer does: of the sum over a window's 35 symbols, at most 5 in norm."""
-    module = import_module("quantized_runs")
+    module = experiment("huffman-encoders", "quantized_runs")
     data = module.load("char_lstm", made_up(tmp_path / "data"))
     found = {}
     for clip in (5.0, 1e-3, torch.inf):
@@ -170,7 +169,7 @@ def test_the_language_task_s_gradients_are_clipped(run: Any, tmp_path: Path) -> 
 
 def test_an_unknown_task_is_refused(typed: Typed) -> None:
     said = typed("experiment", "huffman-encoders", "--only", "vgg")
-    assert said.code == 2 and "tasks are digits, mnist_lenet5" in said.err
+    assert said.code == 2 and "tasks of --scale short are digits, mnist_lenet5" in said.err
     assert not Path("fedsim-results").exists()
 
 

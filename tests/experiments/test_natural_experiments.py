@@ -1,6 +1,5 @@
 """Natural compression's experiments: their rows, and all of them at smoke scale."""
 
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,7 +38,6 @@ def test_steps_that_are_a_task_s_own() -> None:
 )
 def test_the_best_top_k_of_no_more_volume(metric: str, found: list[str]) -> None:
     """Between two methods of top-k the score decides; 3 takes too much, and top-k has none."""
-    experiment("topk-cnat")
     rows = {  # content in per cent, score
         "sgd": (4.0, 50), "powersgd-2": (2.0, 60), "powersgd-7": (0.5, 60), "topk-1": (4.0, 1),
         "topk-cnat-1": (1.0, 30), "topk-cnat-2": (2.0, 40), "topk-cnat-3": (4.1, 35),
@@ -50,7 +48,7 @@ def test_the_best_top_k_of_no_more_volume(metric: str, found: list[str]) -> None
             for n, (c, s) in rows.items()
         ]
     )
-    got = import_module("topk_tables").matched(frame)
+    got = experiment("topk-cnat", "tables").matched(frame)
     names = got["matched"].str.removeprefix("topk-cnat-").tolist()
     assert names == [*found, "", "", ""]
     assert got["matched_score"].isna().tolist() == [not name for name in names]
@@ -130,10 +128,11 @@ def test_topk_cnat_smoke_of_a_dear_task(typed: Typed, tmp_path: Path, task: str)
 
 def test_only_takes_tasks_and_rows() -> None:
     module = experiment("topk-cnat")
-    known = module.TASKS, module.ROWS
-    assert module.split_only(["sgd", "char_lstm"], *known) == (["char_lstm"], ["sgd"])
-    with pytest.raises(UsageError, match="'topk'.*tasks and rows are digits.*topk-0.39"):
-        module.split_only(["sgd", "topk"], *known)
+    named = module.EXPERIMENT.named
+    assert named("short", ["sgd", "char_lstm"]) == (["char_lstm"], ["sgd"])
+    assert named("smoke", ["sgd"]) == (["digits"], ["sgd"])
+    with pytest.raises(UsageError, match="'topk'.*tasks and rows of --scale smoke are digits"):
+        named("smoke", ["sgd", "topk"])
 
 
 def test_every_method_of_the_convergence_figures_can_be_read() -> None:

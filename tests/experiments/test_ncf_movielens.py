@@ -1,6 +1,5 @@
 """NCF on MovieLens: the rows of both papers, the trivial predictor, and a run at smoke scale."""
 
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,7 +81,7 @@ def test_a_user_is_hit_within_ten(ncf: Any) -> None:
     scores = torch.zeros(3, 100)
     scores[0, 1:11], scores[1, 1:10], scores[2, 0] = 1, 1, 2
     scores[:2, 0] = 0.5
-    assert import_module("ncf_checks").hits(scores).tolist() == [False, True, True]
+    assert experiment("ncf-movielens", "ncf_checks").hits(scores).tolist() == [False, True, True]
 
 
 def test_curves_are_means_over_seeds(ncf: Any) -> None:

@@ -1,10 +1,7 @@
 """What stands in the columns "paper" is what the papers print: their texts are searched for it."""
 
 import re
-import sys
 from functools import cache
-from importlib import import_module
-from typing import Any
 
 import pytest
 
@@ -30,13 +27,6 @@ def printed(paper: str) -> str:
     return re.sub(r"\s+", " ", plain)
 
 
-@cache
-def modules(name: str) -> Any:
-    """The modules of an experiment, once its ``run.py`` is loaded."""
-    experiment(name)
-    return sys.modules
-
-
 TABLE2 = {
     "mnist_lenet5": ("LeNet5-Caffe @MNIST", "Accuracy"),
     "cifar_resnet32": ("ResNet32 @CIFAR", "Accuracy"),
@@ -49,7 +39,7 @@ TABLE2 = {
 
 @pytest.mark.parametrize("task", TABLE2)
 def test_table_2_of_sbc(task: str) -> None:
-    rows = modules("sbc-table2")["table2_rows"].PAPER
+    rows = experiment("sbc-table2", "rows").PAPER
     assert set(rows) == {*TABLE2, "mnist_lenet5_caffe"}
     assert rows["mnist_lenet5_caffe"] == rows["mnist_lenet5"]
     title, metric = TABLE2[task]
@@ -61,7 +51,7 @@ def test_table_2_of_sbc(task: str) -> None:
 
 @pytest.mark.parametrize("name", ["sbc1", "sbc2", "sbc3"])
 def test_table_1_of_sbc_has_the_ranges_of_table_2(name: str) -> None:
-    paper = modules("sbc-table2")["table2_rows"].PAPER
+    paper = experiment("sbc-table2", "rows").PAPER
     (row,) = [row for row in TABLES["tableI"].rows(0) if row["method"] == f"SBC ({name[-1]})"]
     low, high = map(int, row["printed"].split("-"))
     ratios = [rows[name][1] for rows in paper.values()]
@@ -80,7 +70,7 @@ def test_table_1_of_sbc() -> None:
 
 
 def test_table_1_of_gradient_dropping() -> None:
-    rows = modules("gradient-dropping")["dropping_rows"].ROWS
+    rows = experiment("gradient-dropping", "rows").ROWS
     text = printed(AJI)
     lines = {"dense": "0%", "drop-90": "90%", "drop-99": "99%", "drop-99.9": "99.9%"}
     for name, ratio in lines.items():
@@ -90,7 +80,7 @@ def test_table_1_of_gradient_dropping() -> None:
 
 
 def test_figure_6_of_gradient_dropping() -> None:
-    rows = modules("gradient-dropping")["dropping_rows"].ROWS
+    rows = experiment("gradient-dropping", "rows").ROWS
     dense, dropped = rows["dense"].paper, rows["drop-99"].paper
     assert f"reached {dense.accuracy_percent:.2f}% final accuracy" in printed(AJI)
     assert f"reached {dropped.accuracy_percent:.2f}% final accuracy with a 99% drop" in printed(AJI)
@@ -101,7 +91,7 @@ def test_figure_6_of_gradient_dropping() -> None:
 
 def test_tables_3_and_4_of_huffman_encoders() -> None:
     """Scores may have more zeros in print: 53.00."""
-    gajjala, text = modules("huffman-encoders")["gajjala"], printed(GAJJALA)
+    gajjala, text = experiment("huffman-encoders", "gajjala"), printed(GAJJALA)
     assert len(gajjala.RATIOS) == 12
     tables = {3: text[text.index("Table 3: ") :], 4: text[text.index("Table 4: ") :]}
     for row in gajjala.RATIOS:
@@ -113,7 +103,7 @@ def test_tables_3_and_4_of_huffman_encoders() -> None:
 
 
 def test_tables_1_and_2_of_huffman_encoders() -> None:
-    gajjala, text = modules("huffman-encoders")["gajjala"], printed(GAJJALA)
+    gajjala, text = experiment("huffman-encoders", "gajjala"), printed(GAJJALA)
     names = {"ResNet20": "ResNet-20", "VGG16": "VGG-16", "GoogLeNet": "GoogLeNet",
              "ResNet50": "ResNet-50", "LSTM": "PTB-LSTM"}  # fmt: skip
     assert set(gajjala.SECONDS) == set(gajjala.PARAMETERS) == set(names)
@@ -126,7 +116,7 @@ def test_tables_1_and_2_of_huffman_encoders() -> None:
 
 
 def test_table_2_of_natural_compression() -> None:
-    rows = {row.name: row for row in modules("topk-cnat")["topk_rows"].TABLE2}
+    rows = {row.name: row for row in experiment("topk-cnat", "rows").TABLE2}
     assert len(rows) == 6
     for k in ("0.39", "1.56", "6.25"):
         plain, nat = (
@@ -137,7 +127,7 @@ def test_table_2_of_natural_compression() -> None:
 
 
 def test_table_3_of_natural_compression() -> None:
-    rows = {row.name: row for row in modules("topk-cnat")["topk_rows"].TABLE3}
+    rows = {row.name: row for row in experiment("topk-cnat", "rows").TABLE3}
     titles = {"sgd": ("SGD", ""), "sign": ("SignSGD", "2.5"), "ef-sign": ("EF-SignSGD", "2.5"),
               "powersgd-2": ("PowerSGD rank-2", "0.6"),
               "powersgd-7": ("PowerSGD rank-7", "1.9")}  # fmt: skip
@@ -153,8 +143,7 @@ def test_table_3_of_natural_compression() -> None:
 
 
 def test_table_2_of_deepreduce() -> None:
-    experiment("ncf-movielens")
-    rows = sys.modules["ncf_movielens"].ROWS
+    rows = experiment("ncf-movielens").ROWS
     titles = {"dense": "Baseline", "p2-fit-poly": "BF-P2", "skcompress": "SKCompress",
               "p0-qsgd": "BF-P0"}  # fmt: skip
     assert {name for name, row in rows.items() if row.volume or row.hit_rate} == set(titles)
@@ -165,7 +154,7 @@ def test_table_2_of_deepreduce() -> None:
 
 def test_the_readme_of_table_2_names_the_rows_that_were_not_run() -> None:
     """What its last section says of ResNet50 and WordLSTM, in prose."""
-    paper = import_module("table2_rows").PAPER if modules("sbc-table2") else {}
+    paper = experiment("sbc-table2", "rows").PAPER
     text = re.sub(r"\s+", " ", (ROOT / "experiments/sbc-table2/README.md").read_text())
     resnet, word = paper["imagenet_resnet50"], paper["word_lstm"]
     said = [f"{resnet[f'sbc{i}'][0]:g} ×{resnet[f'sbc{i}'][1]}" for i in (1, 2, 3)]

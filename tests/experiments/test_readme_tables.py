@@ -1,25 +1,19 @@
 """READMEs' tables are what the results give, to the letter: ``experiments/common/readme.py``."""
 
 import re
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from experiments.common import readme
 from tests.support.markdown import ROOT
-
-_SPEC = spec_from_file_location("common_readme", ROOT / "experiments" / "common" / "readme.py")
-assert _SPEC is not None and _SPEC.loader is not None
-readme: Any = module_from_spec(_SPEC)
-_SPEC.loader.exec_module(readme)
 
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in readme.pages()]
 WRITTEN = [pytest.param(page, id=str(page.relative_to(ROOT)))
            for page in sorted(ROOT.glob("experiments/*/results/**/*.md"))]  # fmt: skip
 BY_HAND = {
     "| claim | here | verdict |",
-    "| part | some of what there is ([all](docs/catalogue.md)) |",
+    "| experiment | published | trained here | what came out |",
     "| task | network, optimizer | iterations | scored on | one class always | none |",
 }
 """Headings of tables that say what was set up, or whether a claim holds."""
@@ -27,7 +21,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_are_those_of_the_results(page: Path) -> None:
-    """Else: python experiments/common/readme.py, and look at what it changed."""
+    """Else: python -m experiments.common.readme, and look at what it changed."""
     assert readme.written(page) == page.read_text(encoding="utf-8")
 
 
@@ -45,7 +39,7 @@ def test_every_table_of_numbers_is_marked(page: Path) -> None:
 
 def test_there_are_tables_of_every_experiment() -> None:
     counts = {page.parent.name: len(readme.marked(page.read_text())) for page in readme.pages()}
-    assert len(counts) == 14 and min(counts.values()) >= 1 and sum(counts.values()) >= 36
+    assert len(counts) >= 14 and min(counts.values()) >= 1 and sum(counts.values()) >= 36
 
 
 def test_a_name_that_is_no_table_s_is_told(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from fedsim.commands.experiment import SCALES, experiments
 from fedsim.settings.cellfile import FILE, from_toml
 from fedsim.settings.grids import Cell
 from tests.support.commands import Typed, typed
+from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
 __all__ = ["typed"]  # the fixture
@@ -22,7 +23,7 @@ STEPPED = "_stepped"
 """Ends the name of a row whose task is its own, in experiments whose other rows have TOML."""
 
 ALL = {row["name"] for row in experiments()}
-LISTED = sorted(name for name in ALL if "run_shown" in (HOME / name / "run.py").read_text())
+LISTED = sorted(name for name in ALL if experiment(name).EXPERIMENT.cells is not None)
 RESULTS = sorted(
     {
         file.parent

@@ -3,13 +3,13 @@
 import math
 import shutil
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from experiments.common import plane
 from fedsim.commands.experiment import experiments
 from tests.support.commands import Typed, files, typed
 from tests.support.experiments import experiment
@@ -24,13 +24,13 @@ def matrix() -> Any:
 
 
 @pytest.fixture(scope="module")
-def square(matrix: Any) -> Any:
-    return import_module("plane_runs").SHORT["digits"]
+def square() -> Any:
+    return plane.SHORT["digits"]
 
 
 @pytest.fixture(scope="module")
-def explained(matrix: Any) -> Any:
-    return import_module("diagonals").explained
+def explained() -> Any:
+    return experiment("sbc-matrix", "diagonals").explained
 
 
 def grid(errors: list[list[float]]) -> pd.DataFrame:
@@ -80,14 +80,14 @@ def test_the_statistic_by_hand(explained: Any) -> None:
 def test_the_triangle_by_hand(matrix: Any) -> None:
     """At 300 iterations n = 100 has had three rounds; 0.35 is beyond 0.1 + 0.2."""
     errors = grid([[0.1, 0.2, 0.35], [0.24, 0.3, 0.5], [0.28, 0.5, 0.9]]).assign(stage=300)
-    found = import_module("diagonals").triangle(errors, 3, 0.201)
+    found = experiment("sbc-matrix", "diagonals").triangle(errors, 3, 0.201)
     assert (found.often, found.cells) == (9, 5)
     assert found.span == pytest.approx(0.2) and found.widest == pytest.approx(0.04)
     # diagonals 0.1 | 0.2, 0.24 | 0.3, 0.28: squares 2 x 0.02**2 + 2 x 0.01**2 over 5 - 3
     assert found.along == pytest.approx((0.001 / 2) ** 0.5)
-    early = import_module("diagonals").triangle(errors.assign(stage=299), 3, 0.201)
+    early = experiment("sbc-matrix", "diagonals").triangle(errors.assign(stage=299), 3, 0.201)
     assert (early.often, early.cells) == (6, 4)
-    alone = import_module("diagonals").triangle(errors, 3, 0.05)
+    alone = experiment("sbc-matrix", "diagonals").triangle(errors, 3, 0.05)
     assert alone.cells == 1 and math.isnan(alone.widest) and math.isnan(alone.along)
 
 
@@ -98,7 +98,7 @@ def stages(*errors: list[list[float]]) -> pd.DataFrame:
 
 
 def test_the_best_form_moves(matrix: Any) -> None:
-    forms = import_module("forms")
+    forms = experiment("sbc-matrix", "forms")
     first = [[0.1, 0.3, 0.5], [0.2, 0.4, 0.6], [0.4, 0.5, 0.9]]
     then = [[0.1, 0.1, 0.3], [0.2, 0.4, 0.5], [0.3, 0.6, 0.9]]
     found = forms.best_forms(stages(first, then), 3)
@@ -113,14 +113,14 @@ def test_the_best_form_moves(matrix: Any) -> None:
 
 
 def test_a_tie_is_no_move(matrix: Any) -> None:
-    forms = import_module("forms")
+    forms = experiment("sbc-matrix", "forms")
     found = forms.best_forms(stages([[0.1, 0.3], [0.2, 0.4]], [[0.1, 0.2], [0.2, 0.4]]), 3)
     assert found["temporal"].tolist() == [10, 10] and found["stale"].tolist() == [0.2, 0.2]
 
 
 def test_forms_compare_the_same_cells_at_all_stages(matrix: Any) -> None:
     """A cell that has had fewer rounds by the first stage is left out later too."""
-    forms = import_module("forms")
+    forms = experiment("sbc-matrix", "forms")
     errors = [[0.1, 0.3, 0.5], [0.2, 0.4, 0.6], [0.0, 0.0, 0.0]]
     frame = stages(errors, errors).assign(stage=lambda all_: all_["stage"] // 3)
     assert forms.best_forms(frame, 3)["temporal"].max() == 10
@@ -158,7 +158,6 @@ def test_unmasked_cells_are_those_of_the_first_row(matrix: Any, square: Any) -> 
 
 
 def test_sparse_against_dense_by_hand() -> None:
-    experiment("sbc-curves")
     plane = pd.DataFrame(
         {
             "kind": ["gradient", "gradient", "temporal", "both"],
@@ -166,7 +165,8 @@ def test_sparse_against_dense_by_hand() -> None:
             "diagonal": [1, 2, 1, 2], "error": [4, 3, 2, 1],
         }
     )  # fmt: skip
-    row = import_module("phases").lowest(plane.assign(method="sbc", stage=9, dense=2.5)).iloc[0]
+    lowest = experiment("sbc-curves", "phases").lowest
+    row = lowest(plane.assign(method="sbc", stage=9, dense=2.5)).iloc[0]
     assert (row["temporal"], row["gradient"], row["best"]) == (2, 4, 1)
     assert (row["n"], row["gain"], row["below"], row["cells"]) == (3, 1.5, 2, 4)
 
@@ -210,7 +210,7 @@ def test_ratios_of_table_i(typed: Typed) -> None:
 def test_an_unknown_task_is_refused(typed: Typed) -> None:
     for name in ("sbc-matrix", "sbc-curves", "sbc-table1"):
         said = typed("experiment", name, "--only", "vgg")
-        assert said.code == 2 and "tasks are digits" in said.err
+        assert said.code == 2 and "tasks of --scale short are digits" in said.err
     assert not Path("fedsim-results").exists()
 
 

@@ -1,7 +1,6 @@
 """An experiment's module, as the command line loads it, and data on which it starts anywhere."""
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +8,11 @@ import numpy as np
 
 from fedsim.tasks.chars import HELD_OUT
 from fedsim.tasks.pack_cifar import pack
-from tests.support.markdown import ROOT
 
 
-def experiment(name: str) -> Any:
-    """The ``run.py`` of an experiment; its dataclasses look it up among the loaded modules."""
-    spec = spec_from_file_location(name.replace("-", "_"), ROOT / "experiments" / name / "run.py")
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def experiment(name: str, part: str = "run") -> Any:
+    """A module of an experiment, its ``run.py`` if no other is named."""
+    return import_module(f"experiments.{name}.{part}")
 
 
 def made_up(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Two models beside fedsim's tasks: a wide MLP and a character LSTM."""
+"""Two tasks beside fedsim's: a wide MLP on Fashion-MNIST and a character LSTM."""
 
 import gzip
 import os
@@ -54,7 +54,7 @@ def load_text(folder: Path | None = None, download: bool = False) -> Data:
 FASHION_MLP = Task(
     name="fashion_mlp",
     title="Fashion-MNIST, MLP 784-1024-1024-10 (1,863,690 parameters)",
-    source="this experiment",
+    source="position-coding",
     build=mlp,
     load=get_task("fashion_lenet5").load,
     optimizer=lambda parameters: Adam(parameters, lr=0.001),
@@ -65,7 +65,7 @@ FASHION_MLP = Task(
 CHAR_LSTM256 = Task(
     name="char_lstm256",
     title="Tiny Shakespeare by character, LSTM of 256 units (350,593 parameters)",
-    source="this experiment",
+    source="position-coding",
     build=CharLSTM256,
     load=load_text,
     optimizer=lambda parameters: Adam(parameters, lr=0.002),

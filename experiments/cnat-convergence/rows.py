@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedsim import RunConfig
-from fedsim.runs.sweep import Cell
+from fedsim import Cell, RunConfig
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,17 @@
 """The figures: drawn from the table of methods and the learning curves, whatever rows are there."""
 
 import pandas as pd
-from deepreduce_rows import POLICIES, SPARSIFIERS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.analysis.style import METHODS as COLOURS
+from experiments.common.figures import COLOURS, canvas, grids, score_label
 from fedsim.plot import plain_ticks
-from fedsim.units import FRACTIONS
+
+from .rows import POLICIES, SPARSIFIERS
 
 VOLUME = "volume (% of dense float32)"
 _PARTS = {"index": COLOURS[0], "value": COLOURS[5], "side": COLOURS[3], "header": "grey"}
 _COLOURS = {"Top-r": COLOURS[0], "Random-r": COLOURS[1]}
-
-
-def _figure(width: float, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _score(frame: pd.DataFrame) -> str:
-    """The label of an axis of scores."""
-    metric = str(frame["metric"].iloc[0])
-    return f"{metric} (%)" if metric in FRACTIONS else f"{metric} (lower is better)"
 
 
 def _colour(name: str, place: int) -> str:
@@ -36,7 +26,7 @@ def _of(frame: pd.DataFrame, number: int) -> pd.DataFrame:
 
 def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Figure 6: score and volume against the rate of false positives, a column a policy."""
-    drawn = _figure(10, 5.6)
+    drawn = canvas(10, 5.6)
     axes = drawn.subplots(2, len(POLICIES), sharex=True, sharey="row")
     for column, policy in enumerate(POLICIES):
         upper, lower = axes[:, column]
@@ -53,9 +43,8 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         _plain((upper,), frame[frame["name"] == "dense"], "dense", "black")
         lower.set(xscale="log", yscale="log", xlabel="rate of false positives")
         plain_ticks(lower.yaxis)
-        for one in (upper, lower):
-            one.grid(alpha=0.25)
-    axes[0, 0].set_ylabel(_score(frame))
+        grids((upper, lower))
+    axes[0, 0].set_ylabel(score_label(frame))
     axes[1, 0].set_ylabel(VOLUME)
     axes[0, 2].legend(fontsize=8)
     axes[1, 2].legend(fontsize=8)
@@ -71,7 +60,7 @@ def _plain(axes: tuple[Axes, ...], row: pd.DataFrame, label: str, colour: str) -
 
 def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Figures 7 and 8: score over iterations, as there, and over bits."""
-    drawn = _figure(10, 7)
+    drawn = canvas(10, 7)
     for (left, right), number in zip(drawn.subplots(2, 2, sharey="row"), (7, 8), strict=True):
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             mine = curves[curves["name"] == row["name"]]
@@ -79,24 +68,23 @@ def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
             look |= {"markersize": 3.5, "color": _colour(row["name"], i)}
             left.plot(mine["iteration"], mine["score"], **look)
             right.plot(mine["up_bits"], mine["score"], **look)
-        left.set(xlabel="local iterations", ylabel=_score(frame), title=f"Figure {number}")
+        left.set(xlabel="local iterations", ylabel=score_label(frame), title=f"Figure {number}")
         right.set(xlabel="bits that a client has sent", xscale="log")
         left.legend(fontsize=8)
-        for axes in (left, right):
-            axes.grid(alpha=0.25)
+        grids((left, right))
     return drawn
 
 
 def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Figures 15 and 9: score over volume, of the policies and of stand-alone compressors."""
-    drawn = _figure(10, 4.2)
+    drawn = canvas(10, 4.2)
     for axes, number in zip(drawn.subplots(1, 2), (15, 9), strict=True):
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             axes.plot(
                 row["wire_percent"], row["score"], "osD^vP"[i % 6], markersize=8,
                 color=_colour(row["name"], i), label=row["title"],
             )  # fmt: skip
-        axes.set(xscale="log", xlabel=VOLUME, ylabel=_score(frame), title=f"Figure {number}")
+        axes.set(xscale="log", xlabel=VOLUME, ylabel=score_label(frame), title=f"Figure {number}")
         plain_ticks(axes.xaxis)
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8)
@@ -106,7 +94,7 @@ def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Figure 10: index and value volume of each combination; if measured, a message's time."""
     mine, timed = _of(frame, 10), "encode_ms" in frame
-    drawn = _figure(11 if timed else 6.5, 4.8)
+    drawn = canvas(11 if timed else 6.5, 4.8)
     panels = drawn.subplots(1, 1 + timed, sharey=True, squeeze=False)[0]
     start = 0 * mine["wire_percent"]
     for part, colour in _PARTS.items():
@@ -120,8 +108,8 @@ def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
             panels[1].plot(mine[f"{part}_ms"], mine["title"], marker, color=colour, label=part)
         panels[1].set(xscale="log", xlabel="milliseconds an update", title="Figure 10b: time")
         plain_ticks(panels[1].xaxis)
+    grids(panels)
     for axes in panels:
-        axes.grid(alpha=0.25)
         axes.legend(fontsize=8)
     return drawn
 

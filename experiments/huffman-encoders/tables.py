@@ -1,16 +1,17 @@
 """Ours beside the paper's, as tables in Markdown, and the bars of its Figures 2 and 3."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-import gajjala
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.analysis.style import GREYS
-from fedsim.analysis.style import METHODS as COLOURS
+from experiments.common.figures import COLOURS, GREYS, canvas
+from experiments.common.tables import sections, table
+
+from . import gajjala
 
 OTHERS = ("fixed", "SHS, fitted", "ANS", "Elias, gaps", "Golomb", "auto")
 BARS = {
@@ -20,12 +21,6 @@ BARS = {
 }  # fmt: skip
 """The encoders that are drawn; those that the paper's figures have not are hatched."""
 ABREAST = 3  # panels of the figure
-
-
-def table(heading: Sequence[str], *parts: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown of the lines of all ``parts``."""
-    whole = [heading, ["---"] * len(heading), *(line for part in parts for line in part)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in whole)
 
 
 def markdown(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
@@ -43,7 +38,7 @@ def markdown(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
         ),
         "Encoding one gradient that RD has quantized (Table 1)": _times(flat),
     }
-    return "\n".join(f"{title}\n\n{text}" for title, text in parts.items())
+    return sections(parts.items())
 
 
 def _score(value: float, metric: str) -> str:
@@ -115,7 +110,7 @@ def figure(frame: pd.DataFrame) -> Figure:
     mine = frame[(frame["lift"] == "flat") & frame["encoder"].isin(list(BARS))]
     tasks = list(dict.fromkeys(mine["task"]))
     lines, across = -(-len(tasks) // ABREAST), min(ABREAST, len(tasks))
-    drawn = Figure(figsize=(max(6.5, 4.2 * across), 0.8 + 3.8 * lines), layout="constrained")
+    drawn = canvas(max(6.5, 4.2 * across), 0.8 + 3.8 * lines)
     panels = drawn.subplots(lines, across, squeeze=False)
     for axes, task in zip_longest(panels.flat, tasks):
         if task is None:

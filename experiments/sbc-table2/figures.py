@@ -4,16 +4,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.common.figures import SBC_LINES as LINES
+from experiments.common.figures import canvas, grids
 from fedsim.plot import plain_ticks
 from fedsim.tasks import get_task
 
-LINES = {
-    "Baseline": ("black", "-"), "Gradient dropping": ("#e69f00", "-"),
-    "Federated averaging": ("#9467bd", "-"), "SBC (1)": ("#0072b2", "-"),
-    "SBC (2)": ("#56b4e9", "-"), "SBC (3)": ("#009e73", "-"),
-    "SBC (2), biases 30 %": ("#56b4e9", "--"), "SBC (3), biases 30 %": ("#009e73", "--"),
-}  # fmt: skip
-"""Colours that the colour-blind tell apart too; sbc-curves draws the same methods in them."""
 _STEPS = (1, 2, 3, 4, 5, 7)
 
 
@@ -22,7 +17,7 @@ def figure(task: str, lines: pd.DataFrame) -> Figure:
 
     An error (1 - metric) where more is better, on logarithmic axes on the right.
     """
-    drawn = Figure(figsize=(9.5, 4.2), layout="constrained")
+    drawn = canvas(9.5, 4.2)
     left, right = drawn.subplots(1, 2)
     name, rises = get_task(task).metric_name, get_task(task).higher_is_better
     for title, mine in lines.groupby("method", sort=False):
@@ -35,8 +30,7 @@ def figure(task: str, lines: pd.DataFrame) -> Figure:
     right.set_ylabel(f"error (1 - {name})" if rises else name)
     plain_ticks(right.yaxis, _STEPS)
     _limits(task, left, right, lines["metric"], rises)
-    for axes in (left, right):
-        axes.grid(alpha=0.25)
+    grids((left, right))
     drawn.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return drawn
 

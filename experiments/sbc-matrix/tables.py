@@ -1,24 +1,15 @@
 """The plane's tables as Markdown; errors, their ranges and deviations times 100."""
 
 import pandas as pd
-from plane_runs import METHODS
+
+from experiments.common.plane import stage_table
+from experiments.common.tables import percent
 
 FEW = 3
 """Rounds below which a cell has hardly exchanged anything."""
 
 WITHIN = 0.03
 """The error above the dense cell's up to which a cell lies in the triangle of Fig. 3."""
-
-
-def table(title: str, frame: pd.DataFrame, columns: dict[str, str]) -> str:
-    """A title and a row a method and iteration: names of columns, and how each is written."""
-    lines = [f"{title}\n"]
-    lines += ["| method | iteration | " + " | ".join(columns) + " |"]
-    lines += ["| --- " * (len(columns) + 2) + "|"]
-    for row in frame.to_dict("records"):
-        cells = [text.format(**row).replace("nan", "") for text in columns.values()]
-        lines.append(f"| {METHODS[row['method']]} | {row['stage']} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
 
 
 def diagonal_table(shares: pd.DataFrame) -> str:
@@ -34,7 +25,7 @@ def diagonal_table(shares: pd.DataFrame) -> str:
         "a step of n": "{temporal_slope:+.1f}", "of 1/p": "{gradient_slope:+.1f}",
         "widest diagonal": "{widest:.1f}", "p/n decides?": "{answer}",
     }  # fmt: skip
-    return table("Whole matrices", shown, columns)
+    return stage_table("Whole matrices", shown, columns)
 
 
 def triangle_table(shares: pd.DataFrame) -> str:
@@ -47,7 +38,7 @@ def triangle_table(shares: pd.DataFrame) -> str:
         "their range": "{inside_span:.1f}", "s.d. along its diagonals": "{inside_along:.1f}",
         "its widest diagonal": "{inside_widest:.1f}",
     }  # fmt: skip
-    return table("The triangle", shown, columns)
+    return stage_table("The triangle", shown, columns)
 
 
 def form_table(moved: pd.DataFrame) -> str:
@@ -62,7 +53,7 @@ def form_table(moved: pd.DataFrame) -> str:
         "moved to longer delay": "{longer}", "to shorter": "{shorter}",
         "the first stage's best is behind by": "{stale:.1f}",
     }  # fmt: skip
-    return table("The best form", shown, columns)
+    return stage_table("The best form", shown, columns)
 
 
 def bare_table(bare: pd.DataFrame) -> str:
@@ -86,12 +77,7 @@ def bare_table(bare: pd.DataFrame) -> str:
         "best of gradient alone, unmasked": "{least:.1f}", "of temporal alone": "{temporal:.1f}",
         "dense": "{dense:.1f}",
     }  # fmt: skip
-    return table("Without momentum masking", shown, columns)
-
-
-def percent(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """The frame with these columns times 100."""
-    return frame.assign(**{name: 100 * frame[name] for name in names})
+    return stage_table("Without momentum masking", shown, columns)
 
 
 def _count(count: float) -> str:

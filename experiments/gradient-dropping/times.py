@@ -1,7 +1,10 @@
 """Wall-clock times: Figure 6's to an accuracy, Table 1's speeds, and the link that is added."""
 
 import pandas as pd
-from dropping_rows import ROWS
+
+from experiments.common.tables import sections, table
+
+from .rows import ROWS
 
 LINK_BITS_PER_SECOND = 1e9
 PAPER_SENDING = 0.41
@@ -9,6 +12,14 @@ PAPER_SENDING = 0.41
 TARGET = 96.0  # per cent, of Figure 6: what the run without dropping reaches within ``short``
 TIMED = ("round_ms", "encode_ms", "images", "link_ms", "link_images", "seconds", "link_seconds")
 """Columns that differ from machine to machine; tables of anything else are without them."""
+MEASURED = (
+    "method", "ms a round", "of which encoding", "images/s", "with a link: ms a round", "images/s",
+)  # fmt: skip
+RATIOS = (
+    "method", "paper: images/s", "ratio", "paper: words/s", "ratio", "ours, measured",
+    "with a link", "by bits and the paper's 41 %",
+)  # fmt: skip
+"""Headings of Table 1, as measured and over the run without dropping."""
 
 
 def on_a_link(rounds: pd.DataFrame, work: pd.Series) -> pd.Series:
@@ -51,49 +62,42 @@ def reached(curve: pd.DataFrame, percent: float) -> pd.Series | None:
 
 def times_markdown(found: pd.DataFrame, lines: pd.DataFrame) -> str:
     """The times to an accuracy, and Table 1."""
-    first = "Table 1, measured", "Table 1, over the run without dropping"
-    tables = (f"{title}\n\n{text}" for title, text in zip(first, speed_tables(found), strict=True))
-    return "\n".join([_times(found, lines), *tables])
+    titles = (
+        f"Figure 6, evaluated first at {TARGET:g} % or more", "Table 1, measured",
+        "Table 1, over the run without dropping",
+    )  # fmt: skip
+    return sections(zip(titles, (_times(found, lines), *speed_tables(found)), strict=True))
 
 
 def _times(found: pd.DataFrame, lines: pd.DataFrame) -> str:
-    text = [
-        f"Figure 6, evaluated first at {TARGET:g} % or more", "",
-        "| method | rounds | seconds measured | with a link |",
-        "| --- " * 4 + "|",
-    ]  # fmt: skip
+    rows = []
     for row in found.to_dict("records"):
         there = reached(lines[(lines["name"] == row["name"]) & (lines["seed"] == 0)], TARGET)
-        cells = "– | – | –"
+        cells = ["–"] * 3
         if there is not None:
-            cells = f"{there['round']:.0f} | {there['seconds']:.1f} | {there['link_seconds']:.1f}"
-        text.append(f"| {row['title']} | {cells} |")
-    return "\n".join([*text, ""])
+            seconds = [f"{there[name]:.1f}" for name in ("seconds", "link_seconds")]
+            cells = [f"{there['round']:.0f}", *seconds]
+        rows.append([row["title"], *cells])
+    return table(("method", "rounds", "seconds measured", "with a link"), rows)
 
 
 def speed_tables(found: pd.DataFrame) -> tuple[str, str]:
     """Table 1 as measured, and over the run without dropping, beside the paper's."""
-    ours = [
-        "| method | ms a round | of which encoding | images/s | with a link: ms a round "
-        "| images/s |",
-        "| --- " * 6 + "|",
-    ]  # fmt: skip
-    ratios = [
-        "| method | paper: images/s | ratio | paper: words/s | ratio | ours, measured "
-        "| with a link | by bits and the paper's 41 % |",
-        "| --- " * 8 + "|",
-    ]  # fmt: skip
-    dense = ROWS["dense"].paper
+    ours, ratios, dense = [], [], ROWS["dense"].paper
     for row in found.to_dict("records"):
         paper = ROWS[row["name"]].paper
         ours.append(
-            f"| {row['title']} | {row['round_ms']:.1f} | {row['encode_ms']:.1f} "
-            f"| {row['images']:.0f} | {row['link_ms']:.1f} | {row['link_images']:.0f} |"
-        )
+            [
+                row["title"], f"{row['round_ms']:.1f}", f"{row['encode_ms']:.1f}",
+                f"{row['images']:.0f}", f"{row['link_ms']:.1f}", f"{row['link_images']:.0f}",
+            ]
+        )  # fmt: skip
         ratios.append(
-            f"| {row['title']} | {paper.images} | ×{paper.images / dense.images:.2f} "
-            f"| {paper.words} | ×{paper.words / dense.words:.2f} "
-            f"| ×{row['images_ratio']:.2f} | ×{row['link_images_ratio']:.2f} "
-            f"| ×{row['paper_share_ratio']:.2f} |"
-        )
-    return "\n".join([*ours, ""]), "\n".join([*ratios, ""])
+            [
+                row["title"], f"{paper.images}", f"×{paper.images / dense.images:.2f}",
+                f"{paper.words}", f"×{paper.words / dense.words:.2f}",
+                f"×{row['images_ratio']:.2f}", f"×{row['link_images_ratio']:.2f}",
+                f"×{row['paper_share_ratio']:.2f}",
+            ]
+        )  # fmt: skip
+    return table(MEASURED, ours), table(RATIOS, ratios)

@@ -3,8 +3,9 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedsim.analysis.style import METHODS as COLOURS
-from fedsim.results.load import Results
+from experiments.common.figures import COLOURS, canvas, grids
+from experiments.common.scores import rows_of
+from fedsim import Results
 
 MARKERS = "sD^v<>P"
 
@@ -12,7 +13,7 @@ MARKERS = "sD^v<>P"
 def curves(results: Results) -> pd.DataFrame:
     """A row a method and evaluation: bits that a client has sent, hit rate; means over seeds."""
     rounds = results.rounds.assign(
-        name=[run.rpartition("-seed")[0] for run in results.rounds["run"]],
+        name=rows_of(results.rounds["run"]),
         share=results.rounds["up_wire_bits"] / results.rounds["clients"],
     )
     rounds["up_bits"] = rounds.groupby("run")["share"].cumsum()
@@ -23,7 +24,7 @@ def curves(results: Results) -> pd.DataFrame:
 
 def figure(lines: pd.DataFrame, titles: dict[str, str], guess: float) -> Figure:
     """The hit rate over rounds and over a client's bits; without compression in black."""
-    drawn = Figure(figsize=(9, 3.6), layout="constrained")
+    drawn = canvas(9, 3.6)
     left, right = drawn.subplots(1, 2, sharey=True)
     place = 0
     for name, title in titles.items():
@@ -37,7 +38,7 @@ def figure(lines: pd.DataFrame, titles: dict[str, str], guess: float) -> Figure:
             right.plot(mine["up_bits"], mine["hit_rate"], **look)
     for axes in (left, right):
         axes.axhline(guess, color="grey", linestyle="--", linewidth=1, label="popularity")
-        axes.grid(alpha=0.25)
+    grids((left, right))
     left.set(xlabel="rounds (one local iteration each)", ylabel="hit rate at 10")
     right.set(xlabel="bits that a client has sent", xscale="log")
     left.legend(fontsize="small")

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-import gajjala
 import pandas as pd
-from encoder_tables import OTHERS, table
-from quantized_runs import Benchmark
+
+from experiments.common.tables import table
+
+from . import gajjala
+from .quantized_runs import Benchmark
+from .tables import OTHERS
 
 QUANTIZED = ("RD", "TQ", "CNat")
 

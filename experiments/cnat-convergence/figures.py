@@ -1,9 +1,10 @@
 """A column a figure of the paper, drawn from the curves as they are in ``curves.csv``."""
 
 import pandas as pd
-from convergence_rows import METHODS, PANELS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from .rows import METHODS, PANELS
 
 STYLES = {
     "none": ("#000000", "-", "o"), "cnat": ("#cc79a7", "--", "s"),

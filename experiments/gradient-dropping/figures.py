@@ -1,9 +1,12 @@
 """The figures, drawn from the table of runs and their curves, whatever rows are there."""
 
 import pandas as pd
-from dropping_rows import ROWS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from experiments.common.figures import canvas
+
+from .rows import ROWS
 
 _LOOKS = {
     "dense": ("#000000", "-", "o"),
@@ -92,7 +95,7 @@ DRAWN = {"fig2": fig2, "fig4": fig4, "fig6": fig6, "fig8": fig8}
 
 
 def _drawn(panels: int) -> tuple[Figure, list[Axes]]:
-    drawn = Figure(figsize=(4.4 * panels, 3.6), layout="constrained")
+    drawn = canvas(4.4 * panels, 3.6)
     return drawn, list(drawn.subplots(1, panels))
 
 

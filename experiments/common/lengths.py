@@ -1,10 +1,8 @@
-"""How long tasks are trained by this experiment and by deepreduce, and what ``--only`` chooses."""
+"""How long topk-cnat and deepreduce train tasks."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from fedsim import RunConfig
-from fedsim.runs.launch import chosen
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,3 @@ DEAR = {
 At CIFAR-10's published rate, 0.1, `short` ended at 36.7 % without compression and at 15.6 %
 with top-k of 1.56 %; at 0.02 at 35.2 and 24.5.
 """
-
-
-def split_only(
-    only: list[str] | None, tasks: Collection[str], rows: Collection[str]
-) -> tuple[list[str], list[str]]:
-    """The tasks and the rows that ``only`` names; either is empty where it names none.
-
-    Raises ``UsageError`` for a name that is neither.
-    """
-    named = chosen(only, [*tasks, *rows], "tasks and rows", default=())
-    return [name for name in named if name in tasks], [name for name in named if name in rows]

@@ -1,9 +1,11 @@
 """Table II in Markdown: ours beside the paper's numbers."""
 
 import pandas as pd
-from table2_rows import PAPER, columns
 
+from experiments.common.tables import table
 from fedsim.tasks import get_task
+
+from .rows import PAPER, columns
 
 
 def markdown(task: str, frame: pd.DataFrame) -> str:
@@ -14,11 +16,12 @@ def markdown(task: str, frame: pd.DataFrame) -> str:
         frame: what ``compare`` of ``run.py`` gives: a row a method.
     """
     rises = get_task(task).higher_is_better
-    scores = "paper" if rises else "above our baseline | paper | above its baseline"
-    lines = [
-        f"| method | n | p | ours | best on the way | {scores} | content ratio | wire ratio "
-        "| paper |", "| --- " * (9 if rises else 11) + "|",
-    ]  # fmt: skip
+    scores = ("paper",) if rises else ("above our baseline", "paper", "above its baseline")
+    heading = (
+        "method", "n", "p", "ours", "best on the way", *scores, "content ratio", "wire ratio",
+        "paper",
+    )  # fmt: skip
+    lines = []
     rows = frame.set_index("name")
     for column in columns(task):
         row, printed = rows.loc[column.name], PAPER.get(task, {})
@@ -35,8 +38,8 @@ def markdown(task: str, frame: pd.DataFrame) -> str:
             cells.append("–" if metric is None else _above(metric, printed["baseline"][0]))
         ratios = f"×{row['ratio_content']:.1f}", f"×{row['ratio_wire']:.1f}"
         cells += [*ratios, "–" if ratio is None else f"×{ratio}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append(cells)
+    return table(heading, lines)
 
 
 def _above(metric: float, baseline: float) -> str:

@@ -1,11 +1,22 @@
 """A row a run, its curve in blocks of rounds, and what the figures show as tables in Markdown."""
 
 import pandas as pd
-from dropping_rows import EVALUATIONS, ROWS, Row, row_and_seed
-from dropping_times import on_a_link
+
+from experiments.common.tables import sections, spread, table
+
+from .rows import EVALUATIONS, ROWS, Row, row_and_seed
+from .times import on_a_link
 
 BLOCKS = 20
 """Points of a curve: training loss is the mean over a twentieth of the rounds."""
+COLUMNS = (
+    "run", "layer norm", "figures", "seeds", "accuracy", "paper", "early", "training loss",
+    "ratio", "paper",
+)  # fmt: skip
+DIFFERENCES = (
+    "layer norm", "drop 99 %", "seeds", "first evaluation, points", "at the end, points",
+    "training loss, times",
+)  # fmt: skip
 
 
 def curves(rounds: pd.DataFrame) -> pd.DataFrame:
@@ -107,48 +118,43 @@ def shown(table: pd.DataFrame, figure: str) -> pd.DataFrame:
     return table[[figure in figures.split() for figures in table["figures"]]]
 
 
-def markdown(table: pd.DataFrame) -> str:
+def markdown(runs: pd.DataFrame) -> str:
     """Every figure's rows, as far as they are there, and the differences of Figure 4."""
-    means = over_seeds(table)
-    text = [f"Figure {number}\n\n{_rows(shown(means, f'fig{number}'))}" for number in "2468"]
-    return "\n".join([*text, f"Figure 4, differences\n\n{differences(table)}"])
+    means = over_seeds(runs)
+    parts = [(f"Figure {number}", _rows(shown(means, f"fig{number}"))) for number in "2468"]
+    return sections([*parts, ("Figure 4, differences", differences(runs))])
 
 
-def runs_table(table: pd.DataFrame) -> str:
+def runs_table(runs: pd.DataFrame) -> str:
     """All rows, from ``collect``."""
-    return _rows(over_seeds(table))
+    return _rows(over_seeds(runs))
 
 
 def _rows(means: pd.DataFrame) -> str:
-    lines = [
-        "| run | layer norm | figures | seeds | accuracy | paper | early | training loss | ratio "
-        "| paper |", "| --- " * 10 + "|",
-    ]  # fmt: skip
+    lines = []
     for row in means.to_dict("records"):
-        figures = ", ".join(f[3:] for f in row["figures"].split() if f.startswith("fig"))
         printed = ROWS[row["name"]].paper
+        figures = [name[3:] for name in row["figures"].split() if name.startswith("fig")]
         lines.append(
-            f"| {row['title']} | {'yes' if row['layer_norm'] else 'no'} | {figures} "
-            f"| {row['seeds']} | {_mean(row, 'accuracy_percent', 2)} "
-            f"| {_or_dash(printed.accuracy_percent)} | {_mean(row, 'early_percent', 2)} "
-            f"| {_mean(row, 'tail_loss', 4)} | ×{row['ratio_content']:.1f} "
-            f"| {_or_dash(printed.ratio, '×')} |"
-        )
-    return "\n".join(lines) + "\n"
+            [
+                row["title"], "yes" if row["layer_norm"] else "no", ", ".join(figures),
+                f"{row['seeds']}", _mean(row, "accuracy_percent", 2),
+                _or_dash(printed.accuracy_percent), _mean(row, "early_percent", 2),
+                _mean(row, "tail_loss", 4), f"×{row['ratio_content']:.1f}",
+                _or_dash(printed.ratio, "×"),
+            ]
+        )  # fmt: skip
+    return table(COLUMNS, lines)
 
 
-def differences(table: pd.DataFrame) -> str:
+def differences(runs: pd.DataFrame) -> str:
     """Figure 4: accuracies less those of no dropping with the same seed, and ratios of losses.
 
     The runs of a seed see the same batches in the same order, so that they are compared one by one.
     """
-    lines = [
-        "| layer norm | drop 99 % | seeds | first evaluation, points | at the end, points "
-        "| training loss, times |", "| --- " * 6 + "|",
-    ]  # fmt: skip
-    by = table.set_index(["name", "seed"])
+    lines, by = [], runs.set_index(["name", "seed"])
     for name, row in ROWS.items():
-        mine = table[table["name"] == name]
+        mine = runs[runs["name"] == name]
         if "fig4" not in row.figures or row.up == "raw" or mine.empty:
             continue
         dense = by.loc["dense" if row.layer else "plain-dense"].loc[mine["seed"]]
@@ -156,17 +162,14 @@ def differences(table: pd.DataFrame) -> str:
         gaps = [f"{column}_percent" for column in ("early", "accuracy")]
         early, end = (" / ".join(f"{x:+.1f}" for x in ours[c] - dense[c]) for c in gaps)
         loss = " / ".join(f"{x:.2f}" for x in ours["tail_loss"] / dense["tail_loss"])
+        seeds = " / ".join(map(str, mine["seed"]))
         threshold = "local" if "local" in name else "global"
-        lines.append(
-            f"| {'yes' if row.layer else 'no'} | {threshold} "
-            f"| {' / '.join(map(str, mine['seed']))} | {early} | {end} | {loss} |"
-        )
-    return "\n".join(lines) + "\n"
+        lines.append(["yes" if row.layer else "no", threshold, seeds, early, end, loss])
+    return table(DIFFERENCES, lines)
 
 
 def _mean(row: dict, name: str, places: int) -> str:
-    spread = f" ± {row[f'{name}_sd']:.{places}f}" if row["seeds"] > 1 else ""
-    return f"{row[name]:.{places}f}{spread}"
+    return spread(row[name], row[f"{name}_sd"], row["seeds"], places)
 
 
 def _or_dash(number: float | None, sign: str = "") -> str:

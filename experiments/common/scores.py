@@ -1,10 +1,10 @@
-"""What rounds of runs say, for this experiment and for deepreduce."""
+"""Scores of runs over their seeds and rounds."""
 
 from collections.abc import Iterable
 
 import pandas as pd
 
-from fedsim.results.load import Results
+from fedsim import Results
 from fedsim.units import FRACTIONS
 
 
@@ -16,6 +16,11 @@ def shown(scores: pd.Series, metric: str) -> pd.Series:
 def rows_of(cells: Iterable[object]) -> list[str]:
     """The rows that runs belong to: ``sgd`` of ``sgd-seed0``."""
     return [str(cell).rpartition("-seed")[0] for cell in cells]
+
+
+def of_row(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The lines of ``runs`` or ``rounds`` whose run, ``NAME-seedN``, is of the row ``name``."""
+    return frame[[row == name for row in rows_of(frame.get("run", frame.index))]]
 
 
 def learning(results: Results) -> pd.DataFrame:

@@ -3,11 +3,13 @@
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from run_curves import rows_of, shown
-from topk_rows import ROWS, TABLE2, TABLE3
 
-from fedsim.analysis.style import METHODS as COLOURS
+from experiments.common.figures import COLOURS, canvas, score_label
+from experiments.common.scores import rows_of, shown
+from experiments.common.tables import sections, spread, table
 from fedsim.units import FRACTIONS
+
+from .rows import ROWS, TABLE2, TABLE3
 
 TITLES = {
     "digits": "8x8 digits, small CNN", "fashion_lenet5": "Fashion-MNIST, LeNet5",
@@ -75,52 +77,46 @@ def matched(frame: pd.DataFrame) -> pd.DataFrame:
 
 def markdown(frame: pd.DataFrame) -> str:
     """Both tables, ours beside the paper's."""
-    lines, metric = [], frame["metric"].iloc[0]
-    best = " best top-k, C_nat at no more content |"
+    parts = []
     for number, rows in ((2, TABLE2), (3, TABLE3)):
-        more = number == 3
-        lines += [
-            f"Table {number}", "",
-            f"| method | wire volume | content | {metric} |{best if more else ''}"
-            " paper: volume | paper: accuracy |",
-            "| --- " * (6 + more) + "|",
+        best = ("best top-k, C_nat at no more content",) if number == 3 else ()
+        heading = (
+            "method", "wire volume", "content", frame["metric"].iloc[0], *best, "paper: volume",
+            "paper: accuracy",
+        )  # fmt: skip
+        lines = [
+            [
+                row.title, f"{mine['wire_percent']:.3g} %", f"{mine['content_percent']:.3g} %",
+                spread(mine["score"], mine["score_spread"], mine["seeds"], 2),
+                *(_best(mine) for _ in best), f"{row.volume:g} %",
+                f"{row.accuracy:.2f} ± {row.spread:.2f}",
+            ]
+            for row in rows
+            for mine in frame[frame["name"] == row.name].to_dict("records")
         ]  # fmt: skip
-        for row in rows:
-            for mine in frame[frame["name"] == row.name].to_dict("records"):
-                lines.append(
-                    f"| {row.title} | {mine['wire_percent']:.3g} % | "
-                    f"{mine['content_percent']:.3g} % | {_score(mine)} |{_best(mine) * more} "
-                    f"{row.volume:g} % | {row.accuracy:.2f} ± {row.spread:.2f} |"
-                )
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _score(row: dict) -> str:
-    spread = f" ± {row['score_spread']:.2f}" if row["seeds"] > 1 else ""
-    return f"{row['score']:.2f}{spread}"
+        parts.append((f"Table {number}", table(heading, lines)))
+    return sections(parts)
 
 
 def _best(row: dict) -> str:
     """``33.05 (+0.60), 6.25 % at 2.84 %``: score, its difference, K, and content."""
     if not row["matched"]:
-        return " |"
+        return ""
     k = row["matched"].removeprefix(WITH)
     return (
-        f" {row['matched_score']:.2f} ({row['matched_score'] - row['score']:+.2f}), K = {k} % "
-        f"at {row['matched_content_percent']:.3g} % |"
+        f"{row['matched_score']:.2f} ({row['matched_score'] - row['score']:+.2f}), K = {k} % "
+        f"at {row['matched_content_percent']:.3g} %"
     )
 
 
 def figure(task: str, frame: pd.DataFrame) -> Figure:
     """The score over volume, ours and the paper's, a marker a family of methods."""
-    drawn = Figure(figsize=(10.5, 3.8), layout="constrained")
+    drawn = canvas(10.5, 3.8)
     ours, theirs = drawn.subplots(1, 2)
     _points(ours, frame, ("content_percent", "score", "score_spread"))
     paper = ("paper_volume_percent", "paper_accuracy_percent", "paper_accuracy_spread")
     _points(theirs, frame, paper)
-    metric = frame["metric"].iloc[0]
-    ours.set_ylabel(f"{metric} (%)" if metric in FRACTIONS else f"{metric} (lower is better)")
+    ours.set_ylabel(score_label(frame))
     ours.set_title(f"here: {TITLES[task]}", fontsize=10)
     theirs.set_title("paper: CIFAR-10, ResNet-18", fontsize=10)
     drawn.legend(

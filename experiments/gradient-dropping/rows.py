@@ -12,8 +12,7 @@ from functools import partial
 import torch
 from torch.optim import SGD
 
-from fedsim import RunConfig
-from fedsim.runs.sweep import Cell
+from fedsim import Cell, RunConfig
 from fedsim.tasks import Task, get_task
 
 GAIN = 1e7

@@ -1,7 +1,7 @@
 """The runs of a square on the plane of temporal and gradient sparsity, and their errors.
 
 Delays are powers of one ratio and gradient sparsities its inverse powers, so that cells of equal
-total sparsity lie on diagonals. The experiment sbc-curves draws the same runs.
+total sparsity lie on diagonals. sbc-matrix and sbc-curves draw the same runs.
 """
 
 from dataclasses import dataclass, replace
@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 from torch.optim import SGD
 
-from fedsim import RunConfig
-from fedsim.results.load import Results
-from fedsim.runs.sweep import Cell
+from experiments.common.tables import table
+from fedsim import Cell, Results, RunConfig
 from fedsim.tasks import Task, get_task
 
 METHODS = {"gradient_dropping": "gradient dropping", "sbc": "SBC"}
@@ -212,3 +211,13 @@ def _scored(results: Results) -> pd.Series:
     """Errors by run and iteration."""
     scored = results.rounds.dropna(subset="metric").set_index(["run", "iteration"])["metric"]
     return 1 - scored if bool(results.runs["higher_is_better"].iloc[0]) else scored
+
+
+def stage_table(title: str, frame: pd.DataFrame, columns: dict[str, str]) -> str:
+    """A title and a row a method and iteration: names of columns, and how each is written."""
+    lines = [
+        [METHODS[row["method"]], f"{row['stage']}"]
+        + [text.format(**row).replace("nan", "") for text in columns.values()]
+        for row in frame.to_dict("records")
+    ]
+    return f"{title}\n\n{table(('method', 'iteration', *columns), lines)}"

@@ -1,0 +1,139 @@
+"""The frame of an experiment: which names ``--only`` takes, a list of runs, and what is shown."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.common.tables import write_csv
+from fedsim import Cell, Results, UsageError, run_shown
+from fedsim.files import write_text
+from fedsim.plot import save
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one folder of results is to hold.
+
+    Attributes:
+        scale: smoke, short or paper.
+        task: the task of the folder; empty where the experiment has one folder for all.
+        rows: the rows that are wanted; empty: those that the experiment chooses.
+        out: the folder.
+        jobs: cells at the same time; 0: runs are listed and not carried out.
+        data: the folder with data sets; None: fedsim's default.
+    """
+
+    scale: str
+    task: str
+    rows: list[str]
+    out: Path
+    jobs: int = 1
+    data: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """``data`` as ``Task.load`` takes it."""
+        return Path(self.data) if self.data else None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What an experiment leaves beside its runs.
+
+    Attributes:
+        tables: frames by name, written as NAME.csv.
+        texts: tables in Markdown by name, written as NAME.md and printed.
+        figures: figures by name, written as NAME.png.
+        digits: significant digits of a table's numbers, where they are not 6; None: all.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    digits: Mapping[str, int | None] = field(default_factory=dict)
+
+    def write(self, out: Path) -> None:
+        """Writes all files into ``out`` and prints the texts."""
+        out.mkdir(parents=True, exist_ok=True)
+        for name, frame in self.tables.items():
+            write_csv(out / f"{name}.csv", frame, self.digits.get(name, 6))
+        for name, text in self.texts.items():
+            write_text(out / f"{name}.md", text)
+        for name, drawn in self.figures.items():
+            save(drawn, out / f"{name}.png")
+        if self.texts:
+            print("\n".join(self.texts.values()))
+
+
+def no_names(scale: str) -> Collection[str]:
+    """The names of an experiment that has no tasks, or no rows."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published table or figure: its names, its runs, and what is shown of their results.
+
+    Attributes:
+        show: tables, texts and figures of a folder; the results are None without runs.
+        cells: the runs of a folder; None where ``show`` does the work without any.
+        tasks: the names of the tasks that a scale has; each has a folder of its own.
+        rows: the names of the rows that a scale has; they share a folder.
+        default: the names that are run where ``--only`` names none; None: all tasks, and the rows
+            that the experiment chooses.
+        what: what the names are, as errors say it.
+        folder: the folder of results below the one of ``--out``.
+
+    Example:
+        EXPERIMENT = Experiment(show, cells, tasks=lambda scale: ("digits",))
+    """
+
+    show: Callable[[Asked, Results | None], Shown]
+    cells: Callable[[Asked], Sequence[Cell]] | None = None
+    tasks: Callable[[str], Collection[str]] = no_names
+    rows: Callable[[str], Collection[str]] = no_names
+    default: Callable[[str], Collection[str] | None] = lambda scale: None
+    what: str = "tasks"
+    folder: Callable[[Asked], str] = lambda asked: asked.task
+
+    def main(
+        self, scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None
+    ) -> int:
+        """Carries out what ``only`` names at ``scale``; 1 if a run failed or none was carried out.
+
+        Raises ``UsageError`` before any work for a name that the scale does not have.
+        """
+        tasks, rows = self.named(scale, only)
+        code = 0
+        for task in tasks or ("",):
+            asked = Asked(scale, task, rows, out, jobs, data)
+            asked = Asked(scale, task, rows, out / self.folder(asked), jobs, data)
+            code = max(code, self._one(asked))
+        return code
+
+    def named(self, scale: str, only: list[str] | None) -> tuple[list[str], list[str]]:
+        """The tasks and the rows that are wanted, each once."""
+        tasks, rows = list(self.tasks(scale)), list(self.rows(scale))
+        known = [*tasks, *rows]
+        for name in only or ():
+            if name not in known:
+                raise UsageError(
+                    f"--only is {name!r}: {self.what} of --scale {scale} are {', '.join(known)}"
+                )
+        wanted, default = list(dict.fromkeys(only or ())), list(self.default(scale) or ())
+        return (
+            [n for n in wanted if n in tasks] or [n for n in default if n not in rows] or tasks,
+            [n for n in wanted if n in rows] or [n for n in default if n in rows],
+        )
+
+    def _one(self, asked: Asked) -> int:
+        results = None
+        if self.cells is not None and (cells := self.cells(asked)):
+            results = run_shown(cells, asked.out, asked.jobs)
+            if results is None:
+                return 1
+        self.show(asked, results).write(asked.out)
+        return 0
