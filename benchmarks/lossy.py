@@ -1,4 +1,4 @@
-"""What the lossy parts cost an entry, beside a memory copy and beside public code's way.
+"""What the lossy parts cost per entry, beside a memory copy and beside public code's way.
 
     python benchmarks/lossy.py [--entries 25600000] [--repeats 5] [--json FILE]
 
@@ -153,7 +153,7 @@ def markdown(result: dict[str, Any]) -> str:
         f"one thread; {result['entries']} standard normal entries, medians of "
         f"{result['repeats']}, interleaved; load average {machine['load_before']:.1f} before, "
         f"{machine['load_after']:.1f} after.",
-        "", "| work | ns an entry | min | max | target | public code's way | ns an entry | times "
+        "", "| work | ns per entry | min | max | target | public code's way | ns per entry | times "
         "faster |", "| --- | ---: | ---: | ---: | --- | --- | ---: | ---: |",
     ]  # fmt: skip
     for row in result["rows"]:

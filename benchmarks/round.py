@@ -189,7 +189,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         f"{settings['optimizer']}, {settings['data']}; {settings['repeats']} repeats of "
         f"{settings['rounds']} rounds, interleaved; losses with method raw differ by at most "
         f"{result['loss_disagreement']:.1e}.",
-        "", "| loop | ms a round | min | max | fastest round | processor ms |",
+        "", "| loop | ms per round | min | max | fastest round | processor ms |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]  # fmt: skip
     for name, row in result["milliseconds"].items():
@@ -199,7 +199,7 @@ def markdown(result: Mapping[str, Any]) -> str:
     for row in result["ratios"]:
         name = f"{row['of']} / {row['to']}"
         lines.append(f"| {name} | {_cells(row, '.3f')} {row['bound']} {row['target']} |")
-    lines += ["", f"| {FEDSIM_1} | ms a round |", "| --- | ---: |"]
+    lines += ["", f"| {FEDSIM_1} | ms per round |", "| --- | ---: |"]
     lines += [f"| {part} | {value:.2f} |" for part, value in result["parts_milliseconds"].items()]
     return "\n".join(lines)
 

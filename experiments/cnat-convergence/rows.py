@@ -87,7 +87,7 @@ TASKS = {
         "short": Length(300, 32, 2, 3, 60, 2000, 0.02, _FEW),
     },
 }
-"""A row a task; ``paper`` is the task's own length and rate, and all methods."""
+"""A row per task; ``paper`` is the task's own length and rate, and all methods."""
 
 
 def length(task: str, scale: str) -> Length | None:
@@ -99,7 +99,7 @@ def length(task: str, scale: str) -> Length | None:
 
 
 def cells(task: str, scale: str, data: str | None) -> list[Cell]:
-    """A run a method and seed; a task that has no such scale has none."""
+    """A run per method and seed; a task that has no such scale has none."""
     size = length(task, scale)
     if size is None:
         return []

@@ -25,7 +25,7 @@ SMOOTH = 10
 
 METHOD_COLUMNS = (
     "method", "accuracy", "training loss at the end", "above none's, mean of all rounds",
-    "bits an entry, up", "down",
+    "bits per entry, up", "down",
 )  # fmt: skip
 PAIR_COLUMNS = ("figure", "from", "to", "accuracy, points", "fewer bits up", "down", "as good?")
 
@@ -58,7 +58,7 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 
 def collect(results: Results) -> pd.DataFrame:
-    """A row a method: means over seeds; bits are whole messages an entry and round.
+    """A row per method: means over seeds; bits are whole messages per entry and round.
 
     ``loss_above_none``: how much more the training loss is than that of no compression, on the
     same batches, as a mean over all rounds.
@@ -90,7 +90,7 @@ def collect(results: Results) -> pd.DataFrame:
 
 
 def curves(results: Results) -> pd.DataFrame:
-    """A row a method and ten rounds, means over seeds: mean training loss, accuracy at the end.
+    """A row per method and ten rounds, means over seeds: mean training loss, accuracy at the end.
 
     ``accuracy_percent`` is empty where there was no evaluation.
     """
@@ -108,7 +108,7 @@ def curves(results: Results) -> pd.DataFrame:
 
 
 def compare(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row a pair: how many points the second loses, and how many times fewer bits it sends."""
+    """A row per pair: how many points the second loses, and how many times fewer bits it sends."""
     by = frame.set_index("name")
     rows = []
     for pair in PAIRS:

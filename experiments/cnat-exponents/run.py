@@ -45,7 +45,7 @@ LOST = 1e-9
 
 @dataclass(frozen=True)
 class Found:
-    """What one task's run showed: a row a kind and exponent, a row a kind, and on which data."""
+    """What one task's run showed: a row per kind and exponent, a row per kind, and the data."""
 
     histogram: pd.DataFrame
     facts: pd.DataFrame
@@ -187,7 +187,7 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 
 def markdown(facts: pd.DataFrame) -> str:
-    """A row a task and kind."""
+    """A row per task and kind."""
     lines = [
         [
             row["task"], KINDS[row["kind"]], f"{row['zeros_percent']:.1f} %",
@@ -202,7 +202,7 @@ def markdown(facts: pd.DataFrame) -> str:
 
 
 def figure(histogram: pd.DataFrame) -> Figure:
-    """A panel a task: share of the values that are not zero, by exponent."""
+    """A panel per task: share of the values that are not zero, by exponent."""
     names = list(dict.fromkeys(histogram["task"]))
     rows = -(-len(names) // ACROSS)
     across = min(len(names), ACROSS)

@@ -33,7 +33,8 @@ def figure(frame: pd.DataFrame) -> Figure:
             label=family, markersize=5, markerfacecolor=colour if line in ("", "-") else "none",
         )  # fmt: skip
     axes.set(
-        xscale="log", yscale="log", xlabel="ω + 1, measured", ylabel="bits a coordinate, measured",
+        xscale="log", yscale="log", xlabel="ω + 1, measured",
+        ylabel="bits per coordinate, measured",
         title="Figure 1: d = 10⁶, standard normal entries",
     )  # fmt: skip
     axes.legend(fontsize=7)
@@ -58,7 +59,7 @@ def _curves(axes: Axes, frame: pd.DataFrame, title: str) -> None:
 
 
 def real_figure(frame: pd.DataFrame) -> Figure:
-    """A panel a model: each method's variance on an update, on normal entries, and its bound."""
+    """A panel per model: each method's variance on an update, on normal entries, and its bound."""
     tasks = list(dict.fromkeys(frame["task"]))
     drawn = Figure(figsize=(4.4 * len(tasks) + 0.4, 3.6), layout="constrained")
     panels = drawn.subplots(1, len(tasks), squeeze=False, sharey=True)[0]

@@ -31,7 +31,7 @@ METHODS = {
 
 
 def cells(tasks: list[str], scale: str, data: str | None) -> list[Cell]:
-    """A run a task, of one client that trains alone and whose messages are kept."""
+    """A run per task, of one client that trains alone and whose messages are kept."""
     moments = {task: SMOKE if scale == "smoke" else MODELS[task] for task in tasks}
     return [
         Cell(
@@ -57,7 +57,7 @@ def last_update(cell: Cell, out: Path) -> torch.Tensor:
 
 
 def real_table(frame: pd.DataFrame) -> str:
-    """A row a model and method: bits, variance over the draws, on normal entries, and its bound."""
+    """A row per model and method: bits, variance over draws, on normal entries, and its bound."""
     lines = []
     for row in frame.to_dict("records"):
         places = 3 if row["omega"] < 1 else 2 if row["omega"] < 10 else 1
@@ -67,5 +67,5 @@ def real_table(frame: pd.DataFrame) -> str:
         measured = f"{row['omega']:.{places}f} ± {sd}"
         model = row["task"], f"{row['entries']:,}", METHODS[row["method"]]
         lines.append([*model, f"{row['bits_per_entry']:.0f}", measured, normal, worst])
-    heading = ("model", "entries", "method", "bits an entry", "ω", "ω, normal", "bound")
+    heading = ("model", "entries", "method", "bits per entry", "ω", "ω, normal", "bound")
     return table(heading, lines)

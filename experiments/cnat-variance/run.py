@@ -69,7 +69,7 @@ def measure(method: str, x: torch.Tensor, draws: int) -> Point:
 
 
 def first(entries: int, draws: int) -> pd.DataFrame:
-    """Figure 1: a row a method and setting."""
+    """Figure 1: a row per method and setting."""
     x, rows = normal(entries, 1), []
     todo = [(family, method) for family, methods in FAMILIES.items() for method in methods]
     for family, method in track(todo, "figure 1", transient=True):
@@ -112,7 +112,7 @@ def normal(entries: int, seed: int) -> torch.Tensor:
 
 
 def real(task: str, x: torch.Tensor, draws: int) -> pd.DataFrame:
-    """A row a method: its variance on the update ``x``, and on as many normal entries."""
+    """A row per method: its variance on the update ``x``, and on as many normal entries."""
     drawn, rows = normal(x.numel(), 3), []
     for method in METHODS:
         point, usual = measure(method, x, draws), measure(method, drawn, draws)

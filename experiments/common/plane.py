@@ -132,7 +132,7 @@ SHORT = {
         _drawn(4, 2), falls=1000, bare=_bare(4),
     ),
 }  # fmt: skip
-"""A row a task; another task is one row more."""
+"""A row per task; another task is one row more."""
 
 SMOKE = {
     "digits": Square("digits", 3, 2, 6, 8, 2, (3, 6), 3, 3, _drawn(2, 1), bare=_bare(2)),
@@ -158,7 +158,7 @@ SCALES = {
 
 
 def errors(square: Square, results: Results) -> pd.DataFrame:
-    """A row a method, cell and stage: ``error`` is 1 - metric where higher is better.
+    """A row per method, cell and stage: ``error`` is 1 - metric where higher is better.
 
     A cell whose first round ends after the stage has no row there: nothing was sent yet.
     """
@@ -185,7 +185,7 @@ def errors(square: Square, results: Results) -> pd.DataFrame:
 
 
 def bare_errors(square: Square, results: Results) -> pd.DataFrame:
-    """A row a cell of ``bare`` and stage: its error with momentum masking and without.
+    """A row per cell of ``bare`` and stage: its error with momentum masking and without.
 
     ``temporal`` is the error of delay alone at the same total sparsity (NaN before its first
     round), ``dense`` that of neither.
@@ -214,7 +214,7 @@ def _scored(results: Results) -> pd.Series:
 
 
 def stage_table(title: str, frame: pd.DataFrame, columns: dict[str, str]) -> str:
-    """A title and a row a method and iteration: names of columns, and how each is written."""
+    """A title and a row per method and iteration: names of columns, and how each is written."""
     lines = [
         [METHODS[row["method"]], f"{row['stage']}"]
         + [text.format(**row).replace("nan", "") for text in columns.values()]

@@ -106,7 +106,7 @@ def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     if timed:
         for part, marker, colour in (("encode", "o", COLOURS[0]), ("decode", "s", COLOURS[1])):
             panels[1].plot(mine[f"{part}_ms"], mine["title"], marker, color=colour, label=part)
-        panels[1].set(xscale="log", xlabel="milliseconds an update", title="Figure 10b: time")
+        panels[1].set(xscale="log", xlabel="milliseconds per update", title="Figure 10b: time")
         plain_ticks(panels[1].xaxis)
     grids(panels)
     for axes in panels:

@@ -33,7 +33,7 @@ TASKS = {
     },
     **DEAR,
 }  # fmt: skip
-"""A row a task and scale; the paper's own task is ResNet-20 on CIFAR-10."""
+"""A row per task and scale; the paper's own task is ResNet-20 on CIFAR-10."""
 NAMES = {"digits": SMOKE, "fashion_lenet5": list(ROWS)}
 """The rows of a task; ``DOZEN`` of the others."""
 TIMED = ("digits", "fashion_lenet5")
@@ -44,7 +44,7 @@ BITS = {"index": "position", "value": "value", "side": "side", "header": "header
 
 
 def cells(task: str, names: list[str], scale: str, data: str | None) -> list[Cell]:
-    """A run a method and seed, without momentum masking: that is not of this paper."""
+    """A run per method and seed, without momentum masking: that is not of this paper."""
     size = TASKS[task][scale]
     return [
         Cell(f"{name}-seed{seed}", size.config(task, ROWS[name].method, seed, data, "off"))
@@ -101,10 +101,10 @@ def volume_table(frame: pd.DataFrame) -> str:
 
 
 def collect(runs: pd.DataFrame, name_of_task: str, data: Path | None) -> pd.DataFrame:
-    """A row a method: score over seeds, bits a client sent in all, and shares of dense float32.
+    """A row per method: score over seeds, bits a client sent in all, and shares of dense float32.
 
     ``score`` is accuracy in per cent, or perplexity. ``*_percent`` of wire, index, value, side,
-    header and buffer are per cent of 32 bits an entry and iteration. ``wire`` is the updates'
+    header and buffer are per cent of 32 bits per entry and iteration. ``wire`` is the updates'
     whole messages; ``buffer`` is BatchNorm's statistics, beside them in messages of their own.
     ``predicted_percent`` is the formulas' volume of a Bloom filter with its values.
     """

@@ -77,7 +77,7 @@ def fig6(curves: pd.DataFrame) -> Figure:
 
 
 def fig8(curves: pd.DataFrame) -> Figure:
-    """Training loss over batches, a line a quantizer; all of it, and the second half nearer."""
+    """Training loss over batches, a line per quantizer; all of it, and the second half nearer."""
     drawn, (left, right) = _drawn(2)
     for axes in (left, right):
         _lines(axes, curves, "fig8", "batches", "train_loss")

@@ -128,7 +128,7 @@ def rows_of(only: list[str] | None) -> list[Row]:
 
 
 def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
-    """A run a row and seed, called ``ROW-seedN``: one gradient a client and round."""
+    """A run per row and seed, called ``ROW-seedN``: one gradient per client and round."""
     chosen = SCALES[scale]
     learnt = tasks(chosen)
     return [

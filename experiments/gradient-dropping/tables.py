@@ -1,4 +1,4 @@
-"""A row a run, its curve in blocks of rounds, and what the figures show as tables in Markdown."""
+"""A row per run, its curve in blocks of rounds, and what the figures show as tables in Markdown."""
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ DIFFERENCES = (
 
 
 def curves(rounds: pd.DataFrame) -> pd.DataFrame:
-    """A row a run and block of rounds: where it ends, mean training loss, accuracy there.
+    """A row per run and block of rounds: where it ends, mean training loss, accuracy there.
 
     A run is told by its ``name``, the row's, and its ``seed``.
     ``batches`` counts those of all clients together, as the paper does. ``seconds`` is what the
@@ -50,13 +50,13 @@ def _curve(name: str, rounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def collect(runs: pd.DataFrame, rounds: pd.DataFrame, batch_size: int) -> pd.DataFrame:
-    """A row a run of the experiment.
+    """A row per run of the experiment.
 
     ``accuracy_percent`` is the last evaluation, ``early_percent`` the first. ``tail_loss`` is the
     mean training loss over the last tenth of the rounds. ``round_ms`` is the median round without
     evaluation: all nodes' work on one core. ``link_ms`` has the nodes share that work and adds a
-    link (see ``on_a_link``); ``link_images`` are images a second then. What the paper prints is in
-    ``paper_...``.
+    link (see ``on_a_link``); ``link_images`` are images per second then. What the paper prints
+    is in ``paper_...``.
     """
     found = [
         {"name": name, "seed": seed}
@@ -100,7 +100,7 @@ def _collected(row: Row, run: pd.Series, rounds: pd.DataFrame, batch_size: int) 
 
 
 def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
-    """A row a row of the experiment, from ``collect``: means over seeds.
+    """A row per row of the experiment, from ``collect``: means over seeds.
 
     ``..._sd`` are sample standard deviations, NaN of one seed; ``seeds`` counts them.
     """

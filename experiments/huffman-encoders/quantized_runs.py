@@ -34,9 +34,9 @@ class Benchmark:
     """A task as it is trained here: by SGD with a constant learning rate.
 
     ``lr_tq`` is that of ternary quantization, which the paper tunes by itself; ``epochs`` and
-    ``batch_size`` (samples a client) are those of the scale ``paper``. A client's gradient is
+    ``batch_size`` (samples per client) are those of the scale ``paper``. A client's gradient is
     multiplied by ``steps``, where the task's rate is meant for a sum over so many symbols, and
-    clipped to the norm ``clip``. ``few`` samples a client where the other scales have more.
+    clipped to the norm ``clip``. ``few`` samples per client where the other scales have more.
     """
 
     task: Task
@@ -49,7 +49,7 @@ class Benchmark:
     few: int = 32
 
     def plan(self, scale: str, samples: int) -> tuple[int, int]:
-        """Iterations, and samples a client and iteration."""
+        """Iterations, and samples per client and iteration."""
         if scale != "paper":
             iterations, size = SCALES[scale]
             return iterations, min(size, self.few)
@@ -57,7 +57,7 @@ class Benchmark:
 
 
 SCALES = {"smoke": (10, 8), "short": (300, 32)}
-"""Iterations, and samples a client and iteration, of the scales that are not the paper's."""
+"""Iterations, and samples per client and iteration, of the scales that are not the paper's."""
 
 
 BENCHMARKS = {

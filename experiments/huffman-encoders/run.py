@@ -48,7 +48,7 @@ def row(name: str, runs: Recorded, quantizer: str, lift: str, encoder: str, repe
 
 
 def rows(name: str, runs: Recorded, repeats: int) -> list[dict]:
-    """A row an encoder, for both lifts and all quantizers of one task."""
+    """A row per encoder, for both lifts and all quantizers of one task."""
     todo = [(q, lift, encoder) for lift in LIFTS for q in QUANTIZERS for encoder in ENCODERS]
     return [row(name, runs, *one, repeats) for one in progress(todo, f"{name}, encoders")]
 

@@ -46,7 +46,7 @@ def _scores(frame: pd.DataFrame, benchmarks: Mapping[str, Benchmark]) -> str:
 def _ratios(
     frame: pd.DataFrame, names: Sequence[str], more: Sequence[str] = ()
 ) -> list[list[str]]:
-    """A line a task and quantizer: the encoders' ratios, then the columns ``more``."""
+    """A line per task and quantizer: the encoders' ratios, then the columns ``more``."""
     lines = []
     for (task, quantizer), group in frame.groupby(["task", "quantizer"], sort=False):
         ratio = group.set_index("encoder")["ratio"]

@@ -61,7 +61,7 @@ def _runs(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
 
 
 def _ratios(frame: pd.DataFrame, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The heading, and a line a task and quantizer, with the ratios of the encoders ``names``."""
+    """The heading, and a line per task and quantizer, with the ratios of the encoders ``names``."""
     heading = ["model", "baseline", "quantizer", "quantized", *names, "zeros", "entropy"]
     lines = []
     for (task, quantizer), group in frame.groupby(["task", "quantizer"], sort=False):
@@ -97,16 +97,16 @@ def _times(frame: pd.DataFrame) -> str:
 
 
 def _time_lines(model: str, entries: int, seconds: Sequence[float]) -> list[list[str]]:
-    """Seconds, and nanoseconds an entry; dashes for encoders that are not there."""
+    """Seconds, and nanoseconds per entry; dashes for encoders that are not there."""
     blank = ["–"] * (len(gajjala.COLUMNS) + len(OTHERS) - len(seconds))
     return [
         [model, "s", *(f"{s:.3g}" for s in seconds), *blank],
-        [model, "ns an entry", *(f"{1e9 * s / entries:.3g}" for s in seconds), *blank],
+        [model, "ns per entry", *(f"{1e9 * s / entries:.3g}" for s in seconds), *blank],
     ]
 
 
 def figure(frame: pd.DataFrame) -> Figure:
-    """What a message takes, a panel a task, a group of bars a quantizer."""
+    """What a message takes, a panel per task, a group of bars per quantizer."""
     mine = frame[(frame["lift"] == "flat") & frame["encoder"].isin(list(BARS))]
     tasks = list(dict.fromkeys(mine["task"]))
     lines, across = -(-len(tasks) // ABREAST), min(ABREAST, len(tasks))

@@ -11,7 +11,7 @@ MARKERS = "sD^v<>P"
 
 
 def curves(results: Results) -> pd.DataFrame:
-    """A row a method and evaluation: bits that a client has sent, hit rate; means over seeds."""
+    """A row per method and evaluation: bits that a client has sent, hit rate; means over seeds."""
     rounds = results.rounds.assign(
         name=rows_of(results.rounds["run"]),
         share=results.rounds["up_wire_bits"] / results.rounds["clients"],

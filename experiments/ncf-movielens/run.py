@@ -25,7 +25,7 @@ from .figures import curves, figure
 SCALES = {
     "smoke": (2, 2, 50, 1), "short": (160, 2, 1800, 2), "paper": (750, 4, 200_000, 3),
 }  # fmt: skip
-"""Local iterations, clients, ratings a client and iteration, seeds.
+"""Local iterations, clients, ratings per client and iteration, seeds.
 
 1,800 ratings and their negatives leave 39 % of a gradient zero here, the published 10^6 samples
 about 40 % on ml-20m: volumes can be compared.
@@ -86,7 +86,7 @@ POSITIONS = {
 
 
 def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
-    """A run a method and seed."""
+    """A run per method and seed."""
     iterations, clients, batch_size, seeds = SCALES[scale]
     return [
         Cell(
@@ -150,7 +150,7 @@ def gradient(config: RunConfig, federation: Federation) -> dict[str, Tensor]:
 
 
 def position_bits(update: dict[str, Tensor]) -> pd.DataFrame:
-    """A row a way of sending positions: bits an entry of the tensor, and what QSGD makes of it."""
+    """A row per way of sending positions: bits per entry, and the volume with values of QSGD."""
     entries = sum(x.numel() for x in update.values())
     kept = int(sum(torch.count_nonzero(x) for x in update.values()))
     rows = []
@@ -168,7 +168,7 @@ def position_bits(update: dict[str, Tensor]) -> pd.DataFrame:
 
 
 def collect(results: Results) -> pd.DataFrame:
-    """A row a method: volume relative to dense float32, hit rates over seeds, what travelled."""
+    """A row per method: volume relative to dense float32, hit rates over seeds, what travelled."""
     rows = []
     best = results.rounds.groupby("run")["metric"].max()
     for name, row in ROWS.items():
@@ -236,4 +236,4 @@ def position_table(positions: pd.DataFrame) -> str:
         ]
         for row in positions.to_dict("records")
     ]  # fmt: skip
-    return table(("positions", "bits an entry of the tensor", "relative volume"), lines)
+    return table(("positions", "bits per entry of the tensor", "relative volume"), lines)

@@ -31,7 +31,7 @@ TASKS = {
     "cifar_resnet20": get_task("cifar_resnet20"),
 }
 SCALES = {"smoke": (20, 8), "short": (200, 32), "paper": (1000, 64)}
-"""Local iterations a client, and samples a client and iteration."""
+"""Local iterations per client, and samples per client and iteration."""
 CLIENTS = 4
 OWN = {"cifar_resnet20": (0.5, 2, 64), "char_lstm": (5, CLIENTS, 5)}
 """The factor of iterations, the clients and the most samples of a model that is not trained as
@@ -154,7 +154,7 @@ def record(model: str, setting: Setting, scale: str, data: Path | None) -> Itera
 
 
 def save(patterns: list[Pattern], path: Path) -> None:
-    """A row a pattern in columns of equal length, and all gaps (position minus the one before,
+    """A row per pattern in columns of equal length, and all gaps (position minus the one before,
     the first counted from -1) in one uint32 array, ``count`` of them a row."""
     gaps = [np.diff(p.positions, prepend=-1) for p in patterns]
     np.savez_compressed(

@@ -87,7 +87,7 @@ def entropy(n: int, k: int) -> float:
 def rows(
     model: str, setting: str, client: int, messages: list[Message], passes: int
 ) -> list[dict]:
-    """A row a coder for one group of messages."""
+    """A row per coder for one group of messages."""
     tensors = [tensor for message in messages for tensor in message]
     count = sum(positions.size for positions, _ in tensors)
     bound = sum(entropy(n, positions.size) for positions, n in tensors) / count
@@ -110,7 +110,7 @@ def rows(
 
 
 def moment(model: str, setting: str, client: int, when: float, message: Message) -> dict:
-    """One message: how many gaps are one or two, and its bits a position by two coders.
+    """One message: how many gaps are one or two, and its bits per position by two coders.
 
     A tensor's first gap is counted from -1; ``when`` is the share of the run that is over.
     """
@@ -218,7 +218,7 @@ def figure(frame: pd.DataFrame) -> Figure:
     p = np.array(DENSITIES)
     bound = [-(q * log2(q) + (1 - q) * log2(1 - q)) / q for q in p]
     left.loglog(p, bound, "k--", label="entropy H(p)/p", linewidth=2)
-    left.set(xlabel="density p", ylabel="bits a position", title="random positions")
+    left.set(xlabel="density p", ylabel="bits per position", title="random positions")
     left.legend(fontsize=6, ncols=2)
     names = real_["model"] + " " + real_["setting"]
     right.barh(names, real_["saving_percent"], color=COLOURS[0])

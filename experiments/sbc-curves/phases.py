@@ -40,7 +40,7 @@ def levels(square: Square, results: Results) -> pd.DataFrame:
 
 
 def rivals(plane: pd.DataFrame) -> pd.DataFrame:
-    """Fig. 4's question: which kind is best at equal total sparsity, a row a method and stage.
+    """Fig. 4's question: which kind is best at equal total sparsity, a row per method and stage.
 
     ``levels`` counts the total sparsities that both a purely temporal and a purely gradient
     sparse cell have; the others say on how many of them temporal sparsity alone beats gradient
@@ -63,7 +63,7 @@ def rivals(plane: pd.DataFrame) -> pd.DataFrame:
 
 
 def lowest(plane: pd.DataFrame) -> pd.DataFrame:
-    """Fig. 4's other question: is a sparse cell the best of all, a row a method and stage.
+    """Fig. 4's other question: is a sparse cell the best of all, a row per method and stage.
 
     ``temporal`` and ``gradient`` are the errors of the least sparse cell of either kind, ``best``,
     ``n`` and ``p`` are of the best sparse cell; ``below`` counts the sparse cells below ``dense``.
@@ -95,7 +95,7 @@ def phase_tables(plane: pd.DataFrame) -> list[str]:
 
 
 def sparsity_figure(square: Square, plane: pd.DataFrame) -> Figure:
-    """Fig. 4: a panel a method and stage, error over total sparsity (log-log), dense as a line."""
+    """Fig. 4: a panel per method and stage, error over total sparsity (log-log), dense a line."""
     drawn = canvas(3.1 * len(square.stages), 5.6)
     panels = drawn.subplots(len(METHODS), len(square.stages), sharex=True, sharey=True)
     for row, method in zip(panels, METHODS, strict=True):

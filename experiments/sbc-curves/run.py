@@ -68,7 +68,7 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 
 def curves(square: Square, results: Results) -> pd.DataFrame:
-    """A row an evaluation of the six methods of Table II: epochs, bits a client sent, error."""
+    """A row per evaluation of the six methods of Table II: epochs, bits a client sent, error."""
     higher = bool(results.runs["higher_is_better"].iloc[0])
     tables = []
     # Table II's methods in its order; a square of side 2 has no SBC (3).
@@ -116,7 +116,7 @@ def target(lines: pd.DataFrame) -> float:
 
 
 def budgets(lines: pd.DataFrame) -> pd.DataFrame:
-    """A row a method: its end, and the iterations and bits of its first evaluation at `target`."""
+    """A row per method: its end, the iterations and bits of its first evaluation at `target`."""
     rows = []
     for title, mine in lines.groupby("method", sort=False):
         first = mine[mine["error"] <= target(lines)].iloc[0]

@@ -48,7 +48,7 @@ class Explained:
 
 
 def explained(matrix: pd.DataFrame) -> Explained:
-    """The analyses of one matrix: columns temporal, gradient, diagonal, error; a row a cell.
+    """The analyses of one matrix: columns temporal, gradient, diagonal, error; a row per cell.
 
     Example:
         >>> cells = [(2**i, 2.0**-j, i + j, 0.1 * (i + j)) for i in range(3) for j in range(3)]
@@ -103,7 +103,7 @@ def triangle(matrix: pd.DataFrame, rounds: int, within: float) -> Triangle:
     """The triangle of a matrix with a column stage: iterations by which errors were measured.
 
     Args:
-        matrix: a row a cell: temporal, gradient, diagonal, error, stage.
+        matrix: a row per cell: temporal, gradient, diagonal, error, stage.
         rounds: those that a cell has had at least.
         within: the error that it may have above the dense cell's.
 

@@ -4,14 +4,14 @@ import pandas as pd
 
 
 def best_forms(frame: pd.DataFrame, rounds: int) -> pd.DataFrame:
-    """The best cell of every diagonal at every stage: a row a method, diagonal and stage.
+    """The best cell of every diagonal at every stage: a row per method, diagonal and stage.
 
     Only cells that have had ``rounds`` rounds by the first stage are compared, the same at all
     stages: a long delay would else become better only because its first rounds are over. Of equal
     errors that of the stage before counts. Diagonals with fewer than two such cells are left out.
 
     Args:
-        frame: a row a method, cell and stage, all of one task: task, method, stage, temporal,
+        frame: a row per method, cell and stage, all of one task: task, method, stage, temporal,
             gradient, diagonal, error.
         rounds: the rounds that a cell has had by the first stage, at least.
 
@@ -50,7 +50,7 @@ def best_forms(frame: pd.DataFrame, rounds: int) -> pd.DataFrame:
 
 
 def moves(forms: pd.DataFrame) -> pd.DataFrame:
-    """``best_forms`` in a row a method and stage.
+    """``best_forms`` in a row per method and stage.
 
     ``best`` is the best n of each diagonal, ``place`` the mean place; ``longer`` and ``shorter``
     count the diagonals whose best cell has more or less delay than at the stage before (None at the

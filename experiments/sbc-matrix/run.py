@@ -68,7 +68,7 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 
 def shares(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row a method and stage: what diagonals explain of the errors."""
+    """A row per method and stage: what diagonals explain of the errors."""
     rows = []
     for (task, method, stage), matrix in frame.groupby(["task", "method", "stage"], sort=False):
         found, inside = explained(matrix), triangle(matrix, FEW, WITHIN)
@@ -87,7 +87,7 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def figure(square: Square, frame: pd.DataFrame) -> Figure:
-    """A panel a method (row) and stage (column): errors times 100, each stage on its own scale."""
+    """A panel per method (row) and stage (column): errors times 100, a scale per stage."""
     width, height = 0.62 * square.side + 0.5, 0.44 * square.side + 0.6
     size = (width * len(square.stages) + 0.6, height * len(METHODS) + 0.8)
     drawn = canvas(*size)

@@ -24,7 +24,7 @@ THEORY = (
 )  # fmt: skip
 MESSAGES = (
     "method", "temporal sparsity", "entries sent", "value bits", "position bits",
-    "side bits a message", "header bits", "compression", "with headers", "theory",
+    "side bits per message", "header bits", "compression", "with headers", "theory",
 )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _number(value: float) -> str:
 
 
 def measured(runs: pd.DataFrame) -> pd.DataFrame:
-    """A row a method: bits a sent entry of each component, of the messages of one client."""
+    """A row per method: bits a sent entry of each component, of the messages of one client."""
     rows = []
     for name, row in ROWS.items():
         run = runs.loc[name]

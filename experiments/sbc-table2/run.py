@@ -78,7 +78,7 @@ EXPERIMENT = Experiment(
 
 
 def curves(task: str, results: Results) -> pd.DataFrame:
-    """A row an evaluation: metric and the payload that a client had sent, by method."""
+    """A row per evaluation: metric and the payload that a client had sent, by method."""
     tables = []
     for column in columns(task):
         rows = results.rounds[results.rounds["run"] == column.name]
@@ -94,7 +94,7 @@ def curves(task: str, results: Results) -> pd.DataFrame:
 
 
 def compare(task: str, results: Results) -> pd.DataFrame:
-    """A row a method: its metric at the end and at best, and its ratios."""
+    """A row per method: its metric at the end and at best, and its ratios."""
     rises, rows = get_task(task).higher_is_better, []
     for column in columns(task):
         run = results.runs.loc[column.name]

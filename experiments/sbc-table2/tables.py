@@ -13,7 +13,7 @@ def markdown(task: str, frame: pd.DataFrame) -> str:
 
     Args:
         task: the row of Table II.
-        frame: what ``compare`` of ``run.py`` gives: a row a method.
+        frame: what ``compare`` of ``run.py`` gives: a row per method.
     """
     rises = get_task(task).higher_is_better
     scores = ("paper",) if rises else ("above our baseline", "paper", "above its baseline")

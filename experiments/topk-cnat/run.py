@@ -25,11 +25,11 @@ TASKS = {
     "fashion_lenet5": {"short": Length(600, 32, 2), "paper": Length(2000, 128, 3)},
     **DEAR,
 }  # fmt: skip
-"""A row a task and scale; the paper's own task is ResNet-18 on CIFAR-10."""
+"""A row per task and scale; the paper's own task is ResNet-18 on CIFAR-10."""
 
 
 def cells(task: str, names: list[str], scale: str, data: str | None) -> list[Cell]:
-    """A run a method and seed."""
+    """A run per method and seed."""
     size, found = TASKS[task][scale], []
     for name in names:
         method = FITTED.get((task, name), ROWS[name].method)

@@ -97,7 +97,7 @@ def times() -> Any:
 
 
 def _rounds(name: str, count: int) -> pd.DataFrame:
-    """Rounds of four clients: 2 s with 1 s of evaluation, 1 Gbit a client and round both ways."""
+    """Rounds of four clients: 2 s with 1 s of evaluation, 1 Gbit per client and round both ways."""
     return pd.DataFrame(
         {
             "run": name, "round": range(1, count + 1), "local_iterations": 1, "clients": 4,
@@ -200,7 +200,7 @@ def test_smoke(typed: Typed, rows: Any) -> None:
     table = pd.read_csv(Path("out", "tables.csv")).set_index("name")
     assert set(table["seed"]) == {0}
     assert set(table.index) == set(rows.SMOKE)
-    # 1 % of entries: 32 bits a value and about 8 a position; 1 or 2 bits a value in place of 32.
+    # 1 % of entries: 32 bits per value and about 8 per position; 1 or 2 bits in place of 32.
     assert 70 < table["ratio_content"]["drop-99"] < 85
     for name, bits in (("min-1", 1), ("avg-2", 2)):
         ratio = table["ratio_content"][name]

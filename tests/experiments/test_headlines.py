@@ -173,7 +173,7 @@ def test_volumes_of_ncf() -> None:
     ours = csv("ncf-movielens/table2.csv").set_index("name")["relative_volume"]["p0-qsgd"]
     assert f"BF-P0 with QSGD {ours:.4f} where the paper prints 0.2063" in readme("ncf-movielens")
     bits = csv("ncf-movielens/positions.csv").set_index("code")["position_bits_an_entry"]
-    runs = f"Run lengths take {bits['rle']:.3f} bits an entry"
+    runs = f"Run lengths take {bits['rle']:.3f} bits per entry"
     bloom = f"the Bloom filter takes {bits['bloom(0.6)']:.3f}"
     assert f"{runs} and lose nothing; {bloom}" in readme("ncf-movielens")
     assert round(bits["bloom(0.6)"] / bits["rle"]) == 7

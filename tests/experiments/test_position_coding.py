@@ -24,7 +24,7 @@ def test_position_coding_smoke(typed: Typed) -> None:
     for _, group in frame.groupby(["model", "setting", "client"]):
         bits = group.set_index("coder")["bits_per_position"]
         assert bits["raw32"] == pytest.approx(32, rel=0.01)
-        assert bits["auto"] <= bits.drop("auto").min() + 8  # a byte a tensor, one entry at least
+        assert bits["auto"] <= bits.drop("auto").min() + 8  # a byte per tensor, one entry at least
         assert bits["golomb"] < bits["fixed"]
     random = frame[frame["model"] == "random"].set_index(["setting", "coder"])
     of_context = random["bits_per_position"].xs("context", level="coder")
@@ -34,7 +34,7 @@ def test_position_coding_smoke(typed: Typed) -> None:
     moments = pd.read_csv(Path("out", "moments.csv"))
     assert moments.groupby(["setting", "client"]).ngroups == 12
     golomb = frame[(frame["model"] == "digits") & (frame["coder"] == "golomb")]
-    assert moments["positions"].sum() == golomb["positions"].sum()  # a row a message
+    assert moments["positions"].sum() == golomb["positions"].sum()  # a row per message
     assert Path("out", "positions.png").stat().st_size > 10_000
 
 

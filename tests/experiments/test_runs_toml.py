@@ -51,7 +51,7 @@ def test_there_are_results() -> None:
 
 
 def rows(cells: list[Cell]) -> pd.DataFrame:
-    """A row a cell, with what a summary says of its settings."""
+    """A row per cell, with what a summary says of its settings."""
     plans = [cell.config.plan for cell in cells]
     return pd.DataFrame(
         {
@@ -89,7 +89,7 @@ def _summary(mine: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _methods(mine: pd.DataFrame, table: pd.DataFrame) -> None:
-    """A row a method, means over seeds."""
+    """A row per method, means over seeds."""
     mine = mine.assign(row=mine["name"].str.rpartition("-seed")[0])
     assert [*table["name"]] == [*mine["row"].unique()]
     for row in table.to_dict("records"):
@@ -100,14 +100,14 @@ def _methods(mine: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _messages(mine: pd.DataFrame, table: pd.DataFrame) -> None:
-    """A row a run, by what its messages hold: at least one entry of each tensor, so a bit more."""
+    """A row per run, by what messages hold: at least one entry of each tensor, so a bit more."""
     assert [*table["name"]] == [*mine["name"]]
     assert [*table["temporal"]] == pytest.approx([*(1 / mine["temporal"])])
     assert [*table["gradient"]] == pytest.approx([*mine["gradient"]], rel=0.01)
 
 
 def _matrix(mine: pd.DataFrame, table: pd.DataFrame) -> None:
-    """A row a cell and stage of a square whose dense cells count for both methods."""
+    """A row per cell and stage of a square whose dense cells count for both methods."""
     last = table[table["stage"] == table["stage"].max()]
     assert {*mine["task"]} == {*last["task"]} and {*mine["iterations"]} == {last["stage"].iloc[0]}
     mine = mine[mine["masking"] == "auto"]  # the others are of `unmasked.csv`
@@ -122,7 +122,7 @@ def _matrix(mine: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _unmasked(mine: pd.DataFrame, table: pd.DataFrame) -> None:
-    """A row a cell without momentum masking and stage; both that cell and its like are there."""
+    """A row per cell without momentum masking and stage; both that cell and its like are there."""
     mine = mine[(mine["temporal"] == 1) & (mine["gradient"] < 1)]
     for masking in ("auto", "off"):
         cells = mine[mine["masking"] == masking]
@@ -131,7 +131,7 @@ def _unmasked(mine: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _forms(mine: pd.DataFrame, table: pd.DataFrame) -> None:
-    """A row a diagonal and stage: its best cell."""
+    """A row per diagonal and stage: its best cell."""
     mine = mine[mine["masking"] == "auto"]
     places = {*zip(mine["temporal"], mine["gradient"], strict=True)}
     assert {*zip(table["temporal"], table["gradient"], strict=True)} <= places
@@ -139,7 +139,7 @@ def _forms(mine: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
-    """A row an evaluation of some of the cells."""
+    """A row per evaluation of some of the cells."""
     places = {*zip(mine["temporal"], mine["gradient"], strict=True)}
     assert {*zip(table["temporal"], table["gradient"], strict=True)} <= places
     assert {*table["task"]} == {*mine["task"]}
@@ -147,7 +147,7 @@ def _curves(mine: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _updates(mine: pd.DataFrame, table: pd.DataFrame) -> None:
-    """Some rows a run, of the last update that it sent, whole and of a client alone."""
+    """Some rows per run, of the last update that it sent, whole and of a client alone."""
     assert {*mine["method"]} == {"raw"} and {*mine["clients"]} == {1}
     assert [*table["task"].unique()] == [*mine["task"]] == [*mine["name"]]
 
