@@ -83,7 +83,7 @@ def symbol(look: Look) -> str:
 
 def name_of(cell: CellKey) -> str:
     """What a cell is called, escaped."""
-    return escape(cell_label(*cell))
+    return escape(cell_label(cell))
 
 
 def legend(cell: CellKey, known: set[str]) -> dict[str, Any]:

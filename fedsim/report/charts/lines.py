@@ -75,12 +75,13 @@ def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
         UsageError: there is nothing to draw.
     """
     found = budgets(rounds, higher := higher_is_better(rounds))
-    styles = method_looks([one.method for one in found])
+    styles = method_looks({one.method: one.dense for one in found})
     traces = []
     for one in found:
         look = styles[one.method]
         texts = [
-            f"{name_of(cell._replace(method=one.method))}<br>from {units.bits(bits)} on<br>"
+            f"{name_of(cell._replace(method=one.method, dense=one.dense))}<br>"
+            f"from {units.bits(bits)} on<br>"
             f"{escape(name)} {units.score(score, name)}"
             for bits, score, cell in zip(one.bits, one.metric, one.cells, strict=True)
         ]
