@@ -26,6 +26,10 @@ from fedsim.analysis.telling import sends_other_shares
 from fedsim.report.charts.frame import FONT, chart, fixed
 
 _PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
+_TOLD = (
+    "metric", "up_wire_bits", "up_content_bits", "down_wire_bits", "ratio_wire", "ratio_content",
+    "seconds", "up_share",
+)  # fmt: skip
 _POWERS = np.arange(0, 13)
 _FINER = np.log10(np.outer(10.0**_POWERS, (1, 2, 5))).ravel()
 
@@ -48,7 +52,7 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
         z=np.log10(shown) if is_logarithmic(value) else shown,
         x=[units.plain(p) for p in grid.gradients],
         y=[str(n) for n in grid.temporals],
-        hovertext=_grid_texts(grid, lambda at: _hover(own, grid, at)),
+        hovertext=_hovers(own, grid),
         hoverinfo="text", xgap=2, ygap=2,
         colorscale="Cividis", reversescale=value == "metric" and not higher_is_better(runs),
     )  # fmt: skip
@@ -117,28 +121,46 @@ def _grid_texts(grid: Plane, text: Any) -> list[list[str]]:
     return [[text((row, column)) for column in range(columns)] for row in range(rows)]
 
 
-def _hover(runs: pd.DataFrame, grid: Plane, at: tuple[int, int]) -> str:
-    n, p = grid.temporals[at[0]], grid.gradients[at[1]]
-    cell = runs[(runs["temporal"] == n) & (runs["gradient"] == p) & (runs["status"] == "done")]
-    lines = [cell_label(CellKey(n, p)), f"total sparsity p/n = {units.plain(grid.sparsity(*at))}"]
-    counts = f"{grid.done[at]} done" + (f", {grid.failed[at]} failed" if grid.failed[at] else "")
-    if len(cell):
-        name = metric_name(runs)
-        means = cell.select_dtypes("number").astype("float64").mean()
-        spread = spread_text(cell["metric"].std(ddof=1), len(cell), name) if len(cell) > 1 else ""
-        lines += [
-            f"{escape(name)} {units.score(means['metric'], name)} {spread}".strip(),
-            f"up {units.bits(means['up_wire_bits'])} (wire), "
-            f"{units.bits(means['up_content_bits'])} (content)",
-            f"down {units.bits(means['down_wire_bits'])} (wire)",
-            f"ratio {units.ratio(means['ratio_wire'])} (wire), "
-            f"{units.ratio(means['ratio_content'])} (content)",
-            f"{units.seconds(means['seconds'])} s",
-        ]
-        if sends_other_shares(cell).any():
-            share = units.fraction(means["up_share"])
-            lines.insert(2, f"share of entries that travelled: {share}")
-    return "<br>".join([*lines, f"runs: {counts}"])
+def _hovers(runs: pd.DataFrame, grid: Plane) -> list[list[str]]:
+    """What the pointer says of each cell: its place, the means of its runs, and how many there are.
+
+    Args:
+        runs: those of the plane.
+        grid: the plane.
+    """
+    name, done = metric_name(runs), runs[runs["status"] == "done"]
+    told = [column for column in _TOLD if column in done.columns]
+    by_cell = done.assign(_other=sends_other_shares(done)).groupby(["temporal", "gradient"])
+    means = by_cell[told].mean().to_dict("index")
+    spreads, others = by_cell["metric"].std(ddof=1).to_dict(), by_cell["_other"].any().to_dict()
+
+    def hover(at: tuple[int, int]) -> str:
+        key = grid.temporals[at[0]], grid.gradients[at[1]]
+        sparsity = units.plain(grid.sparsity(*at))
+        lines = [cell_label(CellKey(*key)), f"total sparsity p/n = {sparsity}"]
+        if key in means:
+            spread = spread_text(spreads[key], int(grid.done[at]), name)
+            lines += _means(means[key], name, spread if grid.done[at] > 1 else "", others[key])
+        counts = f"{grid.done[at]} done"
+        counts += f", {grid.failed[at]} failed" if grid.failed[at] else ""
+        return "<br>".join([*lines, f"runs: {counts}"])
+
+    return _grid_texts(grid, hover)
+
+
+def _means(means: dict[str, float], name: str, spread: str, other_share: bool) -> list[str]:
+    """The lines of a cell's means; ``spread``: the deviation of its seeds."""
+    share = [f"share of entries that travelled: {units.fraction(means.get('up_share'))}"]
+    return [
+        *(share if other_share else []),
+        f"{escape(name)} {units.score(means['metric'], name)} {spread}".strip(),
+        f"up {units.bits(means['up_wire_bits'])} (wire), "
+        f"{units.bits(means['up_content_bits'])} (content)",
+        f"down {units.bits(means['down_wire_bits'])} (wire)",
+        f"ratio {units.ratio(means['ratio_wire'])} (wire), "
+        f"{units.ratio(means['ratio_content'])} (content)",
+        f"{units.seconds(means['seconds'])} s",
+    ]
 
 
 def _absences(grid: Plane) -> list[dict[str, Any]]:

@@ -11,12 +11,14 @@ from fedsim import units
 from fedsim.analysis.curves import cells_of
 from fedsim.analysis.style import CellKey, Look, looks
 from fedsim.report.charts.frame import (
+    Trace,
     chart,
     fixed,
     legend,
     logarithmic,
     name_of,
     reading,
+    scatter,
     symbol,
 )
 
@@ -94,7 +96,7 @@ def layers(table: pd.DataFrame) -> go.Figure | None:
                "gridcolor": "#dddddd"},
     )  # fmt: skip
     logarithmic(
-        figure, (share for trace in marks for share in trace.x),
+        figure, (share for trace in marks for share in trace["x"]),
         lambda digit, power: units.plain(digit * 10.0**power),
     )  # fmt: skip
     return figure
@@ -102,7 +104,7 @@ def layers(table: pd.DataFrame) -> go.Figure | None:
 
 def _marks(
     sparse: Sequence[tuple[CellKey, pd.DataFrame]], styles: dict[CellKey, Look]
-) -> list[go.Scatter]:
+) -> list[Trace]:
     """The marks of each cell: its tensors' shares in percent, over their rows 0, 1, ..."""
     traces, known = [], set[str]()
     for place, (cell, means) in enumerate(sparse):
@@ -114,7 +116,7 @@ def _marks(
         ]
         lane = _LANES * ((place + 0.5) / len(sparse) - 0.5)
         mark = {"size": 9 if len(sparse) < 3 else 7, "line": {"color": "black", "width": 0.5}}
-        traces.append(go.Scatter(
+        traces.append(scatter(
             x=100 * shown["density"],
             y=np.flatnonzero(means["density"] > 0) + lane,
             **legend(cell, known), mode="markers", text=texts,
