@@ -9,7 +9,8 @@ import pandas as pd
 
 from fedsim.analysis.style import CellKey, beside
 from fedsim.errors import UsageError
-from fedsim.results.labels import several
+from fedsim.results.labels import FACTS, VARIANT, several
+from fedsim.results.schema import KEYS
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Series:
     low: np.ndarray
     high: np.ndarray
 
+
+_TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round")  # what says whose a row is
 
 Bits = Literal["wire", "content"]
 """What is counted: whole messages; or positions, values and side information, as papers count."""
@@ -67,7 +70,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         share = table[bits_column(bits)] / table["clients"]
         table = table.assign(up_bits=share.groupby(table["run"]).cumsum())
         table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
-    table = table[table[y].notna()]
+    table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):
         raise UsageError(f"there are no rounds with a {y} to draw.")
     lines = []

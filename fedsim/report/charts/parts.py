@@ -53,7 +53,7 @@ def split(runs: pd.DataFrame) -> go.Figure:
             for bar, bits, total, percent in zip(cells, means[name], whole, share, strict=True)
         ]
         traces.append(go.Bar(
-            x=share, y=list(cells), orientation="h", name=part, marker_color=parts[part],
+            x=list(share), y=list(cells), orientation="h", name=part, marker_color=parts[part],
             text=texts, textposition="none", hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
     figure = chart(traces, 150 + (32 if len(cells) < 12 else 24) * len(cells))
@@ -117,7 +117,7 @@ def _marks(
         lane = _LANES * ((place + 0.5) / len(sparse) - 0.5)
         mark = {"size": 9 if len(sparse) < 3 else 7, "line": {"color": "black", "width": 0.5}}
         traces.append(scatter(
-            x=100 * shown["density"],
+            x=list(100 * shown["density"]),
             y=np.flatnonzero(means["density"] > 0) + lane,
             **legend(cell, known), mode="markers", text=texts,
             marker={"color": look.colour, "symbol": symbol(look), **mark},
