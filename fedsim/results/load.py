@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedsim.errors import UsageError
 from fedsim.results import older
-from fedsim.results.labels import FACTS, VARIANT, methods_of, several
+from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.merge import (
     comparable,
     repeats,
@@ -31,11 +31,10 @@ class Results:
 
     Attributes:
         runs: a row per finished run (done or failed), by n upwards, p downwards and seed, indexed
-            by the run's folder name; the columns are those of `summary.csv`
-            (`fedsim.results.schema.COLUMNS`), then `label`, what figures call the method:
-            the name of the run, else the method as its user typed it; `dense`, whether it is raw
-            sending; `ends_dense`, whether its method is raw sending at p = 1. Where runs differ in
-            settings, a column `variant` before them says in which: `lr = 0.05`.
+            by the run's folder name; the columns of `summary.csv`, then `label`, the name of the
+            run, else its method as typed; `dense`, whether it is raw sending; `ends_dense`, whether
+            its method is raw sending at p = 1. Where runs differ in settings, a column `variant`
+            before them says in which: `lr = 0.05`.
             Bits are those of a client that takes part in every round, summed over rounds. In
             columns that end in `_per_client` they are the whole federation's over the number of
             its clients: fewer, where a cohort is smaller than the federation.
@@ -46,11 +45,10 @@ class Results:
         layers: a row per tensor of the model and round that was evaluated: the keys as in `rounds`,
             then round, tensor, entries, sent (the mean over the cohort), label, dense, ends_dense.
             Empty where no run has recorded it.
-        path: the folder that was read, the first of several.
+        path: the folder that was read, or the first of several.
         unfinished: names of runs that have begun and not ended; they are in no frame.
         folders: where each run of `runs` lies.
-        given: the settings of each run as they were given, from its `config.toml`; empty where that
-            cannot be read.
+        given: the settings in each run's `config.toml`; empty where that cannot be read.
         trained: what trained each run's model, defaults filled in; empty of older versions.
     """
 
@@ -72,11 +70,6 @@ class Results:
     def done_rounds(self) -> pd.DataFrame:
         """The rows of `rounds` of runs that are done."""
         return self.rounds[self.rounds["run"].isin(self.done.index)]
-
-    @cached_property
-    def methods(self) -> list[str]:
-        """The labels of the methods, by the alphabet (`fedsim.results.labels.methods_of`)."""
-        return methods_of(self.runs)
 
     @cached_property
     def several(self) -> bool:

@@ -201,3 +201,8 @@ def test_counts_stay_whole_where_one_is_missing(tmp_path: Path) -> None:
     first, second = (tmp_path / "summary.csv").read_text().splitlines()[1:]
     place = COLUMNS.index("clients")
     assert first.split(",")[place] == "4" and second.split(",")[place] == ""
+
+
+def test_no_folder() -> None:
+    with pytest.raises(UsageError, match="no folder"):
+        load()

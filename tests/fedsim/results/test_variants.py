@@ -248,8 +248,3 @@ def test_one_folder_keeps_every_run_that_it_names(tmp_path: Path) -> None:
     results = load(tmp_path)
     assert sorted(results.runs.index) == ["long", "short"]
     assert set(results.rounds["run"]) == {"long", "short"}
-
-
-def test_no_folder() -> None:
-    with pytest.raises(UsageError, match="no folder"):
-        load()
