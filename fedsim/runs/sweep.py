@@ -14,7 +14,7 @@ from fedsim.federation import trial
 from fedsim.federation.shards import Federation
 from fedsim.report import summarize
 from fedsim.results.load import kind_of, run_folders
-from fedsim.results.schema import COLUMNS, read_finished, read_summary, write_summary
+from fedsim.results.schema import COLUMNS, TOLD, read_finished, read_summary, write_summary
 from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.parallel import run_here, run_on_ray
@@ -127,7 +127,9 @@ def _summary(folder: Path) -> dict[str, Any]:
             f"{folder} holds no summary after its run: with --ray-address the results folder "
             "must be one that all nodes share"
         )
-    return dict.fromkeys(COLUMNS) | read_summary(folder)  # a failed run has no metric, no bits
+    cell = read_summary(folder)
+    cell.pop(TOLD, None)
+    return dict.fromkeys(COLUMNS) | cell  # a failed run has no metric, no bits
 
 
 def sweep(
