@@ -10,7 +10,6 @@ from fedsim.analysis.inputs import check_frame
 from fedsim.analysis.layout import Column, Laid, Row, laid
 from fedsim.analysis.style import higher_is_better, metric_name
 from fedsim.errors import UsageError
-from fedsim.results.labels import labels
 from fedsim.results.load import Results
 
 _CELL = ["label", "temporal", "gradient"]
@@ -68,8 +67,7 @@ def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
 def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
     """The rounds of runs that are done, of one task."""
     if isinstance(results, Results):
-        done = results.runs.index[results.runs["status"] == "done"]
-        rounds = results.rounds[results.rounds["run"].isin(done)]
+        rounds = results.done_rounds
     else:
         rounds = results
     check_frame(rounds, "rounds", "best()")
@@ -82,7 +80,7 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
 
 def _points(rounds: pd.DataFrame) -> pd.DataFrame:
     """A row a cell and round that all its seeds evaluated: the means, by bits upwards."""
-    table = rounds.assign(label=labels(rounds)).sort_values(["run", "round"])
+    table = rounds.sort_values(["run", "round"])
     share = table["up_wire_bits"] / table["clients"]
     table["up_wire_bits"] = share.groupby(table["run"]).cumsum()
     seeds = table.groupby(_CELL)["run"].nunique()

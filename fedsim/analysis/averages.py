@@ -2,8 +2,6 @@
 
 import pandas as pd
 
-from fedsim.results.labels import labels
-
 CELL = ("task", "method", "label", "temporal", "gradient")
 """What runs have in common that differ in their seeds alone."""
 
@@ -13,7 +11,7 @@ SPREAD = ("metric", "difference", "loss")
 
 def repeated(runs: pd.DataFrame) -> pd.Series:
     """Rows that only the names of their runs tell apart: of one cell and one seed."""
-    return runs.assign(label=labels(runs)).duplicated([*CELL, "seed"], keep=False)
+    return runs.duplicated([*CELL, "seed"], keep=False)
 
 
 def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
@@ -26,10 +24,9 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     Args:
         runs: the frame of `fedsim.load(...).runs`, in any order; its order is kept.
     """
-    told = runs.assign(label=labels(runs))
-    alone = repeated(told).to_numpy()
-    told["_run"] = [place if one else -1 for place, one in enumerate(alone)]
-    groups = told.groupby([*CELL, "_run"], sort=False, dropna=False)
+    alone = repeated(runs).to_numpy()
+    places = [place if one else -1 for place, one in enumerate(alone)]
+    groups = runs.assign(_run=places).groupby([*CELL, "_run"], sort=False, dropna=False)
     rows = pd.DataFrame([_row(cell) for _, cell in groups])
     types = {name: kind for name, kind in runs.dtypes.items() if kind.kind in "fbO"}
     return rows.drop(columns="_run").astype(types)

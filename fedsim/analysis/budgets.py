@@ -8,7 +8,6 @@ import pandas as pd
 
 from fedsim.analysis.curves import Bits, curve_lines
 from fedsim.analysis.style import CellKey
-from fedsim.results.labels import is_dense, labels
 
 
 @dataclass(frozen=True)
@@ -17,6 +16,7 @@ class Budget:
 
     Attributes:
         method: its label.
+        dense: whether it is raw sending.
         bits: (N,) ascending: bits that a client of every round has sent when a new best is reached.
         metric: (N,) that best, of any of the method's cells, seeds averaged.
         cells: N cells, each that which reached it.
@@ -24,6 +24,7 @@ class Budget:
     """
 
     method: str
+    dense: bool
     bits: np.ndarray
     metric: np.ndarray
     cells: tuple[CellKey, ...]
@@ -44,9 +45,9 @@ def budgets(rounds: pd.DataFrame, higher: bool, bits: Bits = "wire") -> list[Bud
     Raises:
         UsageError: as `curve_lines`.
     """
-    told = labels(rounds)
-    names = sorted(set(told), key=lambda name: (not is_dense(name), name))
-    return [_best(name, rounds[told == name], 1 if higher else -1, bits) for name in names]
+    sign = 1 if higher else -1
+    by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
+    return [_best(str(name), not coded, own, sign, bits) for (coded, name), own in by_method]
 
 
 def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:
@@ -76,7 +77,9 @@ def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, s
     ]
 
 
-def _best(method: str, rounds: pd.DataFrame, sign: int, counted: Bits) -> Budget:
+def _best(
+    method: str, dense: bool, rounds: pd.DataFrame, sign: int, counted: Bits
+) -> Budget:
     points = [
         (float(x), float(y), line.cell)
         for line in curve_lines(rounds, "up_bits", "metric", counted)
@@ -88,4 +91,4 @@ def _best(method: str, rounds: pd.DataFrame, sign: int, counted: Bits) -> Budget
             kept.append((x, y, cell))
     bits, metric, cells = zip(*kept, strict=True)
     end = max(x for x, _, _ in points)
-    return Budget(method, np.array(bits), np.array(metric), cells, end)
+    return Budget(method, dense, np.array(bits), np.array(metric), cells, end)

@@ -9,7 +9,8 @@ import pandas as pd
 
 from fedsim.analysis.style import CellKey, beside
 from fedsim.errors import UsageError
-from fedsim.results.labels import is_dense, labels, several
+from fedsim.results.labels import FACTS, VARIANT, several
+from fedsim.results.schema import KEYS
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Series:
     low: np.ndarray
     high: np.ndarray
 
+
+_TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round")  # what says whose a row is
 
 Bits = Literal["wire", "content"]
 """What is counted: whole messages; or positions, values and side information, as papers count."""
@@ -67,7 +70,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         share = table[bits_column(bits)] / table["clients"]
         table = table.assign(up_bits=share.groupby(table["run"]).cumsum())
         table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
-    table = table[table[y].notna()]
+    table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):
         raise UsageError(f"there are no rounds with a {y} to draw.")
     lines = []
@@ -121,20 +124,18 @@ def front(points: Sequence[Series], higher: bool) -> list[Series]:
 def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
     """The rows of each cell: of one method by n upwards and p downwards, of several by method."""
     many = several(table)
-    told = table.assign(label=labels(table) if many else "", reference=False)
-    if not many:
-        told["reference"] = beside(table).to_numpy()
+    methods = table["label"] if many else ""
+    keys = table.assign(_method=methods, _of=False if many else beside(table))
+    by_cell = keys.groupby(["_method", "dense", "temporal", "gradient", "_of"], sort=False)
     groups = [
-        (CellKey(int(n), float(p), bool(dense), str(name)), group)
-        for (name, n, p, dense), group in told.groupby(
-            ["label", "temporal", "gradient", "reference"]
-        )
+        (CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many), group)
+        for (name, dense, n, p, reference), group in by_cell
     ]
     return sorted(groups, key=lambda item: _place(item[0]))
 
 
 def _place(cell: CellKey) -> tuple[bool, str, int, float, bool]:
-    return not is_dense(cell.method), cell.method, cell.temporal, -cell.gradient, not cell.reference
+    return not cell.dense, cell.method, cell.temporal, -cell.gradient, not cell.reference
 
 
 def _one_kind(group: pd.DataFrame, cell: CellKey) -> None:

@@ -5,12 +5,13 @@ from typing import Literal
 import pandas as pd
 
 from fedsim.errors import UsageError
+from fedsim.results.labels import FACTS
 from fedsim.results.load import Results
 
 _KEYS = ("task", "method", "temporal", "gradient", "seed")
 _NEEDED = {
-    "runs": (*_KEYS, "metric", "status"),
-    "rounds": (*_KEYS, "run", "round", "iteration", "clients", "metric", "up_wire_bits"),
+    "runs": (*_KEYS, "metric", "status", *FACTS),
+    "rounds": (*_KEYS, "run", "round", "iteration", "clients", "metric", "up_wire_bits", *FACTS),
 }
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis.style import beside, reference
+from fedsim.analysis.style import beside
 from fedsim.errors import UsageError
-from fedsim.results.labels import ends_dense, labels, methods_of, of_method, several
+from fedsim.results.labels import ends_dense, methods_of, of_method, reference, several
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
     """
     clash = beside(runs)
     _check(runs, value, clash)
-    is_dense = reference(runs)
-    others = runs[~is_dense]
-    whole = not len(others) or not is_dense.any()
+    compared = reference(runs)
+    others = runs[~compared]
+    whole = not len(others) or not compared.any()
     on_grid = whole or (ends_dense(others) and _holes(runs) <= _holes(others))
     shown = runs if on_grid else others
-    dense = runs.loc[is_dense & (runs["status"] == "done"), value].mean()
+    dense = runs.loc[compared & (runs["status"] == "done"), value].mean()
     rows = tuple(sorted(int(n) for n in shown["temporal"].unique()))
     columns = tuple(sorted((float(p) for p in shown["gradient"].unique()), reverse=True))
     done = shown[shown["status"] == "done"]
@@ -102,7 +102,7 @@ def planes(
         UsageError: no such method; else as `plane`.
     """
     names = methods_of(runs)
-    if method is not None and method not in set(labels(runs)):
+    if method is not None and method not in set(runs["label"]):
         raise UsageError(f"method is {method!r}: the runs are of {', '.join(names) or 'none'}.")
     if method is None and not several(runs):
         return {"".join(names): plane(runs, value)}
@@ -130,7 +130,7 @@ def method_text(runs: pd.DataFrame) -> str:
         return ", ".join(methods_of(runs))
     sparse = runs[runs["gradient"] != 1]
     rows = sparse if len(sparse) else runs[~beside(runs)]
-    return ", ".join(dict.fromkeys(labels(rows)))
+    return ", ".join(dict.fromkeys(rows["label"]))
 
 
 def _check(runs: pd.DataFrame, value: str, clash: pd.Series) -> None:

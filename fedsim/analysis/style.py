@@ -1,6 +1,6 @@
 """How figures name and colour things: the same in the PNG figures and in the report."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim import units
-from fedsim.results.labels import is_dense
+from fedsim.results.labels import reference
 
 LABELS = {
     "ratio_content": "compression ratio (content, as papers count)",
@@ -45,23 +45,15 @@ class Look:
 class CellKey(NamedTuple):
     """A cell; ``reference``: float32 at n = 1, p = 1 beside a method that sends all.
 
-    ``method``: its label where cells of several methods stand side by side, else empty.
+    ``method``: its label where cells of several methods stand side by side, else empty; ``dense``:
+    whether that method is raw sending.
     """
 
     temporal: int
     gradient: float
     reference: bool = False
     method: str = ""
-
-
-def reference(runs: pd.DataFrame) -> pd.Series:
-    """Which rows are of the dense reference: every entry as float32 after every iteration.
-
-    It is so both ways: with a lossy downlink a run of `raw` is not what others are compared with.
-    """
-    at = (runs["temporal"] == 1) & (runs["gradient"] == 1)
-    lossless = runs["downlink"].fillna("raw") == "raw" if "downlink" in runs.columns else True
-    return at & (runs["method"] == "raw") & lossless
+    dense: bool = False
 
 
 def beside(runs: pd.DataFrame) -> pd.Series:
@@ -99,7 +91,8 @@ def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
 
 def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKey, Look]:
     names = list(dict.fromkeys(key.method for key in keys))
-    methods, dense = ([n for n in names if is_dense(n) == told] for told in (False, True))
+    raw = {key.method for key in keys if key.dense}
+    methods, dense = [n for n in names if n not in raw], [n for n in names if n in raw]
     found = {}
     for key in keys:
         mine = sorted({k.gradient for k in keys if k.method == key.method}, reverse=True)
@@ -123,10 +116,10 @@ def _hex(rgb: Iterable[float]) -> str:
     return "#" + "".join(f"{round(255 * c):02x}" for c in rgb)
 
 
-def method_looks(methods: Sequence[str]) -> dict[str, Look]:
-    """How each method looks where it is drawn as a whole."""
-    return {key.method: look for key, look in _by_method(
-        [CellKey(1, 1, method=name) for name in methods], [1]).items()}  # fmt: skip
+def method_looks(methods: Mapping[str, bool]) -> dict[str, Look]:
+    """How each method looks where it is drawn as a whole; ``methods``: which are raw sending."""
+    keys = [CellKey(1, 1, method=name, dense=dense) for name, dense in methods.items()]
+    return {key.method: look for key, look in _by_method(keys, [1]).items()}
 
 
 def metric_name(runs: pd.DataFrame) -> str:
@@ -147,14 +140,13 @@ def label(name: str) -> str:
     return LABELS.get(name, name.replace("_", " "))
 
 
-def cell_label(temporal: int, gradient: float, reference: bool = False, method: str = "") -> str:
+def cell_label(cell: CellKey) -> str:
     """How a legend calls a cell of the plane."""
-    if method:
-        return f"{method}, n = {temporal}" + (
-            "" if is_dense(method) else f", p = {units.plain(gradient)}"
-        )
-    dense = " (float32)" if reference else " (dense)" if (temporal, gradient) == (1, 1) else ""
-    return f"n = {temporal}, p = {units.plain(gradient)}{dense}"
+    n, p = f"n = {cell.temporal}", f"p = {units.plain(cell.gradient)}"
+    if cell.method:
+        return ", ".join([cell.method, n] if cell.dense else [cell.method, n, p])
+    first = (cell.temporal, cell.gradient) == (1, 1)
+    return f"{n}, {p}" + (" (float32)" if cell.reference else " (dense)" if first else "")
 
 
 def value_text(value: float, name: str) -> str:

@@ -10,9 +10,8 @@ from fedsim import units
 from fedsim.analysis.averages import CELL, repeated
 from fedsim.analysis.layout import Column, Kind, Laid, Row, laid, room
 from fedsim.analysis.planes import method_text
-from fedsim.analysis.style import reference
 from fedsim.analysis.telling import PER_CLIENT, caption, worth_a_column
-from fedsim.results.labels import VARIANT, labels, several
+from fedsim.results.labels import VARIANT, reference, several
 
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 
@@ -132,7 +131,7 @@ def summary_texts(
         rows: the frame of `fedsim.load(...).runs`, in any order.
         narrow: whether columns are stacked, two lines a row.
     """
-    rows = add_difference(rows).assign(label=labels(rows), run=rows.index.astype(str))
+    rows = add_difference(rows).assign(run=rows.index.astype(str))
     names = list(rows["metric_name"].dropna().unique())
     unit = "points" if any(name in units.FRACTIONS for name in names) else ""
     words = {"metric": " / ".join(names) or "metric", "unit": unit}

@@ -36,14 +36,12 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim.analysis.answer import best, best_table
     from fedsim.analysis.tables import summary_table
-    from fedsim.results.load import load
-    from fedsim.runs.sweep import summarize
+    from fedsim.report import summarize
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
     budget = None if flags.budget is None else units.parse_bits(flags.budget, "--budget")
-    cells, page = summarize(*folders, out=out, budget=budget)
-    results = load(*folders)
+    cells, page, results = summarize(*folders, out=out, budget=budget)
     if flags.json:
         found = {} if budget is None else {"best": _records(best(results, budget))}
         print_document({"out": str(page.parent), "report": str(page), "cells": cells, **found})

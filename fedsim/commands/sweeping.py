@@ -162,7 +162,8 @@ def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.Da
     try:
         runs = load(out).runs
     except UsageError:
-        return frame(summaries).set_index(pd.Index(names)).assign(label=names)
+        runs = frame(summaries).set_index(pd.Index(names))
+        return runs.assign(label=names, dense=False, ends_dense=False)
     return runs[runs.index.isin(names)]
 
 

@@ -101,7 +101,7 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
     check_frame(rounds, "rounds", "budget()")
     higher = higher_is_better(rounds)
     found = budgets(rounds, higher, bits)
-    styles = method_looks([one.method for one in found])
+    styles = method_looks({one.method: one.dense for one in found})
     figure = drawing(7.2, 4.6)
     axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
     for one in found:
@@ -122,7 +122,7 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
 
 def _point(axes: Axes, point: Series, look: Look, known: bool) -> None:
     cell = point.cell
-    text = cell.method or cell_label(*cell)
+    text = cell.method or cell_label(cell)
     axes.errorbar(
         point.x, point.y, [point.y - point.low, point.high - point.y],
         label="_" if known else plain(text), color=look.colour, marker=marker(look),

@@ -57,7 +57,7 @@ def curves(
         look = styles[line.cell]
         few = len(line.x) <= 40
         axes.plot(
-            line.x, line.y, label=plain(cell_label(*line.cell)), color=look.colour, linewidth=1.6,
+            line.x, line.y, label=plain(cell_label(line.cell)), color=look.colour, linewidth=1.6,
             linestyle=LINES[look.place % len(LINES)], marker=marker(look) if few else "",
             markersize=4,
         )  # fmt: skip

@@ -162,7 +162,8 @@ def _cell(
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
         axes.text(column, row, grid.absence(at), ha="center", va="center", fontsize=9, bbox=box)
         return
-    style: Any = {"ha": "center", "color": ink(colours(norm(value)))}
+    # What lies within the axes is no matter of the layout, which would measure each text.
+    style: Any = {"ha": "center", "color": ink(colours(norm(value))), "in_layout": False}
     axes.text(column, row, value_text(value, name), fontsize=11, va="bottom", **style)
     note = f"p/n = {units.plain(grid.sparsity(row, column))}"
     if np.isfinite(grid.spread[at]):
@@ -177,5 +178,6 @@ def _diagonal(axes: Axes, cells: list[tuple[int, int]]) -> None:
         # Only around the cells' common corner, so that no text is crossed.
         ends = np.array([0.32, 0.68])
         xs, ys = column + ends * (left - column), row + ends * (below - row)
-        axes.plot(xs, ys, color="black", lw=2.2, alpha=0.5, solid_capstyle="round")
-        axes.plot(xs, ys, color="white", lw=1.0, solid_capstyle="round")
+        axes.plot(xs, ys, color="black", lw=2.2, alpha=0.5, solid_capstyle="round",
+                  in_layout=False)  # fmt: skip
+        axes.plot(xs, ys, color="white", lw=1.0, solid_capstyle="round", in_layout=False)

@@ -1,6 +1,8 @@
 """The report of runs and sweeps: one HTML page that opens offline, and the matrices as PNG."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -8,7 +10,9 @@ from fedsim import units
 from fedsim.analysis.export import table
 from fedsim.errors import UsageError
 from fedsim.files import write_text
-from fedsim.results.load import load
+from fedsim.results.labels import FACTS
+from fedsim.results.load import Results, load
+from fedsim.results.schema import write_summary
 
 _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
 
@@ -38,14 +42,43 @@ def write(
         write("results/digits")
         write("results/sbc", "results/gradient_dropping", out="results/both")
     """
+    return written(*read(directories, out), budget)
+
+
+def summarize(
+    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None
+) -> tuple[list[dict[str, Any]], Path, Results]:
+    """`write`, with `summary.csv` and `summary.parquet` beside the page.
+
+    A folder may hold cells of earlier sweeps too.
+
+    Returns:
+        All cells as `summary.csv` has them, the path of the page, and what both were made of.
+    """
+    results, folder = read(directories, out)
+    runs = results.runs.drop(columns=[*FACTS])
+    page = written(results, folder, budget)
+    cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
+    write_summary(folder, cells)
+    return cells, page, results
+
+
+def read(
+    directories: Sequence[Path | str], out: Path | str | None = None
+) -> tuple[Results, Path]:
+    """What `write` writes of, and the folder where to; arguments and errors as there."""
+    results = load(*directories)
+    if out is None and len(directories) > 1:
+        raise UsageError(f"a report of {len(directories)} folders needs one of its own: give --out")
+    return results, Path(directories[0] if out is None else out)
+
+
+def written(results: Results, folder: Path, budget: float | str | None = None) -> Path:
+    """The path of the page of `results`, written into `folder` with all that `write` writes."""
     # Here, not above: what draws takes a second to import, which other commands need not wait.
     from fedsim.report.page import page
 
     limit = None if budget is None else units.parse_bits(budget, "budget")
-    results = load(*directories)
-    if out is None and len(directories) > 1:
-        raise UsageError(f"a report of {len(directories)} folders needs one of its own: give --out")
-    folder = Path(directories[0] if out is None else out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

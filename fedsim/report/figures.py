@@ -11,7 +11,7 @@ from fedsim.analysis.planes import one_celled, planes
 from fedsim.analysis.style import metric_name
 from fedsim.report import charts
 from fedsim.report.answers import tables
-from fedsim.results.labels import labels, methods_of, of_method, several
+from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results
 
 _PLANE = (
@@ -143,7 +143,7 @@ def _planes(runs: pd.DataFrame, value: str) -> dict[str, go.Figure]:
 
 def _of_several_sparsities(runs: pd.DataFrame) -> bool:
     """Whether some method's cells differ in p, which then tells how pale they are."""
-    return bool((runs.groupby(labels(runs))["gradient"].nunique() > 1).any())
+    return bool((runs.groupby("label")["gradient"].nunique() > 1).any())
 
 
 def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -7,12 +7,12 @@ from plotly.offline import get_plotlyjs
 
 from fedsim import units
 from fedsim.analysis.planes import method_text, one_celled
-from fedsim.analysis.style import metric_name, reference
+from fedsim.analysis.style import metric_name
 from fedsim.analysis.telling import sends_less_per_client
 from fedsim.report.figures import figures, parts
 from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
-from fedsim.results.labels import VARIANT, labels, several
+from fedsim.results.labels import VARIANT, reference
 from fedsim.results.load import Results
 
 _STYLE = """
@@ -77,7 +77,7 @@ def page(results: Results, budget: float | None = None) -> str:
         f'<section aria-labelledby="{key}"><h2 id="{key}" tabindex="-1">{name}</h2>{text}</section>'
         for key, name, text in sections
     )
-    kind = "several" if several(results.runs) else "one"
+    kind = "several" if results.several else "one"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -128,7 +128,7 @@ def _reference(runs: pd.DataFrame) -> str:
     if not len(dense):
         return '<p class="note">There is no dense reference (raw, n = 1) among the cells.</p>'
     name, lines = metric_name(runs), []
-    for told, of in dense.groupby(labels(dense)):
+    for told, of in dense.groupby("label"):
         value, bits = of["metric"].mean(), of["up_wire_bits"].mean()
         text = f"{name} {units.score(value, name)} with {units.bits(bits)} per client upstream"
         which = f"{told}: " if VARIANT in runs.columns else ""

@@ -1,9 +1,9 @@
 """The report's parts in words and tables; all text from files is escaped."""
 
 import json
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from fedsim.analysis.tables import summary_texts
@@ -11,7 +11,7 @@ from fedsim.analysis.telling import failures_told
 from fedsim.results.labels import VARIANT
 from fedsim.results.load import Results
 from fedsim.results.merge import differing, settings_of
-from fedsim.results.schema import OF_TASK, TRAINED, read_summary
+from fedsim.results.schema import OF_TASK
 from fedsim.settings.config import default_of
 
 _UNITS = {"timeout": "timeout (seconds)"}
@@ -58,7 +58,7 @@ def failures(results: Results) -> str:
 
 def settings(results: Results) -> str:
     """What trained the models, defaults filled in; then what the runs' `config.toml` say."""
-    given = _listing(results, "config.toml", tomllib.loads)
+    given = _listing({name: table or None for name, table in results.given.items()}, "config.toml")
     trained = _trained(results)
     if trained:
         trained = f"<h3>What trained the models</h3>{trained}<h3>As given</h3>"
@@ -66,20 +66,16 @@ def settings(results: Results) -> str:
 
 
 def _trained(results: Results) -> str:
-    """A table of the settings of learning, a row each, with whose default a value is; empty of
-    runs that an older version made."""
+    """A table of the settings of learning, a row per setting, with whose default a value is; empty
+    of runs that an older version made."""
     values: dict[str, list[str]] = {}
-    for name in results.runs.index:
-        folder = results.folders[str(name)]
-        try:
-            given = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            given = {}
-        for key, value in (read_summary(folder).get(TRAINED) or {}).items():
+    for name, trained in results.trained.items():
+        for key, value in trained.items():
             text = value if isinstance(value, str) else json.dumps(value)
-            whose = f" ({_whose(key, given)})" if _whose(key, given) else ""
-            if value not in (None, []) and text + whose not in values.setdefault(key, []):
-                values[key].append(text + whose)
+            whose = _whose(key, results.given[name])
+            shown = f"{text} ({whose})" if whose else text
+            if value not in (None, []) and shown not in values.setdefault(key, []):
+                values[key].append(shown)
     return _rows({key: seen for key, seen in values.items() if seen})
 
 
@@ -94,7 +90,7 @@ def _by_method(results: Results) -> str:
     """A table of the settings in which methods differ, a row a method; empty where none do."""
     if VARIANT not in results.runs.columns:
         return ""
-    known = settings_of({str(name): results.folders[name] for name in results.runs.index})
+    known = settings_of(results.given)
     keys = differing(known)
     rows = ""
     for label, runs in results.runs.groupby("label"):
@@ -115,28 +111,35 @@ def _setting(value: Any) -> str:
 
 def versions(results: Results) -> str:
     """What the runs' `environment.json` say of machine and versions."""
-    return _listing(results, "environment.json", json.loads)
+    file = "environment.json"
+    return _listing({name: _document(of / file) for name, of in results.folders.items()}, file)
 
 
-def _listing(results: Results, file: str, parse: Callable[[str], Any]) -> str:
-    """A table of the settings in the runs' `file`: a row a key, with the values that occur."""
+def _document(file: Path) -> Any:
+    """What a JSON file holds; None where it cannot be read."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _listing(tables: Mapping[str, Any], file: str) -> str:
+    """A table of what the runs' `file` says: a row per key, with the values that occur.
+
+    Args:
+        tables: what the file of each run holds; None where it cannot be read.
+        file: its name.
+    """
     values: dict[str, list[str]] = {}
-    unread = []
-    for name in results.runs.index:
-        try:
-            text = (results.folders[name] / file).read_text(encoding="utf-8")
-            flat = _flat(parse(text))
-        except (OSError, ValueError):
-            unread.append(name)
-            continue
-        for key, value in flat.items():
+    for table in tables.values():
+        for key, value in _flat({} if table is None else table).items():
             seen = values.setdefault(_UNITS.get(key, key), [])
             if value not in seen:
                 seen.append(value)
-    table = _rows(values)
-    if unread:
-        table += f'<p class="note">{file} cannot be read in: {escape(", ".join(unread))}.</p>'
-    return table
+    shown = _rows(values)
+    if unread := [name for name, table in tables.items() if table is None]:
+        shown += f'<p class="note">{file} cannot be read in: {escape(", ".join(unread))}.</p>'
+    return shown
 
 
 def _rows(values: Mapping[str, Sequence[str]]) -> str:

@@ -1,14 +1,17 @@
 """What runs and sweeps leave on disk, as pandas frames."""
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.results.labels import NAME, TYPED, VARIANT, labels
+from fedsim.results import older
+from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.merge import (
     comparable,
     repeats,
@@ -17,34 +20,36 @@ from fedsim.results.merge import (
     variants,
     without_repeated,
 )
-from fedsim.results.naming import typed
-from fedsim.results.older import completed
-from fedsim.results.schema import frame, layers_of, read_summary, rounds_of
+from fedsim.results.naming import Told, called, name_of
+from fedsim.results.schema import KEYS, TOLD, TRAINED, frame, layers_of, read_summary, rounds_of
+from fedsim.settings.spelling import FILE, TABLE
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results below one folder or several.
+    """The results below one folder or several, each file read once.
 
     Attributes:
-        runs: a row a finished run (done or failed), by n upwards, p downwards and seed, indexed by
-            the run's folder name; the columns are those of `summary.csv`
-            (`fedsim.results.schema.COLUMNS`), then `label`, what figures call the method:
-            as its user does (`fedsim.results.labels.labels`). Where runs differ in settings, a
-            column `variant` before it says in which: `lr = 0.05`.
+        runs: a row per finished run (done or failed), by n upwards, p downwards and seed, indexed
+            by the run's folder name; the columns of `summary.csv`, then `label`, the name of the
+            run, else its method as typed; `dense`, whether it is raw sending; `ends_dense`, whether
+            its method is raw sending at p = 1. Where runs differ in settings, a column `variant`
+            before them says in which: `lr = 0.05`.
             Bits are those of a client that takes part in every round, summed over rounds. In
             columns that end in `_per_client` they are the whole federation's over the number of
             its clients: fewer, where a cohort is smaller than the federation.
-        rounds: a row a communication round, in the order of the runs: task, method, temporal,
+        rounds: a row per communication round, in the order of the runs: task, method, temporal,
             gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
-            metric_name, higher_is_better, downlink and, where there is one, variant of the run.
-            Bits are sums over the cohort.
-        layers: a row a tensor of the model and round that was evaluated: the keys as in `rounds`,
-            then round, tensor, entries, sent (the mean over the cohort), label. Empty where no run
-            has recorded it.
-        path: the folder that was read, the first of several.
+            dense, ends_dense, metric_name, higher_is_better, downlink and, where there is one,
+            variant of the run. Bits are sums over the cohort.
+        layers: a row per tensor of the model and round that was evaluated: the keys as in `rounds`,
+            then round, tensor, entries, sent (the mean over the cohort), label, dense, ends_dense.
+            Empty where no run has recorded it.
+        path: the folder that was read, or the first of several.
         unfinished: names of runs that have begun and not ended; they are in no frame.
         folders: where each run of `runs` lies.
+        given: the settings in each run's `config.toml`; empty where that cannot be read.
+        trained: what trained each run's model, defaults filled in; empty of older versions.
     """
 
     runs: pd.DataFrame
@@ -53,6 +58,23 @@ class Results:
     unfinished: tuple[str, ...] = ()
     layers: pd.DataFrame = field(default_factory=pd.DataFrame)
     folders: Mapping[str, Path] = field(default_factory=dict)
+    given: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    trained: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def done(self) -> pd.DataFrame:
+        """The rows of `runs` that are done."""
+        return self.runs[self.runs["status"] == "done"]
+
+    @cached_property
+    def done_rounds(self) -> pd.DataFrame:
+        """The rows of `rounds` of runs that are done."""
+        return self.rounds[self.rounds["run"].isin(self.done.index)]
+
+    @cached_property
+    def several(self) -> bool:
+        """Whether the runs are of more than one method, or of settings that differ."""
+        return several(self.runs)
 
     def __repr__(self) -> str:
         """What was read, in a line: the frames have too many columns to be printed."""
@@ -86,35 +108,66 @@ def load(*paths: Path | str) -> Results:
     """
     if not paths:
         raise UsageError("load() has no folder: give one that `fedsim run` or `fedsim sweep` wrote")
-    found: dict[str, Path] = {}
+    folders, unfinished = _folders([Path(path) for path in paths])
+    cells = {name: read_summary(folder) for name, folder in folders.items()}
+    given = {name: _table(folder / "config.toml") for name, folder in folders.items()}
+    settings = settings_of(given)
+    if len(paths) > 1 or repeats(cells):
+        comparable(cells, settings, folders)
+    varied = variants(cells, settings)
+    if len(paths) > 1:  # in one folder every run has the name that it was given
+        cells = without_repeated(cells, folders, settings, varied)
+    cells = _ordered(cells)
+    tables = {name: rounds_of(folders[name], cell) for name, cell in cells.items()}
+    cells = {name: older.completed(cell, tables[name]) for name, cell in cells.items()}
+    runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
+    if any(varied.values()):
+        runs[VARIANT] = [varied[name] for name in cells]
+    runs = called(runs, _told(cells, folders, given))
+    rounds = _joined(tables, runs, ("metric_name", "higher_is_better", "downlink"))
+    layers = _joined({name: layers_of(folders[name]) for name in cells}, runs)
+    return Results(
+        runs, rounds, Path(paths[0]), tuple(unfinished), layers,
+        folders={name: folders[name] for name in cells},
+        given={name: given[name] for name in cells},
+        trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},
+    )  # fmt: skip
+
+
+def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
+    """The folder of each finished run by the run's name, and the names of unfinished ones."""
+    folders: dict[str, Path] = {}
     unfinished: list[str] = []
-    for prefix, path in unique_names([Path(path) for path in paths]).items():
+    for prefix, path in unique_names(paths).items():
         before = f"{prefix}/" if len(paths) > 1 else ""
         finished, begun = _finished(path)
-        found |= {before + folder.name: folder for folder in finished}
+        folders |= {before + folder.name: folder for folder in finished}
         unfinished += [before + name for name in begun]
-    cells = {name: read_summary(folder) for name, folder in found.items()}
-    settings = settings_of(found)
-    if len(paths) > 1 or repeats(cells):
-        comparable(cells, settings, found)
-    told = variants(cells, settings)
-    if len(paths) > 1:  # in one folder every run has the name that it was given
-        cells = without_repeated(cells, found, settings, told)
-    cells = _ordered(cells)
-    of_rounds = {name: rounds_of(name, found[name], cell) for name, cell in cells.items()}
-    cells = {name: completed(cell, of_rounds[name]) for name, cell in cells.items()}
-    runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
-    if any(told.values()):
-        runs[VARIANT] = [told[name] for name in cells]
-    folders = {name: found[name] for name in cells}
-    said = typed(folders, cells)
-    methods, names = ([said[name][k] for name in cells] for k in range(2))
-    runs["label"] = labels(runs.assign(**{TYPED: methods, NAME: names}))
-    rounds = _joined(list(of_rounds.values()), runs)
-    for name in ("metric_name", "higher_is_better", "downlink"):
-        rounds[name] = rounds["run"].map(runs[name])
-    layers = _joined([layers_of(name, folders[name], cells[name]) for name in cells], runs)
-    return Results(runs, rounds, Path(paths[0]), tuple(unfinished), layers, folders)
+    return folders, unfinished
+
+
+def _told(
+    cells: Mapping[str, dict[str, Any]], folders: Mapping[str, Path],
+    given: Mapping[str, dict[str, Any]],
+) -> list[Told]:  # fmt: skip
+    """What each run was told of its method; of older folders, worked out again."""
+    sweeps = {folders[name].parent.parent for name in cells}
+    listed = {sweep: {*(_table(sweep / FILE).get(TABLE) or ())} for sweep in sweeps}
+    told = []
+    for name, cell in cells.items():
+        label = given[name].get("label")
+        facts = cell.get(TOLD) or older.told(cell, str(given[name].get("method", "")))
+        known = {key: facts[key] for key in ("form", "whole", "value") if key in facts}
+        told.append(Told(**known, name=name_of(folders[name], label, listed, cell)))
+    return told
+
+
+def _table(file: Path) -> dict[str, Any]:
+    """A TOML file's values; empty where it cannot be read."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 def _finished(path: Path) -> tuple[list[Path], list[str]]:
@@ -172,11 +225,19 @@ def _ordered(cells: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return dict(sorted(cells.items(), key=place))
 
 
-def _joined(tables: list[pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
+def _joined(
+    tables: Mapping[str, pd.DataFrame], runs: pd.DataFrame, more: tuple[str, ...] = ()
+) -> pd.DataFrame:
+    """The tables of all runs below each other, between the keys of their runs and its facts."""
     # pandas would take the types of empty tables into account.
-    joined = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
-    told = [name for name in ("label", VARIANT) if name in runs.columns]
-    return joined.assign(**{name: joined["run"].map(runs[name]) for name in told})
+    filled = {name: table for name, table in tables.items() if len(table)}
+    whole = pd.concat(filled or tables, names=["run"]).reset_index("run").reset_index(drop=True)
+    run = whole.pop("run")
+    facts = [name for name in (*FACTS, VARIANT, *more) if name in runs.columns]
+    return pd.concat(
+        [*(run.map(runs[key]).rename(key) for key in KEYS), run, whole,
+         *(run.map(runs[name]).rename(name) for name in facts)], axis=1,
+    )  # fmt: skip
 
 
 def _few(column: pd.Series) -> str:

@@ -2,7 +2,6 @@
 in which settings they differ."""
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -19,7 +18,6 @@ Cells = Mapping[str, dict[str, Any]]
 _CELL = ("task", "method", "temporal", "gradient", "seed")
 _BESIDE = (*_CELL, "evaluate_every")  # when the server looks is no part of what it finds
 _SETTINGS = [f.name for f in fields(RunConfig) if f.metadata["result"] and f.name not in _BESIDE]
-_NOT_OF_RAW = (("strategy", "dsgd", CODED), ("momentum_masking", "auto", ("off",)))
 _SCORED = ("test_samples",)
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
 _DIGEST = re.compile(r"sha256 \w+")
@@ -47,16 +45,18 @@ def repeats(cells: Cells) -> bool:
     return len(set(places)) < len(places)
 
 
-def settings_of(folders: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """What each run's `config.toml` says on which its numbers depend, beside its cell.
+def settings_of(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The settings of each run on which its numbers depend, beside its cell.
 
-    A setting that is not there has its default. Runs whose file cannot be read are left out.
+    A setting that was not given has its default. Runs whose `config.toml` cannot be read, and is
+    empty here, are left out.
+
+    Args:
+        given: what each run's `config.toml` holds.
     """
     found = {}
-    for name, folder in folders.items():
-        try:
-            table = tomllib.loads((folder / "config.toml").read_text("utf-8"))
-        except (OSError, ValueError):
+    for name, table in given.items():
+        if not table:
             continue
         own = {key: table.get(key, default_of(key)) for key in _SETTINGS}
         if own["downlink"] == "raw" and own["strategy"] not in OWN_DOWNLINK:
@@ -106,11 +106,21 @@ def _as_reference(
     for name in raw if len(lossy) == 1 else ():
         if (cells[name]["temporal"], cells[name]["gradient"]) == (1, 1):
             found[name]["downlink"] = found[name]["downlink"] or min(lossy, key=str)
-    for key, standard, same in _NOT_OF_RAW:
+    for key, standard in (("strategy", "dsgd"), ("momentum_masking", "auto")):
         others = {own[key] for name, own in settings.items() if name not in raw}
-        for name in raw if len(others) == 1 and others <= {*same} else ():
-            found[name][key] = min(others) if found[name][key] == standard else found[name][key]
+        if len(others) == 1 and _without_raw(key, value := min(others)):
+            for name in raw:
+                found[name][key] = value if found[name][key] == standard else found[name][key]
     return found
+
+
+def _without_raw(key: str, value: str) -> bool:
+    """Whether raw sending cannot have that value of a setting which its methods have."""
+    if key == "momentum_masking":
+        return value == "off"
+    if value == "dsgd":
+        return False
+    return value in CODED
 
 
 def _with_defaults(

@@ -1,40 +1,121 @@
-"""What users typed: a run's method as they wrote it, and the name that they gave the run."""
+"""What the methods of runs are called: by the name of the run, else as the method was typed."""
 
 import re
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fedsim.settings.cellfile import FILE, TABLE
+import pandas as pd
 
-Cells = Mapping[str, dict[str, Any]]
-"""The dicts of ``summary.json`` by the run's name."""
+from fedsim.results.labels import DENSE, RAW, VARIANT, reference
 
 _PLACE = re.compile(r"(?:^|[-_])(n|p|seed|s)(\d[\d.]*(?:e-?\d+)?)(?=[-_]|$)")
 
 
-def typed(folders: Mapping[str, Path], cells: Cells) -> dict[str, tuple[str, str]]:
-    """Of each run the method as it was typed, and its name; empty where there is none.
+class Told(NamedTuple):
+    """What a run was told of its method.
 
-    The name is the setting ``label`` of the run, else the cell's in ``runs.toml``, less what says
-    n, p and seed (``without_place``). Both are on disk in folders of older versions too.
+    ``form``: the method as typed, less its fraction: ``sbc``, ``topk({p}) | cnat``.
+    ``whole``: the text of the method at p = 1; empty where it takes no fraction.
+    ``value``: whether the method was given as a compressor or written out, not by a name.
+    ``name``: what the run was called; empty where it was not.
+    """
+
+    form: str
+    whole: str = ""
+    value: bool = False
+    name: str = ""
+
+
+def called(runs: pd.DataFrame, told: Sequence[Told]) -> pd.DataFrame:
+    """`runs` with the columns `label`, `dense` and `ends_dense` (`fedsim.results.load.Results`).
+
+    A label is the name that the run was given, else the method as it was typed, less its fraction.
+    Raw sending without a name is `dense` where others are compared with it, else `raw`. The
+    settings in which runs differ follow: `sbc (lr = 0.05)`.
 
     Args:
-        folders, cells: by the run's name.
+        runs: a row per run; columns of `summary.csv` and, where settings differ, `variant`.
+        told: what each was told, in the order of the rows.
+
+    Example:
+        >>> rows = [("per_tensor(dither(1))", 1.0, 10), ("raw", 1.0, 1)]
+        >>> runs = pd.DataFrame(rows, columns=["method", "gradient", "temporal"])
+        >>> called(runs, [Told("qsgd(1)"), Told("raw")])["label"].tolist()
+        ['qsgd(1)', 'dense']
     """
-    listed: dict[Path, set[str]] = {}
-    found = {}
-    for run, folder in folders.items():
-        settings = _table(folder / "config.toml")
-        sweep = folder.parent.parent
-        if folder.parent.name == "cells" and sweep not in listed:
-            listed[sweep] = {*(_table(sweep / FILE).get(TABLE) or ())}
-        name = settings.get("label")
-        if not name and folder.name in listed.get(sweep, ()):
-            name = without_place(folder.name, cells[run])
-        found[run] = (str(settings.get("method") or "").strip(), str(name or ""))
-    return found
+    forms = pd.Series(_forms(runs, told), index=runs.index, dtype=object)
+    settings = runs[VARIANT] if VARIANT in runs.columns else pd.Series("", index=runs.index)
+    names = pd.Series([one.name for one in told], index=runs.index, dtype=object)
+    # The dense cells of a named sweep are the reference, not the method that has the name.
+    own = pd.Series([one.form == RAW for one in told], index=runs.index)
+    names = names.where((runs["method"] != RAW) | own, "")
+    names = names.where(~_of_seeds(runs, forms, settings, names), "")
+    shown = names.where(names != "", forms)
+    given = pd.DataFrame({"name": names, "method": forms.replace(DENSE, RAW), "of": settings})
+    many = given.groupby("name").transform("nunique") > 1
+    details = zip(
+        forms.where((names != "") & many["method"], ""),
+        settings.where((names == "") | many["of"], ""),
+        strict=True,
+    )
+    inside = [", ".join(filter(None, pair)) for pair in details]
+    pairs = zip(shown, inside, strict=True)
+    return runs.assign(
+        label=[f"{name} ({more})" if more else name for name, more in pairs],
+        dense=shown.isin([DENSE, RAW]) & (runs["method"] == RAW),
+        ends_dense=[one.whole == RAW for one in told],
+    )
+
+
+def _forms(runs: pd.DataFrame, told: Sequence[Told]) -> list[str]:
+    """What each row's method is called, without the names of runs and without settings.
+
+    A method that was given as a compressor and sends every entry is another one's at p = 1 where
+    rows of that one are there.
+    """
+    sparse = sorted({
+        (one.form, one.whole)
+        for one, p in zip(told, runs["gradient"], strict=True) if p != 1 and one.whole
+    })  # fmt: skip
+    at_one = {whole: form for form, whole in reversed(sparse)}
+    places = zip(runs["method"], runs["gradient"], reference(runs), told, strict=True)
+    return [
+        (DENSE if compared else RAW) if method == RAW
+        else at_one.get(method, one.form) if one.value and p == 1 else one.form
+        for method, p, compared, one in places
+    ]  # fmt: skip
+
+
+def _of_seeds(
+    runs: pd.DataFrame, forms: pd.Series, settings: pd.Series, names: pd.Series
+) -> pd.Series:
+    """Where the seeds of one cell have names of their own, so that none is the cell's."""
+    if not {"task", "seed"} <= {*runs.columns}:
+        return pd.Series(False, index=runs.index)
+    cells = pd.DataFrame({
+        "form": forms, "settings": settings, "n": runs["temporal"], "p": runs["gradient"],
+        "task": runs["task"], "seed": runs["seed"], "name": names,
+    }).groupby(["form", "settings", "n", "p", "task"])  # fmt: skip
+    seeds = cells["seed"].transform("nunique") == cells["seed"].transform("size")
+    return seeds & (cells["name"].transform("nunique") > 1)
+
+
+def name_of(
+    folder: Path, label: str | None, listed: Mapping[Path, set[str]], cell: Mapping[str, Any]
+) -> str:
+    """What a run was called: its setting ``label``, else its cell's name in ``runs.toml``.
+
+    Args:
+        folder: the run's.
+        label: its setting.
+        listed: the names of the cells in the ``runs.toml`` of each sweep's folder.
+        cell: the dict of ``summary.json``.
+    """
+    if label:
+        return label
+    known = folder.parent.name == "cells" and folder.name in listed[folder.parent.parent]
+    return without_place(folder.name, cell) if known else ""
 
 
 def without_place(name: str, cell: Mapping[str, Any]) -> str:
@@ -53,11 +134,3 @@ def without_place(name: str, cell: Mapping[str, Any]) -> str:
         return "" if abs(said - true) <= 0.01 * true else part[0]  # a name rounds: p0.333
 
     return _PLACE.sub(kept, name).strip("-_.")
-
-
-def _table(file: Path) -> dict[str, Any]:
-    """A TOML file's values; empty where it cannot be read."""
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}

@@ -1,11 +1,14 @@
-"""Summaries of an older version: the columns that they lack, where these follow from the rest."""
+"""Folders of an older version: what their summaries lack, where it follows from the rest.
+
+What needs torch is imported where an older folder needs it: newer ones load without.
+"""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
-from fedsim.federation import ledger
 from fedsim.results.schema import TRAINED
 
 
@@ -25,7 +28,10 @@ def completed(cell: Mapping[str, Any], rounds: pd.DataFrame) -> dict[str, Any]:
         20.0
     """
     found: dict[str, Any] = {}
-    if cell.get("status") == "done" and "failures" in rounds and cell.get("clients"):
+    lacks = cell.get("failures") is None and cell.get("status") == "done"
+    if lacks and "failures" in rounds and cell.get("clients"):
+        from fedsim.federation import ledger
+
         found["failures"] = int(rounds["failures"].sum())
         if not found["failures"]:
             found |= {"failure_reasons": "", "failed_up_bits": 0}
@@ -34,3 +40,22 @@ def completed(cell: Mapping[str, Any], rounds: pd.DataFrame) -> dict[str, Any]:
     if isinstance(trained, Mapping) and "downlink" in trained:
         found["downlink"] = trained["downlink"]
     return {**cell, **{name: x for name, x in found.items() if cell.get(name) is None}}
+
+
+def told(cell: Mapping[str, Any], typed: str) -> dict[str, Any]:
+    """What a run was told of its method, worked out again from its summary and its settings.
+
+    Args:
+        cell: the dict of `summary.json`.
+        typed: the method in `config.toml`; empty where that cannot be read.
+    """
+    return _told(typed.strip() or cell["method"], cell["method"], float(cell["gradient"]))
+
+
+@lru_cache(maxsize=4096)
+def _told(typed: str, text: str, gradient: float) -> dict[str, Any]:
+    if text == typed == "raw":
+        return {"form": text}
+    from fedsim.settings.methods import told
+
+    return told(typed, text, gradient)

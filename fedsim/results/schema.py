@@ -49,8 +49,14 @@ ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_
 LAYER_COLUMNS = ("round", "tensor", "entries", "sent")
 
 TRAINED = "settings"
-"""The key of `summary.json` under which stands what trained the model, defaults filled in; it is
-no column of a table."""
+"""The key of `summary.json` under which stands what trained the model, defaults filled in."""
+
+TOLD = "told"
+"""The key under which stands what the run was told of its method: the text as typed and its facts
+(`fedsim.settings.methods.told`)."""
+
+NESTED = (TRAINED, TOLD)
+"""Keys of `summary.json` that are not columns of a table."""
 
 OF_TASK = ("lr", "momentum", "batch_size", "clients", "partition", "iterations")
 """Settings that are the task's where a run does not name them."""
@@ -66,25 +72,27 @@ def read_summary(folder: Path) -> dict[str, Any]:
     try:
         cell = json.loads(file.read_text(encoding="utf-8"))
         missing = [key for key in (*KEYS, "status") if cell.get(key) is None]
-        frame([cell])  # a text where a number belongs
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise _damaged(file, str(error)) from error
     if missing:
         raise _damaged(file, f"it lacks {', '.join(missing)}")
+    for key in (*INTEGERS, *FLOATS):
+        if not isinstance(cell.get(key), int | float | None):
+            raise _damaged(file, f"{key} is {cell[key]!r} and not a number")
     return dict(cell)
 
 
 def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Cells (the dicts of `summary.json`) as a frame, a row each, `COLUMNS` first.
 
-    Their settings (`TRAINED`) are left out. A value that is missing or None is NaN. Counts are
+    What is nested (`NESTED`) is left out. A value that is missing or None is NaN. Counts are
     int64, or pandas' nullable Int64 where one is missing (a cell that failed early).
 
     Raises:
         ValueError, TypeError: a number is not one.
     """
     table = pd.DataFrame(list(cells))
-    extra = [name for name in table.columns if name not in (*COLUMNS, TRAINED)]
+    extra = [name for name in table.columns if name not in (*COLUMNS, *NESTED)]
     table = table.reindex(columns=[*COLUMNS, *extra])
     for name in INTEGERS:
         counts = pd.to_numeric(table[name]).astype("Int64")
@@ -121,16 +129,14 @@ def read_finished(folder: Path) -> dict[str, Any]:
     return cell
 
 
-def rounds_of(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
-    """`rounds.parquet` behind the keys of its cell and the run's name; empty where a run failed
-    before its first round."""
-    optional = cell["status"] != "done"
-    return _keyed(name, cell, _read(folder / "rounds.parquet", ROUND_COLUMNS, optional))
+def rounds_of(folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
+    """`rounds.parquet`; empty where a run failed before its first round."""
+    return _read(folder / "rounds.parquet", ROUND_COLUMNS, optional=cell["status"] != "done")
 
 
-def layers_of(name: str, folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
-    """`layers.parquet` in the same way; empty where there is none, as in older folders."""
-    return _keyed(name, cell, _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True))
+def layers_of(folder: Path) -> pd.DataFrame:
+    """`layers.parquet`; empty where there is none, as in older folders."""
+    return _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True)
 
 
 def _without_rows(file: Path) -> pd.DataFrame:
@@ -158,12 +164,6 @@ def _read(
     if missing:
         raise _damaged(file, f"it lacks the columns {', '.join(missing)}")
     return table
-
-
-def _keyed(name: str, cell: dict[str, Any], table: pd.DataFrame) -> pd.DataFrame:
-    keys = {key: cell[key] for key in KEYS} | {"run": name}
-    left = pd.DataFrame({key: [value] * len(table) for key, value in keys.items()})
-    return pd.concat([left, table.reset_index(drop=True)], axis=1)
 
 
 def _damaged(file: Path, why: str) -> UsageError:

@@ -14,7 +14,7 @@ from fedsim.files import write_json, write_text
 from fedsim.results.schema import read_summary
 from fedsim.runs import checkpoint, lock
 from fedsim.runs.cargo import Cargo
-from fedsim.runs.run import run
+from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
@@ -64,22 +64,11 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
     if (folder / "summary.json").exists():
         return
     cause = getattr(error, "cause", None) or error
-    plan, reason = config.plan, (_COLOURS.sub("", str(cause)).splitlines() or [""])[0]
-    summary = {
-        "task": plan.task.name,
-        "method": plan.method.text,
-        "temporal": plan.temporal,
-        "gradient": plan.method.gradient,
-        "seed": config.seed,
-        "metric_name": plan.task.metric_name,
-        "higher_is_better": plan.task.higher_is_better,
-        "total_sparsity": plan.method.gradient / plan.temporal,
-        "status": "failed",
-        "error": f"{type(cause).__name__}: {reason}",
-    }
-    told = "".join(traceback.format_exception(error))
-    write_text(folder / "error.txt", _COLOURS.sub("", told))
-    write_json(folder / "summary.json", summary)
+    reason = (_COLOURS.sub("", str(cause)).splitlines() or [""])[0]
+    failed = {"status": "failed", "error": f"{type(cause).__name__}: {reason}"}
+    trace = "".join(traceback.format_exception(error))
+    write_text(folder / "error.txt", _COLOURS.sub("", trace))
+    write_json(folder / "summary.json", describe(config, None) | failed)
 
 
 def run_on_ray(

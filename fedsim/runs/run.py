@@ -22,7 +22,7 @@ from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings
 from fedsim.federation.trainer import Trainer
 from fedsim.files import write_bytes, write_json, write_text
-from fedsim.results.schema import TRAINED
+from fedsim.results.schema import TOLD, TRAINED
 from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.folder import check_kind, prepare, tidy
@@ -30,6 +30,7 @@ from fedsim.runs.progress import shown
 from fedsim.runs.recorder import FolderRecorder, Progress
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
+from fedsim.settings.methods import told
 
 
 def run(
@@ -119,10 +120,13 @@ def _locked(
     return _finish(config, out, recorder, server)
 
 
-def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:
-    """What is known of a run before it starts: the first columns of its summary."""
+def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
+    """What is known of a run before it starts: the first columns of its summary.
+
+    ``trainer``: None where a run failed before there was a model.
+    """
     plan = config.plan
-    return {
+    known = {
         "task": plan.task.name,
         "method": plan.method.text,
         "temporal": plan.temporal,
@@ -131,14 +135,19 @@ def describe(config: RunConfig, trainer: Trainer) -> dict[str, Any]:
         "clients": plan.clients,
         "iterations": plan.iterations,
         "rounds": plan.rounds,
-        "parameters": sum(p.numel() for p in trainer.parameters.values()),
-        "trained_parameters": trained_entries(trainer),
-        "metric_name": trainer.task.metric_name,
-        "higher_is_better": trainer.task.higher_is_better,
+        "metric_name": plan.task.metric_name,
+        "higher_is_better": plan.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
-        "data_source": trainer.federation.data.source,
         "engine": config.engine,
         "downlink": text(plan.downlink),
+        TOLD: told(config.method, plan.method.text, plan.method.gradient),
+    }
+    if trainer is None:
+        return known
+    return known | {
+        "parameters": sum(p.numel() for p in trainer.parameters.values()),
+        "trained_parameters": trained_entries(trainer),
+        "data_source": trainer.federation.data.source,
         TRAINED: settings(config, trainer.parameters.values()),
     }
 
@@ -179,10 +188,11 @@ def _finish(
 def _fail(
     config: RunConfig, out: Path, recorder: FolderRecorder, trainer: Trainer, error: Exception
 ) -> None:
-    """Leaves what there is of a failed run, and why it failed."""
+    """Leaves what there is of a failed run, its unused replies too, and why it failed."""
+    summary = describe(config, trainer)
     if recorder.rows:
         recorder.write_frames()
+        summary |= ledger.failed(*recorder.frames())
     write_text(out / "error.txt", "".join(traceback.format_exception(error)))
     reason = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
-    summary = describe(config, trainer) | {"status": "failed", "error": reason}
-    write_json(out / "summary.json", summary)
+    write_json(out / "summary.json", summary | {"status": "failed", "error": reason})

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim import report
 from fedsim.errors import UsageError, expect
 from fedsim.federation import trial
 from fedsim.federation.shards import Federation
-from fedsim.results.load import kind_of, load, run_folders
-from fedsim.results.schema import COLUMNS, read_finished, read_summary, write_summary
+from fedsim.report import summarize
+from fedsim.results.load import kind_of, run_folders
+from fedsim.results.schema import COLUMNS, TOLD, read_finished, read_summary, write_summary
 from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.parallel import run_here, run_on_ray
@@ -121,28 +121,15 @@ def check_folder(out: Path) -> None:
             read_finished(folder)
 
 
-def summarize(
-    *folders: Path, out: Path | None = None, budget: float | None = None
-) -> tuple[list[dict[str, Any]], Path]:
-    """Writes tables, figures and the page of one folder, or of several into ``out``.
-
-    A folder may hold cells of earlier sweeps too. Returns all cells, and the page. Raises
-    ``UsageError`` where a folder holds none; see ``fedsim.load`` and ``fedsim.report.write``.
-    """
-    runs = load(*folders).runs.drop(columns="label")
-    page = report.write(*folders, out=out, budget=budget)
-    cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
-    write_summary(page.parent, cells)
-    return cells, page
-
-
 def _summary(folder: Path) -> dict[str, Any]:
     if not (folder / "summary.json").exists():
         raise UsageError(
             f"{folder} holds no summary after its run: with --ray-address the results folder "
             "must be one that all nodes share"
         )
-    return dict.fromkeys(COLUMNS) | read_summary(folder)  # a failed run has no metric, no bits
+    cell = read_summary(folder)
+    cell.pop(TOLD, None)
+    return dict.fromkeys(COLUMNS) | cell  # a failed run has no metric, no bits
 
 
 def sweep(

@@ -28,11 +28,9 @@ from fedsim.errors import UsageError
 from fedsim.files import write_text
 from fedsim.settings.config import RunConfig, check_values, from_mapping, read_toml
 from fedsim.settings.grids import GRID, Cell
-from fedsim.settings.spelling import underscored
+from fedsim.settings.spelling import FILE, TABLE, underscored
 from fedsim.tasks import Task
 
-FILE = "runs.toml"
-TABLE = "cells"
 _MACHINE = ("data", "device")
 _ALWAYS = ("task", "method", "temporal")  # what a run is, whether or not it is the default
 _FROM_TASK = ("clients", "iterations", "batch_size", "partition")

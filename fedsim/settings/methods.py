@@ -1,11 +1,15 @@
 """From what a user calls a method, and the gradient sparsity, to a compressor."""
 
+import re
 from dataclasses import dataclass, fields, is_dataclass
 from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, DGC, ByName, Compressor, ErrorFeedback, parse, text
 from fedsim.errors import UsageError
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
+_ONLY_P = re.compile(r"(\w+)\((?:p=)?\{p\}\)")
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,64 @@ def with_fraction(method: str, p: float) -> str:
         ('sbc(0.01)', 'topk(0.1) | float32')
     """
     return _template(method).replace("{p}", repr(p))
+
+
+def told(method: str, expansion: str, gradient: float) -> dict[str, Any]:
+    """What a run writes down of its method, so that nobody has to read its text again.
+
+    Args:
+        method: as typed.
+        expansion: the text of the compressor.
+        gradient: the fraction of entries sent.
+
+    Returns:
+        ``form``, the method as typed, less its fraction; ``whole``, the text of its compressor at
+        p = 1, empty where it takes no fraction; ``value``, whether it was given as a compressor, or
+        as the text of one, and so goes by the name of the published method that it is.
+
+    Example:
+        >>> told("sbc(0.01)", "ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01)
+        {'form': 'sbc', 'whole': 'raw', 'value': False}
+    """
+    value = method.strip() == expansion
+    published = _published(expansion, gradient) if value else None
+    form = published or template(method.strip(), gradient)
+    if alone := _ONLY_P.fullmatch(form):
+        form = alone[1] if not value else form
+    return {"form": form, "whole": _whole(form), "value": value}
+
+
+def template(method: str, gradient: float) -> str:
+    """A method's text with its gradient sparsity written ``{p}``.
+
+    Example:
+        >>> template("topk(0.01) | qsgd(256)", 0.01)
+        'topk({p}) | qsgd(256)'
+    """
+    if gradient == 1:
+        return method
+    return _NUMBER.sub(lambda m: "{p}" if float(m.group()) == gradient else m.group(), method)
+
+
+def _published(expansion: str, gradient: float) -> str | None:
+    """The published method whose text this is; at p = 1, one that takes no fraction."""
+    for row in CATALOGUE.values():
+        fits = row.kind == "method" and takes_fraction(row.name) == (gradient != 1)
+        if fits and _text(row.name, gradient) == expansion:
+            return str(row.name)
+    return None
+
+
+def _whole(form: str) -> str:
+    return _text(form, 1.0) if takes_fraction(form) else ""
+
+
+def _text(form: str, gradient: float) -> str:
+    """The text of a method's compressor; empty where the method takes more than a fraction."""
+    try:
+        return text(parse(with_fraction(form, gradient)))
+    except ValueError:
+        return ""
 
 
 def compressor_of(method: str, otherwise: str = "") -> Compressor:

@@ -1,9 +1,15 @@
-"""One name a setting, however it is spelled."""
+"""One name per setting, however it is spelled; and what files of settings are called."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from fedsim.errors import UsageError
+
+FILE = "runs.toml"
+"""The file of a sweep's folder that lists cells which lie on no grid."""
+
+TABLE = "cells"
+"""The key in it under which each cell has a table."""
 
 
 def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:

@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedsim.results import older
+from fedsim.results.naming import Told, called
+from fedsim.results.schema import frame
+
 PARAMETERS = 5_000
 ITERATIONS = 200
 CLIENTS = 4
@@ -166,8 +170,19 @@ def rounds_of(label: str, bits: list[float], metric: list[float], **more: object
     """Rounds of one cell, from its upstream bits and its metric as they stand after each round."""
     count = len(bits)
     return pd.DataFrame({
-        "task": "t", "method": label, "label": label, "temporal": 1, "gradient": 0.1, "seed": 0,
+        "task": "t", "method": label, "temporal": 1, "gradient": 0.1, "seed": 0,
+        "label": label, "dense": False, "ends_dense": False,
         "run": label, "round": range(1, count + 1), "iteration": range(1, count + 1), "clients": 2,
         "metric": metric, "up_wire_bits": [2 * b for b in np.diff([0, *bits])],
         "up_content_bits": [3 * b for b in np.diff([0, *bits])],
     } | more)  # fmt: skip
+
+
+def runs_of(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """The frame of cells without folders, as `fedsim.load(...).runs`: what a cell has under `typed`
+    and `name`, its run was told."""
+    told = [
+        Told(**older.told(cell, cell.get("typed", "")), name=cell.get("name", "")) for cell in cells
+    ]
+    plain = [{k: v for k, v in cell.items() if k not in ("typed", "name")} for cell in cells]
+    return called(frame(plain), told)

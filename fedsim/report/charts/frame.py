@@ -11,6 +11,9 @@ from fedsim import units
 from fedsim.analysis.curves import Series
 from fedsim.analysis.style import CellKey, Look, cell_label
 
+Trace = dict[str, Any]
+"""A line, bar or set of marks, as plotly has it."""
+
 DASHES = ("solid", "dash", "dashdot", "dot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
 FONT = {"size": 13, "family": "sans-serif", "color": "#1a1a1a"}
@@ -21,16 +24,22 @@ _LEAST = 4.0  # a logarithmic axis is no narrower: there are always 1, 2 or 5 wi
 
 def chart(traces: Sequence[Any], height: int) -> go.Figure:
     """A figure of the page's width, so many pixels high, its legend below."""
-    figure = go.Figure(list(traces))
-    figure.update_layout(
-        template="plotly_white", height=height, autosize=True, dragmode="zoom",
-        margin={"l": 10, "r": 16, "t": 20, "b": 10}, font=FONT,
-        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font": FONT},
-        hoverlabel={"align": "left"},
-    )  # fmt: skip
-    figure.update_xaxes(automargin=True, fixedrange=False, tickfont=FONT, title_font=FONT)
-    figure.update_yaxes(automargin=True, title_standoff=8, tickfont=FONT, title_font=FONT)
-    return figure
+    axis = {"automargin": True, "tickfont": FONT, "title": {"font": FONT}}
+    return go.Figure(list(traces), {
+        "template": "plotly_white", "height": height, "autosize": True, "dragmode": "zoom",
+        "margin": {"l": 10, "r": 16, "t": 20, "b": 10}, "font": FONT,
+        "legend": {
+            "orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font": FONT,
+        },
+        "hoverlabel": {"align": "left"},
+        "xaxis": axis | {"fixedrange": False},
+        "yaxis": axis | {"title": {"font": FONT, "standoff": 8}},
+    })  # fmt: skip
+
+
+def scatter(**settings: Any) -> Trace:
+    """A trace of marks or lines; as a dict plotly checks it once, within its figure."""
+    return {"type": "scatter", **settings}
 
 
 def logarithmic(
@@ -83,7 +92,7 @@ def symbol(look: Look) -> str:
 
 def name_of(cell: CellKey) -> str:
     """What a cell is called, escaped."""
-    return escape(cell_label(*cell))
+    return escape(cell_label(cell))
 
 
 def legend(cell: CellKey, known: set[str]) -> dict[str, Any]:
@@ -99,7 +108,7 @@ def legend(cell: CellKey, known: set[str]) -> dict[str, Any]:
     return {"name": name, "legendgroup": name, "showlegend": first}
 
 
-def reading(styles: dict[CellKey, Look], lines: bool) -> list[go.Scatter]:
+def reading(styles: dict[CellKey, Look], lines: bool) -> list[Trace]:
     """Entries of a legend of several methods that tell how their cells differ.
 
     Args:
@@ -116,7 +125,7 @@ def reading(styles: dict[CellKey, Look], lines: bool) -> list[go.Scatter]:
     if len({(cell.method, cell.gradient) for cell in styles}) > len({c.method for c in styles}):
         pale = {"color": _PALE, "size": 9, "line": {"color": _GREY, "width": 0.5}}
         kinds.append({"name": "paler: smaller p", "mode": "markers", "marker": pale})
-    return [go.Scatter(x=[None], y=[None], hoverinfo="skip", **kind) for kind in kinds]
+    return [scatter(x=[None], y=[None], hoverinfo="skip", **kind) for kind in kinds]
 
 
 def at(line: Series, place: int, x: str, name: str) -> str:

@@ -12,6 +12,7 @@ from fedsim import units
 from fedsim.analysis.planes import Plane, plane
 from fedsim.analysis.style import (
     FRACTION,
+    CellKey,
     beside,
     cell_label,
     higher_is_better,
@@ -25,6 +26,10 @@ from fedsim.analysis.telling import sends_other_shares
 from fedsim.report.charts.frame import FONT, chart, fixed
 
 _PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
+_TOLD = (
+    "metric", "up_wire_bits", "up_content_bits", "down_wire_bits", "ratio_wire", "ratio_content",
+    "seconds", "up_share",
+)  # fmt: skip
 _POWERS = np.arange(0, 13)
 _FINER = np.log10(np.outer(10.0**_POWERS, (1, 2, 5))).ravel()
 
@@ -47,7 +52,7 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
         z=np.log10(shown) if is_logarithmic(value) else shown,
         x=[units.plain(p) for p in grid.gradients],
         y=[str(n) for n in grid.temporals],
-        hovertext=_grid_texts(grid, lambda at: _hover(own, grid, at)),
+        hovertext=_hovers(own, grid),
         hoverinfo="text", xgap=2, ygap=2,
         colorscale="Cividis", reversescale=value == "metric" and not higher_is_better(runs),
     )  # fmt: skip
@@ -58,8 +63,10 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
         type="category", title_text="communication delay n", autorange="reversed", showgrid=False
     )
     fixed(figure)
-    _numbers(figure, grid, name)
-    _marks(figure, grid)
+    # All at once: with each that is added singly, plotly would check all that were there before.
+    figure.update_layout(
+        annotations=[*_numbers(image, grid, name), *_absences(grid)], shapes=_joints(grid)
+    )
     return figure
 
 
@@ -80,21 +87,27 @@ def _scale(image: go.Heatmap, logarithmic: bool, limits: tuple[float, float] | N
         image.update(zmin=numbers[0] - below, zmax=numbers[0] + above)
 
 
-def _numbers(figure: go.Figure, grid: Plane, name: str) -> None:
+def _numbers(image: go.Heatmap, grid: Plane, name: str) -> list[dict[str, Any]]:
     """The cells' values, black or white by what is behind them: plotly has one ink for all."""
-    image, colours = figure.data[0], colormaps["cividis"]
+    colours = colormaps["cividis"]
     texts = _grid_texts(grid, lambda at: value_text(float(grid.values[at]), name))
     spreads = _grid_texts(grid, lambda at: _spread(grid, at, name))
     longest = max(len(text) for row in [*texts, *spreads] for text in row)
     size = 14 if longest * len(grid.gradients) <= _PHONE else 12
-    for row, column in zip(*np.nonzero(np.isfinite(image.z)), strict=True):
-        place = (image.z[row, column] - image.zmin) / (image.zmax - image.zmin)
+    values, low, high = np.asarray(image.z), image.zmin, image.zmax
+    marks = []
+    for row, column in zip(*np.nonzero(np.isfinite(values)), strict=True):
+        place = (values[row, column] - low) / (high - low)
         behind = colours(float(1 - place if image.reversescale else place))
-        figure.add_annotation(
-            x=int(column), y=int(row), text="<br>".join(filter(None, (
-                texts[row][column], spreads[row][column]))), showarrow=False,
-            font={"size": size, "color": ink(behind)},
-        )  # fmt: skip
+        lines = filter(None, (texts[row][column], spreads[row][column]))
+        font = {"size": size, "color": ink(behind)}
+        marks.append(_mark(int(row), int(column), "<br>".join(lines), font))
+    return marks
+
+
+def _mark(row: int, column: int, text: str, font: dict[str, Any]) -> dict[str, Any]:
+    """A text in the middle of a cell."""
+    return {"x": column, "y": row, "text": text, "showarrow": False, "font": font}
 
 
 def _spread(grid: Plane, at: tuple[int, int], name: str) -> str:
@@ -108,44 +121,67 @@ def _grid_texts(grid: Plane, text: Any) -> list[list[str]]:
     return [[text((row, column)) for column in range(columns)] for row in range(rows)]
 
 
-def _hover(runs: pd.DataFrame, grid: Plane, at: tuple[int, int]) -> str:
-    n, p = grid.temporals[at[0]], grid.gradients[at[1]]
-    cell = runs[(runs["temporal"] == n) & (runs["gradient"] == p) & (runs["status"] == "done")]
-    lines = [cell_label(n, p), f"total sparsity p/n = {units.plain(grid.sparsity(*at))}"]
-    counts = f"{grid.done[at]} done" + (f", {grid.failed[at]} failed" if grid.failed[at] else "")
-    if len(cell):
-        name = metric_name(runs)
-        means = cell.select_dtypes("number").astype("float64").mean()
-        spread = spread_text(cell["metric"].std(ddof=1), len(cell), name) if len(cell) > 1 else ""
-        lines += [
-            f"{escape(name)} {units.score(means['metric'], name)} {spread}".strip(),
-            f"up {units.bits(means['up_wire_bits'])} (wire), "
-            f"{units.bits(means['up_content_bits'])} (content)",
-            f"down {units.bits(means['down_wire_bits'])} (wire)",
-            f"ratio {units.ratio(means['ratio_wire'])} (wire), "
-            f"{units.ratio(means['ratio_content'])} (content)",
-            f"{units.seconds(means['seconds'])} s",
-        ]
-        if sends_other_shares(cell).any():
-            share = units.fraction(means["up_share"])
-            lines.insert(2, f"share of entries that travelled: {share}")
-    return "<br>".join([*lines, f"runs: {counts}"])
+def _hovers(runs: pd.DataFrame, grid: Plane) -> list[list[str]]:
+    """What the pointer says of each cell: its place, the means of its runs, and how many there are.
+
+    Args:
+        runs: those of the plane.
+        grid: the plane.
+    """
+    name, done = metric_name(runs), runs[runs["status"] == "done"]
+    told = [column for column in _TOLD if column in done.columns]
+    by_cell = done.assign(_other=sends_other_shares(done)).groupby(["temporal", "gradient"])
+    means = by_cell[told].mean().to_dict("index")
+    spreads, others = by_cell["metric"].std(ddof=1).to_dict(), by_cell["_other"].any().to_dict()
+
+    def hover(at: tuple[int, int]) -> str:
+        key = grid.temporals[at[0]], grid.gradients[at[1]]
+        sparsity = units.plain(grid.sparsity(*at))
+        lines = [cell_label(CellKey(*key)), f"total sparsity p/n = {sparsity}"]
+        if key in means:
+            spread = spread_text(spreads[key], int(grid.done[at]), name)
+            lines += _means(means[key], name, spread if grid.done[at] > 1 else "", others[key])
+        counts = f"{grid.done[at]} done"
+        counts += f", {grid.failed[at]} failed" if grid.failed[at] else ""
+        return "<br>".join([*lines, f"runs: {counts}"])
+
+    return _grid_texts(grid, hover)
 
 
-def _marks(figure: go.Figure, grid: Plane) -> None:
-    """Words where there is no value, and the lines between cells of equal total sparsity."""
-    for row, column in zip(*np.nonzero(~np.isfinite(grid.values)), strict=True):
-        word = grid.absence((int(row), int(column)))
-        figure.add_annotation(
-            x=int(column), y=int(row), text=f"<i>{word}</i>", showarrow=False,
-            font={"color": "#aa3333" if word == "failed" else "#777777"},
-        )  # fmt: skip
+def _means(means: dict[str, float], name: str, spread: str, other_share: bool) -> list[str]:
+    """The lines of a cell's means; ``spread``: the deviation of its seeds."""
+    share = [f"share of entries that travelled: {units.fraction(means.get('up_share'))}"]
+    return [
+        *(share if other_share else []),
+        f"{escape(name)} {units.score(means['metric'], name)} {spread}".strip(),
+        f"up {units.bits(means['up_wire_bits'])} (wire), "
+        f"{units.bits(means['up_content_bits'])} (content)",
+        f"down {units.bits(means['down_wire_bits'])} (wire)",
+        f"ratio {units.ratio(means['ratio_wire'])} (wire), "
+        f"{units.ratio(means['ratio_content'])} (content)",
+        f"{units.seconds(means['seconds'])} s",
+    ]
+
+
+def _absences(grid: Plane) -> list[dict[str, Any]]:
+    """Words in the cells without a value."""
+    empty = zip(*np.nonzero(~np.isfinite(grid.values)), strict=True)
+    words = {(int(row), int(column)): grid.absence((row, column)) for row, column in empty}
+    return [
+        _mark(*at, f"<i>{word}</i>", {"color": "#aa3333" if word == "failed" else "#777777"})
+        for at, word in words.items()
+    ]
+
+
+def _joints(grid: Plane) -> list[dict[str, Any]]:
+    """The lines between cells of equal total sparsity, white on a darker edge."""
+    shapes = []
     for cells in grid.diagonals():
         for (row, column), (below, left) in zip(cells, cells[1:], strict=False):
-            ends = [(c + t * (left - c), r + t * (below - r)) for r, c, t in
-                    ((row, column, 0.33), (row, column, 0.67))]  # fmt: skip
-            (x0, y0), (x1, y1) = ends
+            (x0, y0), (x1, y1) = (
+                (column + t * (left - column), row + t * (below - row)) for t in (0.33, 0.67)
+            )
+            ends = {"type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1}
             for colour, width in (("#444444", 4), ("white", 2)):
-                figure.add_shape(
-                    type="line", x0=x0, y0=y0, x1=x1, y1=y1, line={"color": colour, "width": width}
-                )
+                shapes.append(ends | {"line": {"color": colour, "width": width}})
+    return shapes

@@ -21,6 +21,7 @@ from fedsim.analysis.style import (
 )
 from fedsim.report.charts.frame import (
     FONT,
+    Trace,
     at,
     chart,
     dash,
@@ -28,6 +29,7 @@ from fedsim.report.charts.frame import (
     logarithmic,
     name_of,
     reading,
+    scatter,
     symbol,
 )
 
@@ -45,7 +47,7 @@ def curves(rounds: pd.DataFrame, x: str, name: str) -> go.Figure:
     for line in lines:
         look = styles[line.cell]
         own = {"legendgroup": name_of(line.cell)} if bands else {}
-        traces.append(go.Scatter(
+        traces.append(scatter(
             x=line.x, y=line.y, **(own | legend(line.cell, known)),
             mode="lines" if len(line.x) > 40 else "lines+markers",
             line={"color": look.colour, "dash": dash(look), "width": 2},
@@ -57,9 +59,9 @@ def curves(rounds: pd.DataFrame, x: str, name: str) -> go.Figure:
     return _over([*traces, *reading(styles, lines=True)], x, name)
 
 
-def _band(line: Series, look: Look) -> go.Scatter:
+def _band(line: Series, look: Look) -> Trace:
     """The range of a line's seeds; it goes with its line where the legend hides that."""
-    return go.Scatter(
+    return scatter(
         x=[*line.x, *line.x[::-1]], y=[*line.high, *line.low[::-1]], fill="toself", mode="lines",
         fillcolor=look.colour, opacity=0.15, line={"width": 0}, hoverinfo="skip", showlegend=False,
         legendgroup=escape(line.cell.method) or name_of(line.cell),
@@ -75,16 +77,17 @@ def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
         UsageError: there is nothing to draw.
     """
     found = budgets(rounds, higher := higher_is_better(rounds))
-    styles = method_looks([one.method for one in found])
+    styles = method_looks({one.method: one.dense for one in found})
     traces = []
     for one in found:
         look = styles[one.method]
         texts = [
-            f"{name_of(cell._replace(method=one.method))}<br>from {units.bits(bits)} on<br>"
+            f"{name_of(cell._replace(method=one.method, dense=one.dense))}<br>"
+            f"from {units.bits(bits)} on<br>"
             f"{escape(name)} {units.score(score, name)}"
             for bits, score, cell in zip(one.bits, one.metric, one.cells, strict=True)
         ]
-        traces.append(go.Scatter(
+        traces.append(scatter(
             x=[*one.bits, one.end], y=[*one.metric, one.metric[-1]], name=escape(one.method),
             mode="lines+markers", text=[*texts, texts[-1]], hovertemplate="%{text}<extra></extra>",
             line={"color": look.colour, "width": 2, "shape": "hv"},
@@ -110,14 +113,14 @@ def pareto(runs: pd.DataFrame) -> go.Figure:
     points, name = pareto_points(runs), metric_name(runs)
     styles = looks([point.cell for point in points])
     best = front(points, higher_is_better(runs))
-    line = go.Scatter(
+    line = scatter(
         x=[point.x[0] for point in best], y=[point.y[0] for point in best], mode="lines",
         name="front", line={"color": "#777777", "width": 1, "shape": "hv"}, hoverinfo="skip",
     )  # fmt: skip
     traces, known = [line] if len(best) > 1 else [], set[str]()
     for point in points:
         look = styles[point.cell]
-        traces.append(go.Scatter(
+        traces.append(scatter(
             x=point.x, y=point.y, **legend(point.cell, known), mode="markers",
             error_y=_range(point), marker={
                 "color": look.colour, "size": 12, "line": {"color": "black", "width": 1},
@@ -136,10 +139,10 @@ def _range(point: Series) -> dict[str, Any] | None:
     return {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1}
 
 
-def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> list[go.Scatter]:
+def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> list[Trace]:
     """A bar in the colour of the method that is best for so many bits."""
     return [
-        go.Scatter(
+        scatter(
             x=[start, end], y=[0, 0], yaxis="y2", mode="lines+markers", showlegend=False,
             line={"color": styles[method].colour, "width": 14},
             # Ends that are seen where a method leads at its last evaluation alone.
@@ -152,7 +155,7 @@ def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> li
     ]  # fmt: skip
 
 
-def _over(traces: list[go.Scatter], x: str, name: str) -> go.Figure:
+def _over(traces: list[Trace], x: str, name: str) -> go.Figure:
     """A chart of the metric `name` over the column `x`; bits on a logarithmic axis."""
     figure = chart(traces, 500)
     figure.update_xaxes(title_text=LABELS["up_wire_bits" if x == "up_bits" else x])
@@ -160,5 +163,5 @@ def _over(traces: list[go.Scatter], x: str, name: str) -> go.Figure:
     if name in units.FRACTIONS:  # of a single value plotly would show one unit up and down
         figure.update_yaxes(autorangeoptions={"clipmin": -0.02, "clipmax": 1.02})
     if x.endswith("_bits"):
-        logarithmic(figure, (b for trace in traces for b in trace.x if b is not None))
+        logarithmic(figure, (b for trace in traces for b in trace["x"] if b is not None))
     return figure

@@ -11,12 +11,14 @@ from fedsim import units
 from fedsim.analysis.curves import cells_of
 from fedsim.analysis.style import CellKey, Look, looks
 from fedsim.report.charts.frame import (
+    Trace,
     chart,
     fixed,
     legend,
     logarithmic,
     name_of,
     reading,
+    scatter,
     symbol,
 )
 
@@ -51,7 +53,7 @@ def split(runs: pd.DataFrame) -> go.Figure:
             for bar, bits, total, percent in zip(cells, means[name], whole, share, strict=True)
         ]
         traces.append(go.Bar(
-            x=share, y=list(cells), orientation="h", name=part, marker_color=parts[part],
+            x=list(share), y=list(cells), orientation="h", name=part, marker_color=parts[part],
             text=texts, textposition="none", hovertemplate="%{text}<extra></extra>",
         ))  # fmt: skip
     figure = chart(traces, 150 + (32 if len(cells) < 12 else 24) * len(cells))
@@ -94,7 +96,7 @@ def layers(table: pd.DataFrame) -> go.Figure | None:
                "gridcolor": "#dddddd"},
     )  # fmt: skip
     logarithmic(
-        figure, (share for trace in marks for share in trace.x),
+        figure, (share for trace in marks for share in trace["x"]),
         lambda digit, power: units.plain(digit * 10.0**power),
     )  # fmt: skip
     return figure
@@ -102,7 +104,7 @@ def layers(table: pd.DataFrame) -> go.Figure | None:
 
 def _marks(
     sparse: Sequence[tuple[CellKey, pd.DataFrame]], styles: dict[CellKey, Look]
-) -> list[go.Scatter]:
+) -> list[Trace]:
     """The marks of each cell: its tensors' shares in percent, over their rows 0, 1, ..."""
     traces, known = [], set[str]()
     for place, (cell, means) in enumerate(sparse):
@@ -114,8 +116,8 @@ def _marks(
         ]
         lane = _LANES * ((place + 0.5) / len(sparse) - 0.5)
         mark = {"size": 9 if len(sparse) < 3 else 7, "line": {"color": "black", "width": 0.5}}
-        traces.append(go.Scatter(
-            x=100 * shown["density"],
+        traces.append(scatter(
+            x=list(100 * shown["density"]),
             y=np.flatnonzero(means["density"] > 0) + lane,
             **legend(cell, known), mode="markers", text=texts,
             marker={"color": look.colour, "symbol": symbol(look), **mark},

@@ -10,9 +10,8 @@ from fedsim.analysis.planes import plane
 from fedsim.plot import matrix
 from fedsim.report import charts, write
 from fedsim.results.load import load
-from fedsim.results.schema import frame
 from tests.support.sweepmaker import make_cell as cell
-from tests.support.sweepmaker import make_run, make_sweep
+from tests.support.sweepmaker import make_run, make_sweep, runs_of
 
 SCORES = (0.90, 0.92, 0.97)
 SAID = "0.9300 ± 0.0361 (3)"  # sqrt((0.03^2 + 0.01^2 + 0.04^2) / 2), and not / 3
@@ -26,16 +25,16 @@ def seeds(**more: object) -> list[dict]:
 
 def test_a_table_has_a_row_a_cell() -> None:
     columns = ["temporal", "metric", "difference", "loss", "up_content_bits"]
-    lines = table(frame(seeds()), columns=columns).splitlines()
+    lines = table(runs_of(seeds()), columns=columns).splitlines()
     assert len(lines) == 4
     assert lines[3] == f"| 10 | {SAID} | -2.00 ± 3.61 (3) | 0.93 ± 0.0361 (3) | 9.00 |"
-    main = table(frame(seeds())).splitlines()
+    main = table(runs_of(seeds())).splitlines()
     assert len(main) == 4 and "seed" not in main[0]
-    assert r"10 & 0.9300 $\pm$ 0.0361 (3) \\" in table(frame(seeds()), "latex", columns[:2])
+    assert r"10 & 0.9300 $\pm$ 0.0361 (3) \\" in table(runs_of(seeds()), "latex", columns[:2])
 
 
 def test_a_row_a_run_where_seeds_are_asked_for_and_in_csv() -> None:
-    runs = frame(seeds())
+    runs = runs_of(seeds())
     assert table(runs, columns=["seed", "metric"]).splitlines()[5:] == [
         "| 0 | 0.9000 |", "| 1 | 0.9200 |", "| 2 | 0.9700 |",
     ]  # fmt: skip
@@ -45,20 +44,20 @@ def test_a_row_a_run_where_seeds_are_asked_for_and_in_csv() -> None:
 
 def test_seeds_that_failed_are_no_part_of_the_mean() -> None:
     cells = [*seeds(), cell(10, 0.1, np.nan, seed=3, status="failed")]
-    (line,) = [x for x in table(frame(cells)).splitlines() if SAID in x]
+    (line,) = [x for x in table(runs_of(cells)).splitlines() if SAID in x]
     assert line.endswith("| 3 done, 1 failed |")
-    alone = table(frame([*cells[:3], cells[3], cells[-1]])).splitlines()[3]
+    alone = table(runs_of([*cells[:3], cells[3], cells[-1]])).splitlines()[3]
     assert "| 0.9000 (1) |" in alone
 
 
 def test_runs_of_one_seed_are_no_seeds() -> None:
-    runs = frame([cell(10, 0.1, 0.9), cell(10, 0.1, 0.8), cell(10, 0.2, 0.7, seed=1)])
+    runs = runs_of([cell(10, 0.1, 0.9), cell(10, 0.1, 0.8), cell(10, 0.2, 0.7, seed=1)])
     lines = table(runs, columns=["gradient", "metric"]).splitlines()[2:]
     assert lines == ["| 0.1 | 0.9000 (1) |", "| 0.1 | 0.8000 (1) |", "| 0.2 | 0.7000 (1) |"]
 
 
 def test_matrices_have_the_deviation() -> None:
-    runs = frame(seeds())
+    runs = runs_of(seeds())
     grid = plane(runs)
     assert grid.spread[0, 0] == pytest.approx(np.std(SCORES, ddof=1))
     notes = [text.get_text() for text in matrix(runs).axes[0].texts]
@@ -66,7 +65,7 @@ def test_matrices_have_the_deviation() -> None:
     chart = charts.heatmap(runs, "metric")
     assert chart.layout.annotations[0].text == "0.9300<br>± 0.0361 (3)"
     assert f"accuracy {SAID}" in chart.data[0].hovertext[0][0]
-    one = frame([cell(10, 0.1, 0.9), cell(20, 0.1, 0.8)])
+    one = runs_of([cell(10, 0.1, 0.9), cell(20, 0.1, 0.8)])
     assert not any("±" in text.get_text() for text in matrix(one).axes[0].texts)
 
 

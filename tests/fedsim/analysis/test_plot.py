@@ -14,8 +14,8 @@ from fedsim.analysis.planes import method_text, plane
 from fedsim.analysis.style import ink, looks
 from fedsim.errors import UsageError
 from fedsim.plot import matrix, pareto, plain_ticks, save
-from fedsim.results.schema import frame
 from tests.support.sweepmaker import make_cell as run
+from tests.support.sweepmaker import runs_of
 
 
 def texts(figure: Figure) -> dict[tuple[int, int], list[str]]:
@@ -32,7 +32,7 @@ def title(figure: Figure) -> str:
 
 
 def test_the_matrix_has_n_down_and_p_across() -> None:
-    runs = frame([run(n, p, n / 1000 + p / 10) for n in (100, 1, 10) for p in (0.01, 1, 0.1)])
+    runs = runs_of([run(n, p, n / 1000 + p / 10) for n in (100, 1, 10) for p in (0.01, 1, 0.1)])
     figure = matrix(runs)
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "10", "100"]
@@ -46,7 +46,7 @@ def test_the_matrix_has_n_down_and_p_across() -> None:
 
 
 def test_equal_total_sparsity_is_joined() -> None:
-    runs = frame([run(n, p, 0.5) for n in (1, 10, 100) for p in (1, 0.1, 0.01)])
+    runs = runs_of([run(n, p, 0.5) for n in (1, 10, 100) for p in (1, 0.1, 0.01)])
     grid = plane(runs)
     # Two cells at a corner are no line to follow.
     assert grid.diagonals() == [[(0, 2), (1, 1), (2, 0)]]
@@ -55,14 +55,14 @@ def test_equal_total_sparsity_is_joined() -> None:
     assert len(figure.axes[0].lines) == 4
     assert "Short lines join cells of equal total sparsity" in figure.get_supxlabel()
     assert 0.3 / 3 != 0.1  # the same but for rounding
-    thirds = frame([run(n, p, 0.5) for n in (1, 3, 9) for p in (0.9, 0.3, 0.1)])
+    thirds = runs_of([run(n, p, 0.5) for n in (1, 3, 9) for p in (0.9, 0.3, 0.1)])
     assert plane(thirds).diagonals() == [[(0, 2), (1, 1), (2, 0)]]
-    uneven = matrix(frame([run(n, p, 0.5) for n in (1, 3) for p in (1, 0.1)]))
+    uneven = matrix(runs_of([run(n, p, 0.5) for n in (1, 3) for p in (1, 0.1)]))
     assert not uneven.axes[0].lines and not uneven.get_supxlabel()
 
 
 def test_seeds_are_averaged_and_failures_counted() -> None:
-    runs = frame([
+    runs = runs_of([
         run(1, 1, 0.8), run(1, 1, 0.9, seed=1), run(1, 1, np.nan, seed=2, status="failed"),
         run(1, 0.1, 0.7), run(10, 1, 0.6),
         run(10, 0.1, np.nan, status="failed"),
@@ -73,7 +73,7 @@ def test_seeds_are_averaged_and_failures_counted() -> None:
 
 
 def test_a_missing_cell_is_hatched() -> None:
-    runs = frame([run(1, 1, 0.8), run(1, 0.1, 0.7), run(10, 1, 0.6)])
+    runs = runs_of([run(1, 1, 0.8), run(1, 0.1, 0.7), run(10, 1, 0.6)])
     axes = matrix(runs).axes[0]
     assert [patch.get_hatch() for patch in axes.patches] == ["///"]
     (patch,) = axes.patches
@@ -82,19 +82,20 @@ def test_a_missing_cell_is_hatched() -> None:
 
 
 def test_the_dense_reference_is_a_cell_only_where_it_leaves_no_holes() -> None:
-    one = matrix(frame([run(1, 1, 0.98), run(10, 0.01, 0.97)]))
+    one = matrix(runs_of([run(1, 1, 0.98), run(10, 0.01, 0.97)]))
     assert texts(one) == {(0, 0): ["0.9700", "p/n = 0.001"]}
     assert "dense reference (n = 1, p = 1): 0.9800" in title(one)
-    row = matrix(frame([run(1, 1, 0.98), run(1, 0.1, 0.97), run(1, 0.01, 0.9)]))
+    row = matrix(runs_of([run(1, 1, 0.98), run(1, 0.1, 0.97), run(1, 0.01, 0.9)]))
     assert sorted(texts(row)) == [(0, 0), (0, 1), (0, 2)] and "dense" not in title(row)
-    square = plane(frame([run(1, 1, 0.98)] + [run(n, p, 0.9) for n in (1, 2) for p in (0.1, 0.2)]))
+    others = [run(n, p, 0.9) for n in (1, 2) for p in (0.1, 0.2)]
+    square = plane(runs_of([run(1, 1, 0.98), *others]))
     assert square.values.shape == (2, 2) and square.dense == 0.98
-    alone = plane(frame([run(1, 1, 0.98)]))
+    alone = plane(runs_of([run(1, 1, 0.98)]))
     assert alone.values.tolist() == [[0.98]] and alone.dense is None
 
 
 def test_ratios_have_a_logarithmic_scale_and_perplexity_a_turned_one() -> None:
-    runs = frame([run(1, 1, 0.9, bits=1e-1), run(1, 0.1, 0.8, bits=1e-3)])
+    runs = runs_of([run(1, 1, 0.9, bits=1e-1), run(1, 0.1, 0.8, bits=1e-3)])
     image = matrix(runs, "ratio_content").axes[0].images[0]
     assert type(image.norm).__name__ == "LogNorm" and image.cmap.name == "cividis"
     assert texts(matrix(runs, "ratio_content"))[0, 1][0] == "×1000"
@@ -113,7 +114,7 @@ def test_text_is_black_or_white_by_what_is_behind_it() -> None:
 
 
 def test_all_failed_still_draws() -> None:
-    runs = frame([run(10, p, np.nan, status="failed") for p in (0.1, 0.01)])
+    runs = runs_of([run(10, p, np.nan, status="failed") for p in (0.1, 0.01)])
     for value in ("metric", "ratio_content"):
         figure = matrix(runs.assign(ratio_content=np.nan), value)
         assert list(texts(figure).values()) == [["failed"], ["failed"]]
@@ -121,13 +122,13 @@ def test_all_failed_still_draws() -> None:
 
 
 def test_what_does_not_lie_on_one_plane_is_refused() -> None:
-    runs = frame([run(1, 0.1, 0.9), run(1, 0.1, 0.8)])
+    runs = runs_of([run(1, 0.1, 0.9), run(1, 0.1, 0.8)])
     with pytest.raises(UsageError, match="n = 1, p = 0.1, seed 0"):
         matrix(runs)
     with pytest.raises(UsageError, match="2 tasks"):
-        matrix(frame([run(1, 0.1, 0.9), run(1, 0.2, 0.8, task="other")]))
+        matrix(runs_of([run(1, 0.1, 0.9), run(1, 0.2, 0.8, task="other")]))
     with pytest.raises(UsageError, match=r"several methods \(other, sbc\({p}\)\)"):
-        plane(frame([run(1, 0.1, 0.9), run(1, 0.1, 0.8, method="other")]))
+        plane(runs_of([run(1, 0.1, 0.9), run(1, 0.1, 0.8, method="other")]))
     with pytest.raises(UsageError, match="'speed'"):
         matrix(runs, "speed")
     with pytest.raises(UsageError, match="'status'"):
@@ -138,7 +139,7 @@ def test_what_does_not_lie_on_one_plane_is_refused() -> None:
 
 def test_the_method_is_told_with_p_as_a_variable() -> None:
     def texts_of(pairs: list[tuple[str, float]]) -> str:
-        return method_text(frame([run(1, p, 0.5, method=method) for method, p in pairs]))
+        return method_text(runs_of([run(1, p, 0.5, method=method) for method, p in pairs]))
 
     assert texts_of([("raw", 1), ("topk(0.01) | qsgd(256)", 0.01)]) == "topk({p}) | qsgd(256)"
     assert texts_of([("a(0.0001)", 1e-4), ("a(1e-05)", 1e-5)]) == "a({p})"
@@ -157,7 +158,7 @@ def test_the_dense_cell_is_black_and_p_decides_the_colour() -> None:
 
 
 def test_figures_are_saved_whole_in_threads_without_pyplot(tmp_path: Path) -> None:
-    runs = frame([run(10, p, p) for p in (0.1, 0.01)])
+    runs = runs_of([run(10, p, p) for p in (0.1, 0.01)])
     before = "matplotlib.pyplot" in sys.modules
 
     def work(number: int) -> bytes:
@@ -178,21 +179,21 @@ def test_figures_are_saved_whole_in_threads_without_pyplot(tmp_path: Path) -> No
 
 
 def test_a_dollar_in_a_method_is_no_formula(tmp_path: Path) -> None:
-    runs = frame([run(10, 0.1, 0.5, method=r"a$\frac{b$")])
+    runs = runs_of([run(10, 0.1, 0.5, method=r"a$\frac{b$")])
     save(matrix(runs), tmp_path / "x.png")
     assert r"a\$\frac{b\$" in title(matrix(runs))
 
 
 def test_a_single_cell_is_drawn_as_one_among_others() -> None:
-    alone = matrix(frame([run(1, 1, 0.98), run(10, 0.01, 0.97)])).axes[0]
+    alone = matrix(runs_of([run(1, 1, 0.98), run(10, 0.01, 0.97)])).axes[0]
     assert alone.get_box_aspect() == 0.8 / 1.25
-    assert matrix(frame([run(10, p, 0.9) for p in (0.1, 0.2)])).axes[0].get_box_aspect() is None
+    assert matrix(runs_of([run(10, p, 0.9) for p in (0.1, 0.2)])).axes[0].get_box_aspect() is None
 
 
 def test_notes_of_the_front_stand_on_its_empty_side() -> None:
     cells = [run(10, 0.1, 0.9, bits=1e3, method="a"), run(20, 0.1, 0.8, bits=1e2, method="b")]
     for higher, side in ((True, "bottom"), (False, "top")):
-        runs = frame(cells).assign(higher_is_better=higher)
+        runs = runs_of(cells).assign(higher_is_better=higher)
         notes = pareto(runs).axes[0].texts
         assert {note.get_text() for note in notes} <= {"10, 0.1", "20, 0.1"} and notes
         assert {(note.get_ha(), note.get_va()) for note in notes} == {("right", side)}
@@ -200,12 +201,12 @@ def test_notes_of_the_front_stand_on_its_empty_side() -> None:
 
 def test_a_front_of_one_point_is_no_line_and_no_axis_leaves_the_fraction() -> None:
     cells = [run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=1001.0)]
-    axes = pareto(frame(cells)).axes[0]
+    axes = pareto(runs_of(cells)).axes[0]
     assert "front" not in axes.get_legend_handles_labels()[1]
     assert axes.get_ylim()[1] <= 1.02
     low, high = axes.get_xlim()
     assert high / low >= 4  # in less, the ticks' names overlap
-    two = pareto(frame([run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=10.0)])).axes[0]
+    two = pareto(runs_of([run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=10.0)])).axes[0]
     assert "front" in two.get_legend_handles_labels()[1]
 
 

@@ -13,7 +13,7 @@ from fedsim.analysis.tables import add_difference
 from fedsim.report.charts import curves, pareto, split
 from fedsim.results.load import Results
 from fedsim.runs.sweep import run_cells
-from tests.support.sweepmaker import make_run, make_sweep
+from tests.support.sweepmaker import make_cell, make_run, make_sweep, runs_of
 
 METHOD = "per_tensor(cnat)"
 
@@ -75,3 +75,14 @@ def test_a_sweep_with_a_lossy_downlink_is_compared_with_raw_both_ways(tmp_path: 
     assert runs.loc["n1-p1-s0", "downlink"] != runs.loc["dense-s0", "downlink"] == "raw"
     places = [line.cell for line in curve_lines(load(tmp_path).rounds, "iteration", "metric")]
     assert len(places) == 5
+
+
+def test_raw_cells_with_a_lossy_downlink_stand_beside_the_reference_of_several_methods() -> None:
+    lossy = {"downlink": "per_tensor(cnat)"}
+    runs = runs_of([
+        make_cell(1, 1, 0.9, downlink="raw"), make_cell(1, 1, 0.8, **lossy),
+        make_cell(1, 0.1, 0.7, **lossy), make_cell(1, 0.1, 0.6, method="topk(0.1)", **lossy),
+    ])  # fmt: skip
+    assert runs["label"].tolist() == ["dense", "raw", "sbc({p})", "topk({p})"]
+    points = {point.cell.method: float(point.y[0]) for point in pareto_points(runs)}
+    assert points == {"dense": 0.9, "raw": 0.8, "sbc({p})": 0.7, "topk({p})": 0.6}

@@ -12,9 +12,8 @@ from fedsim.analysis.style import CellKey
 from fedsim.errors import UsageError
 from fedsim.plot import curves, pareto
 from fedsim.results.load import load
-from fedsim.results.schema import frame
 from tests.support.sweepmaker import make_cell as run
-from tests.support.sweepmaker import make_sweep
+from tests.support.sweepmaker import make_sweep, runs_of
 
 
 def drawn(axes: Axes) -> list[list[float]]:
@@ -28,7 +27,7 @@ ROUNDS = pd.DataFrame({
     "seed": [0, 0, 0, 1, 1, 1], "run": ["a"] * 3 + ["b"] * 3,
     "round": [1, 2, 3] * 2, "iteration": [5, 10, 15] * 2, "clients": [4, 4, 2, 4, 4, 4],
     "metric": [0.2, np.nan, 0.6, 0.4, np.nan, 0.8], "up_wire_bits": [40, 40, 40, 80, 80, 80],
-    "up_content_bits": [4, 4, 4, 8, 8, 8],
+    "up_content_bits": [4, 4, 4, 8, 8, 8], "label": "m", "dense": False, "ends_dense": False,
 })  # fmt: skip
 
 
@@ -80,7 +79,7 @@ def test_bad_curves_are_refused() -> None:
 
 def test_the_front_holds_what_no_other_beats() -> None:
     cells = [(1, 0.9, 100.0), (2, 0.8, 10.0), (3, 0.7, 50.0), (4, 0.8, 20.0), (5, 0.85, 10.0)]
-    runs = frame(
+    runs = runs_of(
         [run(n, 0.1, metric, bits) for n, metric, bits in cells]
         + [run(6, 0.1, 1.0, 1.0, status="failed")]
     )

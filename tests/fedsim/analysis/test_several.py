@@ -16,8 +16,7 @@ from fedsim.analysis.tables import summary_texts
 from fedsim.errors import UsageError
 from fedsim.report import charts
 from fedsim.results.load import Results, load
-from fedsim.results.schema import frame
-from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of
+from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
 
 
 def two_sweeps(root: Path, **options: object) -> Results:
@@ -62,7 +61,7 @@ def test_a_reference_that_failed_gives_way_to_one_that_is_done(tmp_path: Path) -
 def test_curves_and_points_are_told_by_method(both: Results) -> None:
     lines = curve_lines(both.rounds, "up_bits", "metric")
     cells = [line.cell for line in lines]
-    assert cells[0] == CellKey(1, 1, method="dense")
+    assert cells[0] == CellKey(1, 1, method="dense", dense=True)
     assert cells[1] == CellKey(1, 0.1, method="gradient_dropping") and len(cells) == 9
     assert [point.cell for point in pareto_points(both.runs)] == cells
     axes = plot.curves(both.rounds).axes[0]
@@ -78,7 +77,11 @@ def test_curves_and_points_are_told_by_method(both: Results) -> None:
 
 
 def test_methods_have_colours_that_the_colour_blind_tell_apart() -> None:
-    keys = [CellKey(n, p, method=m) for m in ("dense", "a", "b") for n in (1, 5) for p in (1, 0.1)]
+    methods = ("dense", "a", "b")
+    keys = [
+        CellKey(n, p, method=m, dense=m == "dense")
+        for m in methods for n in (1, 5) for p in (1, 0.1)
+    ]  # fmt: skip
     styles = looks(keys)
     assert styles[keys[0]].colour == "#000000"
     for method, colour in (("a", METHODS[0]), ("b", METHODS[1])):
@@ -164,7 +167,7 @@ def test_tables_name_the_methods(both: Results) -> None:
     assert [texts[0] for texts, _ in rows] == ["dense"] + 4 * ["gradient_dropping"] + 4 * ["sbc"]
     assert "| gradient_dropping | 1 | 0.1 |" in table(both.runs)
     assert r"gradient\_dropping & 1 & 0.1" in table(both.runs, "latex")
-    one = summary_texts(frame([make_cell(1, 1, 0.9), make_cell(1, 0.1, 0.8, method="q(8, 0.1)")]))
+    one = summary_texts(runs_of([make_cell(1, 1, 0.9), make_cell(1, 0.1, 0.8, method="q(8, 0.1)")]))
     assert "method" not in one[0]
 
 

@@ -14,15 +14,14 @@ from fedsim.analysis.layout import broken
 from fedsim.analysis.tables import add_difference, summary_table, summary_texts
 from fedsim.errors import UsageError
 from fedsim.results.load import load
-from fedsim.results.schema import frame
-from tests.support.sweepmaker import TOPK, make_run, make_sweep
+from tests.support.sweepmaker import TOPK, make_run, make_sweep, runs_of
 from tests.support.sweepmaker import make_cell as cell
 
 
 def printed(cells: list[dict[str, Any]], width: int) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(summary_table(frame(cells), width))
+        console.print(summary_table(runs_of(cells), width))
     return capture.get()
 
 
@@ -52,7 +51,7 @@ def test_the_difference_is_from_the_dense_cell_of_the_same_task_and_seed() -> No
         cell(10, 0.01, 0.93, seed=1), cell(10, 0.01, 0.5, seed=2), cell(10, 0.1, 0.5, task="x"),
         cell(1, 1, 0.4, task="x", status="failed"),
     ]  # fmt: skip
-    found = add_difference(frame(cells))["difference"]
+    found = add_difference(runs_of(cells))["difference"]
     assert found.round(12).tolist()[:4] == [0, -0.01, 0, 0.03]
     assert found[4:].isna().all()
     text = printed(cells[:4], 100)
@@ -147,7 +146,7 @@ def test_a_table_leaves_out_what_all_rows_share(tmp_path: Path) -> None:
 
 
 def test_markdown(tmp_path: Path) -> None:
-    runs = frame([make_run(tmp_path / "a", 10, 0.01)])
+    runs = runs_of([make_run(tmp_path / "a", 10, 0.01)])
     lines = table(runs, columns=["method", "temporal", "total_sparsity", "metric"]).splitlines()
     assert lines[0] == "| method | n | p/n | accuracy |"
     assert lines[1] == "| --- | ---: | ---: | ---: |"
@@ -156,7 +155,7 @@ def test_markdown(tmp_path: Path) -> None:
 
 
 def test_latex_escapes_what_would_be_a_command() -> None:
-    runs = frame([cell(1, 1, 0.5, task=r"50% of_a & b\c {$#}")])
+    runs = runs_of([cell(1, 1, 0.5, task=r"50% of_a & b\c {$#}")])
     text = table(runs, "latex", ["task", "metric", "difference"])
     assert r"50\% of\_a \& b\textbackslash{}c \{\$\#\} & 0.5000 & 0.00 \\" in text
     assert r"\begin{tabular}{lrr}" in text and text.count(r"\\") == 2
@@ -196,7 +195,7 @@ def test_a_long_method_is_broken_between_its_parts() -> None:
 
 
 def test_csv_has_all_digits(tmp_path: Path) -> None:
-    runs = frame([make_run(tmp_path / "a"), make_run(tmp_path / "b", failed=True)])
+    runs = runs_of([make_run(tmp_path / "a"), make_run(tmp_path / "b", failed=True)])
     (tmp_path / "t.csv").write_text(table(runs, "csv"))
     read = pd.read_csv(tmp_path / "t.csv")
     assert list(read.columns) == list(runs.columns)
@@ -204,7 +203,7 @@ def test_csv_has_all_digits(tmp_path: Path) -> None:
 
 
 def test_bad_styles_and_columns_are_refused() -> None:
-    runs = frame([cell(1, 1, 0.5)])
+    runs = runs_of([cell(1, 1, 0.5)])
     with pytest.raises(UsageError, match="'html'.*markdown, latex, csv"):
         table(runs, "html")
     with pytest.raises(UsageError, match="columns has speed"):

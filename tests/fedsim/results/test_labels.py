@@ -1,14 +1,12 @@
 """What methods are called, and which cells belong on a method's plane."""
 
-import pandas as pd
-
-from fedsim.results.labels import labels, methods_of, of_method, several
-from fedsim.results.schema import frame
-from tests.support.sweepmaker import make_cell
+from fedsim.results.labels import methods_of, of_method, several
+from tests.support.sweepmaker import make_cell, runs_of
 
 
 def told(*pairs: tuple[str, float]) -> list[str]:
-    return labels(pd.DataFrame(pairs, columns=["method", "gradient"])).tolist()
+    cells = [make_cell(1, p, 0.9, method=method) for method, p in pairs]
+    return runs_of(cells)["label"].tolist()
 
 
 def test_published_methods_go_by_their_names() -> None:
@@ -25,33 +23,30 @@ def test_other_methods_are_their_text_with_p_for_the_fraction() -> None:
         "topk({p}) | cnat(8, 0)", "cnat(8, 0)",
     ]  # fmt: skip
     # At p = 1 it is the same method only where its other cells say which 1 is p.
-    assert told(("topk(0.1) | q(1)", 0.1), ("topk(1) | q(1)", 1))[1] == "topk({p}) | q(1)"
-    assert told(("topk(1.0) | q(1)", 1)) == ["topk(1.0) | q(1)"]
+    at_one = ("per_tensor(topk(1) | cnat | golomb)", 1)
+    assert told(("topk(0.1) | cnat", 0.1), at_one)[1] == "topk({p}) | cnat"
+    assert told(at_one) == [at_one[0]]
     assert told(("ef(per_tensor(cnat))", 1)) == ["ef(per_tensor(cnat))"]
     sparse = ("ef(per_tensor(topk(0.1) | cnat | golomb))", 0.1)
     assert told(sparse, ("ef(per_tensor(cnat))", 1)) == ["topk_cnat", "topk_cnat"]
 
 
-def test_a_label_of_the_users_own_goes_first() -> None:
-    runs = frame([make_cell(1, 0.1, 0.9)]).assign(label="mine")
-    assert labels(runs).tolist() == ["mine"]
-
-
 def test_the_dense_line_is_no_method_of_its_own() -> None:
-    runs = frame([make_cell(1, 1, 0.9), make_cell(10, 0.1, 0.8)])
+    runs = runs_of([make_cell(1, 1, 0.9), make_cell(10, 0.1, 0.8)])
     assert methods_of(runs) == ["sbc({p})"] and not several(runs)
     assert methods_of(runs[:1]) == ["dense"]
-    assert several(frame([make_cell(10, 0.1, 0.8), make_cell(10, 1, 0.8, method="cnat")]))
+    assert several(runs_of([make_cell(10, 0.1, 0.8), make_cell(10, 1, 0.8, method="cnat")]))
 
 
 def test_a_method_takes_the_dense_cells_of_its_delays() -> None:
-    runs = frame([
+    runs = runs_of([
         make_cell(1, 1, 0.9), make_cell(10, 1, 0.8), make_cell(50, 1, 0.7),
         make_cell(10, 0.1, 0.6), make_cell(10, 1, 0.5, method="cnat"),
-        make_cell(50, 0.1, 0.4, method="topk(0.1)"), make_cell(50, 1, 0.3, method="topk(1)"),
+        make_cell(50, 0.1, 0.4, method="topk(0.1) | cnat"),
+        make_cell(50, 1, 0.3, method="per_tensor(topk(1) | cnat | golomb)"),
     ])  # fmt: skip
     assert of_method(runs, "sbc({p})")["metric"].tolist() == [0.9, 0.8, 0.6]
     assert of_method(runs, "cnat")["metric"].tolist() == [0.9, 0.5]
-    assert of_method(runs, "topk({p})")["metric"].tolist() == [0.9, 0.4, 0.3]
+    assert of_method(runs, "topk({p}) | cnat")["metric"].tolist() == [0.9, 0.4, 0.3]
     assert of_method(runs, "dense")["metric"].tolist() == [0.9]
     assert of_method(runs, "raw")["metric"].tolist() == [0.9, 0.8, 0.7]

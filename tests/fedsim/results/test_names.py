@@ -4,7 +4,6 @@ import json
 import tomllib
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from compressors import CATALOGUE, Row, parse
@@ -12,15 +11,14 @@ from fedsim import plot
 from fedsim.analysis.planes import plane, planes
 from fedsim.analysis.tables import summary_texts
 from fedsim.errors import UsageError
-from fedsim.results.labels import labels, methods_of, of_method, several
+from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results, load
 from fedsim.results.naming import without_place
-from fedsim.results.schema import frame
 from fedsim.runs.run import run
 from fedsim.runs.sweep import SweepConfig, run_cells, summarize, sweep
 from fedsim.settings.cellfile import from_values
 from tests.support.runs import small
-from tests.support.sweepmaker import make_cell, make_run
+from tests.support.sweepmaker import make_cell, make_run, runs_of
 
 SHORT = {"task": "digits", "iterations": 4, "evaluate_every": 1}
 
@@ -39,9 +37,9 @@ def test_a_method_is_called_as_it_was_typed(tmp_path: Path) -> None:
 
 
 def test_a_fraction_has_a_column_of_its_own() -> None:
-    rows = [("x", 0.1, typed) for typed in ("sbc(0.1)", "topk({p}) | cnat", "topk(0.1) | q(8)")]
-    runs = pd.DataFrame(rows, columns=["method", "gradient", "typed"])
-    assert labels(runs).tolist() == ["sbc", "topk({p}) | cnat", "topk({p}) | q(8)"]
+    typed = ("sbc(0.1)", "topk({p}) | cnat", "topk(0.1) | q(8)")
+    runs = runs_of([make_cell(1, 0.1, 0.9, method="x", typed=method) for method in typed])
+    assert runs["label"].tolist() == ["sbc", "topk({p}) | cnat", "topk({p}) | q(8)"]
 
 
 def test_an_own_method_keeps_its_name_in_another_session(
@@ -85,12 +83,15 @@ def test_a_name_says_no_place_twice() -> None:
 
 
 def test_a_name_of_several_methods_or_settings_says_which() -> None:
-    rows = [("a", 0.1, "a", ""), ("b", 0.1, "b", "lr = 1"), ("raw", 1.0, "sbc", "")]
-    runs = pd.DataFrame(rows, columns=["method", "gradient", "typed", "variant"])
+    cells = [
+        make_cell(1, 0.1, 0.9, method=method, typed=method, name="mine", variant=variant)
+        for method, variant in (("a", ""), ("b", "lr = 1"))
+    ]
     # The dense cell of a named sweep is the reference.
-    assert labels(runs.assign(name="mine")).tolist() == ["mine (a)", "mine (b, lr = 1)", "dense"]
-    one = runs.iloc[1:2].assign(name="mine")
-    assert labels(one).tolist() == ["mine"]
+    dense = make_cell(1, 1, 0.9, typed="sbc", name="mine", variant="")
+    labels = runs_of([*cells, dense])["label"].tolist()
+    assert labels == ["mine (a)", "mine (b, lr = 1)", "dense"]
+    assert runs_of(cells[1:])["label"].tolist() == ["mine"]
 
 
 def test_a_label_of_the_users_own(tmp_path: Path) -> None:
@@ -116,8 +117,14 @@ def test_what_was_typed_is_written_down(tmp_path: Path) -> None:
     run(small(method=" qsgd(1)", label="mine"), tmp_path)
     settings = tomllib.loads((tmp_path / "config.toml").read_text())
     assert (settings["method"], settings["label"]) == (" qsgd(1)", "mine")
-    (tmp_path / "config.toml").unlink()  # without it the method's text is what there is
-    assert told(load(tmp_path)) == {json.loads((tmp_path / "summary.json").read_text())["method"]}
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["told"] == {"form": "qsgd(1)", "whole": "", "value": False}
+    assert told(load(tmp_path)) == {"mine"}
+    (tmp_path / "config.toml").unlink()  # and with it the name
+    assert told(load(tmp_path)) == {"qsgd(1)"}
+    del summary["told"]  # as an older version wrote it: the method's text is what there is
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    assert told(load(tmp_path)) == {summary["method"]}
 
 
 def test_raw_at_longer_delays_is_not_the_reference() -> None:
@@ -125,8 +132,8 @@ def test_raw_at_longer_delays_is_not_the_reference() -> None:
     ef_sign, at = "ef(per_tensor(l1_sign))", (1, 10)
     raw = [make_cell(n, 1, 0.9 - n / 100) for n in at]
     signs = [make_cell(n, 1, 0.7, method=ef_sign) for n in (10, 25)]
-    runs = frame([*raw, *signs])
-    assert labels(runs).tolist() == ["dense", "raw", "ef_sign", "ef_sign"]
+    runs = runs_of([*raw, *signs])
+    assert runs["label"].tolist() == ["dense", "raw", "ef_sign", "ef_sign"]
     assert methods_of(runs) == ["ef_sign", "raw"] and several(runs)
     assert [texts[0] for texts, _ in summary_texts(runs)[1]] == [
         "dense", "ef_sign", "ef_sign", "raw",
@@ -134,7 +141,7 @@ def test_raw_at_longer_delays_is_not_the_reference() -> None:
     found = planes(runs)
     assert found["ef_sign"].values.tolist() == [[0.7], [0.7]]
     assert found["raw"].values.tolist() == [[0.89], [0.8]]
-    plane_of_sbc = frame([*raw, make_cell(10, 0.1, 0.6)])
+    plane_of_sbc = runs_of([*raw, make_cell(10, 0.1, 0.6)])
     assert methods_of(plane_of_sbc) == ["sbc({p})"] and not several(plane_of_sbc)
 
 
@@ -149,12 +156,12 @@ def test_the_reference_is_on_no_grid_but_its_own(
     method: str, cells: list[tuple[int, float]]
 ) -> None:
     own = [make_cell(n, p, 0.7, method=method.replace("{p}", f"{p:g}")) for n, p in cells]
-    runs = frame([make_cell(1, 1, 0.95), *own])
+    runs = runs_of([make_cell(1, 1, 0.95), *own])
     grid = plane(runs)
     assert grid.dense == 0.95 and 0.95 not in grid.values
     (label,) = methods_of(runs)
     assert plane(of_method(runs, label)).dense == 0.95
-    sbc = plane(frame([make_cell(1, 1, 0.95), make_cell(1, 0.1, 0.7)]))
+    sbc = plane(runs_of([make_cell(1, 1, 0.95), make_cell(1, 0.1, 0.7)]))
     assert sbc.dense is None and sbc.values.tolist() == [[0.95, 0.7]]  # sbc is raw at p = 1
 
 

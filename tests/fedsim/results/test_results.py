@@ -9,6 +9,7 @@ import pytest
 
 from fedsim.errors import UsageError
 from fedsim.files import replacing, write_bytes, write_json, write_parquet, write_text
+from fedsim.results.labels import FACTS
 from fedsim.results.load import load
 from fedsim.results.schema import COLUMNS, KEYS, frame, write_summary
 from tests.support.sweepmaker import CLIENTS, ITERATIONS, PARAMETERS, make_run, make_sweep
@@ -56,7 +57,7 @@ def test_a_sweep_is_loaded(tmp_path: Path) -> None:
     assert list(results.runs.index) == names  # n upwards, not by name
     assert results.unfinished == ("n10-p1-s0",)
     assert results.path == tmp_path
-    assert tuple(results.runs.columns) == (*COLUMNS, "label")
+    assert tuple(results.runs.columns) == (*COLUMNS, *FACTS)
     for cell in cells:
         row = results.runs.loc[f"n{cell['temporal']}-p{cell['gradient']:g}-s0"]
         assert all(row[key] == value for key, value in cell.items() if value is not None)
@@ -79,7 +80,7 @@ def test_layers_carry_their_runs_keys_and_may_be_missing(tmp_path: Path) -> None
     make_sweep(tmp_path, (10,), (0.1,))
     layers = load(tmp_path).layers
     one = layers[layers["run"] == "n10-p0.1-s0"]
-    assert tuple(one.columns) == (*KEYS, "run", "round", "tensor", "entries", "sent", "label")
+    assert tuple(one.columns) == (*KEYS, "run", "round", "tensor", "entries", "sent", *FACTS)
     assert one["tensor"].tolist()[:2] == ["fc.weight", "fc.bias"] and len(one) == 20
     assert set(one["label"]) == {"sbc"} and one["sent"].tolist()[:2] == [490, 10]
     for run in ("n10-p0.1-s0", "n1-p1-s0"):  # as older versions left it
@@ -172,7 +173,7 @@ def test_results_are_printed_in_a_line(tmp_path: Path) -> None:
 
 def test_the_settings_that_trained_a_model_are_no_columns(tmp_path: Path) -> None:
     cell = make_run(tmp_path / "run", settings={"lr": 0.1, "lr_steps": [[5, 0.1]]})
-    assert load(tmp_path / "run").runs.columns.tolist() == [*COLUMNS, "label"]
+    assert load(tmp_path / "run").runs.columns.tolist() == [*COLUMNS, *FACTS]
     write_summary(tmp_path, [cell])
     assert "lr" not in (tmp_path / "summary.csv").read_text()
 
@@ -200,3 +201,8 @@ def test_counts_stay_whole_where_one_is_missing(tmp_path: Path) -> None:
     first, second = (tmp_path / "summary.csv").read_text().splitlines()[1:]
     place = COLUMNS.index("clients")
     assert first.split(",")[place] == "4" and second.split(",")[place] == ""
+
+
+def test_no_folder() -> None:
+    with pytest.raises(UsageError, match="no folder"):
+        load()

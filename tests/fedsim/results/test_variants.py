@@ -11,11 +11,10 @@ from fedsim.analysis.curves import pareto_points
 from fedsim.analysis.style import CellKey, looks
 from fedsim.analysis.tables import add_difference, summary_texts
 from fedsim.errors import UsageError
-from fedsim.report import write
-from fedsim.results.labels import methods_of, of_method, several
+from fedsim.report import summarize
+from fedsim.results.labels import FACTS, methods_of, of_method, several
 from fedsim.results.load import Results, load
 from fedsim.results.merge import settings_of, variants
-from fedsim.runs.sweep import summarize
 from tests.support.page import Page
 from tests.support.sweepmaker import TOPK, make_run, make_sweep
 
@@ -49,7 +48,7 @@ def test_labels_say_in_what_the_folders_differ(tuned: Results) -> None:
     dense = sorted(label for label in set(tuned.runs["label"]) if label.startswith("dense"))
     assert dense == ["dense", "dense (lr = 0.25, strategy = fedadam)", "dense (lr = 0.5)"]
     assert set(tuned.rounds["label"]) == set(tuned.runs["label"]) >= set(tuned.layers["label"])
-    assert tuned.runs.columns[-2:].tolist() == ["variant", "label"]
+    assert tuned.runs.columns[-4:].tolist() == ["variant", *FACTS]
 
 
 def test_the_same_settings_have_no_variant(tmp_path: Path) -> None:
@@ -71,7 +70,7 @@ def test_a_setting_at_its_default_is_told_by_the_others(tmp_path: Path) -> None:
     told = {"a/n10-p0.1-s0": "", "b/n10-p0.1-s0": "lr = 0.5"}
     assert results.runs["variant"].to_dict() == told
     cells = {name: {"task": "digits"} for name in told}
-    assert variants(cells, settings_of(results.folders)) == told
+    assert variants(cells, settings_of(results.given)) == told
 
 
 def test_each_method_has_the_reference_of_its_own_settings(tuned: Results) -> None:
@@ -105,7 +104,7 @@ def test_references_alone_are_told_apart(tuned: Results) -> None:
     dense = tuned.runs[tuned.runs["label"].isin(["dense", "dense (lr = 0.5)"])]
     assert several(dense) and methods_of(dense) == ["dense", "dense (lr = 0.5)"]
     assert [point.cell.method for point in pareto_points(dense)] == ["dense", "dense (lr = 0.5)"]
-    keys = [CellKey(1, 1, method=m) for m in ("dense", "dense (lr = 0.5)", "sbc")]
+    keys = [CellKey(1, 1, method=m, dense=m != "sbc") for m in ("dense", "dense (lr = 0.5)", "sbc")]
     colours = [looks(keys)[key].colour for key in keys]
     assert colours[0] == "#000000" and len(set(colours)) == 3
     one = tuned.runs[tuned.runs["label"].isin(["dense", "dense (lr = 0.5)", "sbc"])]
@@ -124,13 +123,13 @@ def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
 
 def test_the_page_lists_them_by_method(tmp_path: Path) -> None:
     folders = three(tmp_path)
-    page = Page(write(*folders, out=tmp_path / "both").read_text(encoding="utf-8"))
+    cells, path, _ = summarize(*folders, out=tmp_path / "both")
+    page = Page(path.read_text(encoding="utf-8"))
     assert "In which methods differ method lr strategy dense default dsgd" in page.text
     assert "sbc (lr = 0.5) 0.5 dsgd" in page.text
     assert "gradient_dropping (lr = 0.25, strategy = fedadam) 0.25 fedadam" in page.text
     assert "Dense reference (n = 1, p = 1): dense: accuracy 0.9" in page.text
     assert "; dense (lr = 0.5): accuracy 0.9" in page.text
-    cells, _ = summarize(*folders, out=tmp_path / "both")
     table = pd.read_csv(tmp_path / "both" / "summary.csv", keep_default_na=False)
     assert table["variant"].tolist() == [cell["variant"] for cell in cells]
     assert {*table["variant"]} == {"", "lr = 0.5", "lr = 0.25, strategy = fedadam"}
@@ -249,8 +248,3 @@ def test_one_folder_keeps_every_run_that_it_names(tmp_path: Path) -> None:
     results = load(tmp_path)
     assert sorted(results.runs.index) == ["long", "short"]
     assert set(results.rounds["run"]) == {"long", "short"}
-
-
-def test_no_folder() -> None:
-    with pytest.raises(UsageError, match="no folder"):
-        load()

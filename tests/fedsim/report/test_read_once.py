@@ -1,0 +1,29 @@
+"""A report reads each table of a run once, whatever it makes of the numbers."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from fedsim.commands.cli import main
+from tests.support.sweepmaker import make_sweep
+
+
+def test_each_table_of_five_cells_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_sweep(tmp_path, (1, 10), (0.1, 0.01))
+    read: list[str] = []
+    table = pyarrow.parquet.read_table
+
+    def counted(file: Any, *args: Any, **options: Any) -> Any:
+        read.append(str(getattr(file, "name", file)))
+        return table(file, *args, **options)
+
+    monkeypatch.setattr(pyarrow.parquet, "read_table", counted)
+    assert main(["report", str(tmp_path)]) == 0
+    cells = [*(tmp_path / "cells").iterdir()]
+    there = [str(cell / name) for cell in cells for name in ("rounds.parquet", "layers.parquet")]
+    assert len(there) == 10 and sorted(read) == sorted(there)
+    assert "Report:" in capsys.readouterr().out
