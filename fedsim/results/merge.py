@@ -118,8 +118,6 @@ def _without_raw(key: str, value: str) -> bool:
     """Whether raw sending cannot have that value of a setting which its methods have."""
     if key == "momentum_masking":
         return value == "off"
-    if value == "dsgd":
-        return False
     return value in CODED
 
 
