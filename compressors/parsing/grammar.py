@@ -2,7 +2,7 @@
 
     expression := part ("|" part)*
     part       := NAME [ "(" [ argument ("," argument)* ] ")" ]
-    argument   := [ NAME "=" ] ( number | "text" | expression )
+    argument   := [ NAME "=" ] ( number | "text" | expression | "{p}" )
 """
 
 from typing import Any
@@ -18,8 +18,8 @@ _LONGEST, _DIGITS = 100_000, 400  # characters read, and of a number
 _WORDS = {"true": True, "false": False, "none": None}
 
 
-def parse(source: str) -> Compressor:
-    """The compressor that ``source`` names.
+def parse(source: str, p: float | None = None) -> Compressor:
+    """The compressor that ``source`` names, with the number ``p`` where it says ``{p}``.
 
     A bare codec means ``per_tensor`` of it, and a pipeline without a sparsifier sends every
     entry. A pipeline's parts may stand in any order: each has a slot of its own (a coder of both
@@ -29,6 +29,8 @@ def parse(source: str) -> Compressor:
     Example:
         >>> parse("topk(0.01) | float32 | golomb") == parse("per_tensor(topk(0.01)|float32|golomb)")
         True
+        >>> parse("sbc({p})", p=0.01) == parse("sbc(0.01)")
+        True
     """
     if not isinstance(source, str):
         raise MethodError(f"a method's text is needed, not {shown(source)}")
@@ -36,7 +38,7 @@ def parse(source: str) -> Compressor:
         raise MethodError(
             f"method {start(source)}: {len(source)} characters, at most {_LONGEST} are read"
         )
-    tokens = Tokens(source)
+    tokens = Tokens(source, p)
     try:
         thing = _expression(tokens)
     except RecursionError:
@@ -104,6 +106,11 @@ def _argument(tokens: Tokens) -> tuple[str, Any]:
         if len(number) > _DIGITS:
             raise tokens.error(f"a number of {len(number)} digits")
         return "", int(number) if number.lstrip("+-").isdigit() else float(number)
+    if tokens.kind == "fraction":
+        if tokens.p is None:
+            raise tokens.error("{p} stands for a fraction of entries, and none is given")
+        tokens.advance()
+        return "", tokens.p
     if tokens.kind == "text":
         return "", tokens.advance()[1:-1]
     if tokens.kind == "name" and tokens.value not in CATALOGUE:

@@ -10,7 +10,8 @@ from compressors.errors import MethodError
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-    r"|(?P<text>'[^']*'|\"[^\"]*\")|(?P<name>[A-Za-z_]\w*)|(?P<mark>[|(),=]))"
+    r"|(?P<text>'[^']*'|\"[^\"]*\")|(?P<name>[A-Za-z_]\w*)|(?P<mark>[|(),=])"
+    r"|(?P<fraction>\{p\}))"
 )
 _SHOWN = 500  # characters of a text in an error
 
@@ -18,11 +19,12 @@ _SHOWN = 500  # characters of a text in an error
 class Tokens:
     """Goes through a text token by token: ``kind`` and ``value`` are those of the present one.
 
-    ``kind`` is ``number``, ``text`` (with its quotes), ``name``, ``mark`` or ``end``.
+    ``kind`` is ``number``, ``text`` (with its quotes), ``name``, ``mark``, ``fraction`` (``{p}``,
+    whose value is ``p``) or ``end``.
     """
 
-    def __init__(self, source: str) -> None:
-        self.source, self._at = source, 0
+    def __init__(self, source: str, p: float | None = None) -> None:
+        self.source, self.p, self._at = source, p, 0
         self.kind, self.value = "end", ""
         self.advance()
 

@@ -51,7 +51,7 @@ def resolve(method: str, gradient: float | None) -> Method:
         )
     share = 1.0 if gradient is None else gradient
     try:
-        compressor = parse(with_fraction(method, share))
+        compressor = parse(_template(method), share)
     except ValueError as error:
         raise UsageError(f"--method: {error}") from error
     own = share if takes else _share(compressor)
@@ -158,7 +158,7 @@ def _whole(form: str) -> str:
 def _text(form: str, gradient: float) -> str:
     """The text of a method's compressor; empty where the method takes more than a fraction."""
     try:
-        return text(parse(with_fraction(form, gradient)))
+        return text(parse(_template(form), gradient))
     except ValueError:
         return ""
 

@@ -117,7 +117,7 @@ def test_names_are_the_functions() -> None:
         ("0.1", "expected a name before '0.1'"),
         ("topk(0.1) |", "expected a name before 'the end'"),
         ("@raw", "cannot read '@raw'"),
-        ("sbc({p})", "cannot read '{p})'"),
+        ("sbc({p})", "{p} stands for a fraction of entries, and none is given"),
         ("sbc('0.1", "cannot read \"'0.1\""),
         ("raw raw", "unexpected 'raw'"),
         ("sbc(0.1))", "unexpected ')'"),

@@ -4,7 +4,13 @@ import pytest
 
 from compressors import Raw, gradient_dropping, sbc
 from fedsim.errors import UsageError
-from fedsim.settings.methods import compressor_of, resolve, takes_fraction, with_fraction
+from fedsim.settings.methods import (
+    compressor_of,
+    parts_of,
+    resolve,
+    takes_fraction,
+    with_fraction,
+)
 
 
 def test_names_take_the_sparsity() -> None:
@@ -90,3 +96,20 @@ def test_the_fraction_of_rules_by_name_is_the_last_ones():
     assert resolve(rules.format("raw"), None).gradient == 1
     within = "ef(by_name('size<1000', topk(0.1) | float32, '*', topk(0.03) | float32))"
     assert resolve(within, None).gradient == 0.03
+
+
+class Unspoken(float):
+    """A number that cannot be printed: who asks for its text has not carried the value."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("a gradient sparsity was printed")
+
+    __str__ = __format__ = __repr__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("method", ["sbc", "topk({p}) | float32", "gradient_dropping"])
+def test_the_gradient_sparsity_reaches_the_selector_as_the_number_it_is(method: str) -> None:
+    share = Unspoken(0.1 + 0.2)
+    resolved = resolve(method, share)
+    assert resolved.gradient is share
+    assert any(getattr(part, "p", None) is share for part in parts_of(resolved.compressor))
