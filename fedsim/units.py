@@ -122,6 +122,24 @@ def seconds(value: float | None) -> str:
     return "" if _unknown(value) else _three(float(value or 0))
 
 
+def duration(value: float | None) -> str:
+    """A time with its unit, three significant digits: `42 ms`, `12.3 s`, `4.07 min`, `2.5 days`.
+
+    Example:
+        >>> duration(0.0421), duration(244), duration(86400 * 2.5), duration(float("nan"))
+        ('42.1 ms', '4.07 min', '2.50 days', '')
+    """
+    if _unknown(value):
+        return ""
+    seconds = float(value or 0)
+    for limit, unit, length in (
+        (0.9995, "ms", 1e-3), (99.95, "s", 1.0), (5997, "min", 60.0), (172_728, "h", 3600.0),
+    ):  # fmt: skip
+        if seconds < limit:
+            return f"{_three(seconds / length)} {unit}"
+    return f"{_three(seconds / 86400)} days"
+
+
 def plain(value: float | None) -> str:
     """A setting or a fraction as it would be typed: `0.001`, `1e-05`, `10`."""
     return "" if _unknown(value) else f"{value:.6g}"

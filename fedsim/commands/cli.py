@@ -17,6 +17,7 @@ from fedsim.commands import (
     experiment,
     listing,
     measuring,
+    pricing,
     reporting,
     running,
     sweeping,
@@ -25,7 +26,7 @@ from fedsim.commands import (
 from fedsim.errors import RunFailed, UsageError, unknown
 from fedsim.settings.config import CHECKPOINT_SECONDS
 
-COMMANDS = (sweeping, running, reporting, listing, codec, measuring, experiment, theory)
+COMMANDS = (sweeping, running, reporting, pricing, listing, codec, measuring, experiment, theory)
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 
 DONE, SOME_FAILED, BAD_USAGE, STOPPED = 0, 1, 2, 130

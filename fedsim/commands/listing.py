@@ -10,6 +10,7 @@ from compressors.catalogue import ROWS, Kind
 from fedsim.analysis.layout import Column, Laid, Row, laid, print_whole
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
+from fedsim.network.presets import PRESETS
 from fedsim.tasklist import LISTED
 
 Listed = dict[str, str]
@@ -37,17 +38,28 @@ def _rows(kinds: tuple[str, ...]) -> list[Listed]:
     ]  # fmt: skip
 
 
+def _networks() -> list[Listed]:
+    return [
+        {"name": name, "kind": "network", "title": f"{preset.title}: {preset.text}",
+         "source": preset.source}
+        for name, preset in PRESETS.items()
+    ]  # fmt: skip
+
+
 WHAT: dict[str, Callable[[], list[Listed]]] = {
     "tasks": _tasks,
     "methods": lambda: _rows(METHODS),
     "coders": lambda: _rows(CODERS),
+    "networks": _networks,
     "experiments": experiments,
 }
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
-    parser = commands.add_parser("list", help="list tasks, methods, coders or experiments")
+    parser = commands.add_parser(
+        "list", help="list tasks, methods, coders, networks or experiments"
+    )
     parser.add_argument("kind", choices=WHAT, help="what to list")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)

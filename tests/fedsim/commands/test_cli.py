@@ -25,7 +25,7 @@ CELL = {
 }  # fmt: skip
 NAMES = [
     "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
-    "theory",
+    "theory", "price",
 ]  # fmt: skip
 
 

@@ -1,0 +1,135 @@
+"""``fedsim price``: finished runs on the clock of a network, without training again."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedsim import units
+from fedsim.analysis.layout import Column, Row, laid, print_whole
+from fedsim.commands.document import print_document
+from fedsim.network.presets import PRESETS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedsim.analysis.times import Bandwidths
+
+_NETWORK = (
+    f"{', '.join(PRESETS)}; settings such as 'up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms, "
+    "compute=2*measured, server_up=1Gbit'; a preset with settings; or a TOML file of them"
+)
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "price",
+        help="how long finished runs take on a network, and which method is fastest",
+        description="Puts the messages of finished runs on the clock of a network: nothing is "
+        "trained again. Time per iteration is what the run measured, unless compute= says more.",
+    )
+    parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
+    parser.add_argument(
+        "--network", metavar="NETWORK", action="append", required=True,
+        help=f"a network; may be given several times: {_NETWORK}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", metavar="METRIC", type=float,
+        help="tell the time to this metric, such as 0.98, and compare methods over bandwidths",
+    )  # fmt: skip
+    parser.add_argument("--out", metavar="DIR", help="write times.csv and figures there")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=command)
+
+
+def command(flags: argparse.Namespace) -> int:
+    """Prices the runs, prints a table per network, and writes files where asked."""
+    from rich.console import Console
+
+    from fedsim.analysis.style import metric_name
+    from fedsim.analysis.times import over_bandwidths, priced, to_target
+    from fedsim.network.spec import parse
+    from fedsim.results.load import load
+
+    networks = [parse(text) for text in flags.network]
+    results = load(*map(Path, flags.folders))
+    target = float("nan") if flags.target is None else flags.target
+    rounds = {network.name: priced(results, network) for network in networks}
+    tables = {name: to_target(frame, target) for name, frame in rounds.items()}
+    across = None
+    if flags.target is not None:
+        across = over_bandwidths(results, networks[0], flags.target)
+    if flags.out is not None:
+        _write(Path(flags.out), rounds, tables, across, flags.target)
+    if flags.json:
+        print_document({"networks": {name: _records(table) for name, table in tables.items()},
+                        "fastest": across.fastest() if across else []})  # fmt: skip
+        return 0
+    console = Console()
+    for name, table in tables.items():
+        print_whole(console, _laid(table, name, flags.target, metric_name(results.runs), console))
+    for line in _words(across):
+        console.print(line, highlight=False)
+    if flags.out is not None:
+        console.print(f"Written: {flags.out}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _laid(table: "pd.DataFrame", name: str, target: float | None, metric: str, console: Any) -> Any:
+    headings = ["method", "n", "p", "whole run"]
+    headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
+    rows: list[Row] = []
+    for cell in table.to_dict("records"):
+        texts = [cell["label"], str(cell["temporal"]), units.plain(cell["gradient"]),
+                 units.duration(cell["sim_seconds"])]  # fmt: skip
+        if target is not None:
+            reached = units.duration(cell["target_seconds"]) or "not reached"
+            texts += [reached, f"{cell['reached']} of {cell['seeds']}"]
+        rows.append((texts, ""))
+    columns = [Column(head, "name" if head == "method" else "number") for head in headings]
+    return laid(
+        columns, rows, console.width, keys=3, title=f"Simulated time on {name}",
+        caption="Computed from message lengths and the time per iteration; nothing is trained.",
+    )  # fmt: skip
+
+
+def _words(across: "Bandwidths | None") -> list[str]:
+    """Which method is fastest where, a line each."""
+    if across is None:
+        return []
+    spans = across.fastest()
+    if len(spans) == 1:
+        return [f"Fastest at every bandwidth: {spans[0][2]}."]
+    first, *middle, last = spans
+    told = [f"up to {_rate(first[1])} {first[2]}"]
+    told += [f"from {_rate(low)} to {_rate(high)} {name}" for low, high, name in middle]
+    return [f"Fastest to the target: {'; '.join(told)}; from {_rate(last[0])} {last[2]}."]
+
+
+def _rate(rate: float) -> str:
+    return f"{units.bits(rate)}/s"
+
+
+def _write(
+    out: Path, rounds: "dict[str, pd.DataFrame]", tables: "dict[str, pd.DataFrame]",
+    across: "Bandwidths | None", target: float | None,
+) -> None:  # fmt: skip
+    import pandas as pd
+
+    from fedsim.files import write_text
+    from fedsim.plot.canvas import save
+    from fedsim.plot.times import over_bandwidths, over_time
+
+    out.mkdir(parents=True, exist_ok=True)
+    joined = pd.concat([table.assign(network=name) for name, table in tables.items()])
+    write_text(out / "times.csv", joined.to_csv(index=False))
+    for place, (name, frame) in enumerate(rounds.items(), start=1):
+        number = f"-{place}" if len(rounds) > 1 else ""
+        save(over_time(frame, name, target), out / f"time{number}.png")
+    if across is not None and target is not None:
+        frame = next(iter(rounds.values()))
+        save(over_bandwidths(across, frame, target), out / "bandwidth.png")
+
+
+def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    return list(table.astype(object).where(table.notna(), None).to_dict("records"))

@@ -1,0 +1,14 @@
+"""Links and clocks: how long messages of so many bits take, computed and never slept."""
+
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.network.clock import PARTS, RoundTimes, round_times
+    from fedsim.network.presets import PRESETS
+    from fedsim.network.spec import Links, Network, parse
+
+__all__ = ["PARTS", "PRESETS", "Links", "Network", "RoundTimes", "parse", "round_times"]
+
+make_lazy(__name__)

@@ -1,0 +1,66 @@
+"""A link's rate over time: constant, or steps that a trace gives, again and again."""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Bits per second over time.
+
+    Args:
+        times: when each step begins, in seconds; the first is 0.
+        values: the rate from then on.
+        period: after so many seconds the steps come again; inf: the last step stays.
+
+    Example:
+        >>> day = Rate((0.0, 6.0), (1e6, 2e6), period=10.0)
+        >>> day.at(7), day.at(12), day.next_change(7), day.next_change(12)
+        (2000000.0, 1000000.0, 10.0, 16.0)
+    """
+
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+    period: float = math.inf
+
+    @classmethod
+    def constant(cls, value: float) -> "Rate":
+        """The same rate for ever."""
+        return cls((0.0,), (value,))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the rate never changes."""
+        return len(self.values) == 1
+
+    def at(self, time: float) -> float:
+        """The rate at a time; at the instant of a change it is the new one."""
+        _, step = self._place(time)
+        return self.values[step]
+
+    def next_change(self, time: float) -> float:
+        """When the next step begins, after `time`; inf where none comes."""
+        if self.is_constant:
+            return math.inf
+        turn, step = self._place(time)
+        if step + 1 < len(self.times):
+            return self._start(turn, step + 1)
+        return self._start(turn + 1, 0) if math.isfinite(self.period) else math.inf
+
+    def _start(self, turn: int, step: int) -> float:
+        return self.times[step] + (turn * self.period if turn else 0.0)
+
+    def _place(self, time: float) -> tuple[int, int]:
+        """The turn and the step of a time, such that `_start` of them is not after it.
+
+        The starts are computed as `next_change` computes them: a clock that stands at the start
+        of a step lies in that step, whatever rounding did to the division.
+        """
+        turn = int(time // self.period) if math.isfinite(self.period) else 0
+        if math.isfinite(self.period) and self._start(turn + 1, 0) <= time:
+            turn += 1
+        elif turn and self._start(turn, 0) > time:
+            turn -= 1
+        starts = [self._start(turn, step) for step in range(len(self.times))]
+        return turn, bisect_right(starts, time) - 1

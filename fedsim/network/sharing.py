@@ -1,0 +1,81 @@
+"""Transfers that share a server's link: max-min fair rates, and when each transfer ends.
+
+The fair share is that of progressive filling (Bertsekas and Gallager, Data Networks, section
+6.5.2): nobody's rate can grow without lowering one that is smaller or equal.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedsim.network.rates import Rate
+
+
+def fair(caps: np.ndarray, capacity: float) -> np.ndarray:
+    """Each transfer's rate, where all share one link.
+
+    Args:
+        caps: the most that each could take alone, in bits per second, shape (k,).
+        capacity: of the shared link, in bits per second; may be inf.
+
+    Returns:
+        The rates, shape (k,); none above its cap, together at most the capacity.
+
+    Example:
+        >>> fair(np.array([1.0, 10.0, 10.0]), 9.0).tolist()
+        [1.0, 4.0, 4.0]
+    """
+    if caps.sum() <= capacity:
+        return caps
+    order = np.sort(caps)
+    below = np.concatenate([[0.0], np.cumsum(order)[:-1]])  # what those with smaller caps take
+    level = (capacity - below) / np.arange(len(order), 0, -1)
+    first = int(np.argmax(order >= level))  # the first that does not get its cap
+    return np.minimum(caps, level[first])
+
+
+def transfers(
+    starts: np.ndarray, bits: np.ndarray, rates: Sequence[Rate], capacity: float
+) -> np.ndarray:
+    """When each transfer ends, in seconds on the clock of `starts`.
+
+    Between two events (a start, an end, a change of somebody's rate) every rate is constant.
+
+    Args:
+        starts: when each begins, shape (k,).
+        bits: how long each message is, shape (k,).
+        rates: what each link can take, over time.
+        capacity: of the link that all share, in bits per second; may be inf.
+
+    Raises:
+        RuntimeError: a link stays at 0 bits per second, so that a transfer never ends.
+
+    Example:
+        >>> slow, fast = Rate.constant(2.0), Rate.constant(10.0)
+        >>> transfers(np.zeros(2), np.array([8.0, 8.0]), [slow, fast], 4.0).tolist()
+        [4.0, 4.0]
+    """
+    if math.isinf(capacity) and all(rate.is_constant for rate in rates):
+        return starts + bits / np.array([rate.values[0] for rate in rates])
+    ends, left = starts.astype(float), bits.astype(float)
+    waiting = left > 0
+    now = float(starts[waiting].min()) if waiting.any() else 0.0
+    while waiting.any():
+        active = [int(i) for i in np.flatnonzero(waiting & (starts <= now))]
+        caps = np.array([rates[i].at(now) for i in active])
+        shares = fair(caps, capacity)
+        to_start = starts[waiting & (starts > now)]
+        changes = [rates[i].next_change(now) for i in active]
+        finish = np.full(len(active), math.inf)
+        np.divide(left[active], shares, out=finish, where=shares > 0)
+        step_ends = now + finish
+        after = min([*to_start, *changes, *step_ends], default=math.inf)
+        if math.isinf(after):
+            raise RuntimeError("a link stays at 0 bits per second: its transfer never ends")
+        with np.errstate(invalid="ignore"):  # inf * 0: a message over a link without a limit
+            left[active] -= shares * (after - now)
+        done = np.array(active, dtype=int)[step_ends <= after]
+        ends[done], left[done], waiting[done] = after, 0.0, False
+        now = after
+    return ends

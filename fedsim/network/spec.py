@@ -1,0 +1,184 @@
+"""A network as it is written: the links of the clients, the server's link, and compute times."""
+
+import math
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsim.errors import UsageError, unknown
+from fedsim.network.presets import PRESETS
+from fedsim.network.quantities import Varying, parse_number, parse_varying
+from fedsim.network.rates import Rate
+from fedsim.network.traces import Trace, read_trace
+
+KEYS = ("up", "down", "latency", "compute", "server_up", "server_down", "trace")
+_PURPOSES = {"up": 1, "down": 2, "latency": 3, "compute": 4}
+_NO_LIMIT, _NO_DELAY = Varying("constant", math.inf), Varying("constant", 0.0)
+
+
+@dataclass(frozen=True)
+class Links:
+    """What every client has, index by client: rates over time, and seconds.
+
+    Args:
+        up, down: the rate of each client's link.
+        latency: the delay of one message, in seconds, shape (clients,).
+        compute: seconds per local iteration, shape (clients,).
+        server_up, server_down: what all clients share at the server, in bits per second.
+    """
+
+    up: list[Rate]
+    down: list[Rate]
+    latency: np.ndarray
+    compute: np.ndarray
+    server_up: float
+    server_down: float
+
+
+@dataclass(frozen=True)
+class Network:
+    """The links of a federation.
+
+    Args:
+        up, down: rates of a client's link, in bits per second.
+        latency: the delay of one message in one direction, in seconds.
+        compute: seconds per local iteration, or, with `measured`, how many times as long as it
+            took in the run.
+        measured: whether `compute` multiplies what was measured.
+        server_up, server_down: capacity that all uploads, and all downloads, share at the server.
+        trace: rates over time, in the place of `up` and `down`.
+        name: what was typed.
+
+    Example:
+        >>> parse("4g, compute=10ms").compute.first
+        0.01
+    """
+
+    up: Varying = _NO_LIMIT
+    down: Varying = _NO_LIMIT
+    latency: Varying = _NO_DELAY
+    compute: Varying = Varying("constant", 1.0)
+    measured: bool = True
+    server_up: float = math.inf
+    server_down: float = math.inf
+    trace: Trace | None = field(default=None, repr=False)
+    name: str = ""
+
+    def links(self, clients: int, seed: int, measured: float) -> Links:
+        """Every client's link; the same seed gives the same links.
+
+        Args:
+            clients: how many the federation has.
+            seed: of the run.
+            measured: seconds per local iteration in the run, for `compute=measured`.
+        """
+
+        def draw(name: str) -> np.ndarray:
+            quantity: Varying = getattr(self, name)
+            return quantity.draw(np.random.default_rng([seed, _PURPOSES[name]]), clients)
+
+        if self.trace is None:
+            up, down = ([Rate.constant(x) for x in draw(name)] for name in ("up", "down"))
+        else:
+            up, down = self.trace.of(clients)
+        compute = draw("compute") * (measured if self.measured else 1.0)
+        return Links(up, down, draw("latency"), compute, self.server_up, self.server_down)
+
+
+def parse(text: str, name: str = "--network") -> Network:
+    """A network from its text.
+
+    Args:
+        text: a preset (`4g`), settings (`up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms,
+            compute=2*measured, server_up=1Gbit, trace=FILE.csv`), a preset with settings that
+            replace its own (`4g, compute=10ms`), or a TOML file with such settings.
+        name: the setting, as a message calls it.
+
+    Raises:
+        UsageError: a preset, setting or value that is none, or a file that cannot be read.
+
+    Example:
+        >>> parse("up=1Mbit, down=2Mbit").up.first
+        1000000.0
+    """
+    words = _split(text)
+    if len(words) == 1 and words[0].endswith(".toml"):
+        given, folder = _from_file(Path(words[0]), name), Path(words[0]).parent
+    else:
+        given, folder = _given(words, name), Path()
+    return replace(_network(given, folder, name), name=text.strip())
+
+
+def _given(words: list[str], name: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for place, word in enumerate(words):
+        key, equals, value = (part.strip() for part in word.partition("="))
+        if not equals and place == 0:
+            if key not in PRESETS:
+                raise UsageError(f"{name}: {unknown('network', key, PRESETS)}, settings such as "
+                                 "up=5Mbit, or a TOML file of them")  # fmt: skip
+            given = _given(_split(PRESETS[key].text), name)
+        elif key.replace("-", "_") not in KEYS or not equals:
+            raise UsageError(f"{name}: {unknown('setting', key, KEYS)}")
+        else:
+            given[key.replace("-", "_")] = value
+    return given
+
+
+def _from_file(file: Path, name: str) -> dict[str, str]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{name}: {file} cannot be read as TOML: {error}") from error
+    given = {str(key).replace("-", "_"): str(value) for key, value in values.items()}
+    preset = _given([given.pop("preset")], name) if "preset" in given else {}
+    for key in given:
+        if key not in KEYS:
+            raise UsageError(f"{file}: {unknown('setting', key, ('preset', *KEYS))}")
+    return preset | given
+
+
+def _network(given: dict[str, str], folder: Path, name: str) -> Network:
+    made = Network()
+    if "trace" in given and {"up", "down"} & set(given):
+        raise UsageError(f"{name}: trace stands in the place of up and down; give one of the two")
+    for key, value in given.items():
+        what = f"{name}: {key}"
+        if key == "trace":
+            made = replace(made, trace=read_trace(folder / value))
+        elif key == "compute":
+            made = _with_compute(made, value, what)
+        else:
+            made = _with(made, key, value, what)
+    return made
+
+
+def _with(made: Network, key: str, value: str, what: str) -> Network:
+    change: dict[str, Any] = {}
+    if key in ("server_up", "server_down"):
+        change[key] = parse_number(value, what, "rate")
+    else:
+        change[key] = parse_varying(value, what, "time" if key == "latency" else "rate")
+    return replace(made, **change)
+
+
+def _with_compute(made: Network, value: str, what: str) -> Network:
+    """`measured` and `K*measured` are in units of the run's own seconds per iteration."""
+    if not value.endswith("measured"):
+        return replace(made, compute=parse_varying(value, what, "time"), measured=False)
+    factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
+    return replace(made, compute=parse_varying(factor, what, "time"), measured=True)
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that stand outside of parentheses."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [part.strip() for part in (*parts, text[start:])]

@@ -1,0 +1,64 @@
+"""Rates over time from a CSV file: one trace for all clients, or one per client."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fedsim.errors import UsageError
+from fedsim.network.rates import Rate
+
+_COLUMNS = ("seconds", "up", "down")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Pairs of upload and download rates; client i has the pair i modulo their number."""
+
+    pairs: tuple[tuple[Rate, Rate], ...]
+
+    def of(self, clients: int) -> tuple[list[Rate], list[Rate]]:
+        """The upload rates and the download rates of so many clients."""
+        chosen = [self.pairs[client % len(self.pairs)] for client in range(clients)]
+        return [up for up, _ in chosen], [down for _, down in chosen]
+
+
+def read_trace(file: Path) -> Trace:
+    """A trace from a CSV file.
+
+    The columns are `seconds` (from 0, rising), `up` and `down` (bits per second from then on) and,
+    where clients differ, `client`. After its last step, which lasts as long as the one before it,
+    a trace begins again.
+
+    Raises:
+        UsageError: the file cannot be read, or its numbers are not as said.
+    """
+    try:
+        table = pd.read_csv(file)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"trace {file} cannot be read: {str(error).splitlines()[0]}") from error
+    missing = [name for name in _COLUMNS if name not in table.columns]
+    if missing or not len(table):
+        raise UsageError(
+            f"trace {file} lacks {', '.join(missing) or 'rows'}: its columns are seconds, up and "
+            "down (bits per second), and client where clients differ"
+        )
+    groups = table.groupby("client") if "client" in table.columns else [(0, table)]
+    return Trace(tuple(_pair(file, part) for _, part in groups))
+
+
+def _pair(file: Path, part: pd.DataFrame) -> tuple[Rate, Rate]:
+    try:
+        values = part[list(_COLUMNS)].to_numpy(dtype=float)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"trace {file}: {str(error).splitlines()[0]}") from error
+    times = values[:, 0]
+    if times[0] != 0 or (np.diff(times) <= 0).any() or not np.isfinite(values).all():
+        raise UsageError(f"trace {file}: seconds begin at 0 and rise, and every value is finite")
+    if (values[:, 1:] < 0).any() or (values[:, 1:].max(axis=0) == 0).any():
+        raise UsageError(f"trace {file}: rates are 0 or above, and not all 0")
+    period = math.inf if len(times) == 1 else float(2 * times[-1] - times[-2])
+    up, down = (Rate(tuple(times.tolist()), tuple(values[:, k].tolist()), period) for k in (1, 2))
+    return up, down

@@ -1,0 +1,86 @@
+"""Rounds on the clock: five rounds of three clients by hand, and whole runs."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim import run
+from fedsim.network import parse, pricing, round_times
+from fedsim.network.pricing import CLIENT_COLUMNS, SECONDS, price
+from tests.support import runs
+
+
+def five_rounds() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Three clients; 2 local iterations a round; client 2's reply of round 4 is not used."""
+    rounds = pd.DataFrame({"round": range(1, 6), "local_iterations": 2, "clients": 3,
+                           "train_seconds": [6.0, 12.0, 6.0, 6.0, 6.0]})  # fmt: skip
+    rows = []
+    for number in range(1, 6):
+        for client in range(3):
+            failed = (number, client) == (4, 2)
+            up = 0 if failed else [10, 20, 40][client]
+            rows.append([number, client, 0 if failed else 60, up, 0 if number == 1 else 30, failed])
+    return rounds, pd.DataFrame(rows, columns=CLIENT_COLUMNS)
+
+
+def test_five_rounds_by_hand() -> None:
+    """Up 10 bit/s, down 30 bit/s, a delay of 0.5 s, 1 s per iteration (the measured median).
+
+    Round 1 has no charged download: 0.5 s down, 2 s of training, 40 bits in 4 s and 0.5 s up for
+    client 2: 7 s. Later rounds add 1 s for 30 bits down: 8 s. Without client 2 round 4 ends with
+    client 1: 1.5 + 2 + 2.5 = 6 s.
+    """
+    rounds, clients = five_rounds()
+    priced, used = price(rounds, clients, parse("up=10bit, down=30bit, latency=500ms"), 3, 0)
+    assert priced["sim_seconds"].tolist() == [7, 8, 8, 6, 8]
+    assert priced["sim_end_seconds"].tolist() == [7, 15, 23, 29, 37]
+    first = used.loc[used["round"] == 1, list(SECONDS)].to_numpy().tolist()
+    assert first == [[0.5, 2, 1.5, 3], [0.5, 2, 2.5, 2], [0.5, 2, 4.5, 0]]
+    assert len(used) == 14 and set(used.loc[used["round"] == 4, "client"]) == {0, 1}
+
+
+def test_a_shared_uplink_by_hand() -> None:
+    """All three begin to send at 2.5 s over 12 bit/s together, each at most 10 bit/s.
+
+    4 bit/s each until client 0's 10 bits are sent (5 s); 6 bit/s each until client 1's other
+    10 bits are sent (6 2/3 s); client 2 then has 20 bits left, at 10 bit/s: 8 2/3 s.
+    """
+    rounds, clients = five_rounds()
+    network = parse("up=10bit, latency=500ms, server_up=12bit")
+    _, used = price(rounds, clients, network, 3, 0)
+    upload = used.loc[used["round"] == 1, "sim_upload_seconds"].tolist()
+    assert upload == pytest.approx([3.0, 4 + 1 / 6 + 0.5, 6 + 1 / 6 + 0.5])
+
+
+def test_the_fast_way_and_the_way_of_events_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds, clients = five_rounds()
+    network = parse("up=lognormal(10bit, 1), down=uniform(20bit, 40bit), latency=500ms")
+    fast, _ = price(rounds, clients, network, 3, 0)
+    monkeypatch.setattr(pricing, "_simple", lambda links: False)
+    slow, _ = price(rounds, clients, network, 3, 0)
+    pd.testing.assert_frame_equal(fast, slow, rtol=1e-12)
+
+
+def test_traces_go_by_the_clock(tmp_path: Path) -> None:
+    """Up 10 bit/s until 10 s, then 1 bit/s: a second round of 10 bits takes ten times as long."""
+    (tmp_path / "t.csv").write_text("seconds,up,down\n0,10,1000\n10,1,1000\n1000,1,1000\n")
+    links = parse(f"trace={tmp_path / 't.csv'}, compute=0s").links(1, 0, 0.0)
+    one, ten, zero = np.zeros(1, int), np.array([10]), np.zeros(1)
+    assert round_times(links, one, ten, zero, 1, now=0.0).seconds == 1
+    assert round_times(links, one, ten, zero, 1, now=10.0).seconds == 10
+    assert round_times(links, one, ten, zero, 1, now=9.5).seconds == 0.5 + 5
+
+
+def test_a_real_run_is_priced_from_its_messages(tmp_path: Path) -> None:
+    config = runs.small(clients=3)
+    run(config, tmp_path)
+    rounds, clients = pd.read_parquet(tmp_path / "rounds.parquet"), runs.clients(tmp_path)
+    slow, used = price(rounds, clients, parse("up=1kbit, compute=0s"), 3, 0)
+    wanted = clients.groupby("round")["up_wire_bits"].max() / 1000
+    assert slow["sim_seconds"].tolist() == pytest.approx(wanted.tolist())
+    assert used[list(SECONDS)].sum(axis=1).groupby(used["round"]).std().max() < 1e-12
+    free, _ = price(rounds, clients, parse("up=inf"), 3, 0)
+    measured = pricing.measured_iteration(rounds) * config.temporal
+    assert free["sim_seconds"].tolist() == pytest.approx([measured] * len(free))

@@ -1,0 +1,95 @@
+"""Networks as they are typed: presets, settings, files, traces, and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsim import UsageError
+from fedsim.network import PRESETS, parse
+from fedsim.network.traces import read_trace
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_a_network_with_a_source(name: str) -> None:
+    network = parse(name)
+    assert network.name == name and network.measured and PRESETS[name].source
+    assert 0 < network.up.first <= network.down.first
+
+
+def test_settings_replace_those_of_a_preset() -> None:
+    network = parse("4g, up=lognormal(5Mbit, 1), latency=0.05, compute=2*measured, server-up=1Gbit")
+    assert (network.up.kind, network.up.first, network.up.second) == ("lognormal", 5e6, 1.0)
+    assert (network.down.first, network.latency.first, network.compute.first) == (9e6, 0.05, 2.0)
+    assert network.server_up == 1e9 and network.measured
+
+
+def test_links_follow_from_the_seed_and_each_quantity_from_its_own_draws() -> None:
+    text = "up=lognormal(5Mbit, 1), down=uniform(1Mbit, 2Mbit)"
+    first, same = parse(text).links(5, 3, 0.1), parse(text).links(5, 3, 0.1)
+    more = parse(text + ", latency=uniform(1ms, 2ms)").links(5, 3, 0.1)
+    assert first.up == same.up == more.up and first.down == same.down == more.down
+    assert first.up != parse(text).links(5, 4, 0.1).up
+    assert first.compute.tolist() == [0.1] * 5
+    many = np.array([rate.values[0] for rate in parse(text).links(20_000, 0, 0.1).up])
+    assert np.median(many) == pytest.approx(5e6, rel=0.03)
+    assert np.log(many).std() == pytest.approx(1, rel=0.03)
+
+
+def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
+    file = tmp_path / "home.toml"
+    file.write_text('preset = "wifi"\nup = "lognormal(5Mbit, 0.5)"\ncompute = "20ms"\n')
+    typed = parse("wifi, up=lognormal(5Mbit, 0.5), compute=20ms")
+    read = parse(str(file))
+    assert (read.up, read.down, read.latency) == (typed.up, typed.down, typed.latency)
+    assert (read.compute, read.measured) == (typed.compute, False)
+
+
+def test_a_trace_per_client(tmp_path: Path) -> None:
+    file = tmp_path / "links.csv"
+    file.write_text("client,seconds,up,down\na,0,10,20\na,2,5,20\nb,0,1,1\n")
+    up, down = read_trace(file).of(3)
+    assert [rate.values for rate in up] == [(10.0, 5.0), (1.0,), (10.0, 5.0)]
+    assert up[0].period == 4.0 and down[0].values == (20.0, 20.0)
+    (tmp_path / "net.toml").write_text('trace = "links.csv"')
+    assert parse(str(tmp_path / "net.toml")).links(2, 0, 0.0).up == up[:2]
+
+
+REFUSED = {
+    "5gg": "unknown network '5gg' (did you mean 5g?)",
+    "upp=5Mbit": "unknown setting 'upp' (did you mean up?)",
+    "up=0": "--network: up is '0': it is a number of bits per second above 0",
+    "up=5MB": "up is '5MB'",
+    "latency=-1s": "latency is '-1s': it is a number of seconds",
+    "up=normal(1,2)": "lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)",
+    "up=lognormal(5Mbit, x)": "sigma is 'x'",
+    "up=uniform(2Mbit, 1Mbit)": "LOW <= HIGH",
+    "missing.toml": "missing.toml cannot be read as TOML",
+    "4g, trace=x.csv": "trace stands in the place of up and down",
+    "trace=x.csv": "trace x.csv cannot be read",
+    "compute=fast": "compute is 'fast'",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_no_network_is_told_in_a_line(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse(text)
+    assert REFUSED[text] in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("seconds,up\n0,1\n", "lacks down"),
+        ("seconds,up,down\n", "lacks rows"),
+        ("seconds,up,down\n1,1,1\n", "begin at 0"),
+        ("seconds,up,down\n0,1,1\n0,2,2\n", "rise"),
+        ("seconds,up,down\n0,0,1\n", "not all 0"),
+        ("seconds,up,down\n0,x,1\n", "could not convert"),
+    ],
+)
+def test_a_trace_that_is_none_is_told_in_a_line(rows: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(rows)
+    with pytest.raises(UsageError, match=told):
+        read_trace(tmp_path / "t.csv")
