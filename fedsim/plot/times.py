@@ -49,7 +49,8 @@ def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -
     name, higher = metric_name(priced), higher_is_better(priced)
     scored = priced[priced["metric"].notna()].groupby([*CELL, "round"])
     points = scored[["sim_end_seconds", "metric"]].mean().reset_index()
-    groups = {CellKey(int(n), float(p), method=str(method)): part
+    dense = set(priced.loc[priced["dense"], "label"])
+    groups = {CellKey(int(n), float(p), method=str(method), dense=method in dense): part
               for (method, n, p), part in points.groupby(CELL)}  # fmt: skip
     first = sorted(groups, key=lambda cell: _rank(groups[cell], target, higher))[:_SHOWN]
     styles = looks(list(groups))
@@ -59,7 +60,7 @@ def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -
         look = styles[cell]
         axes.plot(
             groups[cell]["sim_end_seconds"], groups[cell]["metric"], color=look.colour, lw=1.6,
-            linestyle=LINES[look.place % len(LINES)], label=plain(cell_label(*cell)),
+            linestyle=LINES[look.place % len(LINES)], label=plain(cell_label(cell)),
         )  # fmt: skip
     if target is not None:
         axes.axhline(target, color=GREY, lw=1, linestyle=":", label=f"target {target:g}")
@@ -84,7 +85,8 @@ def over_bandwidths(times: Bandwidths, rounds: pd.DataFrame, target: float) -> F
         target: the metric.
     """
     lines = times.methods()
-    styles = method_looks(list(lines))
+    dense = set(rounds.loc[rounds["dense"], "label"])
+    styles = method_looks({name: name in dense for name in lines})
     figure = drawing(7.2, 4.8)
     axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
     for method, seconds in lines.items():
