@@ -18,7 +18,7 @@ PAGES = (
     "experiments/*/results/**/*.md", "notebooks/*.ipynb",
 )  # fmt: skip
 PACKAGES = (
-    "fedsim", "fedsim.plot", "fedsim.tasks", "fedsim.federation", "compressors",
+    "fedsim", "fedsim.plot", "fedsim.tasks", "fedsim.federation", "fedsim.network", "compressors",
     "compressors.theory", "strategies",
 )  # fmt: skip
 """The packages of the reference: a page each, with what their ``__all__`` exports."""
@@ -70,6 +70,7 @@ def on_page_markdown(markdown: str, **kwargs: object) -> str:
         _CODE.sub(lambda found: found[0].replace(r"\|", "|"), line) if line[:1] == "|" else line
         for line in markdown.split("\n")
     )
+
 
 def _of_docs(file: File, config: MkDocsConfig) -> bool:
     return file.src_dir == config.docs_dir
