@@ -112,7 +112,8 @@ def command(flags: argparse.Namespace) -> int:
 
 def _methods(flags: argparse.Namespace) -> _Job:
     """Whole methods; a bad text is refused before files are read."""
-    from fedsim.measure.methods import choose, measure
+    from fedsim.measure.inputs import choose
+    from fedsim.measure.methods import measure
 
     for name in ("positions_of", "symbols_of"):
         if getattr(flags, name) is not None:
