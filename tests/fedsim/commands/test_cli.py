@@ -49,7 +49,7 @@ def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
     assert "a name from `fedsim list tasks`, or in Python a Task (default: digits)" in text
     text = " ".join(typed("sweep", "--help").out.split())
     assert "stands for --gradient (default: sbc)" in text
-    assert "local iterations a round (default: 10)" in text
+    assert "local iterations per round (default: 10)" in text
 
 
 @pytest.fixture(scope="module")

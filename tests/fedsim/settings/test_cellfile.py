@@ -123,7 +123,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a grid's fractions": ({"gradient": [0.1], "cells": {"a": {}}}, r"gradient is \[0.1\] and"),
     "a grid's seeds": ({"seeds": 2, "cells": {"a": {}}}, "seeds is 2 and there are cells"),
     "a grid's baseline": ({"baseline": True, "cells": {"a": {}}}, "baseline is True and"),
-    "no cells": ({"cells": {}}, r"cells is {}; it takes a table a cell"),
+    "no cells": ({"cells": {}}, r"cells is {}; it takes a table per cell"),
     "cells a list": ({"cells": [1]}, r"cells is \[1\]; it takes a table"),
     "a cell no table": ({"cells": {"a": 1}}, "cell 'a' is 1; it takes a table"),
     "a folder above": ({"cells": {"../a": {}}}, "cell '../a': name is '../a'.*letters, digits"),
