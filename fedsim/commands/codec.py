@@ -131,7 +131,7 @@ def check_place(path: str | None, flag: str) -> None:
         return
     folder = Path(path).parent
     if Path(path).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        why = "it is a directory" if Path(path).is_dir() else f"not a folder to write: {folder}"
+        why = "it is a directory" if Path(path).is_dir() else f"no folder to write to: {folder}"
         raise UsageError(f"{flag} is {path}: cannot be written ({why})")
 
 

@@ -28,9 +28,7 @@ def experiments() -> list[dict[str, str]]:
     """Every experiment that can be run from here."""
     folder = home()
     files = sorted(folder.glob("*/experiment.toml")) if folder else []
-    return [
-        {"name": file.parent.name, "kind": "experiment", **read_toml(file)} for file in files
-    ]
+    return [{"name": file.parent.name, "kind": "experiment", **read_toml(file)} for file in files]
 
 
 def add(commands: Any) -> None:

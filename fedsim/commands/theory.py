@@ -73,7 +73,7 @@ def _entries(flags: argparse.Namespace, table: TheoryTable) -> int | None:
     if flags.entries is None:
         return table.entries
     if table.entries is None:
-        raise UsageError(f"--entries: {flags.table} does not depend on them; leave them out.")
+        raise UsageError(f"--entries: {flags.table} does not depend on D; leave it out.")
     if not 1 <= flags.entries <= _MOST:
         raise UsageError(f"--entries is {flags.entries}: it is a whole number from 1 to {_MOST}.")
     return int(flags.entries)

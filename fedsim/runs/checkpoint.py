@@ -40,7 +40,6 @@ class Checkpoint:
     client_rows: list[dict[str, Any]]
     layer_rows: list[dict[str, Any]] = field(default_factory=list)
 
-
     @property
     def bytes(self) -> int:
         """Bytes of all tensors."""

@@ -108,7 +108,7 @@ def test_it_is_the_cohort_that_has_to_fit() -> None:
     """2**31 - 1 units hold 131071 times 2**14 of them, and one 2**30."""
     many = SWITCH | {"clients": 200_000}
     assert small(**many, cohort=131_071).plan.cohort == 131_071
-    with pytest.raises(UsageError, match="hold for 131071 at most, and the cohort has 131072"):
+    with pytest.raises(UsageError, match="fit them for 131071 at most, and the cohort has 131072"):
         small(**many, cohort=131_072)
     assert small(**SWITCH | {"method": "cnat(6, 0)"}, cohort=1).plan.cohort == 1
 
