@@ -112,7 +112,7 @@ def test_hits() -> None:
 
 
 def test_too_few_items_are_refused() -> None:
-    with pytest.raises(DataError, match="a user rated 3 of 4 items.\nIt takes 99"):
+    with pytest.raises(DataError, match="a user rated 3 of 4 items.\nThe task takes 99"):
         interactions("ncf", RATINGS, "made up")
 
 
