@@ -61,7 +61,7 @@ LISTED: dict[str, Listed] = {
     "cifar_resnet20": Listed(
         "cifar_resnet:CIFAR_RESNET20",
         "CIFAR-10, ResNet-20 (269,722 parameters)",
-        "He et al. 2016, section 4.2: 128 images an iteration, here 4 x 32",
+        "He et al. 2016, section 4.2: 128 images per iteration, here 4 x 32",
     ),
     "cifar_resnet32": Listed(
         "cifar_resnet:CIFAR_RESNET32",
@@ -72,17 +72,17 @@ LISTED: dict[str, Listed] = {
     "cifar_resnet44": Listed(
         "cifar_resnet:CIFAR_RESNET44",
         "CIFAR-10, ResNet-44 (658,586 parameters)",
-        "He et al. 2016, section 4.2: 128 images an iteration, here 4 x 32",
+        "He et al. 2016, section 4.2: 128 images per iteration, here 4 x 32",
     ),
     "cifar_resnet56": Listed(
         "cifar_resnet:CIFAR_RESNET56",
         "CIFAR-10, ResNet-56 (853,018 parameters)",
-        "He et al. 2016, section 4.2: 128 images an iteration, here 4 x 32",
+        "He et al. 2016, section 4.2: 128 images per iteration, here 4 x 32",
     ),
     "cifar_resnet110": Listed(
         "cifar_resnet:CIFAR_RESNET110",
         "CIFAR-10, ResNet-110 (1,727,962 parameters)",
-        "He et al. 2016, section 4.2: 128 images an iteration, here 4 x 32",
+        "He et al. 2016, section 4.2: 128 images per iteration, here 4 x 32",
     ),
     "cifar_resnet18": Listed(
         "cifar_tasks:CIFAR_RESNET18",
@@ -99,8 +99,8 @@ LISTED: dict[str, Listed] = {
     "cifar_vgg16": Listed(
         "cifar_tasks:CIFAR_VGG16",
         "CIFAR-10, VGG-16 with BatchNorm (14,728,266 parameters)",
-        "Gajjala et al. 2020 (Huffman coding), section 5: batch 160 a client, 0.5 after five "
-        "epochs of exponential growth, 70 epochs; growth by two an epoch and plain SGD: "
+        "Gajjala et al. 2020 (Huffman coding), section 5: batch 160 per client, 0.5 after five "
+        "epochs of exponential growth, 70 epochs; growth by two per epoch and plain SGD: "
         "chosen here",
     ),
     "cifar_alexnet": Listed(

@@ -1,5 +1,6 @@
 """The house: rooms on floors, imports that run down, and a map that agrees with them."""
 
+import ast
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -20,13 +21,41 @@ def loaded() -> ModuleType:
 house = loaded()
 
 
+def too_long(source: str, name: str) -> list[str]:
+    """Which of a file and its functions are too long, and how many lines they have."""
+    count = len(source.splitlines())
+    long = [f"{name} has {count}"] if count > 250 else []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            long += [f"{name}: {node.name} has {lines}"] if lines > 40 else []
+    return long
+
+
 @pytest.mark.parametrize("package", house.PACKAGES)
 def test_no_import_runs_up(package: str) -> None:
-    found = house.arrows(package)
-    assert house.circle(found) == []
-    levels = house.floors(found)
+    arrows = house.arrows(package)
+    assert house.circle(arrows) == []
+    levels = house.floors(arrows)
     floor = {room: number for number, names in enumerate(levels) for room in names}
-    assert all(floor[below] < floor[room] for room in found for below in found[room])
+    assert all(floor[below] < floor[room] for room in arrows for below in arrows[room])
+
+
+@pytest.mark.parametrize(
+    "folder", ["compressors", "strategies", "fedsim", "experiments", "benchmarks", "docs", "tests"]
+)
+def test_no_file_is_over_250_lines_and_no_function_over_40(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    long = [line for file in files for line in too_long(file.read_text("utf-8"), str(file))]
+    assert long == []
+
+
+def test_what_is_too_long_is_named() -> None:
+    body = "    1\n" * 39
+    assert too_long(f"def f():\n{body}", "a.py") == []
+    assert too_long(f"class A:\n  async def f(self):\n{body}    2\n", "a.py") == ["a.py: f has 41"]
+    assert too_long("1\n" * 250, "a.py") == [] and too_long("1\n" * 251, "a.py") == ["a.py has 251"]
 
 
 @pytest.mark.parametrize("package", ["compressors", "strategies"])
@@ -43,9 +72,9 @@ def test_a_row_of_the_catalogue_counts_as_an_import() -> None:
 
 
 def test_fedsim_is_small_enough_to_know() -> None:
-    found = house.arrows("fedsim")
-    assert len(found) <= 17 and len(house.floors(found)) <= 11
-    assert sum(map(len, found.values())) <= 70
+    arrows = house.arrows("fedsim")
+    assert len(arrows) <= 17 and len(house.floors(arrows)) <= 11
+    assert sum(map(len, arrows.values())) <= 70
 
 
 def test_a_circle_is_named() -> None:

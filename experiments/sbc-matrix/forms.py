@@ -1,5 +1,8 @@
 """Which form of sparsity is best, and whether that changes with the stage: the claim of Fig. 9."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pandas as pd
 
 
@@ -27,26 +30,34 @@ def best_forms(frame: pd.DataFrame, rounds: int) -> pd.DataFrame:
         [1.0, 0.0]
     """
     often = frame[frame["stage"].min() // frame["temporal"] >= rounds]
-    rows = []
-    for (method, diagonal), mine in often.groupby(["method", "diagonal"], sort=False):
+    rows: list[dict[str, Any]] = []
+    for _, mine in often.groupby(["method", "diagonal"], sort=False):
         errors = mine.pivot(index="stage", columns="temporal", values="error")
         if errors.shape[1] < 2:
             continue
-        delays, first, before = list(errors.columns), errors.iloc[0].idxmin(), None
-        for stage, line in errors.iterrows():
-            least = line.min()
-            best = before if before is not None and line[before] == least else line.idxmin()
-            cell = mine[(mine["stage"] == stage) & (mine["temporal"] == best)].iloc[0]
-            rows.append(
-                {
-                    "task": cell["task"], "method": method, "stage": stage, "diagonal": diagonal,
-                    "total_sparsity": cell["gradient"] / best, "temporal": best,
-                    "gradient": cell["gradient"], "error": least,
-                    "place": delays.index(best) / (len(delays) - 1), "stale": line[first],
-                }
-            )  # fmt: skip
-            before = best
+        rows += _stages(mine, errors)
     return pd.DataFrame(rows)
+
+
+def _stages(mine: pd.DataFrame, errors: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of ``best_forms`` for one diagonal, a row per stage.
+
+    Args:
+        mine: the rows of the diagonal's cells.
+        errors: their errors, a row per stage and a column per n.
+    """
+    delays, first, before = list(errors.columns), errors.iloc[0].idxmin(), None
+    for stage, line in errors.iterrows():
+        least = line.min()
+        best = before if before is not None and line[before] == least else line.idxmin()
+        cell = mine[(mine["stage"] == stage) & (mine["temporal"] == best)].iloc[0]
+        yield {
+            "task": cell["task"], "method": cell["method"], "stage": stage,
+            "diagonal": cell["diagonal"], "total_sparsity": cell["gradient"] / best,
+            "temporal": best, "gradient": cell["gradient"], "error": least,
+            "place": delays.index(best) / (len(delays) - 1), "stale": line[first],
+        }  # fmt: skip
+        before = best
 
 
 def moves(forms: pd.DataFrame) -> pd.DataFrame:

@@ -45,15 +45,15 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See ``argparse``; nothing is left over."""
         given = list(sys.argv[1:] if args is None else args)
-        found, extra = super().parse_known_args([_hyphens(word) for word in given], namespace)
+        parsed, extra = super().parse_known_args([_hyphens(word) for word in given], namespace)
         if extra:
             meant = self._listed(given, extra) or self._nearest(extra)
             asked = f"; did you mean {meant}?" if meant else ""
             self.error(f"unrecognized arguments: {' '.join(extra)}{asked}")
-        return found, extra
+        return parsed, extra
 
     def _nearest(self, extra: list[str]) -> str:
-        """The flags that words which are none come nearest to."""
+        """The known flags that are nearest to the unknown ones."""
         flags = [name for name in self._option_string_actions if name.startswith("--")]
         near = [get_close_matches(word.split("=")[0], flags, n=1) for word in extra]
         return ", ".join(dict.fromkeys(match[0] for match in near if match))
@@ -86,7 +86,7 @@ def _hyphens(word: str) -> str:
 
 
 class _Version(argparse.Action):
-    """Prints what is installed; looked up only where somebody asks."""
+    """Prints the installed version, which is looked up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from fedsim.runs.environment import described
@@ -108,7 +108,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add(commands)
-    for command in commands.choices.values():  # after the command too
+    for command in commands.choices.values():  # --debug may stand after the command too
         command.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 @contextmanager
 def _answering() -> Iterator[None]:
-    """Answers Ctrl-C at once: what has to end, such as Ray's workers, takes its time after it."""
+    """Answers Ctrl-C at once, before Ray's workers and other threads end, which takes time."""
     told = False
 
     def answer(*_: object) -> NoReturn:
@@ -136,7 +136,7 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if not told:  # it was no signal
+        if not told:  # raised without a signal
             answer()
         raise
     finally:

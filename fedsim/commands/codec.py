@@ -54,7 +54,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
 
 
 def command_compress(flags: argparse.Namespace) -> int:
-    """Encodes a file and says where its bits go."""
+    """Encodes a file and prints the bits of each part of the message."""
     from compressors import compress
     from fedsim.files import write_bytes
     from fedsim.settings.methods import compressor_of
@@ -118,11 +118,11 @@ def read(path: str, flags: argparse.Namespace, values: bool = True) -> TensorFil
     """The tensors of a file, as ``--as-float32`` says; what is left out is told on stderr."""
     from fedsim.measure import tensorfiles
 
-    found = tensorfiles.read(path, flags.as_float32, values)
-    if found.left_out:
-        names = ", ".join(map(repr, found.left_out))
-        print(f"{path}: left out, no floats: {names}", file=sys.stderr)
-    return found
+    file = tensorfiles.read(path, flags.as_float32, values)
+    if file.left_out:
+        names = ", ".join(map(repr, file.left_out))
+        print(f"{path}: left out, not floats: {names}", file=sys.stderr)
+    return file
 
 
 def check_place(path: str | None, flag: str) -> None:
@@ -131,12 +131,12 @@ def check_place(path: str | None, flag: str) -> None:
         return
     folder = Path(path).parent
     if Path(path).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        why = "it is a directory" if Path(path).is_dir() else f"no folder to write: {folder}"
+        why = "it is a directory" if Path(path).is_dir() else f"no folder to write to: {folder}"
         raise UsageError(f"{flag} is {path}: cannot be written ({why})")
 
 
 def unwritten(flag: str, path: str, error: OSError) -> UsageError:
-    """What is said about an output that the disk refused."""
+    """The error for an output that the disk refused."""
     return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
 
 

@@ -1,4 +1,4 @@
-"""The table of ``fedsim measure --coders``: positions and symbols, a line a coder."""
+"""The table of ``fedsim measure --coders``: positions and symbols, a line per coder."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ if TYPE_CHECKING:
     from fedsim.measure.plan import Of, Plan
 
 CAPTION = (
-    "Bits: what the coder writes, its tables included. Ratio: over the entropy, of positions as if "
-    "they were random, of symbols by their frequencies. Times: median of the repeats, one thread, "
-    "after a run that is not counted. Lossy: the receiver rebuilds other positions than were sent."
+    "Bits: what the coder writes, its tables included. Ratio: bits over the entropy, of positions "
+    "as if they were random, of symbols by their frequencies. Times: median of the repeats, one "
+    "thread, after a run that is not counted. Lossy: the receiver rebuilds other positions than "
+    "were sent."
 )
-_ONE = {"positions": "index", "symbols": "value"}
+_UNIT = {"positions": "index", "symbols": "value"}
 
 
 def table(frame: pd.DataFrame, plan: Plan, width: int) -> list[Laid]:
-    """The frame of ``measure_coders`` for the terminal: a table of each kind that is in it."""
+    """The frame of ``measure_coders`` for the terminal: a table per kind that the frame has."""
     from fedsim.measure.plan import OFS
 
     methods = dict(zip(OFS, plan[1:], strict=True))
-    found = {of: rows for of in OFS if len(rows := frame[frame["of"] == of])}
-    last = [*found][-1]
+    by_kind = {of: rows for of in OFS if len(rows := frame[frame["of"] == of])}
+    last = [*by_kind][-1]
     return [
         _table(rows, of, methods[of], width, CAPTION if of == last else "")
-        for of, rows in found.items()
+        for of, rows in by_kind.items()
     ]
 
 
 def _table(rows: pd.DataFrame, of: Of, method: str, width: int, caption: str) -> Laid:
-    one, first = _ONE[of], rows.iloc[0]
+    unit, first = _UNIT[of], rows.iloc[0]
     bound = three(first["entropy_each"])
     title = f"{of} of {method}: {first['count']}" + (f", entropy {bound} bits" if bound else "")
-    headings = ("bits", f"bits {'an' if of == 'positions' else 'a'}\n{one}", "ratio to\nentropy",
-                f"encode\nns/{one}", f"decode\nns/{one}")  # fmt: skip
+    headings = ("bits", f"bits/\n{unit}", "ratio to\nentropy",
+                f"encode\nns/{unit}", f"decode\nns/{unit}")  # fmt: skip
     columns = [Column("coder", "name"), *map(Column, headings)]
     lines: list[Row] = []
     for _, row in rows.iterrows():
@@ -54,7 +55,7 @@ def _table(rows: pd.DataFrame, of: Of, method: str, width: int, caption: str) ->
 
 
 def three(value: float, digits: int = 3) -> str:
-    """So many significant digits: `0.440`, `12.3`, `4120`; empty where it is not known."""
+    """A value with ``digits`` significant digits: `0.440`, `12.3`, `4120`; empty for NaN."""
     if value != value:
         return ""
     whole = abs(value) >= 10 ** (digits - 1) - 0.05

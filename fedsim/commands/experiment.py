@@ -2,7 +2,7 @@
 
 Experiments live in the folder ``experiments`` of a checkout, one folder each with an
 ``experiment.toml`` (title, source) and a ``run.py`` that holds ``EXPERIMENT``. They use
-fedsim's public API; fedsim knows only where they are.
+fedsim's public API; fedsim knows only their folder.
 """
 
 import argparse
@@ -19,7 +19,7 @@ SCALES = ("smoke", "short", "paper")
 
 
 def home() -> Path | None:
-    """The folder of experiments: of the checkout that fedsim runs from, or below this one."""
+    """The folder of experiments: that of fedsim's checkout, or one in the current folder."""
     places = (Path(__file__).parents[2] / "experiments", Path("experiments"))
     return next((place for place in places if place.is_dir()), None)
 
@@ -27,10 +27,8 @@ def home() -> Path | None:
 def experiments() -> list[dict[str, str]]:
     """Every experiment that can be run from here."""
     folder = home()
-    found = sorted(folder.glob("*/experiment.toml")) if folder else []
-    return [
-        {"name": path.parent.name, "kind": "experiment", **read_toml(path)} for path in found
-    ]
+    files = sorted(folder.glob("*/experiment.toml")) if folder else []
+    return [{"name": file.parent.name, "kind": "experiment", **read_toml(file)} for file in files]
 
 
 def add(commands: Any) -> None:
@@ -70,7 +68,7 @@ def load(folder: Path, name: str) -> ModuleType:
 
 
 def command(flags: argparse.Namespace) -> int:
-    """Runs an experiment; with ``--dry-run`` it gets no jobs, and lists its runs alone."""
+    """Runs an experiment; with ``--dry-run`` the experiment only lists its runs."""
     if flags.jobs < 1:
         raise UsageError(f"--jobs is {flags.jobs}: it is above 0")
     folder = home()
@@ -82,7 +80,7 @@ def command(flags: argparse.Namespace) -> int:
     experiment = load(folder, flags.name).EXPERIMENT
     out = Path(flags.out or Path("fedsim-results") / f"{flags.name}-{flags.scale}")
     only = flags.only.split(",") if flags.only else None
-    if flags.dry_run and experiment.cells is None:  # it would train
+    if flags.dry_run and experiment.cells is None:  # such an experiment would train
         raise UsageError(f"--dry-run: {flags.name} has no list of runs; see its README")
     jobs = 0 if flags.dry_run else flags.jobs
     code = int(experiment.main(flags.scale, only, out, jobs, flags.data))

@@ -1,4 +1,4 @@
-"""Run settings as flags: one a field of ``RunConfig``, with its sentence as help."""
+"""Run settings as flags: one per field of ``RunConfig``, with the field's sentence as help."""
 
 import argparse
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ def add_settings(
             continue
         flag, kinds = "--" + f.name.replace("_", "-"), type_of(f).split(" | ")
         kind = "str" if "str" in kinds else kinds[0]  # a number with a unit is a text here
-        words = f.metadata["help"] + _default(default_of(f.name))
+        sentence = f.metadata["help"] + _default(default_of(f.name))
         if kind == "bool":
-            group.add_argument(flag, action="store_true", default=None, help=words)
+            group.add_argument(flag, action="store_true", default=None, help=sentence)
         else:
             group.add_argument(
-                flag, type=_TYPES[kind], default=None, help=words.replace("%", "%%"),
+                flag, type=_TYPES[kind], default=None, help=sentence.replace("%", "%%"),
                 metavar=kind.upper() if kind != "str" else "TEXT",
             )  # fmt: skip
 
@@ -41,8 +41,8 @@ def _default(value: Any) -> str:
 def given(flags: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given on the command line."""
     names = [f.name for f in fields(RunConfig)]
-    found = {name: getattr(flags, name, None) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: getattr(flags, name, None) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def numbers(text: str, flag: str, kind: type) -> list[Any]:
@@ -50,9 +50,9 @@ def numbers(text: str, flag: str, kind: type) -> list[Any]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError as error:
-        words = "whole numbers" if kind is int else "numbers"
+        wanted = "whole numbers" if kind is int else "numbers"
         raise UsageError(
-            f"{flag} is {text!r}: it takes {words} separated by commas, such as "
+            f"{flag} is {text!r}: it takes {wanted} separated by commas, such as "
             + ("1,10,100" if kind is int else "1,0.1,0.01")
         ) from error
 

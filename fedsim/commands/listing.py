@@ -67,24 +67,24 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Prints the list."""
-    found = WHAT[flags.kind]()
+    rows = WHAT[flags.kind]()
     if flags.json:
-        print_document(found)
+        print_document(rows)
         return 0
     console = Console()
-    print_whole(console, _table(found, console.width))
+    print_whole(console, _table(rows, console.width))
     return 0
 
 
-def _table(found: list[Listed], width: int) -> Laid:
-    """The rows under a heading a kind; one kind alone needs none."""
-    kinds = list(dict.fromkeys(row["kind"] for row in found))
+def _table(listed: list[Listed], width: int) -> Laid:
+    """The rows under a heading per kind; a single kind has no heading."""
+    kinds = list(dict.fromkeys(row["kind"] for row in listed))
     rows: list[Row] = []
     for kind in kinds:
         if len(kinds) > 1:
             rows += [(("", "", ""), "")] if rows else []
             rows.append(((_HEADINGS.get(kind, kind), "", ""), "bold"))
-        mine = (row for row in found if row["kind"] == kind)
+        mine = (row for row in listed if row["kind"] == kind)
         rows += [((row["name"], row["title"], row["source"]), "") for row in mine]
     columns = (Column("name", "name"), Column("title", "words"), Column("source", "words"))
     gap = 2 if width >= 80 else 1

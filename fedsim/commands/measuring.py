@@ -1,4 +1,4 @@
-"""``fedsim measure``: every method, or every coder, on one's own gradients, in one table."""
+"""``fedsim measure``: every method, or every coder, on the user's own gradients, in one table."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from fedsim.measure.methods import Progress
 
 CAPTION = (
-    "Wire: whole messages, 1 kbit = 1000 bit. Ratio: 32 bits an entry over wire bits. Error: "
+    "Wire: whole messages, 1 kbit = 1000 bit. Ratio: 32 bits per entry over wire bits. Error: "
     "||C(x)-x|| / ||x|| of what was decoded. Times: median of the repeats, one thread, after a run "
-    "that is not counted; ms, and ns an entry. Memories start empty."
+    "that is not counted; ms, and ns per entry. Memories start empty."
 )
 _ABOUT = (
     "Sends each file as one update through every method and tells bits, error and time. Several "
@@ -69,7 +69,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--repeat", type=int, default=3, help="timed runs (default: 3)")
     parser.add_argument("--seed", type=int, default=0, help="for random methods (default: 0)")
-    parser.add_argument("--csv", metavar="FILE", help="write the table here too, all digits")
+    parser.add_argument("--csv", metavar="FILE", help="write the table there too, with all digits")
     add_shared(parser)
     parser.set_defaults(command=command)
 
@@ -79,7 +79,7 @@ class _Job(NamedTuple):
 
     measure: Callable[[Sequence[Tensors], Progress], pd.DataFrame]
     settings: dict[str, Any]  # for ``--json``
-    rows: str  # what the rows are there
+    rows: str  # the key of the rows in ``--json``
     table: Callable[[pd.DataFrame, int], list[Laid]]
 
 
@@ -112,7 +112,8 @@ def command(flags: argparse.Namespace) -> int:
 
 def _methods(flags: argparse.Namespace) -> _Job:
     """Whole methods; a bad text is refused before files are read."""
-    from fedsim.measure.methods import choose, measure
+    from fedsim.measure.inputs import choose
+    from fedsim.measure.methods import measure
 
     for name in ("positions_of", "symbols_of"):
         if getattr(flags, name) is not None:
@@ -149,7 +150,7 @@ def _coders(flags: argparse.Namespace) -> _Job:
 
 
 def table(frame: pd.DataFrame, width: int) -> Laid:
-    """The frame of ``measure`` for the terminal; narrow, a time takes two lines."""
+    """The frame of ``measure`` for the terminal; in a narrow terminal a time takes two lines."""
     columns, rows = _table(frame, stacked=False)
     gap = 3
     if room(columns, rows, gap) > width:
@@ -164,7 +165,7 @@ def _score(value: float) -> str:
 
 def _table(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column], list[Row]]:
     between = "\n" if stacked else " "
-    numbers = ["wire", "bits an\nentry", "ratio", "error", "cosine"]
+    numbers = ["wire", "bits/\nentry", "ratio", "error", "cosine"]
     numbers += [f"{way}\nms{between}ns/entry" for way in ("compress", "decompress")]
     columns = [Column("method", "name"), *(Column(heading) for heading in numbers)]
     rows: list[Row] = []
@@ -184,7 +185,7 @@ def _table(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column], list[Row]]
 
 @contextmanager
 def _bar(quiet: bool) -> Iterator[Progress]:
-    """A bar over the methods on stderr while it lasts, where that is a terminal."""
+    """A bar over the methods on stderr, where stderr is a terminal."""
     console = Console(stderr=True, quiet=quiet)
     columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -21,10 +21,10 @@ def add(commands: Any) -> None:
         "on one page, method by method, in the folder --out.",
     )
     parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
-    parser.add_argument("--out", metavar="DIR", help="where to write (default: into the one DIR)")
+    parser.add_argument("--out", metavar="DIR", help="where to write (default: DIR, if it is one)")
     parser.add_argument(
         "--budget", metavar="BITS",
-        help="compare the methods within so many upstream bits per client, such as 2Mbit",
+        help="compare the methods within this many upstream bits per client, such as 2Mbit",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
@@ -43,8 +43,8 @@ def command(flags: argparse.Namespace) -> int:
     budget = None if flags.budget is None else units.parse_bits(flags.budget, "--budget")
     cells, page, results = summarize(*folders, out=out, budget=budget)
     if flags.json:
-        found = {} if budget is None else {"best": _records(best(results, budget))}
-        print_document({"out": str(page.parent), "report": str(page), "cells": cells, **found})
+        answer = {} if budget is None else {"best": _records(best(results, budget))}
+        print_document({"out": str(page.parent), "report": str(page), "cells": cells, **answer})
     else:
         console = Console()
         print_whole(console, summary_table(results.runs, console.width))

@@ -56,12 +56,12 @@ def command(flags: argparse.Namespace) -> int:
 
 
 def from_flags(flags: argparse.Namespace) -> RunConfig:
-    """The run that the flags, over a TOML file if there is one, ask for."""
+    """The run that the flags ask for; flags go over the settings of a TOML file."""
     from fedsim.settings import cellfile
 
     values = read_toml(Path(flags.config)) if flags.config else {}
     if cellfile.TABLE in values:
-        raise UsageError(f"{flags.config}: it lists cells: `fedsim sweep --config` runs them")
+        raise UsageError(f"{flags.config}: it lists cells, which `fedsim sweep --config` runs")
     values = underscored(values, flags.config) | shared.given(flags)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round

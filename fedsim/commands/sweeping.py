@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
         "stopped.",
     )
     parser.add_argument(
-        "--temporal", metavar="N,...", help="local iterations a round (default: 10)"
+        "--temporal", metavar="N,...", help="local iterations per round (default: 10)"
     )
     parser.add_argument(
         "--gradient", metavar="P,...",
@@ -48,8 +48,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
         "--jobs", type=int, metavar="INT",
-        help="cells at the same time, as Ray tasks (default: one a core for 4 cells or more, "
-        "else 1: here, without Ray)",
+        help="cells at the same time, as Ray tasks (default: one per core for 4 cells or more, "
+        "else 1: in this process, without Ray)",
     )  # fmt: skip
     parser.add_argument("--ray-address", metavar="ADDRESS", help="run the cells on a Ray cluster")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -84,7 +84,7 @@ def command(flags: argparse.Namespace) -> int:
 def _run(
     config: grids.SweepConfig | list[grids.Cell], out: Path, how: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str]:
-    """The summaries; and why there is no page, which may be so of listed cells."""
+    """The summaries; and why there is no page (some listed cells cannot share a page), or ""."""
     from fedsim.runs import sweep
     from fedsim.settings import grids
 
@@ -93,23 +93,23 @@ def _run(
     summaries = sweep.run_cells(config, out, **how)
     try:
         sweep.summarize(out)
-    except UsageError as error:  # two at one place on the plane, or a method of several tasks
+    except UsageError as error:  # two cells at one place on the plane, or several tasks
         (out / "report.html").unlink(missing_ok=True)  # of fewer cells, which could be shown
         return summaries, str(error)
     return summaries, ""
 
 
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
-    """What the flags, over a TOML file if there is one, ask for: a grid, or the file's cells."""
+    """A grid, or the cells of a TOML file; flags go over the settings of the file."""
     from fedsim.settings import cellfile, grids
     from fedsim.settings.methods import takes_fraction
 
-    found = read_toml(Path(flags.config)) if flags.config else {}
+    written = read_toml(Path(flags.config)) if flags.config else {}
     given = {k: v for k, v in shared.given(flags).items() if k not in grids.GRID}
-    if cellfile.TABLE in found:
+    if cellfile.TABLE in written:
         _refuse_grid(flags)
-        return cellfile.from_values(found, flags.config, over=given)
-    values: dict[str, Any] = {"method": "sbc", **underscored(found, flags.config), **given}
+        return cellfile.from_values(written, flags.config, over=given)
+    values: dict[str, Any] = {"method": "sbc", **underscored(written, flags.config), **given}
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "--temporal", int)
     if flags.gradient is not None:
@@ -124,20 +124,20 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
 
 
 def _refuse_grid(flags: argparse.Namespace) -> None:
-    """A grid's flags say nothing of listed cells, and are no settings that go over theirs."""
+    """Refuses the flags of a grid beside a file that lists cells."""
     from fedsim.settings import grids
 
     for name in grids.GRID:
         if (value := getattr(flags, name)) is not None:
-            raise UsageError(f"--{name} is {value}: {flags.config} lists cells, and is no grid")
+            raise UsageError(f"--{name} is {value}: {flags.config} lists cells, it is not a grid")
     if flags.no_baseline:
-        raise UsageError(f"--no-baseline: {flags.config} lists cells, and is no grid")
+        raise UsageError(f"--no-baseline: {flags.config} lists cells, it is not a grid")
 
 
 def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None) -> str:
     """A folder name for the settings that all cells of a grid share, so that it can grow there.
 
-    That of listed cells is their file's, and stands for all their settings.
+    Listed cells have a folder named for their file, with a digest of all their settings.
     """
     from fedsim.runs import sweep
     from fedsim.settings import cellfile, grids
@@ -152,7 +152,7 @@ def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None)
 def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.DataFrame:
     """The rows of these cells, told apart by their settings as on the page.
 
-    Cells that no page can hold together are told by their names, and none is averaged.
+    Cells that cannot share a page are told apart by their names, and are not averaged.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""``fedsim theory``: what is proved of the methods, and the papers' tables computed again."""
+"""``fedsim theory``: what is proved about the methods, and the papers' tables computed again."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ def command(flags: argparse.Namespace) -> int:
 def _list(flags: argparse.Namespace) -> int:
     if flags.entries is not None:
         raise UsageError("--entries goes with a table: `fedsim theory bounds --entries 1000`.")
-    found = [
+    listed = [
         {"name": name, "kind": "theory", "title": table.title, "source": table.source}
         for name, table in TABLES.items()
     ]
     if flags.json:
-        print_document(found)
+        print_document(listed)
     else:
-        rows = [{key: row[key] for key in ("name", "title", "source")} for row in found]
+        rows = [{key: row[key] for key in ("name", "title", "source")} for row in listed]
         console = Console()
         print_whole(console, _shown("Tables of theory", rows, (), console.width))
     return 0
 
 
 def _entries(flags: argparse.Namespace, table: TheoryTable) -> int | None:
-    """The d of the table; refused where it has none."""
+    """The d of the table; ``--entries`` is refused where the table has no d."""
     if flags.entries is None:
         return table.entries
     if table.entries is None:
-        raise UsageError(f"--entries: {flags.table} does not depend on it; leave it out.")
+        raise UsageError(f"--entries: {flags.table} does not depend on D; leave it out.")
     if not 1 <= flags.entries <= _MOST:
         raise UsageError(f"--entries is {flags.entries}: it is a whole number from 1 to {_MOST}.")
     return int(flags.entries)
@@ -82,7 +82,7 @@ def _entries(flags: argparse.Namespace, table: TheoryTable) -> int | None:
 def _shown(title: str, rows: list[Row], notes: tuple[str, ...], width: int) -> Laid:
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
     if "method" in names and "name" in names:
-        names.remove("name")  # the example says it
+        names.remove("name")  # the method's text holds its name
     lines = [([_cell(row[name]) for name in names], "") for row in rows]
     columns = [_column(name, [texts[k] for texts, _ in lines]) for k, name in enumerate(names)]
     gap = 2 if room(columns, lines, 2) <= width else 1

@@ -13,7 +13,7 @@ def identify(run_id: int = 1) -> None:
 
 
 def run_of(run_id: int) -> Any:
-    """A Flower ``Run`` with nothing but its number."""
+    """A Flower ``Run`` that has only a number."""
     from flwr.supercore.run import Run
 
     return Run.create_empty(run_id)

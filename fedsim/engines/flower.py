@@ -19,7 +19,7 @@ def simulate(
 
     What ``main`` raises is raised here; Flower itself would end the run normally.
     """
-    from flwr.simulation import run_simulation  # a second that no other command should wait
+    from flwr.simulation import run_simulation  # takes a second, for this engine only
 
     failures: list[BaseException] = []
     server_app = ServerApp()
@@ -32,7 +32,7 @@ def simulate(
             failures.append(error)
             raise
 
-    logging.getLogger("flwr").setLevel(logging.CRITICAL)  # failures are told once, by us
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)  # fedsim tells failures, once
     settings: dict[str, dict[str, Any]] = {
         "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
         # "local": a cluster of its own, whatever other clusters this machine runs

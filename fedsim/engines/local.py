@@ -1,6 +1,6 @@
 """The in-process engine: a Flower Grid that calls the ClientApp directly.
 
-The same unchanged apps as on Ray, at tens of microseconds a message. Clients of a round
+The same unchanged apps as on Ray, at tens of microseconds per message. Clients of a round
 run on worker threads of one torch thread each; which worker serves which client changes
 nothing, because all of a client's memory comes in and goes out as values.
 """
@@ -47,7 +47,7 @@ class _Call:
 
 
 def _taken(replies: "queue.SimpleQueue[Message]") -> list[Message]:
-    """What is in a queue now, taken out of it."""
+    """Everything that is in a queue now, removed from the queue."""
     taken = []
     while not replies.empty():
         taken.append(replies.get())
@@ -57,7 +57,7 @@ def _taken(replies: "queue.SimpleQueue[Message]") -> list[Message]:
 class LocalGrid(Grid):
     """Nodes 1 to ``clients``, node i + 1 being partition i, served by ``workers`` threads.
 
-    ``settle`` is called on a client's thread when it has ended, before anybody sees its reply,
+    ``settle`` is called on a client's thread when the client has ended, before its reply is seen,
     with whether that reply counts.
     """
 
@@ -81,7 +81,7 @@ class LocalGrid(Grid):
             thread.start()
 
     def close(self) -> None:
-        """Lets the workers end; a worker that hangs does not keep the process alive."""
+        """Ends the workers; a worker that hangs does not keep the process alive."""
         sys.setswitchinterval(self._switch)
         for _ in self._threads:
             self._tasks.put(None)
@@ -99,7 +99,7 @@ class LocalGrid(Grid):
             return
         reply, context = self._answer(message)
         with call.lock:
-            # Too late: the client keeps what it had, and nobody hears of it but ``late``.
+            # A late reply changes no memory of its client, and is told by ``late`` alone.
             counts = not call.closed and reply.has_content()
             if self._settle is not None:
                 self._settle(counts)
@@ -140,7 +140,7 @@ class LocalGrid(Grid):
             call.close()
 
     def late(self) -> list[Message]:
-        """Replies that came after their call was over, since this was last asked: to be charged."""
+        """Replies that came after their call was over, since the last ``late``: to be charged."""
         return _taken(self._late)
 
     def get_node_ids(self) -> Iterable[int]:

@@ -12,7 +12,8 @@ import torch
 from compressors import BitReader, BitWriter, Tensors
 from fedsim.errors import UsageError
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.measure.methods import Progress, check_repeat, checked_updates, one_thread, timed
+from fedsim.measure.inputs import check_repeat, checked_updates
+from fedsim.measure.methods import Progress, in_turn, one_thread, timed
 from fedsim.measure.patterns import Positions, SymbolsSent, patterns
 from fedsim.measure.plan import OFS, Coder, Of, Plan, choose_coders
 from fedsim.settings.methods import compressor_of
@@ -20,24 +21,24 @@ from fedsim.settings.methods import compressor_of
 
 @dataclass(frozen=True)
 class MeasuredCoder:
-    """A row: what one coder makes of all positions, or of all symbols. Sums over all tensors.
+    """A row: what one coder makes of all positions, or of all symbols, summed over all tensors.
 
     Attributes:
-        coder: its text, without what the catalogue fills in.
+        coder: the coder's text as it was given, or as the catalogue names it.
         of: "positions" or "symbols"; a coder of both kinds has two rows.
-        count: how many positions, or symbols, there are.
-        bits: what they take, tables included. The number of positions is not: a message says
-            it beside them.
-        bits_each: bits over count: bits an index, bits a value.
-        entropy_each: the bound beside it. Of positions n H(k / n) of every tensor, as if they
-            were random: a coder may be below where they are not. Of symbols their own
-            frequencies in every tensor.
-        ratio_to_entropy: bits over the bound; NaN where that is zero.
-        encode_ns_each, decode_ns_each: nanoseconds an index or a value; for every tensor the
+        count: the number of positions, or of symbols.
+        bits: bits of the code, tables included. The number of positions is not included: a
+            message has a field of its own for that number.
+        bits_each: bits / count: bits per index, or bits per value.
+        entropy_each: the bound, in bits per index or value. For positions it is n H(k / n) of
+            every tensor, as of random positions: a coder may need fewer bits where the positions
+            are not random. For symbols it is the entropy of their frequencies in every tensor.
+        ratio_to_entropy: bits over the bound; NaN where the bound is zero.
+        encode_ns_each, decode_ns_each: nanoseconds per index or value; for every tensor the
             median of the repeats.
-        exact: whether what was decoded is what was encoded; a lossy coder's bits are those of
-            another set.
-        error: why the coder could not do it; "" where it could.
+        exact: whether the decoded positions or symbols equal the encoded ones; the bits of a
+            lossy coder are those of another set of positions.
+        error: why the coder could not code these; "" where it could.
     """
 
     coder: str
@@ -54,36 +55,27 @@ class MeasuredCoder:
 
 
 def measure_coders(
-    updates: Tensors | Sequence[Tensors],
-    coders: str | Sequence[str] = "all",
-    positions_of: str = POSITIONS_OF,
-    symbols_of: str = SYMBOLS_OF,
-    density: float | None = None,
-    repeat: int = 3,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
-    """A row a coder (the columns of ``MeasuredCoder``): positions, then symbols, shortest first.
+    updates: Tensors | Sequence[Tensors], coders: str | Sequence[str] = "all",
+    positions_of: str = POSITIONS_OF, symbols_of: str = SYMBOLS_OF,
+    density: float | None = None, repeat: int = 3, seed: int = 0, progress: Progress | None = None,
+) -> pd.DataFrame:  # fmt: skip
+    """A row per coder, as ``MeasuredCoder``: positions, then symbols, shortest first.
 
-    Positions are those that ``positions_of`` sends of each tensor, and symbols those into which
-    ``symbols_of`` quantizes it, as its first message. Every coder is then given the same ones,
-    alone: no frame, no values. One run before the timed ones compiles what is compiled on first
-    use and is not counted; torch uses one thread meanwhile.
+    Every coder is given the same positions or symbols, alone: no frame, no values. One run before
+    the timed runs compiles what is compiled on first use and is not counted; torch uses one thread.
 
     Args:
-        updates: as ``measure`` takes them.
+        updates, repeat, seed: as ``measure`` takes them.
         coders: texts of position coders and symbol coders, as a list or separated by semicolons;
-            "all" for those of the whole catalogue.
-        positions_of: a method that sends positions.
-        symbols_of: a method that sends symbols.
+            "all": those of the whole catalogue.
+        positions_of: the method whose positions of each tensor are coded, as a first message.
+        symbols_of: the method whose symbols of each tensor are coded, as a first message.
         density: what ``{p}`` and bare names such as ``sbc`` in these stand for; None: 0.01.
-        repeat: timed runs, of which the median counts.
-        seed: for methods with random choices.
-        progress: called as (done, all, coder) before a coder and at the end.
+        progress: called as (done, all, coder) before each coder and at the end.
 
     Raises:
-        UsageError: a text that is no coder or no method, one that sends no positions or no
-            symbols of these updates, a setting out of its range, or what ``measure`` refuses.
+        UsageError: a text that is not a coder or not a method, a method that sends no positions
+            or no symbols of these updates, a setting out of its range, or what ``measure`` refuses.
 
     Example:
         >>> import fedsim
@@ -96,20 +88,15 @@ def measure_coders(
     check_repeat(repeat)
     plan = choose_coders(coders, positions_of, symbols_of, density)
     given = _given(plan, named, seed)
-    rows = []
     with one_thread():
-        for i, coder in enumerate(plan.coders):
-            if progress:
-                progress(i, len(plan.coders), coder.name)
-            rows.append(_measured(coder, given[coder.of], repeat, seed))
-    if progress:
-        progress(len(plan.coders), len(plan.coders), "")
+        turns = in_turn([(coder.name, coder) for coder in plan.coders], progress)
+        rows = [_measured(coder, given[coder.of], repeat, seed) for _, coder in turns]
     frame = pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(rows[0])])
     return frame.sort_values(["of", "bits"], kind="stable", ignore_index=True)
 
 
 def _given(plan: Plan, updates: Sequence[Tensors], seed: int) -> dict[Of, list[Any]]:
-    """What the coders of each kind are given; nothing where there is none of a kind."""
+    """The positions and symbols that the coders are given; a kind without coders is left out."""
     kinds = {coder.of for coder in plan.coders}
     given: dict[Of, list[Any]] = {}
     for at, (of, method) in enumerate(zip(OFS, plan[1:], strict=True)):
@@ -121,20 +108,20 @@ def _given(plan: Plan, updates: Sequence[Tensors], seed: int) -> dict[Of, list[A
 
 
 def _measured(coder: Coder, given: Sequence[Any], repeat: int, seed: int) -> MeasuredCoder:
-    count = sum(one.count for one in given)
+    count = sum(tensor.count for tensor in given)
     row = MeasuredCoder(coder.name, coder.of, count)
     run = _run_positions if coder.of == "positions" else _run_symbols
     try:
-        runs = [run(coder.code, one, repeat, seed) for one in given]
-    except ValueError as error:  # one coder that cannot do it does not stop the others
+        runs = [run(coder.code, tensor, repeat, seed) for tensor in given]
+    except ValueError as error:  # a coder that cannot code these does not stop the others
         return replace(row, error=str(error))
-    bits, entropy = sum(one.bits for one in runs), sum(one.entropy for one in given)
+    bits, entropy = sum(r.bits for r in runs), sum(tensor.entropy for tensor in given)
     return replace(
         row, bits=bits, bits_each=bits / count, entropy_each=entropy / count,
         ratio_to_entropy=bits / entropy if entropy else float("nan"),
-        encode_ns_each=1e9 * sum(one.encode for one in runs) / count,
-        decode_ns_each=1e9 * sum(one.decode for one in runs) / count,
-        exact=all(one.exact for one in runs),
+        encode_ns_each=1e9 * sum(r.encode for r in runs) / count,
+        decode_ns_each=1e9 * sum(r.decode for r in runs) / count,
+        exact=all(r.exact for r in runs),
     )  # fmt: skip
 
 
@@ -152,7 +139,7 @@ def _run_positions(code: Any, given: Positions, repeat: int, seed: int) -> _Run:
     return _run(
         lambda out: code.write_positions(indices, n, out, seed),
         lambda bits: code.read_positions(bits, n, indices.size, seed),
-        lambda found: np.array_equal(found, indices),
+        lambda decoded: np.array_equal(decoded, indices),
         repeat,
     )
 
@@ -163,7 +150,7 @@ def _run_symbols(code: Any, given: SymbolsSent, repeat: int, seed: int) -> _Run:
     return _run(
         lambda out: code.write_symbols(codes, alphabet, out),
         lambda bits: code.read_symbols(bits, codes.numel(), alphabet, device),
-        lambda found: torch.equal(found, codes),
+        lambda decoded: torch.equal(decoded, codes),
         repeat,
     )
 

@@ -27,7 +27,7 @@ class Positions:
 
     @property
     def entropy(self) -> float:
-        """Bits of k positions at random: n H(k / n), which no code of random ones is below."""
+        """n H(k / n): no code of k random positions takes fewer bits on average."""
         return self.count * entropy_bits(self.count / self.n)
 
 
@@ -52,7 +52,7 @@ class SymbolsSent:
 
 @dataclass(frozen=True, eq=False)
 class _KeptPositions:
-    """The writing half of a position code: writes nothing and keeps what it is given."""
+    """The writing half of a position code: writes nothing and keeps the positions."""
 
     kept: list[Positions] = field(default_factory=list)
     needs_seed: ClassVar[bool] = False
@@ -66,7 +66,7 @@ class _KeptPositions:
 
 @dataclass(frozen=True, eq=False)
 class _KeptSymbols:
-    """The writing half of a symbol code: writes nothing and keeps what it is given."""
+    """The writing half of a symbol code: writes nothing and keeps the symbols."""
 
     kept: list[SymbolsSent] = field(default_factory=list)
 
@@ -79,7 +79,7 @@ class _KeptSymbols:
 def patterns(
     compressor: Compressor, updates: Sequence[Tensors], seed: int
 ) -> tuple[list[Positions], list[SymbolsSent]]:
-    """What the pipelines inside ``compressor`` hand to their coders, each update a first message.
+    """What the pipelines inside ``compressor`` hand to their coders, of first messages.
 
     Raises ``UsageError`` for an update that the method cannot carry.
     """
@@ -94,13 +94,13 @@ def patterns(
 
 
 def _with(thing: Any, positions: Any, symbols: Any) -> Any:
-    """The same compressor, with these for the coders of all its pipelines: it can only write."""
+    """A copy of ``thing`` whose pipelines have these coders; the copy can only write."""
     if isinstance(thing, Pipeline):
         if thing.writes_positions:
             return replace(thing, positions=positions, symbols=symbols)
         return replace(thing, symbols=symbols)
     if isinstance(thing, tuple):
-        return tuple(_with(one, positions, symbols) for one in thing)
+        return tuple(_with(part, positions, symbols) for part in thing)
     if not is_dataclass(thing) or isinstance(thing, type):
         return thing
     inside = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from compressors import CATALOGUE, ROWS, PerTensor, Row, parse, text
 from fedsim.errors import UsageError
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.measure.methods import check_density, split_texts
+from fedsim.measure.inputs import check_density, split_texts
 from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
 
 Of = Literal["positions", "symbols"]
@@ -15,13 +15,13 @@ KINDS = ("positions", "symbols", "coder")
 """What "all" stands for: these kinds of the catalogue."""
 
 DENSITY = 0.01
-_BESIDE = ("golomb(exact)", "golomb(fit)")  # in "all", beside a coder a row
+_BESIDE = ("golomb(exact)", "golomb(fit)")  # in "all", besides one coder per row
 _BEFORE: dict[Of, str] = {"positions": "topk(0.5) | float32 | ", "symbols": "float32 | "}
 OFS = tuple(_BEFORE)
 
 
 class Coder(NamedTuple):
-    """A text, what it codes, and the object that does."""
+    """A coder's text, whether it codes positions or symbols, and the object that codes them."""
 
     name: str
     of: Of
@@ -29,7 +29,7 @@ class Coder(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The coders, and the texts of the methods whose positions and symbols they are given."""
+    """The coders, and the texts of the methods whose positions and symbols these code."""
 
     coders: list[Coder]
     positions_of: str
@@ -47,7 +47,7 @@ def choose_coders(
     if density is not None and not any(map(takes_fraction, (positions_of, symbols_of))):
         raise UsageError(
             f"density is {density:g}, and neither {positions_of!r} nor {symbols_of!r} has a place "
-            "for it: write {p} where it belongs, or leave it out"
+            "for the density: write {p} where it belongs, or leave the density out"
         )
     methods = [with_fraction(m, density or DENSITY) for m in (positions_of, symbols_of)]
     for method in methods:
@@ -57,13 +57,13 @@ def choose_coders(
     texts = split_texts(coders) if isinstance(coders, str) else list(coders)
     if not texts:
         raise UsageError(f"coders is {coders!r}: it takes 'all' or texts such as 'golomb; ans'")
-    return Plan([coder for one in texts for coder in _coders(one)], *methods)
+    return Plan([coder for source in texts for coder in _coders(source)], *methods)
 
 
 def _all() -> list[Coder]:
-    """A coder a row, without settings if it can be, and some that have no row of their own."""
+    """A coder per catalogue row, without settings where it needs none, and those of ``_BESIDE``."""
     rows = [row for row in ROWS if row.kind in KINDS]
-    return [coder for one in [*map(_shortest, rows), *_BESIDE] for coder in _coders(one)]
+    return [coder for source in [*map(_shortest, rows), *_BESIDE] for coder in _coders(source)]
 
 
 def _shortest(row: Row) -> str:
@@ -71,8 +71,8 @@ def _shortest(row: Row) -> str:
     try:
         return text(row.make())
     except TypeError:
-        found = re.search(rf"\b{row.name}\([^()]*\)", row.example)
-        return found[0] if found else row.name
+        part = re.search(rf"\b{row.name}\([^()]*\)", row.example)
+        return part[0] if part else row.name
 
 
 def _coders(source: str) -> list[Coder]:
@@ -82,7 +82,7 @@ def _coders(source: str) -> list[Coder]:
     if kind not in KINDS:
         known = ", ".join(row.name for row in ROWS if row.kind in KINDS)
         raise UsageError(f"coder {source!r}: it must be one of {known}")
-    found = []
+    made = []
     for of, before in _BEFORE.items():
         if kind in (of, "coder"):
             try:
@@ -90,5 +90,5 @@ def _coders(source: str) -> list[Coder]:
             except ValueError as error:
                 raise UsageError(str(error).replace(before, "")) from error
             pipe = compressor.codec if isinstance(compressor, PerTensor) else None
-            found.append(Coder(source.strip(), of, getattr(pipe, of)))
-    return found
+            made.append(Coder(source.strip(), of, getattr(pipe, of)))
+    return made

@@ -1,6 +1,6 @@
 """Updates in files: ``.npy`` (one tensor), ``.pt`` and ``.pth``, ``.safetensors``.
 
-Names keep the order in which the file tells them, as order is part of what a message
+Names keep the order in which the file has them, as the order is part of what a message
 means: a dict's own order in ``.pt``; sorted in ``.safetensors``, whose writers sort them.
 No file can make its reader run code.
 """
@@ -25,7 +25,7 @@ from fedsim.files import replacing
 
 SUFFIXES = (".npy", ".pt", ".pth", ".safetensors")
 ALONE = "update"
-"""What a tensor without a name of its own is called."""
+"""The name given to a tensor that has none."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class TensorFile:
 
 
 def read(path: Path | str, as_float32: bool = False, values: bool = True) -> TensorFile:
-    """The tensors of a file, whose format its name's ending tells.
+    """The tensors of a file; the ending of its name says the format.
 
     Args:
         path: ``.npy``; ``.pt`` or ``.pth`` with a tensor or a dict of tensors (a state dict);
             or ``.safetensors``.
-        as_float32: convert tensors of other float types, and leave integer ones out.
+        as_float32: convert tensors of other float types, and leave integer tensors out.
         values: whether the values are wanted: NaN and infinity are then refused.
 
     Raises:
         UsageError: another ending; a file that is missing, damaged, or a pickle that needs code
-            to be run; something that is no tensor; a tensor (named) that is not float32, that
+            to be run; something that is not a tensor; a tensor (named) that is not float32, that
             holds NaN or infinity, or that is sparse.
 
     Example:
@@ -67,12 +67,12 @@ def read(path: Path | str, as_float32: bool = False, values: bool = True) -> Ten
     path = Path(path)
     reader = _READERS[suffix(path)]
     try:
-        path.open("rb").close()  # the same words for every format
-        found = reader(path)
+        path.open("rb").close()  # the same message for every format
+        content = reader(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    bare = isinstance(found, Tensor)
-    named = {ALONE: found} if bare else _named(path, found)
+    bare = isinstance(content, Tensor)
+    named = {ALONE: content} if bare else _named(path, content)
     left_out = _check_types(path, named, as_float32)
     taken = {n: _plain(path, n, x) for n, x in named.items() if n not in left_out}
     if not taken:
@@ -92,7 +92,7 @@ def write(path: Path | str, tensors: Mapping[str, Tensor], bare: bool = False) -
     """
     path = Path(path)
     check_output(path, len(tensors))
-    # Copies: parts of one vector would each be stored with the whole of it.
+    # Copies: views of one vector would each be stored with the whole vector.
     own = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
     first = next(iter(own.values()))
     with replacing(path) as file:
@@ -105,7 +105,7 @@ def write(path: Path | str, tensors: Mapping[str, Tensor], bare: bool = False) -
 
 
 def suffix(path: Path | str) -> str:
-    """The ending of a name, in lower case; ``UsageError`` for one that is no format of tensors."""
+    """The ending of a name, in lower case; ``UsageError`` where it is not a format of tensors."""
     ending = Path(path).suffix.lower()
     if ending not in SUFFIXES:
         raise UsageError(f"{path} is not a .npy, .pt, .pth or .safetensors file: updates are "
@@ -133,7 +133,7 @@ def _read_npy(path: Path) -> Tensor:
     try:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
     except (TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is {kind}, no array of numbers: updates are float32") from error
+        raise UsageError(f"{path} is {kind}, not an array of numbers: give float32") from error
 
 
 def _read_pt(path: Path) -> Any:
@@ -166,13 +166,13 @@ _READERS: dict[str, Callable[[Path], Any]] = {
 }  # fmt: skip
 
 
-def _named(path: Path, found: Any) -> dict[str, Tensor]:
-    """The dict of tensors that ``found`` is; anything else is refused by name."""
-    if not isinstance(found, Mapping):
+def _named(path: Path, content: Any) -> dict[str, Tensor]:
+    """``content`` as a dict of tensors; anything else is refused by name."""
+    if not isinstance(content, Mapping):
         raise UsageError(
-            f"{path} holds {_a(found)}: it must be a tensor or a dict of names to tensors"
+            f"{path} holds {_a(content)}: it must be a tensor or a dict of names to tensors"
         )
-    for name, x in found.items():
+    for name, x in content.items():
         if isinstance(x, Mapping) and isinstance(name, str):
             raise UsageError(
                 f"{path}: {name!r} is a dict, and names do not nest: save that dict alone"
@@ -180,7 +180,7 @@ def _named(path: Path, found: Any) -> dict[str, Tensor]:
         if not isinstance(name, str) or not isinstance(x, Tensor):
             what = f"is {_a(x)}" if isinstance(name, str) else f"is {_a(name)} as a name"
             raise UsageError(f"{path}: {name!r} {what}: it must be a dict of names to tensors")
-    return dict(found)
+    return dict(content)
 
 
 def _check_types(path: Path, named: dict[str, Tensor], as_float32: bool) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def _check_types(path: Path, named: dict[str, Tensor], as_float32: bool) -> tupl
     if others:
         hint = "leaves integers out and converts the rest" if integers else "converts"
         shown = [f"tensor {name!r} is {_type(named[name])}" for name in others[:3]]
-        more = f" and {len(others) - 3} more are none" if len(others) > 3 else ""
+        more = f" and {len(others) - 3} more are not" if len(others) > 3 else ""
         raise UsageError(
             f"{path}: {', '.join(shown)}{more}: updates are float32 (--as-float32 {hint})"
         )

@@ -1,4 +1,4 @@
-"""A run's settings on their way to another process, with compressors that only this one knows."""
+"""A run's settings on their way to another process, with the compressors that a user added."""
 
 import pickle
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from fedsim.settings.config import RunConfig
 class Cargo:
     """A config; pickled, it brings the rows that a user added to ``CATALOGUE``.
 
-    They have to be there before the config is: it is checked when it is made, and a method of
-    the user's own would be unknown. Ray's pickle takes what a script or a notebook defines by
+    The rows have to be there before the config: a config is checked when it is made, and a method
+    of the user's own would be unknown. Ray's pickle takes what a script or a notebook defines by
     value; what a module defines is imported again on the other side.
     """
 

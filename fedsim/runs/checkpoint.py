@@ -1,8 +1,8 @@
-"""A run's whole memory on disk: complete or not there, and never pickled.
+"""A run's whole memory on disk: complete or absent, and never pickled.
 
 A checkpoint is a folder ``checkpoint-<round>`` that is written under a hidden name, brought
-to disk and renamed; the one before is removed afterwards. A run that is killed at any
-instant therefore finds the last complete one.
+to disk and renamed; the checkpoint before is removed afterwards. A run that is killed at any
+instant therefore finds the last complete checkpoint.
 """
 
 import json
@@ -22,10 +22,10 @@ from fedsim.files import sync, write_json, write_parquet
 
 _PREFIX = "checkpoint-"
 END = "final"
-"""The folder of what a run that is done remembered at its end, from which it can be extended."""
+"""The folder of a finished run's memory, from which the run can be extended."""
 
 KEPT_BYTES = 4 * 2**20
-"""How large that may be unless the run says to keep it."""
+"""The largest such memory that is kept unasked; ``keep_checkpoint`` keeps any."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,9 @@ class Checkpoint:
     client_rows: list[dict[str, Any]]
     layer_rows: list[dict[str, Any]] = field(default_factory=list)
 
-
     @property
     def bytes(self) -> int:
-        """What its tensors take."""
+        """Bytes of all tensors."""
         states = [self.server, *self.clients.values()]
         return sum(x.numel() * x.element_size() for state in states for x in state.values())
 
@@ -56,24 +55,24 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def save_end(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes what a run remembers when it is done; the checkpoints before are removed."""
+    """Writes the memory of a finished run."""
     _write(folder, checkpoint, END)
 
 
 def has_end(folder: Path, rounds: int) -> bool:
-    """Whether the folder holds what its run remembered after its last round."""
+    """Whether the folder holds the run's memory after its last round."""
     return (folder / END).is_dir() or (folder / f"{_PREFIX}{rounds:08d}").is_dir()
 
 
 def go_on_from_end(folder: Path, rounds: int) -> None:
-    """Makes a checkpoint of what a run remembered at its end."""
+    """Makes a checkpoint of the memory that a finished run kept."""
     if (folder / END).is_dir():
         os.replace(folder / END, folder / f"{_PREFIX}{rounds:08d}")
         sync(folder)
 
 
 def forget_end(folder: Path) -> None:
-    """Removes what a run remembered at its end, if it was kept."""
+    """Removes the memory that a finished run kept, if there is one."""
     shutil.rmtree(folder / END, ignore_errors=True)
 
 
@@ -103,10 +102,10 @@ def load(folder: Path) -> Checkpoint | None:
     hidden = ".*.part"  # as files and checkpoints are named while they are written
     for part in [*folder.glob(hidden), *folder.glob(f"payloads/*/{hidden}")]:
         shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
-    found = _all(folder)
-    if not found:
+    complete = _all(folder)
+    if not complete:
         return None
-    last = found[-1]
+    last = complete[-1]
     values = json.loads((last / "values.json").read_text(encoding="utf-8"))
     stored = load_file(last / "memory.safetensors")
     tensors = {name: stored[name] for name in values["names"]}
@@ -124,7 +123,7 @@ def load(folder: Path) -> Checkpoint | None:
 
 
 def remove(folder: Path) -> None:
-    """Removes every checkpoint of a run that is done."""
+    """Removes every checkpoint of a finished run."""
     for old in _all(folder):
         shutil.rmtree(old)
 

@@ -1,4 +1,4 @@
-"""On what a run was made: versions and machine, without names or paths of it."""
+"""Where a run was made: versions and kind of machine, without the machine's name or paths."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ PACKAGES = (
 
 
 def describe() -> dict[str, Any]:
-    """Python, operating system, processor, cores, and the versions of what matters."""
+    """Python, operating system, processor, cores, and the versions of ``PACKAGES``."""
     return {
         "python": platform.python_version(),
         "system": platform.system(),
@@ -24,7 +24,7 @@ def describe() -> dict[str, Any]:
 
 
 def described() -> str:
-    """The version of fedsim, or that it is a checkout which was not installed."""
+    """The version of fedsim, or a remark that it is a checkout which is not installed."""
     return _version(PACKAGES[0]) or "(a checkout that is not installed)"
 
 

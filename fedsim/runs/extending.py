@@ -1,8 +1,8 @@
-"""A run that is done becomes the beginning of a longer one, where that changes none of its numbers.
+"""A finished run becomes the beginning of a longer run, where no number changes by that.
 
-The longer run ends bit-identical to one of its length from the start. That needs what the run
-remembered at its end (the folder ``final``), whole rounds, and the same rounds
-of evaluation: BatchNorm's statistics may travel with these.
+The extended run ends bit-identical to a run of the same length from the start. That needs the
+memory at the end of the first run (the folder ``final``), whole rounds, and the same rounds of
+evaluation: BatchNorm's statistics may travel in these.
 """
 
 from pathlib import Path
@@ -41,7 +41,7 @@ def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
 
 
 def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
-    """Why it cannot, and what helps; empty where it can."""
+    """Why the run in ``out`` cannot be extended, and what helps; empty where it can be."""
     then, wanted = before.plan, now.plan
     left, every = then.iterations % then.temporal, then.evaluate_every
     if left:

@@ -13,8 +13,11 @@ from fedsim.settings.config import RunConfig, default_of, from_toml
 
 
 class Found(NamedTuple):
-    """What a folder holds of a run: its settings, its summary if it is done (and not to be
-    extended), and whether it is done and is to be extended."""
+    """What a folder holds of a run.
+
+    ``summary`` is that of a finished run that is not to be extended; ``longer``: the run is
+    finished and is to be extended.
+    """
 
     before: RunConfig
     summary: dict[str, Any] | None
@@ -24,7 +27,7 @@ class Found(NamedTuple):
 def examine(config: RunConfig, out: Path) -> Found:
     """What an earlier run left in ``out``; nothing is changed.
 
-    Raises ``UsageError`` where it has other settings, is damaged, or cannot be extended.
+    Raises ``UsageError`` where that run has other settings, is damaged, or cannot be extended.
     """
     written = out / "config.toml"
     before = from_toml(written) if written.exists() else config
@@ -46,7 +49,7 @@ def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
     if longer:
         extending.extend(before, config, out)
     if summary is not None:
-        if before.label != config.label:  # which no number of the run depends on
+        if before.label != config.label:  # no number of the run depends on the label
             write_text(out / "config.toml", replace(before, label=config.label).to_toml())
         tidy(out)  # a kill may have come between the summary and this
         if config.tensorboard:
@@ -74,7 +77,7 @@ def _check_writable(out: Path) -> None:
 
 
 def _planned(summary: dict[str, Any]) -> int:
-    """The iterations of a finished run's settings; it did fewer where it stopped at its bits."""
+    """The iterations that a finished run was to have; ``stop_at_bits`` may have ended it before."""
     trained = summary.get(TRAINED) or {}
     return int(trained.get("iterations", summary["iterations"]))
 
@@ -102,7 +105,7 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
 
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """The settings on which numbers depend and that differ, with both values."""
+    """The settings that differ and on which a run's numbers depend, with both values."""
     then, wanted = before.identity(), now.identity()
     pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
     return {name: (a, b) for name, (a, b) in pairs.items() if a != b}

@@ -1,4 +1,4 @@
-"""Cells run with bars on stderr, as experiments do."""
+"""Cells run with bars on stderr, as experiments run them."""
 
 import sys
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from fedsim.settings.grids import Cell
 
 
 def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None:
-    """Runs what is not there yet in ``out``; the results, or None if a run failed.
+    """Runs the cells that ``out`` does not hold yet; the results, or None if a run failed.
 
     Bars go to stderr, and so does the error of every run that failed. ``runs.toml`` beside the
     summary has the cells' settings (``fedsim.settings.cellfile``).
@@ -20,8 +20,8 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
     Args:
         cells: what to run, all of tasks with the same metric.
         out: the folder of the results.
-        jobs: cells at the same time; 0: none is run, but listed on stdout, and ``runs.toml``
-            alone is written.
+        jobs: cells at the same time; 0: the cells are listed on stdout and not run, and only
+            ``runs.toml`` is written.
 
     Raises ``UsageError`` before anything starts, as ``fedsim.runs.sweep.run_cells``.
 
@@ -41,7 +41,7 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
 
 
 def _announce(cells: Sequence[Cell], out: Path) -> None:
-    """A line a cell, and where their settings are."""
+    """Prints a line per cell, and where the settings are."""
     for cell in cells:
         plan = cell.config.plan
         print(
@@ -50,4 +50,4 @@ def _announce(cells: Sequence[Cell], out: Path) -> None:
             f"seed {cell.config.seed}"
         )
     path = cellfile.write(cells, out)
-    print(f"Settings: {path or 'in Python alone, where the tasks are defined'}")
+    print(f"Settings: {path or 'only in Python, where the tasks are defined'}")

@@ -1,7 +1,7 @@
-"""One writer per results folder: a second one is refused.
+"""One writer per results folder: a second writer is refused.
 
-The lock is the kernel's (``flock``): it ends with the process, however that ends. A file ``.lock``
-that a kill leaves behind locks nothing; what stands in it is for the message alone. Windows has
+The lock is the kernel's (``flock``): it ends with the process, however the process ends. A file
+``.lock`` that a kill leaves behind locks nothing; its content is only for the message. Windows has
 no ``flock``: nothing is locked there.
 """
 
@@ -72,9 +72,9 @@ def _taken(folder: Path) -> IO[str] | None:
         file.close()
         raise UsageError(
             f"--out is {folder}: its file system cannot lock a file ({error.strerror}), so that "
-            "two runs could write there at once; choose a folder on another"
+            "two runs could write there at once; choose a folder on another file system"
         ) from error
-    if not _is(file, folder / NAME):  # the one before removed it between our opening and locking
+    if not _is(file, folder / NAME):  # the writer before removed the file after we opened it
         file.close()
         return _taken(folder)
     now = datetime.now(UTC).isoformat(" ", "seconds").removesuffix("+00:00")
@@ -96,7 +96,7 @@ def _refusal(folder: Path) -> str:
     try:
         owner: dict[str, Any] = json.loads((folder / NAME).read_text(encoding="utf-8"))
         who = f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
-    except (OSError, ValueError):  # it has just begun, or just ended
+    except (OSError, ValueError):  # that process has just begun or just ended
         who = "which has just begun"
     return (
         f"--out is {folder}: another process writes to it ({who}); wait for it or stop it, or "

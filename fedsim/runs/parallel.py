@@ -27,7 +27,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_here(work: Sequence[Work], progress: Progress | None) -> None:
-    """Runs each in this process; one that fails has recorded so itself."""
+    """Runs each in this process; a run that fails leaves that in its folder."""
     for name, config, folder in work:
         _attempt(config, folder, _named(name, progress))
 
@@ -57,9 +57,9 @@ def _forget_failed(folder: Path) -> None:
 
 
 def _record(config: RunConfig, folder: Path, error: Exception) -> None:
-    """Leaves why a run failed, unless ``run`` did: it cannot before its model is built.
+    """Writes why a run failed, unless ``run`` did, which it cannot before the model is built.
 
-    What a worker raised comes from Ray inside an error of its own, in colours.
+    Ray wraps what a worker raised in an error of its own, in colours.
     """
     if (folder / "summary.json").exists():
         return
@@ -112,9 +112,9 @@ def _start(jobs: int, address: str | None) -> None:
 
     if ray.is_initialized():
         raise UsageError(
-            f"--jobs is {jobs}: this process has a Ray cluster already; call ray.shutdown() before"
+            f"--jobs is {jobs}: this process has a Ray cluster already; call ray.shutdown() first"
         )
-    if address is None:  # "local": one of its own, whatever other clusters this machine runs
+    if address is None:  # "local": a new cluster, whatever other clusters this machine runs
         ray.init(
             address="local", num_cpus=jobs, include_dashboard=False, log_to_driver=False,
             logging_level=logging.ERROR,
@@ -135,7 +135,7 @@ def _knock(address: str) -> None:
 
 
 class _Board:
-    """Where runs on other processes pin their rows until the driver takes them down."""
+    """Holds the rows of runs in other processes until the driver takes them."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[str, dict[str, Any]]] = []

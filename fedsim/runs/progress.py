@@ -1,4 +1,4 @@
-"""What is seen on stderr while runs go on: a bar a run, with rounds, metric and bits so far."""
+"""What is seen on stderr while runs go on: a bar per run, with rounds, metric and bits so far."""
 
 import math
 import time
@@ -24,8 +24,8 @@ def shown(
     """What a function's ``progress`` stands for: itself, nothing, or what can be seen here.
 
     Args:
-        progress: a function; or True, which is bars on stderr where that is a terminal and a line
-            a run in a notebook; or False or None.
+        progress: a function; or True, which is bars on stderr where stderr is a terminal and a
+            line per run in a notebook; or False or None.
         rounds: run name -> its number of rounds.
         metric: what the metric is called.
 
@@ -49,7 +49,7 @@ def shown(
 
 
 class Lines:
-    """The same in a notebook: an output that is written anew, a line a run that goes on.
+    """Progress in a notebook: an output that is written anew, with a line per run that goes on.
 
     Args:
         rounds: run name -> its number of rounds.
@@ -87,8 +87,8 @@ class Lines:
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
-        one = len(self.rounds) == 1
-        head = self._last if one else f"{self._done} of {len(self.rounds)} runs done"
+        alone = len(self.rounds) == 1
+        head = self._last if alone else f"{self._done} of {len(self.rounds)} runs done"
         text = "\n".join(line for line in (head, *self._lines.values()) if line)
         self._output.update({"text/plain": text or "nothing to do"}, raw=True)
 

@@ -19,17 +19,17 @@ from strategies import ChannelStrategy, RoundTraffic
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with the row of every round, ``up_bits`` (the upstream bits so far of a client that takes
-part in every round), and ``last``: whether the run ends with it."""
+part in every round), and ``last``: whether the run ends with this round."""
 
 
 class FolderRecorder:
-    """Keeps rows in memory and, with checkpoints, on disk; payloads as they pass.
+    """Keeps rows in memory and, with checkpoints, on disk; writes payloads as they pass.
 
     Args:
         folder: the run's folder, which exists.
         config: the run.
-        states: the clients' memory where it can be checkpointed; None: no checkpoints (on
-            Ray it lives in Flower's contexts, and a run that was killed starts again).
+        states: the clients' memory where it can be checkpointed; None: no checkpoints (on Ray
+            that memory lives in Flower's contexts, and a run that was killed starts again).
         progress: called with every round's row.
         trained: how many entries of the model are trained.
     """
@@ -73,7 +73,7 @@ class FolderRecorder:
         self.rows.append(row)
         self.up_bits += row["up_wire_bits"] / row["clients"]
         self.client_rows.extend(clients)
-        if not math.isnan(row["metric"]):  # a row a tensor and round would outgrow the rest
+        if not math.isnan(row["metric"]):  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(trip))
         if self.config.keep_payloads:
             self._keep(trip)
@@ -105,14 +105,14 @@ class FolderRecorder:
 
     def _due(self, number: int) -> bool:
         if self.config.plan.ends(number, self.up_bits):
-            return False  # what is done needs no checkpoint
+            return False  # a finished run needs no checkpoint
         if self.config.checkpoint_every is not None:
             return number % self.config.checkpoint_every == 0
         return time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
 
     def keep_end(self, strategy: ChannelStrategy) -> None:
-        """Keeps what a longer run would go on from, where it is small or asked for."""
-        checkpoint.forget_end(self.folder)  # a try before may have ended here
+        """Keeps the memory that a longer run would go on from, if it is small or asked for."""
+        checkpoint.forget_end(self.folder)  # an earlier attempt may have left one
         if self.states is not None:
             end = self._memory(len(self.rows), strategy, self.states)
             if self.config.keep_checkpoint or end.bytes <= checkpoint.KEPT_BYTES:

@@ -32,6 +32,8 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import told
 
+Engine = Callable[[Callable[[Grid], None]], None]
+
 
 def run(
     config: RunConfig, out: Path | str, progress: Progress | bool | None = True
@@ -47,34 +49,34 @@ def run(
     Args:
         config: what to run.
         out: a folder, made if need be.
-        progress: called with every round's row; True: shown on stderr where that is a terminal,
+        progress: called with every round's row; True: shown on stderr where stderr is a terminal,
             and in a notebook; False or None: not shown.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
-            damaged, or another process writes to it; the data is missing or cannot be split so; a
-            task of the user's own refuses its first batch.
+            damaged, or another process writes to it; the data is missing or cannot be split as
+            the settings say; a task of the user's own refuses its first batch.
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
             ``failed`` and ``error.txt`` has the traceback.
     """
     expect(config, RunConfig, "run()")
-    logging.getLogger("flwr").setLevel(logging.ERROR)  # two lines a round from its strategies
-    states = InProcess(deferred=True) if config.engine == "local" else None
-    cargo = Cargo(config)
-    app = make_client_app(lambda context: cargo.config, states or InContext())
-    clients, workers = config.plan.clients, config.workers
-
-    def engine(main: Callable[[Grid], None]) -> None:
-        if states is not None:
-            local.simulate(main, app, clients, workers, states.settle)
-        else:
-            flower.simulate(main, app, clients, workers)
-
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # its strategies write two lines per round
     plan, name = config.plan, Cell.of(config).name
-    told: Any = progress if not callable(progress) else lambda _, row: progress(row)
-    with shown(told, {name: plan.rounds}, plan.task.metric_name) as tell:
+    by_name: Any = progress if not callable(progress) else lambda _, row: progress(row)
+    with shown(by_name, {name: plan.rounds}, plan.task.metric_name) as tell:
         by_row = None if tell is None else partial(tell, name)
-        return carry_out(config, Path(out), states, engine, by_row)
+        return carry_out(config, Path(out), *_engine(config), by_row)
+
+
+def _engine(config: RunConfig) -> tuple[InProcess | None, Engine]:
+    """The clients' memory, where this process holds it, and the engine of ``config``."""
+    cargo, clients, workers = Cargo(config), config.plan.clients, config.workers
+    if config.engine == "flower":
+        app = make_client_app(lambda context: cargo.config, InContext())
+        return None, lambda main: flower.simulate(main, app, clients, workers)
+    states = InProcess(deferred=True)
+    app = make_client_app(lambda context: cargo.config, states)
+    return states, lambda main: local.simulate(main, app, clients, workers, states.settle)
 
 
 @devices.one_thread()
@@ -82,10 +84,10 @@ def carry_out(
     config: RunConfig,
     out: Path,
     states: InProcess | None,
-    engine: Callable[[Callable[[Grid], None]], None],
+    engine: Engine,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The body of ``run`` over any engine: a function that calls what it is given with a grid.
+    """The body of ``run`` over any engine: a function that takes the server and gives it a grid.
 
     The server works on one torch thread, as every worker does.
     """
@@ -102,7 +104,7 @@ def _locked(
     config: RunConfig,
     out: Path,
     states: InProcess | None,
-    engine: Callable[[Callable[[Grid], None]], None],
+    engine: Engine,
     progress: Progress | None,
 ) -> dict[str, Any]:
     finished = prepare(config, out)

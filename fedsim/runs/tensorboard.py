@@ -51,13 +51,13 @@ class Scalars:
         self._writer.flush()
 
     def __call__(self, row: dict[str, Any]) -> None:
-        """Writes one round; what was evaluated is on disk when this returns."""
+        """Writes one round; a round with an evaluation is on disk when this returns."""
         self._write(row)
         if not math.isnan(row["metric"]):
             self._writer.flush()
 
     def close(self) -> None:
-        """Brings the last of it to disk."""
+        """Brings the last scalars to disk."""
         self._writer.close()
 
     def _write(self, row: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Scalars:
 
 
 def export(folder: Path, summary: dict[str, Any]) -> None:
-    """The scalars of a run that is done, from its ``rounds.parquet``; none where they are there."""
+    """Writes the scalars of a finished run from its ``rounds.parquet``, if they are not there."""
     if not (folder / FOLDER).exists():
         rows = pd.read_parquet(folder / "rounds.parquet").to_dict("records")
         trained = summary.get("trained_parameters") or summary["parameters"]  # of an older run

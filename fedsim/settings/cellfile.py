@@ -1,4 +1,4 @@
-"""Named cells that lie on no grid, as TOML: the settings they share, then a table a cell.
+"""Named cells that lie on no grid, as TOML: the settings they share, then a table per cell.
 
     task = "digits"
     iterations = 200
@@ -10,8 +10,9 @@
     method = "sbc"
     gradient = 0.01
 
-Settings are those of ``RunConfig``, with its defaults and its task's; a cell's go over the shared
-ones. Where data sets lie and what trains are a machine's: they may be read, and are not written.
+Settings are those of ``RunConfig``, with its defaults and its task's; a cell's settings go over the
+shared settings. The folder of data sets (``data``) and the ``device`` belong to a machine: a file
+may name them, and they are not written.
 """
 
 import json
@@ -37,11 +38,11 @@ _FROM_TASK = ("clients", "iterations", "batch_size", "partition")
 
 
 def to_toml(cells: Sequence[Cell]) -> str:
-    """The cells as TOML: what all share, then a table a cell with every setting that varies.
+    """The cells as TOML: shared settings, then a table per cell with every setting that varies.
 
-    A setting that all leave at its default is not written; a remark names those that are the
-    task's. ``from_toml`` gives equal cells, but for ``data`` and ``device``. Cells whose task is
-    defined in Python are left out, and a remark says which.
+    A setting that all leave at its default is not written; a remark names the settings that are
+    left to the task. ``from_toml`` gives equal cells, but for ``data`` and ``device``. Cells whose
+    task is defined in Python are left out, and a remark says which.
 
     Raises ``UsageError`` where no cell is left, or two have one name.
 
@@ -74,7 +75,7 @@ def from_toml(path: Path) -> list[Cell]:
     """The cells of a TOML file; ``UsageError`` names the file, the cell and the key."""
     values = read_toml(path)
     if TABLE not in values:
-        raise UsageError(f"{path}: it has no cells; it takes a table a cell, as [cells.baseline]")
+        raise UsageError(f"{path}: it has no cells; it takes a table per cell, as [cells.baseline]")
     return from_values(values, str(path))
 
 
@@ -84,7 +85,7 @@ def from_values(
     """The cells of what a TOML file holds; ``over``: settings that go over every cell's.
 
     Raises ``UsageError`` for a grid's lists beside the cells, an unknown setting, a name that
-    is no folder's, and whatever a run would refuse.
+    cannot be a folder's, and whatever a run would refuse.
     """
     tables = values[TABLE]
     shared = {name: value for name, value in values.items() if name != TABLE}
@@ -96,7 +97,7 @@ def from_values(
                 "whose temporal, gradient and seeds are all combined, or cells"
             )
     if not isinstance(tables, dict) or not tables:
-        raise UsageError(f"{origin}: cells is {tables!r}; it takes a table a cell, as [cells.sbc]")
+        raise UsageError(f"{origin}: cells is {tables!r}; it takes a table per cell: [cells.sbc]")
     check_values(shared, origin)
     return [_cell(name, shared, table, over, origin) for name, table in tables.items()]
 
@@ -119,8 +120,8 @@ def _cell(
 def write(cells: Sequence[Cell], out: Path) -> Path | None:
     """Writes ``runs.toml`` into the folder ``out``, made if need be.
 
-    Cells of an earlier file that were run there stay in it: a folder may grow. Returns its path,
-    or None, and nothing is written, where every task is defined in Python.
+    Cells of an earlier file that were run there stay in it: a folder may grow. Returns the
+    file's path, or None, and nothing is written, where every task is defined in Python.
     """
     path = out / FILE
     before = from_toml(path) if path.exists() else []
@@ -151,8 +152,8 @@ def check_names(cells: Sequence[Cell]) -> None:
 
 def digest(cells: Sequence[Cell]) -> str:
     """Eight hex digits of the cells' names and settings."""
-    said = "\n".join(f"{cell.name} {cell.config.digest}" for cell in cells)
-    return blake2b(said.encode(), digest_size=4).hexdigest()
+    lines = "\n".join(f"{cell.name} {cell.config.digest}" for cell in cells)
+    return blake2b(lines.encode(), digest_size=4).hexdigest()
 
 
 def _is_named(cell: Cell) -> bool:
@@ -160,9 +161,9 @@ def _is_named(cell: Cell) -> bool:
 
 
 def _given(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
-    """Those settings, without the ones left at None."""
-    found = {name: getattr(config, name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    """The settings of these names, without those left at None."""
+    values = {name: getattr(config, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _remarks(cells: Sequence[Cell], left: Sequence[Cell]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every check of a run's settings: each by itself, then those that must go together.
+"""Every check of a run's settings: each setting by itself, then settings together.
 
 A message names the setting, its value and what is allowed; all raise ``UsageError``.
 """
@@ -93,19 +93,19 @@ def _strategy(config: Settings, plan: Plan) -> None:
         taking = [name for name, other in STRATEGIES.items() if "weighting" in other.takes]
         raise UsageError(
             f"--weighting is {config.weighting!r}: it belongs to {' and '.join(taking)}; a "
-            "majority counts every client once, as a switch does, and Flower's strategies weight "
-            "by samples"
+            "majority and a switch count every client once, and Flower's strategies weight by "
+            "samples"
         )
     method = config.method, plan.method.compressor
     strategy.check(Combination(*method, plan.temporal, plan.cohort, plan.masks))
 
 
 def _momentum(config: Settings, plan: Plan) -> None:
-    """Who keeps the clients' momentum: their optimizer, or the method, and never both."""
+    """The clients' momentum is kept by their optimizer or by the method, never by both."""
     if corrects_momentum(plan.downlink):
         raise UsageError(
-            f"--downlink is {config.downlink!r}, which keeps the momentum of a client: it is "
-            "a --method"
+            f"--downlink is {config.downlink!r}, which keeps a client's momentum: give it as "
+            "--method"
         )
     corrected = corrects_momentum(plan.method.compressor)
     if config.momentum is None and not corrected:
@@ -113,9 +113,9 @@ def _momentum(config: Settings, plan: Plan) -> None:
     optimizer = plan.task.optimizer([Parameter(torch.zeros(1))])
     if not isinstance(optimizer, SGD):
         if config.momentum is None:
-            cause = f"--method is {plan.method.text}, which keeps the clients' momentum, SGD's"
+            cause = f"--method is {plan.method.text}, which keeps the momentum of the clients' SGD"
         else:
-            cause = f"--momentum is {config.momentum:g}: it is SGD's"
+            cause = f"--momentum is {config.momentum:g}: it is a setting of SGD"
         kind = type(optimizer).__name__
         raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
     if corrected:

@@ -1,4 +1,4 @@
-"""What a run is: one frozen, typed, documented value, from flags, TOML or Python."""
+"""A run's settings: one frozen, typed, documented value, from flags, TOML or Python."""
 
 import tomllib
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from fedsim.errors import UsageError, names_told, unknown
 from fedsim.settings.fields import Settings, flag, type_of
 from fedsim.settings.spelling import underscored
 
-# What a setting is does not need torch, which all that a run needs imports: `--help` is at once.
+# Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:
     from compressors import Row
     from fedsim.settings.resolved import Plan
@@ -28,8 +28,8 @@ CHECKPOINT_SECONDS = 20.0
 class RunConfig(Settings):
     """One run. Every field is a flag of the command line (``--local-like-this``).
 
-    What each setting means, with its default, is listed by ``fedsim run --help``. None stands for
-    the default that is named there (the task's, mostly). ``method`` and ``downlink`` are texts, or
+    ``fedsim run --help`` lists what each setting means, and its default. None stands for the
+    default that is named there, mostly the task's. ``method`` and ``downlink`` are texts, or
     compressors of ``compressors``; the task is a name or a ``fedsim.Task``.
 
     Raises ``UsageError`` for a value outside what is allowed, naming the setting, the
@@ -55,7 +55,7 @@ class RunConfig(Settings):
         checks.partition(self.plan)
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (vars(self),)  # another process then knows a task of the user's, too
+        return _rebuilt, (vars(self),)  # another process then knows the user's own task too
 
     @property
     def plan(self) -> "Plan":
@@ -94,7 +94,10 @@ class RunConfig(Settings):
 
 @lru_cache(maxsize=256)
 def cached_plan(config: RunConfig, own: "tuple[tuple[str, Row], ...]") -> "Plan":
-    """The plan of a run, given the user's rows: a name that a notebook defines again is another's.
+    """The plan of a run; ``own``: the rows that the user added to the catalogue.
+
+    A notebook may define a name again, so that the same settings stand for another method: the
+    rows are part of the key.
 
     Raises ``UsageError`` where settings do not go together.
     """
@@ -155,7 +158,7 @@ def _plain(name: str, value: Any) -> Any:
         return spelled(value, flag(name))
     if name == "stop_at_bits" and value is not None:
         return units.parse_bits(value, flag(name))
-    if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):  # one number
+    if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):  # a single number
         return value.item()
     return str(value) if isinstance(value, PurePath) else value
 

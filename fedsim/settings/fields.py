@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasklist import PARTITIONS
 
-# What a setting is does not need torch, which all that a run needs imports: `--help` is at once.
+# Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:
     from fedsim.tasks import Task
 
@@ -19,26 +19,26 @@ GRADIENT = 0.01
 
 
 def setting(default: Any, help: str, *, result: bool = True, later: bool = False) -> Any:
-    """A field with its sentence.
+    """A field and the sentence that help shows for the field.
 
-    ``result``: whether the numbers of a run depend on it; ``later``: it came when there were runs
-    already, so that its default is no part of a run's name.
+    ``result``: whether the numbers of a run depend on the setting; ``later``: the setting is
+    younger than some results, so that its default is not part of a run's name.
     """
     return field(default=default, metadata={"help": help, "result": result, "later": later})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user says of a run; None stands for the default that the sentence names.
+    """What a user asks of a run; None stands for the default that the sentence names.
 
-    ``RunConfig`` is such a value that has been checked.
+    ``RunConfig`` holds the same settings, checked.
     """
 
     task: "str | Task" = setting(
         "digits", "what is learned: a name from `fedsim list tasks`, or in Python a Task"
     )
     method: str = setting("sbc", "how updates are compressed; {p} stands for --gradient")
-    temporal: int = setting(10, "local iterations a communication round (1: every step)")
+    temporal: int = setting(10, "local iterations per communication round (1: every step)")
     gradient: float | None = setting(
         None,
         "fraction of entries sent, in (0, 1]; 1: dense; default: 0.01 where the method takes one",
@@ -50,7 +50,7 @@ class Settings:
         None, "end after the round in which a client's upstream bits (wire) reach so many, such as "
         "2Mbit; default: never", later=True,
     )  # fmt: skip
-    batch_size: int | None = setting(None, "samples a client and iteration; default: the task's")
+    batch_size: int | None = setting(None, "samples per client and iteration; default: the task's")
     lr: float | None = setting(None, "learning rate of the clients; default: the task's")
     momentum: float | None = setting(None, "momentum of the clients' SGD; default: the task's")
     seed: int = setting(0, "everything random follows from it")
@@ -71,7 +71,9 @@ class Settings:
     precision: str = setting(
         "float32", "of forward and backward passes: float32, or bfloat16 (autocast)", later=True
     )
-    evaluate_every: int | None = setting(None, "rounds between evaluations; default: 20 a run")
+    evaluate_every: int | None = setting(
+        None, "rounds between evaluations; default: so that a run has 20"
+    )
     test_samples: int | None = setting(
         None, "held-out samples that are scored, evenly spread; default: all", later=True
     )

@@ -12,7 +12,7 @@ from fedsim.tasks import Task, get_task
 
 @dataclass(frozen=True)
 class Plan:
-    """Numbers, not wishes: the task, the methods, and counts that are all above zero."""
+    """The task, the methods and counts, all above zero; only ``stop_at_bits`` may be None."""
 
     task: Task
     method: Method
@@ -38,11 +38,11 @@ class Plan:
         return round_number == self.rounds or round_number % self.evaluate_every == 0
 
     def reaches(self, up_bits: float) -> bool:
-        """Whether so many upstream bits of a client are what the run was to stop at."""
+        """Whether a client's upstream bits have reached ``stop_at_bits``."""
         return self.stop_at_bits is not None and up_bits >= self.stop_at_bits
 
     def ends(self, round_number: int, up_bits: float) -> bool:
-        """Whether the run is over after that round, when a client has sent so many bits."""
+        """Whether the run is over after that round, a client having sent ``up_bits``."""
         return round_number >= self.rounds or self.reaches(up_bits)
 
     def local_iterations(self, round_number: int) -> int:
@@ -55,7 +55,7 @@ class Plan:
 
 
 def filled(config: Settings) -> Plan:
-    """The plan of a run; whether its settings go together is for ``checks`` to say."""
+    """The plan of a run; ``checks`` says whether its settings go together."""
     task = get_task(config.task)
     method = resolve(config.method, _gradient(config))
     clients = config.clients or task.clients
@@ -86,7 +86,7 @@ def _gradient(config: Settings) -> float | None:
 
 
 def _masks(config: Settings, method: Method) -> bool:
-    if config.momentum_masking == "auto":  # of gradients the server has the momentum
+    if config.momentum_masking == "auto":  # with strategy gradients the server keeps the momentum
         return method.residuals and not STRATEGIES[config.strategy].gradients
     return config.momentum_masking == "on"
 

@@ -6,10 +6,10 @@ from typing import Any
 from fedsim.errors import UsageError
 
 FILE = "runs.toml"
-"""The file of a sweep's folder that lists cells which lie on no grid."""
+"""The file in a sweep's folder that lists cells which do not lie on a grid."""
 
 TABLE = "cells"
-"""The key in it under which each cell has a table."""
+"""The key in that file under which each cell has a table."""
 
 
 def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -21,10 +21,10 @@ def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
         >>> underscored({"batch-size": 8, "lr": 0.1}, "run.toml")
         {'batch_size': 8, 'lr': 0.1}
     """
-    found: dict[str, Any] = {}
+    renamed: dict[str, Any] = {}
     for key, value in values.items():
         name = key.replace("-", "_")
-        if name in found:
+        if name in renamed:
             raise UsageError(f"{origin}: {name} is given twice, with '-' and with '_'; give one")
-        found[name] = value
-    return found
+        renamed[name] = value
+    return renamed

@@ -1,7 +1,7 @@
-"""The strategies by the names that users type: one value per strategy, all facts about it.
+"""The strategies by the names that users type: one value per strategy, with all facts about it.
 
 A row says how the strategy is built, which settings it takes, and what it may be combined with.
-Packages are imported when a strategy is built: names and sentences need no torch.
+Packages are imported when a strategy is built: the names are read without torch.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Combination:
-    """What a strategy is to go with: the method as given and as it is, and numbers of the run."""
+    """What a strategy is combined with: the method's text, its compressor, numbers of the run."""
 
     method: str
     uplink: "Compressor"
@@ -61,11 +61,11 @@ class Strategy:
     Args:
         build: from a run's parts to the strategy.
         takes: which of ``weighting`` and ``server_lr`` it takes; the others are refused.
-        check: raises ``UsageError`` for a combination that it cannot go with.
-        downlink: the downlink by default, from the method as given and as it is.
-        coded: it aggregates codes, and takes the methods that send them: never ``raw``.
+        check: raises ``UsageError`` for a combination that the strategy refuses.
+        downlink: the downlink by default, from the method's text and its compressor.
+        coded: the strategy aggregates codes, and takes only methods that send them: never ``raw``.
         gradients: clients send the gradient of one batch, and the server has the optimizer.
-        by_samples: it weights clients by their samples, whatever ``weighting`` says.
+        by_samples: the strategy weights clients by their samples, whatever ``weighting`` says.
         rate: the server's learning rate where none is given; None: the strategy has none.
     """
 
@@ -88,10 +88,10 @@ def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrateg
 def aggregated(
     place: str, arguments: Callable[[Parts], tuple[Any, ...]] = lambda parts: (), **facts: Any
 ) -> Strategy:
-    """DSGD with something else than the mean of a round's uplinks.
+    """DSGD with another aggregate than the mean of a round's uplinks.
 
     Args:
-        place: the class that makes a global update of uplinks: ``module:Class`` in
+        place: the class that makes a global update from uplinks: ``module:Class`` in
             ``strategies.server``.
         arguments: from a run's parts to what the class is made with.
         facts: the other fields of ``Strategy``.
@@ -124,17 +124,17 @@ def _votes(method: str, uplink: "Compressor") -> "Compressor":
 
 
 def _fits_switch(asked: Combination) -> None:
-    """A cohort whose integers can never leave the accumulators, whatever its clients send."""
+    """Refuses a cohort whose sums could leave the accumulators, and methods without integers."""
     natural = strategies.natural_code(asked.uplink)
     room = 0 if natural is None else _capacity(natural)
     if natural is not None and room >= asked.cohort:
         return
     if natural is None:
-        why = "which is no such method"
+        why = "which is not such a method"
     elif not room:
-        why = f"whose powers, 2**{natural.lowest} to 2**{natural.highest}, they cannot hold"
+        why = f"whose powers, 2**{natural.lowest} to 2**{natural.highest}, do not fit them"
     else:
-        why = f"whose sums they hold for {room} at most, and the cohort has {asked.cohort}"
+        why = f"whose sums fit them for {room} at most, and the cohort has {asked.cohort}"
     raise UsageError(
         f"--method is {asked.method!r}, {why}: strategy innetwork adds integers of {WIDTH} bits "
         "and takes a dense cnat(bits, top) whose sums fit them for every client of the cohort, "
@@ -143,7 +143,7 @@ def _fits_switch(asked: Combination) -> None:
 
 
 def _capacity(natural: "Natural") -> int:
-    """How many clients can be added up; 0 where one client's powers do not fit already."""
+    """How many clients can be added up; 0 where the powers of a single client do not fit."""
     try:
         return compressors.Switch.of(natural, WIDTH).capacity
     except ValueError:
@@ -151,7 +151,7 @@ def _capacity(natural: "Natural") -> int:
 
 
 def _one_gradient(asked: Combination) -> None:
-    """One gradient per round, and a momentum that is the server's."""
+    """Refuses rounds of more than one gradient, and masking of a momentum that the server has."""
     if asked.temporal != 1:
         raise UsageError(
             f"--temporal is {asked.temporal}: strategy gradients sends the gradient of one batch; "
@@ -160,12 +160,12 @@ def _one_gradient(asked: Combination) -> None:
     if asked.masks:
         raise UsageError(
             "--momentum-masking is 'on': with strategy gradients the server has the momentum, and "
-            "nothing of a client's to mask"
+            "clients have none to mask"
         )
 
 
 def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
-    """A strategy of Flower's by the name of its class, and what it calls its learning rate."""
+    """A strategy of Flower's by its class; ``rate``: its argument for the learning rate."""
 
     def make() -> Callable[..., Any]:
         from flwr.serverapp import strategy

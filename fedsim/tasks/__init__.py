@@ -40,10 +40,10 @@ _OURS = dict(TASKS)
 
 
 def get_task(name: str | Task) -> Task:
-    """The task that users call `name`; a task itself is returned as it is.
+    """The task called `name`; a `Task` is returned as it is.
 
     Raises:
-        UsageError: no such task; the message lists those there are.
+        UsageError: no such task; the message lists the known tasks.
 
     Example:
         >>> get_task("mnist_lenet5").iterations
@@ -60,21 +60,21 @@ def get_task(name: str | Task) -> Task:
 def adopt(task: str | Task) -> str | Task:
     """`task` as settings keep it: the name of one of fedsim's, or a user's own task itself.
 
-    A user's own task is in `TASKS` from then on. It travels with its settings, to other processes
-    too, where no name would tell what it is.
+    A user's own task is in `TASKS` from then on. The task itself travels with the settings, because
+    other processes do not know its name.
 
     Raises:
-        UsageError: no such task, no task at all, or the name of one of fedsim's on another task.
+        UsageError: `task` is unknown, is not a task, or has the name of one of fedsim's tasks.
     """
     if not isinstance(task, str | Task):
         raise UsageError(f"task: {task!r} is neither the name of a task nor a fedsim.Task")
-    found = get_task(task)
-    ours = _OURS.get(found.name)
-    if ours == found:
-        return found.name
+    own = get_task(task)
+    ours = _OURS.get(own.name)
+    if ours == own:
+        return own.name
     if ours is not None:
-        raise UsageError(f"task: {found.name!r} is a task of fedsim's; give yours another name")
-    if isinstance(task, str) and task != found.name:
-        raise UsageError(f"task: TASKS[{task!r}] is named {found.name!r}; the two must be equal")
-    TASKS[found.name] = found
-    return found
+        raise UsageError(f"task: {own.name!r} is a task of fedsim's; give yours another name")
+    if isinstance(task, str) and task != own.name:
+        raise UsageError(f"task: TASKS[{task!r}] is named {own.name!r}; the two must be equal")
+    TASKS[own.name] = own
+    return own

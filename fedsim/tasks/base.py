@@ -25,10 +25,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class Samples(Protocol):
-    """Inputs that are indexed like a tensor: a tensor, or what makes one when it is asked.
+    """Inputs that are indexed like a tensor: a tensor, or an object that makes tensors on demand.
 
     ``x[index]``, with an int64 tensor (B,) or a slice, is a tensor (B, ...) of those inputs;
-    ``len(x)`` is their number. For data that do not fit memory (image files), or fit it as bytes.
+    ``len(x)`` is their number. For data that do not fit into memory as float32: image files, or
+    images kept as bytes.
     """
 
     def __len__(self) -> int: ...
@@ -46,11 +47,11 @@ class Data:
         train_y: training targets, shape (N, ...); int64 class numbers (N,) in most tasks.
         test_x: held-out inputs, as the model takes them, shape (M, ...).
         test_y: held-out targets, shape (M, ...).
-        source: which copy of the data this is, in words; no path of this machine.
+        source: which copy of the data this is, in words, without paths of this machine.
         labels: what a partition may go by, integers (N,): the class, the user, the author of a
-            sample. None: `train_y`, where it is one number a sample.
+            sample. None: `train_y`, where it holds one number per sample.
         draw: (numbers of samples (B,), generator) -> inputs and targets of a training batch, on
-            the CPU, where they are more than a look into `train_x` and `train_y`: augmentation,
+            the CPU, where a batch is more than a look into `train_x` and `train_y`: augmentation,
             drawn negatives. The generator follows from (seed, client, iteration).
     """
 
@@ -69,7 +70,7 @@ class Data:
         return self.train_x[index], self.train_y[index]
 
     def groups(self) -> Tensor | None:
-        """One integer a training sample for partitions to go by; None where there is none."""
+        """One integer per training sample for partitions to go by; None where there are none."""
         if self.labels is not None:
             return self.labels
         return self.train_y if self.train_y.dim() == 1 else None
@@ -79,7 +80,8 @@ class Data:
 class Task:
     """A model, its data and the published way of training it.
 
-    Two tasks are equal if one is the other, or a copy of it that came from another process.
+    Two tasks are equal if they are the same object, or copies of the same object that went through
+    other processes.
 
     Attributes:
         name: what users type; letters, digits, `_`, `.` and `-`.
@@ -91,19 +93,19 @@ class Task:
         loss: (outputs, targets) -> mean loss over the samples, a scalar.
         metric: (outputs, targets) -> sum of the score over the samples, a scalar, so that it can
             be accumulated over batches of any size.
-        metric_name: what is reported of the mean score.
+        metric_name: what the reported number is called.
         reported: mean score over the samples -> the number reported: `math.exp` makes a
             perplexity of a loss.
         higher_is_better: which way the reported number improves.
         from_data: whether `build` takes the `Data`, whose alphabet or number of users decides the
             size of the model.
-        title: one line for lists.
+        title: a line for lists.
         source: where the settings come from: paper and section.
         batch_size: samples per client and local iteration.
         iterations: local iterations of a run (its budget).
-        lr_steps: (iteration of the run from which, factor on the base learning rate), in order.
+        lr_steps: pairs (first iteration, factor on the base learning rate from there on), in order.
             The same for every client, however many rounds it took part in.
-        partition: which client holds what, where the run does not say.
+        partition: the default partition, see `fedsim.tasks.data.partition`.
         evaluation_batch: held-out samples that go through the model at once.
         channels_last: whether models and batches are best laid out NHWC in memory.
         clients: default number of clients.
@@ -128,7 +130,7 @@ class Task:
     evaluation_batch: int = 500
     channels_last: bool = True
     clients: int = 4
-    # Functions have no value to compare by, and a notebook's are made anew wherever they travel.
+    # Functions cannot be compared by value, and a notebook's are made anew in every process.
     _made: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -159,7 +161,8 @@ def check(name: str, data: object) -> None:
     """Refuses what a task's `load` may have returned by mistake.
 
     Raises:
-        DataError: it is no `Data`, a part of it is no tensor, or inputs and targets do not pair.
+        DataError: `data` is not a `Data`, a part is not a tensor, or inputs and targets do not
+            pair.
     """
     if not isinstance(data, Data):
         raise DataError(
@@ -185,7 +188,7 @@ def check(name: str, data: object) -> None:
 
 
 def _are_samples(value: object) -> bool:
-    """Whether ``value`` may be `Samples`; a list, an array or a table is there by mistake."""
+    """Whether ``value`` may be `Samples`; a list, an array or a table may not."""
     known = isinstance(value, Sequence | Mapping | ndarray) or hasattr(value, "to_numpy")
     return hasattr(value, "__getitem__") and not known
 
@@ -196,7 +199,7 @@ def _kind(value: object) -> str:
 
 
 def _maker(value: object) -> str:
-    """How a tensor is made of what was given in its place."""
+    """How to make a tensor of ``value``, for a message; "" where nothing is known."""
     if isinstance(value, ndarray):
         return " (torch.from_numpy)"
     if hasattr(value, "to_numpy"):  # pandas

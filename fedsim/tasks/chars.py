@@ -1,9 +1,9 @@
 """`char_lstm`: Shakespeare, character by character, with the settings of Table III of Sattler et
 al. 2018 (Sparse Binary Compression).
 
-The paper names dropout and a smaller embedding and prints neither the rate nor the width: both
-are those of the tutorial's configuration that has 200 hidden units, "small", which drops nothing
-and has an embedding as wide as the layers.
+The paper names dropout and a smaller embedding and prints neither the rate nor the width. Both are
+taken from the tutorial's configuration with 200 hidden units, "small", which drops nothing and has
+an embedding as wide as the layers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fedsim.tasks.data import textfiles
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 
 HELD_OUT = 105_675  # characters, as many as the paper tests on
-ROW = 1409  # 75 rows of it are the held-out text, to the character
+ROW = 1409  # 75 rows of this length are exactly the held-out text
 HIDDEN, DROP, SCALE = 200, 0.0, 0.1
 _FILE = "shakespeare_complete.txt"
 _LOCK = Lock()
@@ -51,9 +51,9 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: the file is missing, damaged, or not longer than what is held out.
     """
-    found = textfiles.base("char_lstm", folder, f"shakespeare/{_FILE}").resolve()
+    data = textfiles.base("char_lstm", folder, f"shakespeare/{_FILE}").resolve()
     with _LOCK:
-        return _load(found)
+        return _load(data)
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,7 @@
-"""The CIFAR-10 tasks that are no ResNets of He et al., with what is published of their settings.
+"""The CIFAR-10 tasks other than the ResNets of He et al., with their published settings.
 
-``CHOSEN`` marks settings that the paper at hand does not print. Batches are the published number
-of images an iteration, shared by four clients.
+Each task's source in ``fedsim/tasklist.py`` says which settings are not published and were chosen
+here. Batches are the published number of images per iteration, shared by four clients.
 """
 
 from dataclasses import replace

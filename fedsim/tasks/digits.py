@@ -21,9 +21,9 @@ from fedsim.tasks.base import Data, Task, correct, cross_entropy
 
 HELD_OUT = 360  # of 1797 samples, 20 %
 _ORDER = Path(__file__).with_name("digits_order.json")
-"""Training samples, then those held out: what scikit-learn's train_test_split gives (stratified,
-random_state 0), written down so that every run is judged on the same, whatever its version. JSON,
-as Flower packs no other kind of data into an app."""
+"""Training samples, then the held-out samples, as scikit-learn's train_test_split gives them
+(stratified, random_state 0). They are written down so that every run is judged on the same samples,
+whatever scikit-learn's version. JSON, because Flower packs no other kind of data into an app."""
 _MEAN, _STD = 0.3053, 0.3760  # of all pixels divided by 16
 _LOCK = Lock()
 
@@ -54,7 +54,7 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
         download: not used.
 
     Raises:
-        DataError: scikit-learn is not installed, or comes without them.
+        DataError: scikit-learn is not installed, or comes without the digits.
     """
     with _LOCK:
         return _load()
@@ -71,7 +71,7 @@ def _load() -> Data:
 
 
 def _table() -> Path:
-    """Where scikit-learn keeps the digits: importing it to be told takes longer than they do."""
+    """Where scikit-learn keeps the digits; importing it would take longer than reading them."""
     spec = find_spec("sklearn")
     if spec is None or spec.origin is None:
         raise DataError(

@@ -1,7 +1,7 @@
-"""ImageNet with torchvision's ResNet-50: image files read when they are asked for.
+"""ImageNet with torchvision's ResNet-50: image files are read when a batch needs them.
 
-A batch is decoded by the worker that trains on it, at some milliseconds an image: on a GPU, give as
-many ``--workers`` as there are clients, or keep the images on a fast disk.
+The worker that trains on a batch decodes its images, at some milliseconds per image: on a GPU, give
+as many ``--workers`` as there are clients, or keep the images on a fast disk.
 """
 
 import math
@@ -23,7 +23,7 @@ from fedsim.tasks.data.idx import data_folder
 from fedsim.tasks.data.images import normalised
 from fedsim.tasks.optional import torchvision
 
-SIZE, SHORT = 224, 256  # pixels of what the model sees, and of the short side that it is cut from
+SIZE, SHORT = 224, 256  # pixels: the model's input, and the short side of the image it is cut from
 CLASSES = 1000
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _AREA, _RATIO, _TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10
@@ -53,7 +53,7 @@ class Files:
         return torch.stack([self._middle(int(i)) for i in at.flatten()])
 
     def decoded(self, number: int) -> Tensor:
-        """File ``number`` as uint8 (3, H, W); ``DataError`` names one that cannot be read."""
+        """File ``number`` as uint8 (3, H, W); ``DataError`` names a file that cannot be read."""
         read = torchvision("datasets.folder", "imagenet_resnet50").pil_loader
         to = torchvision("transforms.v2.functional", "imagenet_resnet50")
         try:
@@ -85,10 +85,10 @@ class RandomCrops:
 
     def __call__(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Images (B, 3, 224, 224) and classes of the samples ``index`` (B,)."""
-        images = [self._one(self.files.decoded(int(i)), generator) for i in index]
+        images = [self._cropped(self.files.decoded(int(i)), generator) for i in index]
         return torch.stack(images), self.y[index]
 
-    def _one(self, image: Tensor, generator: Generator) -> Tensor:
+    def _cropped(self, image: Tensor, generator: Generator) -> Tensor:
         to = torchvision("transforms.v2.functional", "imagenet_resnet50")
         box, size = crop_box(image.shape[1], image.shape[2], generator), self.files.size
         image = to.resized_crop(image, *box, [size, size], antialias=True)
@@ -120,7 +120,7 @@ def crop_box(height: int, width: int, generator: Generator) -> tuple[int, int, i
 
 
 def load(folder: Path | None = None, download: bool = False) -> Data:
-    """ImageNet, the folders ``train`` and ``val`` with a folder of images a class in each.
+    """ImageNet, the folders ``train`` and ``val`` with a folder of images per class in each.
 
     Args:
         folder: holds ``train`` and ``val``, or a folder ``imagenet`` that does; None means
@@ -128,12 +128,12 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
         download: not used: ImageNet cannot be downloaded without an account.
 
     Raises:
-        DataError: no folder, no images in it, other classes in ``val`` than in ``train``, or more
-            than 1000; two lines, the second says what to do.
+        DataError: no folder, no images in a folder, other classes in ``val`` than in ``train``, or
+            more than 1000; two lines, the second says what to do.
     """
-    found = data_folder(folder)
+    given = data_folder(folder)
     with _LOCK:
-        return _load(found.resolve() if found else None)
+        return _load(given.resolve() if given else None)
 
 
 @lru_cache(maxsize=1)

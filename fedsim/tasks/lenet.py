@@ -32,9 +32,9 @@ class LeNet5(nn.Module):
     drawn from torch's global generator, as PyTorch's layers draw them.
 
     Args:
-        conv_relu: the ReLU after each pooling, as the compression literature trains this network;
-            the Caffe example itself has none there.
-        caffe_init: Caffe's `xavier` filler instead: uniform in +-sqrt(3 / fan_in), biases zero
+        conv_relu: a ReLU after each pooling, as the compression literature trains this network;
+            the Caffe example has none there.
+        caffe_init: weights of Caffe's `xavier` filler: uniform in +-sqrt(3 / fan_in), biases zero
             (PyTorch's function of that name averages fan_in and fan_out).
 
     Source: BVLC/caffe, examples/mnist/lenet_train_test.prototxt, which supplement C of Sattler et
@@ -102,10 +102,10 @@ def load_fashion(folder: Path | None = None, download: bool = False) -> Data:
 
 
 def _load(name: str, folder: Path | None, download: bool) -> Data:
-    found = idx.data_folder(folder)
+    given = idx.data_folder(folder)
     # The lock makes clients on several threads wait for one copy instead of reading their own.
     with _LOCK:
-        return _load_once(name, found.resolve() if found else None, download)
+        return _load_once(name, given.resolve() if given else None, download)
 
 
 @lru_cache(maxsize=2)

@@ -17,7 +17,7 @@ def mlp(width: int, layer_norm: bool = False) -> nn.Module:
     Args:
         width: units of each hidden layer. At 4096, 36,818,954 parameters (the paper prints 4069
             and names Dryden et al. 2016, who have 4096, as identical); at 512, 932,362.
-        layer_norm: normalises what goes into each ReLU (Ba et al. 2016); 6 x width more.
+        layer_norm: normalises the input of each ReLU (Ba et al. 2016); 6 x width more parameters.
 
     The paper does not name the nonlinearity: ReLU. Weights are PyTorch's default.
 
@@ -40,7 +40,7 @@ MNIST_MLP4096 = Task(
     loss=cross_entropy,
     metric=correct,
     batch_size=40,
-    iterations=7500,  # 20 epochs of 60,000 images at 4 x 40 an iteration
+    iterations=7500,  # 20 epochs of 60,000 images at 4 x 40 per iteration
     channels_last=False,
 )
 MNIST_MLP4096_LN = replace(

@@ -35,8 +35,8 @@ _LOCK = Lock()
 class NeuMF(nn.Module):
     """Pairs (..., 2) of user and item -> logits (...) that they go together.
 
-    A product of 64 factors of user and item beside three layers over 128 of each, joined by one
-    linear layer. Embeddings start as N(0, 0.01^2), the layers as Glorot's and LeCun's uniform.
+    A product of 64 factors of user and item, and three layers over 128 inputs of each, joined by
+    one linear layer. Embeddings start as N(0, 0.01^2), the layers as Glorot's and LeCun's uniform.
 
     Source: He et al., "Neural collaborative filtering", 2017, section 3.4.
 
@@ -84,7 +84,7 @@ def build(data: Data) -> nn.Module:
 
 
 def load(folder: Path | None = None, download: bool = False) -> Data:
-    """The ratings in the first there is of ml-20m, ml-1m and ml-latest-small.
+    """The ratings of the first data set present: ml-20m, ml-1m or ml-latest-small.
 
     Args:
         folder: holds `ml-20m/ratings.csv`, `ml-1m/ratings.dat` or `ml-latest-small/ratings.csv`,
@@ -92,11 +92,11 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
         download: not used: MovieLens may not be passed on without its licence.
 
     Raises:
-        DataError: none is there, or it is damaged.
+        DataError: no such file is there, or the file is damaged.
     """
-    found = textfiles.base("ncf", folder, " or ".join(recommend.SETS)).resolve()
+    data = textfiles.base("ncf", folder, " or ".join(recommend.SETS)).resolve()
     with _LOCK:
-        return _load(found)
+        return _load(data)
 
 
 @lru_cache(maxsize=1)
@@ -112,7 +112,8 @@ def optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
 def hits(outputs: Tensor, targets: Tensor) -> Tensor:
     """In how many rows of logits (B, items) the first is among the ten highest: an int64 scalar.
 
-    Equals count as higher than the first, so that a model which tells nothing apart has no hit.
+    Equal logits count as higher than the first, so that a model whose logits are all equal has no
+    hit.
 
     Example:
         >>> scores = torch.zeros(2, 100)

@@ -1,4 +1,4 @@
-"""torchvision, which only some tasks need: imported when it is asked for."""
+"""torchvision, which only some tasks need: imported on demand."""
 
 from importlib import import_module
 from typing import Any
@@ -9,7 +9,8 @@ from fedsim.errors import DataError
 def torchvision(part: str, who: str, otherwise: str = "") -> Any:
     """The module ``torchvision.<part>``, for ``who``.
 
-    Raises ``DataError``, two lines, where it cannot be imported; ``otherwise`` ends the second.
+    Raises ``DataError``, two lines, where torchvision cannot be imported; ``otherwise`` ends the
+    second line.
 
     Example:
         >>> torchvision("models", "cifar_resnet18").__name__

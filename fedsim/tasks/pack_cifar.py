@@ -45,13 +45,13 @@ def pack(
     }  # fmt: skip
     cifar.check(Path(path), arrays)
     with replacing(path) as file:
-        np.savez(  # as they are: photographs do not compress
+        np.savez(  # uncompressed: photographs do not compress
             file, train_x=train_x, train_y=train_y, test_x=test_x, test_y=test_y, source=source
         )
 
 
 def read(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
-    """The arrays of a source folder and what it is, in words; ``DataError`` where it is none."""
+    """The arrays of a source folder and its description; ``DataError`` for another folder."""
     if (source / cifar.LAYOUT).is_dir():
         return cifar.read_torchvision(source, download=False)
     if not (source / "train_000.webp").is_file() or not (source / "labels.npz").is_file():
@@ -66,8 +66,8 @@ def read(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
             arrays[f"{part}_x"] = np.concatenate([_strip(strip) for strip in strips])
             arrays[f"{part}_y"] = labels[f"{part}_labels"]
         inexact = sum(len(labels[k]) for k in labels if k.startswith("approx_"))
-    words = f"lossless WebP strips, {inexact} images not exact" if inexact else "WebP strips"
-    return arrays, words
+    told = f"lossless WebP strips, {inexact} images not exact" if inexact else "WebP strips"
+    return arrays, told
 
 
 def _strip(path: Path) -> NDArray[np.uint8]:
@@ -92,13 +92,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("path", type=Path, help="the file to write, DIR/cifar10.npz")
     flags = parser.parse_args(arguments)
     try:
-        arrays, words = read(flags.source)
-        pack(flags.path, **arrays, source=words)
+        arrays, told = read(flags.source)
+        pack(flags.path, **arrays, source=told)
     except (DataError, UsageError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     counts = f"{len(arrays['train_x'])} training and {len(arrays['test_x'])} test images"
-    print(f"{flags.path}: {counts}, {words}")
+    print(f"{flags.path}: {counts}, {told}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What the functions of a task are called with, and what was put in their place by mistake."""
+"""What the functions of a task are called with; other values in their place are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TAKES: dict[str, tuple[str, ...]] = {
 }
 _SHAPES = {
     "build": "a function that makes a new model: lambda: nn.Sequential(...)",
-    "optimizer": "a function that makes one: "
+    "optimizer": "a function that makes an optimizer: "
     "lambda parameters: torch.optim.SGD(parameters, lr=0.1)",
 }
 
@@ -29,10 +29,10 @@ ROLES = tuple(_TAKES)
 
 
 def check_role(task: str, role: str, value: object, from_data: bool) -> None:
-    """Refuses what is no function of a task's field `role`, or takes other arguments.
+    """Refuses a value of a task's field `role` that is not a function, or takes other arguments.
 
     Raises:
-        UsageError: it names the task, the field, what was given and what the field takes.
+        UsageError: the message names the task, the field, the value and what the field takes.
 
     Example:
         >>> check_role("mine", "load", lambda: 1, False)
@@ -51,13 +51,13 @@ def check_role(task: str, role: str, value: object, from_data: bool) -> None:
         raise UsageError(f"task {task}: {role} is {value!r}; it is {shape}")
     if role in ("loss", "metric") and isinstance(value, type) and issubclass(value, nn.Module):
         raise UsageError(
-            f"task {task}: {role} is the class {value.__name__}; it is one of it: "
+            f"task {task}: {role} is the class {value.__name__}; give an instance: "
             f"{value.__name__}()"
         )
     takes = ("data",) if role == "build" and from_data else _TAKES[role]
     try:
         wanted: Any = signature(value)
-    except (TypeError, ValueError):  # of a builtin that does not tell
+    except (TypeError, ValueError):  # a builtin without a signature
         return
     try:
         wanted.bind(*takes)

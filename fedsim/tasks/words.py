@@ -1,8 +1,8 @@
 """`word_lstm`: WikiText-2 or the Penn Treebank, word by word, with the settings of Table III of
 Sattler et al. 2018 (Sparse Binary Compression).
 
-The Penn Treebank is licensed and not free; who has the usual three files of it can use them. On
-WikiText-2 perplexities are others: its text has 33,278 words, of which all but 10,000 become
+The Penn Treebank is licensed and not free; its usual three files can be used here. Perplexities on
+WikiText-2 cannot be compared with it: that text has 33,278 words, of which all but 10,000 become
 `<unk>` here.
 """
 
@@ -24,7 +24,7 @@ from fedsim.tasks.data import textfiles
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 
 WORDS = 10_000
-ROW = 10 * STEPS  # held-out text is scored in rows of so many words
+ROW = 10 * STEPS  # words per row of held-out text
 UNKNOWN, END = "<unk>", "<eos>"
 SETS = [
     ("ptb/ptb.train.txt", "ptb/ptb.test.txt"),
@@ -54,9 +54,9 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
         DataError: neither pair is there, or a file is damaged or too short.
     """
     wanted = " or ".join(" and ".join(pair) for pair in SETS)
-    found = textfiles.base("word_lstm", folder, wanted).resolve()
+    data = textfiles.base("word_lstm", folder, wanted).resolve()
     with _LOCK:
-        return _load(found)
+        return _load(data)
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +67,7 @@ def _load(folder: Path) -> Data:
     for path, words, least in zip(paths, texts, (STEPS, ROW), strict=True):
         if len(words) <= least:
             raise DataError(
-                f"task word_lstm: {path} has {len(words)} words.\nIt takes more than {least}."
+                f"task word_lstm: {path} has {len(words)} words.\nThe task takes more than {least}."
             )
     numbers = vocabulary(texts[0])
     encoded = [encode(words, numbers) for words in texts]
@@ -115,7 +115,7 @@ def _rank(counted: tuple[str, int]) -> tuple[int, str]:
 
 
 def encode(words: list[str], numbers: dict[str, int]) -> Tensor:
-    """The numbers (n,), int64, of words; those that are not known are `<unk>`."""
+    """The numbers (n,), int64, of words; unknown words count as `<unk>`."""
     unknown = numbers[UNKNOWN]
     return torch.tensor([numbers.get(word, unknown) for word in words])
 

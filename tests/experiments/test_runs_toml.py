@@ -189,8 +189,8 @@ def test_a_dry_run_writes_the_settings_alone(name: str, scale: str, typed: Typed
     for cell in cells:
         assert f"{cell.name}: {cell.config.plan.task.name}, " in said.out
     lines = [line for line in said.out.splitlines() if f"{STEPPED}, " not in line]
-    if said.out.count(": in Python alone") and name != IN_PYTHON:
-        lines.remove("Settings: in Python alone, where the tasks are defined")
+    if said.out.count(": only in Python") and name != IN_PYTHON:
+        lines.remove("Settings: only in Python, where the tasks are defined")
     if name != IN_PYTHON:
         assert len(lines) == len(cells) + len(found)
     assert lines[-1].startswith("Settings: ")

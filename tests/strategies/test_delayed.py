@@ -1,5 +1,7 @@
 """Algorithm 1, followed by hand, and the draw of cohorts."""
 
+from typing import Any
+
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord
 
@@ -30,18 +32,7 @@ def test_three_rounds_by_hand() -> None:
     pull = Pull([(8.0, 4.0), (0.0, -16.0)], fails=lambda client, call: (client, call) == (1, 2))
     grid = grid_of(modded_app(pull, HALF, HALF), 2)
     strategy = DelayedDSGD(HALF, HALF, clients=2, required=1)
-    arrays = record([0.0, 0.0])
-    uplinks, kinds, charged, models = [], [], [], []
-    for number in (1, 2, 3):
-        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
-        arrays, metrics = strategy.aggregate_train(number, grid.send_and_receive(messages))
-        trip = strategy.exchange.trip
-        uplinks.append({c: vector(up.update) for c, up in trip.uplinks.items()})
-        kinds.append([d.kind for d in trip.downlinks.values()])
-        charged.append([8 * len(d.payload) * d.charged for d in trip.downlinks.values()])
-        models.append(vector(strategy.exchange.weights))
-        assert {8 * len(up.payload) for up in trip.uplinks.values()} == {UPDATE_BITS}
-        assert arrays["w"].numpy().tolist() == models[-1]
+    uplinks, kinds, charged, models, metrics = three_rounds(strategy, grid)
     grid.close()
     assert uplinks == [
         {0: [4.0, 0.0], 1: [0.0, -8.0]},
@@ -57,6 +48,23 @@ def test_three_rounds_by_hand() -> None:
         1: [[0.0, 0.0], [0.0, -4.0], [0.0, 2.0]],  # told the model whole after it failed
     }
     assert metrics["train-loss"] == 0.5 and metrics["num-examples"] == 1.5
+
+
+def three_rounds(strategy: DelayedDSGD, grid: LocalGrid) -> Any:
+    """What was sent, told and charged in each round, the models after it, and the last metrics."""
+    arrays = record([0.0, 0.0])
+    uplinks, kinds, charged, models = [], [], [], []
+    for number in (1, 2, 3):
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        arrays, metrics = strategy.aggregate_train(number, grid.send_and_receive(messages))
+        trip = strategy.exchange.trip
+        uplinks.append({c: vector(up.update) for c, up in trip.uplinks.items()})
+        kinds.append([d.kind for d in trip.downlinks.values()])
+        charged.append([8 * len(d.payload) * d.charged for d in trip.downlinks.values()])
+        models.append(vector(strategy.exchange.weights))
+        assert {8 * len(up.payload) for up in trip.uplinks.values()} == {UPDATE_BITS}
+        assert arrays["w"].numpy().tolist() == models[-1]
+    return uplinks, kinds, charged, models, metrics
 
 
 def test_flowers_own_loop_runs_it() -> None:

@@ -1,7 +1,9 @@
 """Commands as a user types them, in this process."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,3 +63,20 @@ def files(folder: Path) -> dict[str, int]:
     return {
         str(f.relative_to(folder)): f.stat().st_mtime_ns for f in folder.rglob("*") if f.is_file()
     }
+
+
+def document(text: str) -> Any:
+    """The JSON document that a command printed, in one line; the standard has no NaN."""
+    assert text.endswith("\n") and text.count("\n") == 1
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def refused(said: Said, *parts: str) -> None:
+    """The command ended with code 2 and one or two lines on stderr that hold ``parts``."""
+    assert said.code == 2, said
+    assert said.out == ""
+    lines = said.err.splitlines()
+    assert 1 <= len(lines) <= 2, said.err
+    assert "Traceback" not in said.err
+    for part in parts:
+        assert part in said.err, said.err

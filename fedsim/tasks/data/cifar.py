@@ -37,9 +37,9 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
         DataError: no folder, missing or damaged files, or a download that failed; two lines, the
             second says what to do.
     """
-    found = data_folder(folder)
+    given = data_folder(folder)
     with _LOCK:  # clients on several threads wait for one copy instead of reading their own
-        return _load(found.resolve() if found else None, download)
+        return _load(given.resolve() if given else None, download)
 
 
 @lru_cache(maxsize=1)
@@ -68,19 +68,19 @@ def _pixels(images: NDArray[np.uint8]) -> Pixels:
 def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], str]:
     """The arrays in ``path``, images as NHWC, and which copy they are, in words.
 
-    Raises ``DataError`` where a part is missing or is not what it should be.
+    Raises ``DataError`` where a part is missing, or has another type or shape.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {part: file[part] for part in _PARTS}
-            words = str(file["source"]) if "source" in file else "of unknown origin"
+            copy = str(file["source"]) if "source" in file else "of unknown origin"
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise _damaged(path, str(error).strip("'\"").splitlines()[0]) from error
     for part in ("train_x", "test_x"):
         if arrays[part].ndim == 4 and arrays[part].shape[1:] == (3, 32, 32):
             arrays[part] = arrays[part].transpose(0, 2, 3, 1)
     check(path, arrays)
-    return arrays, f"{path.name} ({words})"
+    return arrays, f"{path.name} ({copy})"
 
 
 def read_torchvision(folder: Path, download: bool) -> tuple[dict[str, NDArray[Any]], str]:
@@ -89,8 +89,8 @@ def read_torchvision(folder: Path, download: bool) -> tuple[dict[str, NDArray[An
     arrays: dict[str, NDArray[Any]] = {}
     try:
         for part, train in (("train", True), ("test", False)):
-            one = dataset(folder, train=train, download=download)
-            arrays[f"{part}_x"], arrays[f"{part}_y"] = one.data, np.array(one.targets)
+            images = dataset(folder, train=train, download=download)
+            arrays[f"{part}_x"], arrays[f"{part}_y"] = images.data, np.array(images.targets)
     except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
         verb = "be downloaded into" if download else "be read from"
         reason = (str(error).splitlines() or [type(error).__name__])[0]

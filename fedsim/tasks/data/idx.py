@@ -123,9 +123,9 @@ def _parse(name: str, path: Path, content: bytes, dimensions: int) -> NDArray[np
     if len(content) < start or content[:4] != bytes((0, 0, 8, dimensions)):
         raise _damaged(name, path, f"its header is not that of an idx{dimensions} file of bytes")
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", dimensions, offset=4))
-    expected, found = int(np.prod(shape, dtype=object)), len(content) - start
-    if expected != found:
-        raise _damaged(name, path, f"its header promises {expected} bytes of data, it has {found}")
+    expected, held = int(np.prod(shape, dtype=object)), len(content) - start
+    if expected != held:
+        raise _damaged(name, path, f"its header promises {expected} bytes of data, it has {held}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 

@@ -1,6 +1,6 @@
-"""Images held as bytes and normalised when they are asked for, and CIFAR's augmentation.
+"""Images held as bytes and normalised on demand, and CIFAR's augmentation.
 
-A quarter of the memory of float32, and the arithmetic is nothing beside a convolution.
+Bytes take a quarter of the memory of float32; normalising costs little beside a convolution.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,19 @@
 """Which client holds which training samples.
 
+`iid`: a random deal; client sizes differ by at most one.
+`contiguous`: the samples in their order, cut into one stretch per client; sizes differ by at most
+    one (a text: "four subsequences of equal length", Sattler et al. 2018).
+`dirichlet(ALPHA)`: the shares of each class are drawn from a symmetric Dirichlet distribution
+    (Yurochkin et al. 2019); small ALPHA means unlike clients.
+`shards(NUMBER)`: samples sorted by label, cut into clients x NUMBER equal blocks, NUMBER blocks
+    dealt to each client (McMahan et al. 2017, section 3); a remainder of fewer than clients x
+    NUMBER samples is left out.
+`pathological(CLASSES)`: client i holds classes i, i + 1, ... (CLASSES of them, round the clock),
+    each class shared evenly by its holders.
+
 Splits by label are made by the partitioners of flwr-datasets, over an in-memory table of labels
-and sample numbers; nothing is downloaded and nothing is cached on disk. `iid` deals as its
-IidPartitioner does, without the two seconds that importing it takes.
+and sample numbers; nothing is downloaded and nothing is cached on disk. `iid` deals as the
+IidPartitioner of flwr-datasets does, without the two seconds that importing it takes.
 """
 
 from __future__ import annotations
@@ -65,22 +76,12 @@ def split(
     Args:
         labels: class of each sample, integers, shape (N,).
         clients: number of clients, 1 to N.
-        spec: one of
-            `iid`: a random deal; client sizes differ by at most one;
-            `contiguous`: the samples in their order, cut into one stretch a client; sizes differ
-            by at most one (a text: "four subsequences of equal length", Sattler et al. 2018);
-            `dirichlet(ALPHA)`: the shares of each class are drawn from a symmetric Dirichlet
-            distribution (Yurochkin et al. 2019); small ALPHA means unlike clients;
-            `shards(NUMBER)`: samples sorted by label, cut into clients x NUMBER equal blocks,
-            NUMBER blocks dealt to each client (McMahan et al. 2017, section 3); a remainder of
-            fewer than clients x NUMBER samples is left out;
-            `pathological(CLASSES)`: client i holds classes i, i + 1, ... (CLASSES of them, round
-            the clock), each class shared evenly by its holders.
+        spec: one of the forms at the head of this file.
         seed: from 0; the same arguments give the same split in any process. No global random
             generator is read or changed.
 
     Returns:
-        One sorted int64 array of sample numbers a client. No sample is in two of them, and
+        One sorted int64 array of sample numbers per client. No sample is in two of them, and
         except for the remainder of `shards` each sample is in one.
 
     Raises:
@@ -94,32 +95,14 @@ def split(
     """
     parsed = _parse(spec)
     labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise UsageError(f"labels: shape {labels.shape} is not allowed; one label a sample, (N,)")
-    if not 1 <= clients <= len(labels):
-        raise UsageError(
-            f"clients: {clients} is not allowed; from 1 to {len(labels)}, the number of samples"
-        )
     _check_against(parsed, spec, labels, clients)
     if parsed.kind == "contiguous":
         return np.array_split(np.arange(len(labels), dtype=np.int64), clients)
-    # The partitioners keep the order of the samples, so the order is ours to draw.
+    # The partitioners keep the order of the samples, so the order is drawn here.
     order = np.random.default_rng(seed).permutation(len(labels)).astype(np.int64)
     if parsed.kind == "iid":
         return [np.sort(part) for part in np.array_split(order, clients)]
-    try:
-        parts = _deal(_partitioner(parsed, clients, seed), labels[order], order, clients)
-    except ValueError as error:
-        raise UsageError(
-            f"partition: {spec!r} cannot be made for {clients} clients and {len(labels)} samples;"
-            f" flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
-        ) from error
-    if empty := [i for i, part in enumerate(parts) if len(part) == 0]:
-        raise UsageError(
-            f"partition: {spec!r} leaves client {empty[0]} of {clients} without samples; use fewer"
-            f" clients or a milder split"
-        )
-    return parts
+    return _by_label(parsed, spec, labels, order, clients, seed)
 
 
 def _parse(spec: str) -> _Spec:
@@ -142,6 +125,12 @@ def _parse(spec: str) -> _Spec:
 
 
 def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int) -> None:
+    if labels.ndim != 1:
+        raise UsageError(f"labels: shape {labels.shape} is not allowed; one label per sample, (N,)")
+    if not 1 <= clients <= len(labels):
+        raise UsageError(
+            f"clients: {clients} is not allowed; from 1 to {len(labels)}, the number of samples"
+        )
     if parsed.kind == "shards" and clients * parsed.value > len(labels):
         raise UsageError(
             f"partition: {spec!r} cuts {clients} x {parsed.value:.0f} shards, more than the"
@@ -152,8 +141,8 @@ def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int)
     classes = len(np.unique(labels))
     if parsed.value > classes:
         raise UsageError(
-            f"partition: {spec!r} is not allowed; CLASSES is from 1 to {classes}, the classes there"
-            f" are"
+            f"partition: {spec!r} is not allowed; CLASSES is from 1 to {classes}, the number of"
+            f" classes in the data"
         )
     # Training would silently never see the classes that nobody holds.
     if clients + parsed.value - 1 < classes:
@@ -165,7 +154,7 @@ def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int)
 
 
 def _partitioner(parsed: _Spec, clients: int, seed: int) -> Partitioner:
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tables are ours: nothing to ask a hub for
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the table is in memory: no hub is asked
     try:
         from flwr_datasets import partitioner as flower
     except ImportError as error:
@@ -185,6 +174,25 @@ def _partitioner(parsed: _Spec, clients: int, seed: int) -> Partitioner:
     )
 
 
+def _by_label(
+    parsed: _Spec, spec: str, labels: NDArray[Any], order: NDArray[np.int64], clients: int,
+    seed: int,
+) -> list[NDArray[np.int64]]:  # fmt: skip
+    try:
+        parts = _deal(_partitioner(parsed, clients, seed), labels[order], order, clients)
+    except ValueError as error:
+        raise UsageError(
+            f"partition: {spec!r} cannot be made for {clients} clients and {len(labels)} samples;"
+            f" flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
+        ) from error
+    if empty := [i for i, part in enumerate(parts) if len(part) == 0]:
+        raise UsageError(
+            f"partition: {spec!r} leaves client {empty[0]} of {clients} without samples; use fewer"
+            f" clients or a milder split"
+        )
+    return parts
+
+
 def _deal(
     partitioner: Partitioner, labels: NDArray[Any], order: NDArray[np.int64], clients: int
 ) -> list[NDArray[np.int64]]:
@@ -192,8 +200,8 @@ def _deal(
 
     table = Dataset.from_dict({"label": labels, "sample": order}).with_format("numpy")
     with warnings.catch_warnings():
-        # Repeated draws (Dirichlet) either succeed or end in an error; pyarrow's deprecations
-        # are not ours to mend.
+        # A Dirichlet split is drawn again until it fits, with a warning each time, or ends in an
+        # error; pyarrow warns of deprecations inside datasets.
         warnings.simplefilter("ignore")
         partitioner.dataset = table
         parts = [partitioner.load_partition(i)["sample"][:] for i in range(clients)]

@@ -1,4 +1,4 @@
-"""Ratings of MovieLens as pairs of user and item: one left out a user, negatives drawn.
+"""Ratings of MovieLens as pairs of user and item: one left out per user, negatives drawn.
 
 The protocol of He et al., "Neural collaborative filtering", 2017, section 4.1: every rating is an
 interaction, whatever its value; each user's latest is held out and ranked among 99 items that the
@@ -22,7 +22,7 @@ from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
 
 SETS = ("ml-20m/ratings.csv", "ml-1m/ratings.dat", "ml-latest-small/ratings.csv")
-"""What is read, the first that is there: the paper's set, its predecessor's, the small one."""
+"""The first file present is read: the paper's set, its predecessor's, the small set."""
 HELD_OUT_NEGATIVES = 99
 NEGATIVES = 4
 _TEST_SEED = 0  # fixed: every run, whatever its seed, is judged on the same items
@@ -42,7 +42,7 @@ class Known:
         return cls((pairs[:, 0].long() * items + pairs[:, 1]).sort().values, items)
 
     def has(self, users: Tensor, items: Tensor) -> Tensor:
-        """Whether each pair is one, a bool tensor of the shape of `users` and `items`."""
+        """Whether each user has the item, a bool tensor of the shape of `users` and `items`."""
         keys = users.long() * self.items + items
         at = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
         return self.keys[at] == keys
@@ -52,8 +52,8 @@ class Known:
 
         Args:
             users: their numbers.
-            count: items a user.
-            generator: what they are drawn from, and nothing else.
+            count: items per user.
+            generator: the only source of the draws.
             apart: whether a user's items are to differ from each other.
         """
         rows = users.repeat_interleave(count)
@@ -98,7 +98,7 @@ def load(task: str, folder: Path) -> Data:
     """The first of `SETS` below `folder`, as `interactions` gives it.
 
     Raises:
-        DataError: none is there, or the file is damaged.
+        DataError: no file is there, or the file is damaged.
     """
     (path,) = textfiles.first_present(task, folder, [(name,) for name in SETS])
     content, digest = textfiles.content(task, path)
@@ -111,8 +111,8 @@ def load(task: str, folder: Path) -> Data:
         ratings = table[["user", "item", "time"]].to_numpy(np.int64)
     except ValueError as error:  # pandas' own errors are ValueErrors too
         raise DataError(
-            f"task {task}: {path} is no table of user, item, rating and time ({error}).\nGet it "
-            "again."
+            f"task {task}: {path} is not a table of user, item, rating and time ({error}).\nGet "
+            "it again."
         ) from error
     return interactions(task, ratings, f"{path.parent.name}, sha256 {digest}")
 
@@ -121,8 +121,8 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
     """Ratings (N, 3) of user, item and time as a task's data, users and items numbered from 0.
 
     Training samples are pairs (·, 2) in the order of users and times, labelled by user; held-out
-    ones 100 pairs a user (·, 100, 2), the item that was left out first. Of equal times the later
-    row of the file is the later one. A user with one rating keeps it for training.
+    samples are 100 pairs per user (·, 100, 2), the item that was left out first. Of equal times the
+    later row of the file counts as later. A user with one rating keeps it for training.
 
     Args:
         task: the name in errors.
@@ -130,7 +130,7 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
         copy: which copy of the data this is.
 
     Raises:
-        DataError: some user has not 99 items left that he did not rate.
+        DataError: a user has fewer than 99 items left without a rating.
     """
     users, items = (np.unique(column, return_inverse=True)[1] for column in ratings.T[:2])
     order = np.lexsort((np.arange(len(ratings)), ratings[:, 2], users))
@@ -138,8 +138,8 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
     count, each = int(items.max()) + 1, pairs[:, 0].long().bincount()
     if count - int(each.max()) < HELD_OUT_NEGATIVES:
         raise DataError(
-            f"task {task}: a user rated {int(each.max())} of {count} items.\nIt takes "
-            f"{HELD_OUT_NEGATIVES} that nobody of them rated, to rank the one left out among."
+            f"task {task}: a user rated {int(each.max())} of {count} items.\nThe "
+            f"task takes {HELD_OUT_NEGATIVES} items that this user has not rated, for the ranking."
         )
     last = each.cumsum(0) - 1
     held = torch.zeros(len(pairs), dtype=torch.bool)

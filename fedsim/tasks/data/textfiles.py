@@ -16,15 +16,15 @@ def base(task: str, folder: Path | None, what: str) -> Path:
     """The data folder: as given or `$FEDSIM_DATA`.
 
     Raises:
-        DataError: there is none; `what` says which files belong into it.
+        DataError: no data folder is given; `what` says which files belong into it.
     """
-    found = data_folder(folder)
-    if found is None:
+    data = data_folder(folder)
+    if data is None:
         raise DataError(
             f"task {task}: no data folder is given.\nPut {what} into a folder DIR and give "
             "--data DIR or set $FEDSIM_DATA=DIR; nothing is downloaded for this task."
         )
-    return found
+    return data
 
 
 def present(path: Path) -> Path | None:
@@ -37,12 +37,12 @@ def first_present(task: str, folder: Path, names: Sequence[tuple[str, ...]]) -> 
     """The files of the first set of names below `folder` that is whole.
 
     Raises:
-        DataError: none is; the message lists the sets.
+        DataError: no set is whole; the message lists the sets.
     """
     for group in names:
-        found = [present(folder / name) for name in group]
-        if all(found):
-            return [path for path in found if path is not None]
+        paths = [present(folder / name) for name in group]
+        if all(paths):
+            return [path for path in paths if path is not None]
     known = "; or ".join(", ".join(group) for group in names)
     raise DataError(
         f"task {task}: its files are not in {folder}.\nIt takes {known} (each plain or as .gz)."
@@ -56,18 +56,18 @@ def content(task: str, path: Path) -> tuple[bytes, str]:
         DataError: the file is damaged.
     """
     try:
-        found = path.read_bytes()
-        found = gzip.decompress(found) if path.suffix == ".gz" else found
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(task, path, error) from error
-    return found, hashlib.sha256(found).hexdigest()[:8]
+    return data, hashlib.sha256(data).hexdigest()[:8]
 
 
 def read(task: str, path: Path) -> tuple[str, str]:
     """As `content`, the bytes as text (UTF-8)."""
-    found, digest = content(task, path)
+    data, digest = content(task, path)
     try:
-        return found.decode(), digest
+        return data.decode(), digest
     except UnicodeDecodeError as error:
         raise _damaged(task, path, error) from error
 

@@ -3,17 +3,14 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 import fedsim
-from compressors import ROWS
 from fedsim.commands.cli import COMMANDS, main, parser
-from fedsim.commands.listing import CODERS
 from fedsim.results import schema
-from tests.support.commands import SMALL, Typed, files, no_page, typed
+from tests.support.commands import SMALL, Typed, document, files, no_page, typed
 from tests.support.runs import run_module
 
 __all__ = ["no_page", "typed"]  # the fixtures
@@ -27,12 +24,6 @@ NAMES = [
     "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
     "theory", "price",
 ]  # fmt: skip
-
-
-def document(text: str) -> Any:
-    """The one JSON document, to the letter of the standard: no NaN."""
-    assert text.endswith("\n") and text.count("\n") == 1
-    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
 @pytest.mark.parametrize("command", NAMES)
@@ -58,7 +49,7 @@ def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
     assert "a name from `fedsim list tasks`, or in Python a Task (default: digits)" in text
     text = " ".join(typed("sweep", "--help").out.split())
     assert "stands for --gradient (default: sbc)" in text
-    assert "local iterations a round (default: 10)" in text
+    assert "local iterations per round (default: 10)" in text
 
 
 @pytest.fixture(scope="module")
@@ -105,24 +96,24 @@ def test_the_table_of_the_same_command_again(
 def test_sweep_json(demo: Path, typed: Typed, no_page: None) -> None:
     said = typed("sweep", "--out", demo, *SMALL, "--json")
     assert said.code == 0
-    found = document(said.out)
-    assert set(found) == {"out", "cells"} and found["out"] == str(demo)
+    printed = document(said.out)
+    assert set(printed) == {"out", "cells"} and printed["out"] == str(demo)
     table = pd.read_csv(demo / "summary.csv")
-    for cell, (_, row) in zip(found["cells"], table.iterrows(), strict=True):
+    for cell, (_, row) in zip(printed["cells"], table.iterrows(), strict=True):
         assert set(cell) >= CELL
         assert set(cell) == {*table.columns, "settings"}
         for name in CELL:
             assert cell[name] == row[name], name
-    assert [c["gradient"] for c in found["cells"]] == [1, 0.01]
+    assert [c["gradient"] for c in printed["cells"]] == [1, 0.01]
 
 
 def test_report_writes_it_all_again(demo: Path, typed: Typed) -> None:
     before = {name: (demo / name).read_bytes() for name in ("summary.csv", "report.html")}
     said = typed("report", demo, "--json")
     assert said.code == 0
-    found = document(said.out)
-    assert found["report"] == str(demo / "report.html")
-    assert all(set(cell) >= CELL for cell in found["cells"])
+    printed = document(said.out)
+    assert printed["report"] == str(demo / "report.html")
+    assert all(set(cell) >= CELL for cell in printed["cells"])
     assert {name: (demo / name).read_bytes() for name in before} == before
 
 
@@ -136,11 +127,11 @@ def test_run_json(typed: Typed, no_page: None) -> None:
     arguments = ("run", "--iterations", "20", "--evaluate-every", "2", "--out", "out")
     said = typed(*arguments, "--json")
     assert said.code == 0
-    found = document(said.out)
-    assert found["out"] == "out"
-    assert set(found) >= CELL
+    printed = document(said.out)
+    assert printed["out"] == "out"
+    assert set(printed) >= CELL
     summary = json.loads(Path("out/summary.json").read_text())
-    assert {k: v for k, v in found.items() if k != "out"} == summary
+    assert {k: v for k, v in printed.items() if k != "out"} == summary
     before = files(Path("out/"))
     assert typed(*arguments).code == 0
     changed = {n for n, t in files(Path("out")).items() if t != before[n]}
@@ -148,8 +139,8 @@ def test_run_json(typed: Typed, no_page: None) -> None:
 
 
 def test_a_budget_below_a_round_makes_one_short_round(typed: Typed, no_page: None) -> None:
-    found = document(typed("run", "--iterations", "4", "--json").out)
-    assert (found["temporal"], found["iterations"], found["rounds"]) == (4, 4, 1)
+    printed = document(typed("run", "--iterations", "4", "--json").out)
+    assert (printed["temporal"], printed["iterations"], printed["rounds"]) == (4, 4, 1)
 
 
 def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:
@@ -164,10 +155,10 @@ def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:
 
 def test_settings_from_a_file_and_flags_over_it(typed: Typed, no_page: None) -> None:
     Path("run.toml").write_text("iterations = 20\ntemporal = 5\nclients = 2\n")
-    found = document(
+    printed = document(
         typed("run", "--config", "run.toml", "--clients", "3", "--out", "a", "--json").out
     )
-    assert (found["iterations"], found["temporal"], found["clients"]) == (20, 5, 3)
+    assert (printed["iterations"], printed["temporal"], printed["clients"]) == (20, 5, 3)
     Path("sweep.toml").write_text("iterations = 20\ntemporal = [5, 10]\ngradient = 0.5\n")
     arguments = ("--config", "sweep.toml", "--no-baseline", "--temporal", "4", "--out", "b")
     said = typed("sweep", *arguments, "--json")
@@ -211,33 +202,6 @@ def test_a_failed_cell_is_code_1_and_the_rest_is_done(typed: Typed, no_page: Non
     assert typed(*arguments).code == 0
 
 
-LISTED = {
-    "tasks": ("task", {"digits", "mnist_lenet5", "fashion_lenet5"}),
-    "methods": (None, {"sbc", "gradient_dropping", "raw", "topk", "one_sided", "mean", "ef"}),
-    "coders": (None, {"golomb", "fixed"}),
-    "experiments": ("experiment", {"sbc-table2"}),
-}
-
-
-@pytest.mark.parametrize(("what", "wanted"), LISTED.items(), ids=LISTED)
-def test_list(
-    what: str, wanted: tuple[str, set[str]], typed: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = typed("list", what, "--json")
-    rows = document(said.out)
-    assert (said.code, said.err) == (0, "")
-    kind, names = wanted
-    assert {row["name"] for row in rows} >= names
-    assert all(row[key] for row in rows for key in ("name", "kind", "title", "source"))
-    assert kind is None or {row["kind"] for row in rows} == {kind}
-    for columns in (80, 100):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        said = typed("list", what)
-        assert (said.code, said.err) == (0, "")
-        assert "…" not in said.out and max(map(len, said.out.splitlines())) <= columns
-        assert all(name in said.out for name in names)
-
-
 def test_json_has_no_nan(
     demo: Path, typed: Typed, no_page: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,21 +209,5 @@ def test_json_has_no_nan(
     diverged = summary | {"metric": math.nan, "loss": math.inf}
     monkeypatch.setattr(run_module, "run", lambda config, out, progress: diverged)
     monkeypatch.setattr(schema, "write_summary", lambda out, cells: None)
-    found = document(typed("run", "--json").out)
-    assert found["metric"] is None and found["loss"] is None
-
-
-def test_methods_are_listed_by_kind(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every name once, beneath the heading of its kind, and nothing cut at 80 columns."""
-    monkeypatch.setenv("COLUMNS", "80")
-    names = {row["name"] for row in document(typed("list", "methods", "--json").out)}
-    assert names == {row.name for row in ROWS if row.kind not in CODERS}
-    said = typed("list", "methods")
-    lines = said.out.splitlines()
-    assert max(map(len, lines)) <= 80 and "…" not in said.out
-    first = [line.split(" ")[0] for line in lines]
-    headings = [word for word in first if word[:1].isupper()]
-    assert headings == list(dict.fromkeys(headings)) and {"Methods", "Quantizers"} <= set(headings)
-    assert sorted(word for word in first if word in names) == sorted(names)
-    assert first.index("Methods") < first.index("sbc") < first.index("Sparsifiers")
-    assert first.index("Sparsifiers") < first.index("topk") < first.index("Quantizers")
+    printed = document(typed("run", "--json").out)
+    assert printed["metric"] is None and printed["loss"] is None

@@ -108,7 +108,7 @@ def test_the_ending_of_the_output_is_its_format(update: np.ndarray, typed: Typed
 
 def test_other_types_are_converted_when_asked(update: np.ndarray, typed: Typed) -> None:
     said = typed("compress", "raw", "mixed.pt", "-o", "m.bin", "--as-float32", "--json")
-    assert said.code == 0 and said.err == "mixed.pt: left out, no floats: 'n'\n"
+    assert said.code == 0 and said.err == "mixed.pt: left out, not floats: 'n'\n"
     assert list(json.loads(said.out)["tensors"]) == ["w"]
     decoded = ("--like", "mixed.pt", "-o", "d.npy", "--as-float32")
     assert typed("decompress", "raw", "m.bin", *decoded).code == 0

@@ -88,26 +88,20 @@ def test_an_upload_that_cannot_be_decoded_is_charged(
     assert summary["up_content_bits_per_client"] == 0.75 * summary["up_content_bits"]
 
 
-def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bad client's first upload is held back until its round is over, in the second."""
-    task = make_task(iterations=8)
-    config = RunConfig(task=task.name, method="raw", temporal=4, workers=4, min_replies=2,
-                       timeout=3.0)  # fmt: skip
-    run(config, tmp_path / "warm")  # so that the time is enough for those who do reply
+def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the bad client's first upload come in the second round, which waits for it."""
     answer, asked = LocalGrid._answer, [0]
     second, came = threading.Event(), threading.Event()
 
     def held(self: LocalGrid, message: Any) -> Any:
-        found = answer(self, message)
+        reply = answer(self, message)
         if not is_train_of_bad(message):
             if asked[0] > 1:  # the second round does not end before the late upload is there
                 assert came.wait(60)
-            return found
+            return reply
         if asked[0] == 1:
             assert second.wait(60)
-        return found
+        return reply
 
     serve = LocalGrid._serve
 
@@ -123,6 +117,17 @@ def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
 
     monkeypatch.setattr(LocalGrid, "_answer", held)
     monkeypatch.setattr(LocalGrid, "_serve", served)
+
+
+def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bad client's first upload is held back until its round is over, in the second."""
+    task = make_task(iterations=8)
+    config = RunConfig(task=task.name, method="raw", temporal=4, workers=4, min_replies=2,
+                       timeout=3.0)  # fmt: skip
+    run(config, tmp_path / "warm")  # so that the time is enough for those who do reply
+    hold_back(monkeypatch)
     summary = run(config, tmp_path / "run")
     bits = 32 * 43 + 24
     assert summary["failures"] == 1

@@ -13,6 +13,7 @@ import fedsim
 from compressors import ROWS, compress, decompress, parse, text
 from compressors.row import Row
 from fedsim import UsageError
+from fedsim.measure import inputs
 from tests.support.realupdate import COLUMNS, SOME, real
 
 __all__ = ["real"]  # the fixture
@@ -130,14 +131,14 @@ def test_norms_do_not_overflow() -> None:
 
 
 def test_density_goes_into_published_methods_alone() -> None:
-    examples = measuring.choose("all")
+    examples = inputs.choose("all")
     assert len({text(c) for c in examples.values()}) == len(examples)  # nothing twice
-    chosen = measuring.choose("all", 0.25)
+    chosen = inputs.choose("all", 0.25)
     assert {"sbc(0.25)", "gradient_dropping(0.25)", "raw", "topk(0.1) | float32 | golomb"} <= set(
         chosen
     )
     assert "sbc(0.01)" in examples and "sbc(0.01)" not in chosen
-    chosen = measuring.choose("sbc; topk({p}) | float32; topk(0.1) | float32", 0.5)
+    chosen = inputs.choose("sbc; topk({p}) | float32; topk(0.1) | float32", 0.5)
     assert list(chosen) == ["sbc(0.5)", "topk(0.5) | float32", "topk(0.1) | float32"]
 
 
@@ -154,19 +155,19 @@ def test_the_density_of_an_example(example: str, wanted: str) -> None:
         """A published method's function."""
 
     row = Row("made", "method", made, "", "", example)
-    assert measuring._at(row, 0.5) == wanted
+    assert inputs._at(row, 0.5) == wanted
 
     def ranked(rank: int) -> None:
         """One without a fraction."""
 
-    assert measuring._at(Row("made", "method", ranked, "", "", example), 0.5) == example
+    assert inputs._at(Row("made", "method", ranked, "", "", example), 0.5) == example
     quantizer = Row("made", "quantizer", made, "", "", example)
-    assert measuring._at(quantizer, 0.5) == example
+    assert inputs._at(quantizer, 0.5) == example
 
 
 def test_semicolons_between_quotes_are_the_pattern_s() -> None:
     method = "by_name('a;b', raw, \"*\", sbc(0.1))"
-    assert list(measuring.choose(f" {method};; raw ;")) == [method, "raw"]
+    assert list(inputs.choose(f" {method};; raw ;")) == [method, "raw"]
 
 
 REFUSED = {

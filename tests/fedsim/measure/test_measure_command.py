@@ -86,7 +86,7 @@ def test_what_is_no_value_error_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_other_types(update: Path, typed: Typed) -> None:
     said = typed("measure", "double.pt", "--methods", "raw", "--as-float32", "--json")
     assert said.code == 0 and json.loads(said.out)["entries"] == 4
-    assert said.err == "double.pt: left out, no floats: 'n'\n"
+    assert said.err == "double.pt: left out, not floats: 'n'\n"
 
 
 BAD = {

@@ -112,7 +112,7 @@ def test_hits() -> None:
 
 
 def test_too_few_items_are_refused() -> None:
-    with pytest.raises(DataError, match="a user rated 3 of 4 items.\nIt takes 99"):
+    with pytest.raises(DataError, match="a user rated 3 of 4 items.\nThe task takes 99"):
         interactions("ncf", RATINGS, "made up")
 
 
@@ -134,7 +134,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     path.parent.mkdir()
     for text in ("", "1::2\n", "1::2::x::y\n"):
         path.write_text(text)
-        with pytest.raises(DataError, match="task ncf: .*ratings.dat is no table of user, item"):
+        with pytest.raises(DataError, match="task ncf: .*ratings.dat is not a table of user, item"):
             get_task("ncf").load(tmp_path, False)
 
 

@@ -28,7 +28,7 @@ __all__ = ["make_task"]  # the fixture
         ),
         (
             {"optimizer": SGD(MODEL.parameters(), lr=0.1)},
-            "optimizer is an optimizer (SGD); it is a function that makes one: lambda parameters: ",
+            "optimizer is an optimizer (SGD); it is a function that makes an optimizer: lambda",
         ),
         (
             {"load": lambda: 1},
@@ -37,7 +37,7 @@ __all__ = ["make_task"]  # the fixture
         ({"build": lambda data: MODEL}, "build is called as build(), and <lambda> does not take"),
         ({"build": lambda: MODEL, "from_data": True}, "build is called as build(data), and "),
         ({"loss": lambda outputs: 0}, "loss is called as loss(outputs, targets), and <lambda>"),
-        ({"loss": nn.MSELoss}, "loss is the class MSELoss; it is one of it: MSELoss()"),
+        ({"loss": nn.MSELoss}, "loss is the class MSELoss; give an instance: MSELoss()"),
         ({"metric": None}, "metric is None; it is a function, metric(outputs, targets)"),
         ({"load": holding()}, "it is a function, load(folder, download)"),
     ],

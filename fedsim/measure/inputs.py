@@ -1,0 +1,84 @@
+"""What ``measure`` and ``measure_coders`` are given, checked: updates, methods, numbers."""
+
+import re
+from collections.abc import Mapping, Sequence
+from inspect import signature
+
+import torch
+
+from compressors import ROWS, Compressor, Row, Tensors, text
+from compressors.base import finite
+from fedsim.errors import UsageError
+from fedsim.settings.methods import compressor_of, with_fraction
+
+KINDS = ("method", "compressor", "codec", "sparsifier", "quantizer")
+"""What "all" stands for: these kinds of the catalogue, by their examples."""
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+
+
+def choose(
+    methods: str | Sequence[str] = "all", density: float | None = None
+) -> dict[str, Compressor]:
+    """The compressors that ``measure`` takes, by their texts; arguments and errors as there."""
+    check_density(density)
+    if isinstance(methods, str) and methods.strip() == "all":
+        return _all(density)
+    texts = split_texts(methods) if isinstance(methods, str) else list(methods)
+    if not texts:
+        raise UsageError(f"methods is {methods!r}: it takes 'all' or texts such as 'sbc(0.01)'")
+    if density is not None:
+        texts = [with_fraction(t, density) for t in texts]
+    return {t: compressor_of(t, "or give a density") for t in texts}
+
+
+def _all(density: float | None) -> dict[str, Compressor]:
+    """The catalogue's examples; of several that stand for the same compressor the first."""
+    examples: dict[str, tuple[str, Compressor]] = {}
+    for row in ROWS:
+        if row.kind in KINDS:
+            method = row.example if density is None else _at(row, density)
+            compressor = compressor_of(method)
+            examples.setdefault(text(compressor), (method, compressor))
+    return dict(examples.values())
+
+
+def _at(row: Row, density: float) -> str:
+    """A published method's example with ``density`` for its setting p; others as they are."""
+    names = list(signature(row.make).parameters) if row.kind == "method" else []
+    if "p" not in names:
+        return row.example
+    before = rf"\b{row.name}\(\s*" if names[0] == "p" else r"\bp\s*=\s*"
+    return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", rf"\g<1>{density!r}", row.example, count=1)
+
+
+def check_density(density: float | None) -> None:
+    """Raises ``UsageError`` unless ``density`` is a fraction in (0, 1], or None."""
+    if density is not None and not 0 < density <= 1:
+        raise UsageError(f"density is {density:g}: a fraction of entries in (0, 1]")
+
+
+def check_repeat(repeat: int) -> None:
+    """Raises ``UsageError`` unless ``repeat`` is a number of runs, from 1."""
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+        raise UsageError(f"repeat is {repeat!r}: a whole number above 0")
+
+
+def split_texts(methods: str) -> list[str]:
+    """The texts between semicolons; a semicolon inside quotes belongs to its text."""
+    parts = re.findall(r"(?:'[^']*'|\"[^\"]*\"|[^;])+", methods)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def checked_updates(updates: Tensors | Sequence[Tensors]) -> list[Tensors]:
+    """The updates as a list, each checked; a single update gives a list of length one."""
+    checked = [updates] if isinstance(updates, Mapping) else list(updates)
+    for update in checked:
+        for name, x in update.items():
+            if x.dtype != torch.float32:
+                raise UsageError(f"tensor {name!r} is {x.dtype}: updates are float32")
+            if not finite(x):
+                raise UsageError(f"tensor {name!r} holds NaN or infinity: no message carries it")
+    if not any(update for update in checked):
+        raise UsageError("updates hold no tensor: there is nothing to measure")
+    return checked

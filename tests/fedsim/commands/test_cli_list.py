@@ -1,0 +1,51 @@
+"""`fedsim list`: what it lists, as JSON and as tables."""
+
+import pytest
+
+from compressors import ROWS
+from fedsim.commands.listing import CODERS
+from tests.support.commands import Typed, document, typed
+
+__all__ = ["typed"]  # the fixture
+
+LISTED = {
+    "tasks": ("task", {"digits", "mnist_lenet5", "fashion_lenet5"}),
+    "methods": (None, {"sbc", "gradient_dropping", "raw", "topk", "one_sided", "mean", "ef"}),
+    "coders": (None, {"golomb", "fixed"}),
+    "experiments": ("experiment", {"sbc-table2"}),
+}
+
+
+@pytest.mark.parametrize(("what", "wanted"), LISTED.items(), ids=LISTED)
+def test_list(
+    what: str, wanted: tuple[str, set[str]], typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = typed("list", what, "--json")
+    rows = document(said.out)
+    assert (said.code, said.err) == (0, "")
+    kind, names = wanted
+    assert {row["name"] for row in rows} >= names
+    assert all(row[key] for row in rows for key in ("name", "kind", "title", "source"))
+    assert kind is None or {row["kind"] for row in rows} == {kind}
+    for columns in (80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        said = typed("list", what)
+        assert (said.code, said.err) == (0, "")
+        assert "…" not in said.out and max(map(len, said.out.splitlines())) <= columns
+        assert all(name in said.out for name in names)
+
+
+def test_methods_are_listed_by_kind(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name once, beneath the heading of its kind, and nothing cut at 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    names = {row["name"] for row in document(typed("list", "methods", "--json").out)}
+    assert names == {row.name for row in ROWS if row.kind not in CODERS}
+    said = typed("list", "methods")
+    lines = said.out.splitlines()
+    assert max(map(len, lines)) <= 80 and "…" not in said.out
+    first = [line.split(" ")[0] for line in lines]
+    headings = [word for word in first if word[:1].isupper()]
+    assert headings == list(dict.fromkeys(headings)) and {"Methods", "Quantizers"} <= set(headings)
+    assert sorted(word for word in first if word in names) == sorted(names)
+    assert first.index("Methods") < first.index("sbc") < first.index("Sparsifiers")
+    assert first.index("Sparsifiers") < first.index("topk") < first.index("Quantizers")

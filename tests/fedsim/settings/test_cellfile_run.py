@@ -1,0 +1,118 @@
+"""Lists of cells in a file: run by `fedsim sweep`, and what the commands refuse."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import RunConfig
+from fedsim.runs.launch import run_shown
+from fedsim.settings.cellfile import from_toml, to_toml
+from fedsim.settings.grids import Cell
+from tests.support.commands import Typed, files, typed
+from tests.support.runs import assert_same
+
+__all__ = ["typed"]  # the fixture
+
+BASE = RunConfig(method="sbc(0.1)", temporal=2, iterations=20, evaluate_every=5)
+CELLS = [
+    Cell("dense", replace(BASE, method="raw", temporal=1)),
+    Cell("sbc-seed0", BASE),
+    Cell("sbc-seed1", replace(BASE, seed=1)),
+    Cell("masked", replace(BASE, momentum_masking="off", downlink="sbc(0.2)", cohort=3)),
+]
+"""Two of them, `sbc-seed0` and `masked`, have one place on the plane."""
+
+
+def summaries(out: Path) -> dict[str, dict[str, Any]]:
+    """Every run's, without the one number that a clock made."""
+    rows = {f.parent.name: json.loads(f.read_text()) for f in out.glob("cells/*/summary.json")}
+    return {name: {k: v for k, v in row.items() if k != "seconds"} for name, row in rows.items()}
+
+
+def test_a_sweep_of_the_file_is_the_experiment_again(typed: Typed) -> None:
+    """Bit for bit: the numbers, and the weights in which they end."""
+    assert run_shown(CELLS, Path("first")) is not None
+    assert from_toml(Path("first/runs.toml")) == CELLS
+    arguments = ("sweep", "--config", "first/runs.toml", "--jobs", "1")
+    said = typed(*arguments, "--out", "again", "--data", "elsewhere")
+    assert said.code == 0, said.err
+    names = [cell.name for cell in CELLS]
+    assert sorted(f.name for f in Path("again/cells").iterdir()) == sorted(names)
+    assert summaries(Path("again")) == summaries(Path("first"))
+    for name in names:
+        assert_same(Path("first/cells", name), Path("again/cells", name))
+        assert 'data = "elsewhere"' in Path("again/cells", name, "config.toml").read_text()
+    first, second = (Path(out, "runs.toml").read_bytes() for out in ("first", "again"))
+    assert first == second
+    page = Path("again/report.html").read_text()
+    assert ">masked<" in page  # two runs of one place, told apart by their names
+    before = files(Path("again/cells"))
+    assert typed(*arguments, "--out", "again").code == 0 and files(Path("again/cells")) == before
+
+
+def test_flags_go_over_every_cell_and_the_folder_is_named_for_them(typed: Typed) -> None:
+    Path("few.toml").write_text(to_toml(CELLS[:2]))
+    arguments = ("sweep", "--config", "few.toml", "--jobs", "1")
+    for more in ((), ("--iterations", "10")):
+        said = typed(*arguments, *more)
+        assert said.code == 0 and "Report:  fedsim-results/few-" in said.out, said.err
+    made = sorted(Path("fedsim-results").iterdir())
+    assert len(made) == 2 and all((folder / "report.html").exists() for folder in made)
+    assert {row["iterations"] for folder in made for row in summaries(folder).values()} == {10, 20}
+    said = typed(*arguments, "--iterations", "10", "--out", made[0], "--seed", "3")
+    assert said.code == 2 and "--seed" in said.err
+
+
+def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
+    """The table of `sweep` calls them by their names, and averages the seeds of one cell alone."""
+    fast, served = replace(BASE, lr=0.1), replace(BASE, strategy="fedadam")
+    cells = [Cell("a", BASE), Cell("b", fast), Cell("c", served), Cell("d", replace(BASE, seed=1))]
+    Path("abc.toml").write_text(to_toml(cells))
+    said = typed("sweep", "--config", "abc.toml", "--jobs", "1", "--out", "out")
+    assert said.code == 0, said.err
+    text = " ".join(said.out.split())
+    assert "digits: b, c, sbc" in text  # a and d are seeds of one cell: neither's name is its
+    assert said.out.count(" mean ") == said.out.count("± sd") == 1  # of a and d
+    again = typed("report", "out")
+    assert again.out.splitlines()[:-1] == said.out.splitlines()[:-2]
+
+
+def test_cells_that_no_page_can_hold_are_told_by_their_names(typed: Typed) -> None:
+    cells = [Cell("all", BASE), Cell("few", replace(BASE, test_samples=100))]
+    Path("two.toml").write_text(to_toml(cells))
+    said = typed("sweep", "--config", "two.toml", "--jobs", "1", "--out", "out")
+    assert said.code == 0 and "test_samples is None in the one and 100" in said.out
+    assert re.search(r"^all +2 ", said.out, re.M) and re.search(r"^few +2 ", said.out, re.M)
+    assert "mean" not in said.out
+
+
+REFUSED = {
+    "sweep --config few.toml --temporal 10": "--temporal is 10: few.toml lists cells",
+    "sweep --config few.toml --gradient 0.1": "--gradient is 0.1: few.toml lists cells",
+    "sweep --config few.toml --seeds 2": "--seeds is 2: few.toml lists cells",
+    "sweep --config few.toml --no-baseline": "--no-baseline: few.toml lists cells",
+    "sweep --config few.toml --jobs 0": "--jobs is 0: it is above 0",
+    "sweep --config few.toml --clients 3": "few.toml: cell 'all': --cohort is 4: there are 3",
+    "run --config few.toml": "few.toml: it lists cells, which `fedsim sweep --config` runs",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.items(), ids=REFUSED)
+def test_commands_that_are_refused(text: str, message: str, typed: Typed) -> None:
+    Path("few.toml").write_text(to_toml([*CELLS, Cell("all", replace(BASE, cohort=4))]))
+    said = typed(*text.split())
+    assert said.code == 2 and message in said.err and "Traceback" not in said.err
+    assert [f.name for f in Path.cwd().iterdir()] == ["few.toml"]
+
+
+def test_other_settings_of_a_cell_are_refused(typed: Typed) -> None:
+    run_shown(CELLS[:2], Path("out"))
+    before = files(Path("out"))
+    Path("few.toml").write_text(to_toml([CELLS[0], Cell("sbc-seed0", CELLS[2].config)]))
+    said = typed("sweep", "--config", "few.toml", "--out", "out", "--jobs", "1")
+    assert said.code == 2 and "seed 0 there, 1 here" in said.err
+    assert files(Path("out")) == before
