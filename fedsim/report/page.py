@@ -3,12 +3,12 @@
 from html import escape
 
 import pandas as pd
-from plotly.offline import get_plotlyjs
 
 from fedsim import units
 from fedsim.analysis.planes import method_text, one_celled
 from fedsim.analysis.style import metric_name
 from fedsim.analysis.telling import sends_less_per_client
+from fedsim.report.charts.frame import plotly_file
 from fedsim.report.figures import figures, parts
 from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
@@ -82,7 +82,7 @@ def page(results: Results, budget: float | None = None) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
-        f"<script>{get_plotlyjs()}</script></head>\n"
+        f"<script>{plotly_file('plotly.min.js')}</script></head>\n"
         f"<body><header><h1>{escape(title)}</h1>{_explanation(results)}"
         f'<nav aria-label="Sections">{links}</nav></header>'
         f'<main class="{kind}">{body}</main>'
