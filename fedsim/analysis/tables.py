@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import rich
@@ -13,6 +14,15 @@ from fedsim.analysis.planes import method_text
 from fedsim.analysis.telling import PER_CLIENT, caption, worth_a_column
 from fedsim.results.labels import VARIANT, reference, several
 
+_Shown = Mapping[Any, Any]
+"""A row of the table: its values by the names of the frame's columns."""
+
+Known = tuple[pd.DataFrame, list[tuple[_Shown, str]]]
+"""Runs with their differences, and the table's rows, each with its kind."""
+
+Texts = tuple[list[str], list[tuple[list[str], str]]]
+"""The headings of a table, and its rows: their texts and their kind."""
+
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 
 
@@ -21,7 +31,7 @@ class _Column:
     """A column of the terminal's table: its heading and what it shows of a row."""
 
     heading: str
-    show: Callable[[pd.Series], str]
+    show: Callable[[_Shown], str]
 
 
 def _stack(heading: str, *columns: _Column) -> _Column:
@@ -112,16 +122,18 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
         rich.print(summary_table(fedsim.load("results/sbc").runs))
     """
     width = rich.get_console().width if width is None else width
-    columns, lines, caption = _terminal(rows, narrow=False)
+    known = _with_statistics(rows)
+    columns, lines = _terminal(*_texts(known, narrow=False))
     if room(columns, lines) > width:
-        columns, lines, caption = _terminal(rows, narrow=True)
-    keys = [column.heading.split("\n")[0] for column in columns].index("p") + 1
-    return laid(columns, lines, width, keys=keys, title=_title(rows), caption=caption)
+        columns, lines = _terminal(*_texts(known, narrow=True))
+    headings = [column.heading for column in columns]
+    keys = [heading.split("\n")[0] for heading in headings].index("p") + 1
+    points = any("points" in heading for heading in headings)
+    told = caption(rows) + (" Points: percentage points." if points else "")
+    return laid(columns, lines, width, keys=keys, title=_title(rows), caption=told)
 
 
-def summary_texts(
-    rows: pd.DataFrame, narrow: bool = False
-) -> tuple[list[str], list[tuple[list[str], str]]]:
+def summary_texts(rows: pd.DataFrame) -> Texts:
     """The headings of the summary table; and its rows: texts, and "done", "failed" or "seeds".
 
     A row of kind "seeds" is the mean or the standard deviation of the seeds above it. Runs of one
@@ -129,9 +141,19 @@ def summary_texts(
 
     Args:
         rows: the frame of `fedsim.load(...).runs`, in any order.
-        narrow: whether columns are stacked, two lines a row.
     """
-    rows = add_difference(rows).assign(run=rows.index.astype(str))
+    return _texts(_with_statistics(rows), narrow=False)
+
+
+def _with_statistics(runs: pd.DataFrame) -> Known:
+    """Runs with what the table tells beside their columns, and the table's rows."""
+    rows = add_difference(runs).assign(run=runs.index.astype(str))
+    return rows, _rows(rows)
+
+
+def _texts(known: Known, narrow: bool) -> Texts:
+    """The table's headings and rows; ``narrow``: columns are stacked, two lines per row."""
+    rows, lines = known
     names = list(rows["metric_name"].dropna().unique())
     unit = "points" if any(name in units.FRACTIONS for name in names) else ""
     words = {"metric": " / ".join(names) or "metric", "unit": unit}
@@ -139,17 +161,16 @@ def summary_texts(
     worth = worth_a_column(rows)
     columns = [*_identity(rows), *(_narrow if narrow else _wide)(dense, worth)]
     headings = [column.heading.format(**words).strip() for column in columns]
-    return headings, [([column.show(row) for column in columns], kind) for row, kind in _rows(rows)]
+    return headings, [([column.show(row) for column in columns], kind) for row, kind in lines]
 
 
-def _terminal(rows: pd.DataFrame, narrow: bool) -> tuple[list[Column], list[Row], str]:
-    """The table's columns and rows for the terminal, and its caption."""
-    headings, lines = summary_texts(rows, narrow)
-    points = any("points" in heading for heading in headings)
+def _terminal(
+    headings: list[str], lines: list[tuple[list[str], str]]
+) -> tuple[list[Column], list[Row]]:
+    """The table's columns and rows for the terminal."""
     kinds: dict[str, Kind] = {"task": "name", "method": "name", "run": "name", "status": "words"}
     columns = [Column(heading, kinds.get(heading, "number")) for heading in headings]
-    styled: list[Row] = [(texts, _KINDS[kind]) for texts, kind in lines]
-    return columns, styled, caption(rows) + (" Points: percentage points." if points else "")
+    return columns, [(texts, _KINDS[kind]) for texts, kind in lines]
 
 
 def _identity(rows: pd.DataFrame) -> list[_Column]:
@@ -168,21 +189,22 @@ def _title(rows: pd.DataFrame) -> str:
     return f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
 
 
-def _difference(row: pd.Series) -> str:
+def _difference(row: _Shown) -> str:
     if row["temporal"] == 1 and row["method"] == "raw" and row["difference"] == 0:
         return "" if row["seed"] == "± sd" else "dense"
     return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")
 
 
-def _rows(rows: pd.DataFrame) -> list[tuple[pd.Series, str]]:
+def _rows(rows: pd.DataFrame) -> list[tuple[_Shown, str]]:
     """Rows to show, each with its kind: the cells, and after a cell's seeds mean and deviation."""
-    shown, by = [], ["label"] if several(rows) else []
+    shown: list[tuple[_Shown, str]] = []
+    by = ["label"] if several(rows) else []
     rows = rows.sort_values(
         ["task", *by, "temporal", "gradient", "seed"], kind="stable",
         ascending=[True, *(True for _ in by), True, False, True],
     )  # fmt: skip
     for _, cell in rows.groupby([*CELL], sort=False):
-        for _, row in cell.iterrows():
+        for row in cell.to_dict("records"):
             shown.append((row, "done" if row["status"] == "done" else "failed"))
         done = cell[cell["status"] == "done"]
         if len(done) > 1 and not repeated(cell).any():

@@ -100,8 +100,7 @@ def _panel(axes: Axes, grid: Plane, name: str, colours: Colormap, norm: Normaliz
     axes.spines[:].set_visible(False)
     for row, column in np.ndindex(grid.values.shape):
         _cell(axes, grid, (row, column), name, colours, norm)
-    for cells in grid.diagonals():
-        _diagonal(axes, cells)
+    _diagonals(axes, grid)
     return image
 
 
@@ -173,11 +172,17 @@ def _cell(
                   **style)  # fmt: skip
 
 
-def _diagonal(axes: Axes, cells: list[tuple[int, int]]) -> None:
-    for (row, column), (below, left) in zip(cells, cells[1:], strict=False):
-        # Only around the cells' common corner, so that no text is crossed.
-        ends = np.array([0.32, 0.68])
-        xs, ys = column + ends * (left - column), row + ends * (below - row)
-        axes.plot(xs, ys, color="black", lw=2.2, alpha=0.5, solid_capstyle="round",
-                  in_layout=False)  # fmt: skip
-        axes.plot(xs, ys, color="white", lw=1.0, solid_capstyle="round", in_layout=False)
+def _diagonals(axes: Axes, grid: Plane) -> None:
+    """The lines between cells of equal total sparsity, white on a darker edge."""
+    # Only around the cells' common corner, so that no text is crossed; NaN parts line from line.
+    along = np.array([0.32, 0.68, np.nan])
+    joints = [
+        (column + along * (left - column), row + along * (below - row))
+        for cells in grid.diagonals()
+        for (row, column), (below, left) in zip(cells, cells[1:], strict=False)
+    ]
+    if joints:
+        xs, ys = np.concatenate(joints, axis=1)
+        style: Any = {"solid_capstyle": "round", "in_layout": False}
+        axes.plot(xs, ys, color="black", lw=2.2, alpha=0.5, **style)
+        axes.plot(xs, ys, color="white", lw=1.0, **style)
