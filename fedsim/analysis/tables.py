@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import rich
 
@@ -203,12 +204,15 @@ def _rows(rows: pd.DataFrame) -> list[tuple[_Shown, str]]:
         ["task", *by, "temporal", "gradient", "seed"], kind="stable",
         ascending=[True, *(True for _ in by), True, False, True],
     )  # fmt: skip
-    for _, cell in rows.groupby([*CELL], sort=False):
-        for row in cell.to_dict("records"):
-            shown.append((row, "done" if row["status"] == "done" else "failed"))
-        done = cell[cell["status"] == "done"]
-        if len(done) > 1 and not repeated(cell).any():
-            shown += [(row, "seeds") for row in _statistics(done)]
+    records = rows.to_dict("records")
+    cell_of = rows.groupby([*CELL], sort=False).ngroup().to_numpy()
+    for cell in range(cell_of.max(initial=-1) + 1):
+        places = np.flatnonzero(cell_of == cell)
+        own = [records[place] for place in places]
+        shown += [(row, "done" if row["status"] == "done" else "failed") for row in own]
+        done = [place for place in places if records[place]["status"] == "done"]
+        if len(done) > 1 and not repeated(rows.iloc[places]).any():
+            shown += [(row, "seeds") for row in _statistics(rows.iloc[done])]
     return shown
 
 

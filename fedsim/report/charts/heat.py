@@ -92,10 +92,9 @@ def _numbers(image: Trace, grid: Plane, name: str) -> list[dict[str, Any]]:
     spreads = _grid_texts(grid, lambda at: _spread(grid, at, name))
     longest = max(len(text) for row in [*texts, *spreads] for text in row)
     size = 14 if longest * len(grid.gradients) <= _PHONE else 12
-    values, low, high = image["z"], image.get("zmin"), image.get("zmax")
-    marks = []
+    values, marks = image["z"], []
     for row, column in zip(*np.nonzero(np.isfinite(values)), strict=True):
-        place = (values[row, column] - low) / (high - low)
+        place = (values[row, column] - image["zmin"]) / (image["zmax"] - image["zmin"])
         behind = colours(float(1 - place if image["reversescale"] else place))
         lines = filter(None, (texts[row][column], spreads[row][column]))
         font = {"size": size, "color": ink(behind)}

@@ -78,14 +78,15 @@ def layers(table: pd.DataFrame) -> Chart | None:
     """
     table = table.assign(density=table["sent"] / table["entries"])
     order = list(dict.fromkeys(table["tensor"]))
+    cells = cells_of(table)
     sparse = [
         (cell, group.groupby("tensor")[["density", "sent", "entries"]].mean().reindex(order))
-        for cell, group in cells_of(table)
+        for cell, group in cells
         if (group["density"] < 1).any()
     ]
     if not sparse:
         return None
-    styles = looks([cell for cell, _ in cells_of(table)])
+    styles = looks([cell for cell, _ in cells])
     marks = _marks(sparse, styles)
     row = max(24.0, min(10 + 6 * len(sparse), 100, 2400 / len(order)))
     figure = chart(
