@@ -48,7 +48,7 @@ def bits_column(bits: str) -> str:
 
 
 def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:
-    """Learning curves, one a cell, by method, n upwards and p downwards.
+    """Learning curves, one per cell, by method, n upwards and p downwards.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
@@ -77,7 +77,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
 
 
 def pareto_points(runs: pd.DataFrame, bits: Bits = "wire") -> list[Series]:
-    """Final metric over the upstream bits of a client of every round, a Series of one point a cell.
+    """Final metric over the upstream bits of a client of every round: one point per cell.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.

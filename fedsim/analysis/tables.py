@@ -60,7 +60,7 @@ _STATUS = _Column("status", lambda row: row["status"])
 
 
 def _wide(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
-    """A column a number; ``dense``: whether there is a reference to compare with."""
+    """A column per number; ``dense``: whether there is a reference to compare with."""
     difference = [_DIFFERENCE] if dense else []
     share = [_SHARE] if worth["up_share"] else []
     own = [_PER_CLIENT] if worth[PER_CLIENT] else []
@@ -72,7 +72,7 @@ def _wide(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
 
 
 def _narrow(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
-    """Where the terminal is narrow: two lines a row."""
+    """Where the terminal is narrow: two lines per row."""
     share = _stack("p\nsent", _P, _SHARE) if worth["up_share"] else _P
     up = _stack("up wire\ncontent", _WIRE, _CONTENT)
     if worth[PER_CLIENT]:
@@ -107,7 +107,7 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
-    """Runs for the terminal: a row a run, failed ones too.
+    """Runs for the terminal: a row per run, failed ones too.
 
     Bits are those of a client of every round, summed over rounds; "wire" is the whole message,
     "content", which papers count, its positions, values and side information. Where there
@@ -115,8 +115,8 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
 
     Args:
         rows: the frame of `fedsim.load(...).runs`, or some of its rows.
-        width: columns of the terminal; None asks rich. Where a line a row does not fit, metric
-            and difference, upstream bits, and ratios take two lines a row: that fits 80 columns.
+        width: columns of the terminal; None asks rich. Where one line per row does not fit, metric
+            and difference, upstream bits, and ratios take two lines per row: that fits 80 columns.
             In less, columns go into further tables below. No number is ever cut.
 
     Example:

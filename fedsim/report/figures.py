@@ -15,16 +15,16 @@ from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results
 
 _PLANE = (
-    "Rows: local iterations a round. Columns: fraction of entries sent. Of several "
+    "Rows: local iterations per round. Columns: fraction of entries sent. Of several "
     "seeds: mean ± sample standard deviation (number of seeds)."
 )
 _JOINED = " Short lines join cells of equal total sparsity p/n."
 _LINES = (
-    "A line a cell, the mean over its seeds, whose range is the band; colour tells p, line and "
+    "A line per cell, the mean over its seeds, whose range is the band; colour tells p, line and "
     "marker tell n."
 )
 _LINES_OF_METHODS = (
-    "A line a cell, the mean over its seeds, whose range is the band; colour and marker tell the "
+    "A line per cell, the mean over its seeds, whose range is the band; colour and marker tell the "
     "method, line tells n."
 )
 _BUDGET = (
@@ -34,14 +34,14 @@ _BUDGET = (
     "is better yet. A run counts as if stopped at its best evaluation."
 )
 _POINTS = (
-    "A mark a cell, with a bar over the range of its seeds; the line joins those that no other "
+    "A mark per cell, with a bar over the range of its seeds; the line joins those that no other "
     "beats in both bits and metric."
 )
 _PALER = " Paler ones send fewer entries."
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
 _BUFFERS = " Buffers: BatchNorm's statistics, in the wire and not in the content that papers count."
 _LAYERS = (
-    "A row a tensor of the model, in its order; a mark a cell that does not send all: the mean "
+    "A row per tensor of the model, in its order; a mark per cell that does not send all: the mean "
     "over the rounds that were evaluated. Within a row, each cell has a height of its own."
 )
 _CONFIG = {
@@ -132,7 +132,7 @@ def _matrices(runs: pd.DataFrame, name: str) -> list[Section]:
 
 
 def _planes(runs: pd.DataFrame, value: str) -> dict[str, Chart]:
-    """A plane a method, on one scale of colours."""
+    """A plane per method, on one scale of colours."""
     if not several(runs):
         return {"": charts.heatmap(runs, value)}
     done = runs.loc[runs["status"] == "done", value]

@@ -95,7 +95,7 @@ def _explanation(results: Results) -> str:
     clients, iterations = (_values(runs[name]) for name in ("clients", "iterations"))
     text = (
         f"Each cell trained the same task with {clients} clients for {iterations} local iterations "
-        "a client. Cells differ in the communication delay n, the local iterations between two "
+        "per client. Cells differ in the communication delay n, the local iterations between two "
         "messages, and in p, the fraction of entries that a message holds (a density; 1: dense); "
         "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
         "counted: wire is the whole message; content, which papers count, is its positions, values "
@@ -113,7 +113,7 @@ def _explanation(results: Results) -> str:
     text += f" Data: {source}." if source else ""
     notes = []
     if one_celled(runs):
-        notes.append("No matrix is drawn: there is one cell a method.")
+        notes.append("No matrix is drawn: there is one cell per method.")
     if results.unfinished:
         notes.append(f"Not finished, and left out: {', '.join(results.unfinished)}.")
     told = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)

@@ -197,7 +197,7 @@ def _finished(path: Path) -> tuple[list[Path], list[str]]:
 def run_folders(path: Path) -> list[Path]:
     """The run folders at or below `path`, by name: `path/cells/*`, or `path` itself.
 
-    Empty where `path` is no folder of results. Raises UsageError where it is no folder.
+    Empty where `path` holds no results. Raises UsageError where `path` is not a folder.
     """
     if path.exists() and not path.is_dir():
         raise UsageError(f"no results in {path}: it is a file; give its folder, {path.parent}.")

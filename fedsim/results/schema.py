@@ -106,7 +106,7 @@ def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
-    """Writes `summary.csv` and `summary.parquet`, a row a cell, each whole or not at all.
+    """Writes `summary.csv` and `summary.parquet`, a row per cell, each whole or not at all.
 
     Args:
         directory: the folder of the sweep.

@@ -89,7 +89,7 @@ def scatter(**settings: Any) -> Trace:
 def logarithmic(
     figure: Chart, numbers: Iterable[float], text: Callable[[int, int], str] | None = None
 ) -> None:
-    """A logarithmic x axis for `numbers`: a tick a power of ten, of few decades at 2 and 5 too.
+    """A logarithmic x axis for `numbers`: a tick per power of ten, of few decades at 2 and 5 too.
 
     plotly's own powers are larger than its other ticks, and between them stand bare 2 and 5.
 
@@ -142,7 +142,7 @@ def name_of(cell: CellKey) -> str:
 
 
 def legend(cell: CellKey, known: set[str]) -> dict[str, Any]:
-    """A line's entry in the legend: its cell; of several methods one a method, for all its cells.
+    """A line's entry in the legend: its cell; of several methods one per method, for all its cells.
 
     ``known`` holds the methods that have their entry and takes this one.
     """

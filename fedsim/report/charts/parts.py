@@ -35,7 +35,7 @@ def send_buffers(runs: pd.DataFrame) -> bool:
 
 
 def split(runs: pd.DataFrame) -> Chart:
-    """What a client's upstream messages consist of: a bar a cell, its parts in percent.
+    """What a client's upstream messages consist of: a bar per cell, its parts in percent.
 
     The parts sum to ``up_wire_bits``. Buffers are among them where some cell sends any.
     """
@@ -69,7 +69,7 @@ def split(runs: pd.DataFrame) -> Chart:
 
 
 def layers(table: pd.DataFrame) -> Chart | None:
-    """How much of each tensor travels: a row a tensor, a mark a cell; None where all travels.
+    """How much of each tensor travels: a row per tensor, a mark per cell; None where all travels.
 
     Within a row each cell has a lane, so that equal shares do not cover each other.
 
@@ -91,7 +91,7 @@ def layers(table: pd.DataFrame) -> Chart | None:
     row = max(24.0, min(10 + 6 * len(sparse), 100, 2400 / len(order)))
     figure = chart(
         [*marks, *reading({cell: styles[cell] for cell, _ in sparse}, lines=False)],
-        round(150 + row * len(order)), "entries sent a message (% of the tensor)",
+        round(150 + row * len(order)), "entries sent per message (% of the tensor)",
     )  # fmt: skip
     figure["layout"]["yaxis"] |= {
         "tickvals": list(range(len(order))), "ticktext": [escape(str(tensor)) for tensor in order],
