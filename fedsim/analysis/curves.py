@@ -111,11 +111,11 @@ def front(points: Sequence[Series], higher: bool) -> list[Series]:
 
 def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
     """The rows of each cell: of one method by n upwards and p downwards, of several by method."""
-    keyed, cells = _by_cell(table)
+    keyed, cells = by_cell(table)
     return [(cells[place], group) for place, group in keyed.groupby("_cell")]
 
 
-def _by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
+def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
     """`table` with a column `_cell`, the place of each row's cell in the list beside it."""
     many = several(table)
     columns = [
@@ -143,7 +143,7 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
     Raises:
         UsageError: several tasks in one cell, or two runs of a seed.
     """
-    keyed, cells = _by_cell(table)
+    keyed, cells = by_cell(table)
     _check_cells(keyed, cells, along)
     by_point = keyed.groupby(["_cell", *along])
     xs, over = by_point[x].mean(), by_point[y]

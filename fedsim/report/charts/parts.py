@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim import units
-from fedsim.analysis.curves import cells_of
+from fedsim.analysis.curves import by_cell, cells_of
 from fedsim.analysis.style import CellKey, Look, looks
 from fedsim.report.charts.frame import (
     Chart,
@@ -78,15 +78,13 @@ def layers(table: pd.DataFrame) -> Chart | None:
     """
     table = table.assign(density=table["sent"] / table["entries"])
     order = list(dict.fromkeys(table["tensor"]))
-    cells = cells_of(table)
-    sparse = [
-        (cell, group.groupby("tensor")[["density", "sent", "entries"]].mean().reindex(order))
-        for cell, group in cells
-        if (group["density"] < 1).any()
-    ]
+    keyed, cells = by_cell(table)
+    means = keyed.groupby(["_cell", "tensor"])[["density", "sent", "entries"]].mean()
+    partial = keyed.loc[keyed["density"] < 1, "_cell"].unique()
+    sparse = [(cells[place], means.loc[place].reindex(order)) for place in sorted(partial)]
     if not sparse:
         return None
-    styles = looks([cell for cell, _ in cells])
+    styles = looks(cells)
     marks = _marks(sparse, styles)
     row = max(24.0, min(10 + 6 * len(sparse), 100, 2400 / len(order)))
     figure = chart(
@@ -114,9 +112,9 @@ def _marks(
     for place, (cell, means) in enumerate(sparse):
         look, shown = styles[cell], means[means["density"] > 0]
         texts = [
-            f"{name_of(cell)}<br>{escape(str(tensor))}: {row['sent']:.4g} of "
-            f"{row['entries']:.0f} entries, {100 * row['density']:.3g} %"
-            for tensor, row in shown.iterrows()
+            f"{name_of(cell)}<br>{escape(str(tensor))}: {sent:.4g} of "
+            f"{entries:.0f} entries, {100 * density:.3g} %"
+            for tensor, density, sent, entries in shown.itertuples()
         ]
         lane = _LANES * ((place + 0.5) / len(sparse) - 0.5)
         mark = {"size": 9 if len(sparse) < 3 else 7, "line": {"color": "black", "width": 0.5}}
