@@ -31,13 +31,13 @@ def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
         up_bits: the budget in bits: `2e6`, or a text such as `"2Mbit"`.
 
     Returns:
-        A row a method, the best first: label; temporal and gradient of the cell; seeds, how many;
+        A row per method, the best first: label; temporal and gradient of the cell; seeds, how many;
         iteration, metric and metric_sd (the seeds' sample deviation, NaN of one) of that
         evaluation; up_wire_bits, which a client had sent by then. A method that had no evaluation
         within the budget stands last, with NaN.
 
     Raises:
-        UsageError: the budget is no number of bits above 0; no results, or of several tasks.
+        UsageError: the budget is not a number of bits above 0; no results, or several tasks.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -79,7 +79,7 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
 
 
 def _points(rounds: pd.DataFrame) -> pd.DataFrame:
-    """A row a cell and round that all its seeds evaluated: the means, by bits upwards."""
+    """A row per cell and round that all its seeds evaluated: the means, by bits upwards."""
     table = rounds.sort_values(["run", "round"])
     share = table["up_wire_bits"] / table["clients"]
     table["up_wire_bits"] = share.groupby(table["run"]).cumsum()

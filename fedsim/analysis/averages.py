@@ -15,11 +15,11 @@ def repeated(runs: pd.DataFrame) -> pd.Series:
 
 
 def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
-    """`runs` with a row a cell: numbers are means over the seeds that are done.
+    """`runs` with a row per cell: numbers are means over the seeds that are done.
 
     Further columns: `seeds`, how many are done, and `metric_sd`, `difference_sd`, `loss_sd`, their
     sample standard deviations (ddof = 1; NaN of a single seed). `status` counts the seeds where
-    some failed. Runs of one cell and seed are no seeds, and keep a row each.
+    some failed. Runs of one cell and seed are not averaged: each keeps its row.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, in any order; its order is kept.

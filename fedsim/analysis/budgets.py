@@ -32,7 +32,7 @@ class Budget:
 
 
 def budgets(rounds: pd.DataFrame, higher: bool, bits: Bits = "wire") -> list[Budget]:
-    """The best metric within a budget of bits, one a method, `dense` first.
+    """The best metric within a budget of bits, one per method, `dense` first.
 
     A run may be stopped at any evaluation: all points of all learning curves count, over every
     n and p of the method. Points are those of `fedsim.analysis.curves.curve_lines`.

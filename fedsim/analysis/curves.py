@@ -48,7 +48,7 @@ def bits_column(bits: str) -> str:
 
 
 def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:
-    """Learning curves, one a cell, by method, n upwards and p downwards.
+    """Learning curves, one per cell, by method, n upwards and p downwards.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
@@ -73,17 +73,11 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
     table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):
         raise UsageError(f"there are no rounds with a {y} to draw.")
-    lines = []
-    for cell, group in cells_of(table):
-        _one_kind(group, cell)
-        by_round = group.groupby("round")
-        over = by_round[y]
-        lines.append(_series(cell, by_round[x].mean(), over))
-    return lines
+    return _series(table, x, y, ["round"])
 
 
 def pareto_points(runs: pd.DataFrame, bits: Bits = "wire") -> list[Series]:
-    """Final metric over the upstream bits of a client of every round, a Series of one point a cell.
+    """Final metric over the upstream bits of a client of every round: one point per cell.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -97,13 +91,7 @@ def pareto_points(runs: pd.DataFrame, bits: Bits = "wire") -> list[Series]:
     done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs[column] > 0)]
     if not len(done):
         raise UsageError("there is no run that is done.")
-    points = []
-    for cell, group in cells_of(done):
-        _one_kind(group, cell)
-        whole = np.zeros(len(group))
-        sent = group[column].groupby(whole).mean()
-        points.append(_series(cell, sent, group["metric"].groupby(whole)))
-    return points
+    return _series(done, column, "metric", [])
 
 
 def front(points: Sequence[Series], higher: bool) -> list[Series]:
@@ -123,31 +111,64 @@ def front(points: Sequence[Series], higher: bool) -> list[Series]:
 
 def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
     """The rows of each cell: of one method by n upwards and p downwards, of several by method."""
+    keyed, cells = by_cell(table)
+    return [(cells[place], group) for place, group in keyed.groupby("_cell")]
+
+
+def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
+    """`table` with a column `_cell`, the place of each row's cell in the list beside it."""
     many = several(table)
-    methods = table["label"] if many else ""
-    keys = table.assign(_method=methods, _of=False if many else beside(table))
-    by_cell = keys.groupby(["_method", "dense", "temporal", "gradient", "_of"], sort=False)
-    groups = [
-        (CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many), group)
-        for (name, dense, n, p, reference), group in by_cell
+    columns = [
+        table["temporal"], table["gradient"], [False] * len(table) if many else beside(table),
+        table["label"] if many else [""] * len(table), table["dense"],
+    ]  # fmt: skip
+    keys = [
+        (CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many), bool(dense))
+        for n, p, reference, name, dense in zip(*columns, strict=True)
     ]
-    return sorted(groups, key=lambda item: _place(item[0]))
+    order = sorted(dict.fromkeys(keys), key=lambda key: _place(key[0]))
+    places = {key: place for place, key in enumerate(order)}
+    return table.assign(_cell=[places[key] for key in keys]), [cell for cell, _ in order]
 
 
 def _place(cell: CellKey) -> tuple[bool, str, int, float, bool]:
     return not cell.dense, cell.method, cell.temporal, -cell.gradient, not cell.reference
 
 
-def _one_kind(group: pd.DataFrame, cell: CellKey) -> None:
-    where = f"n = {cell.temporal}, p = {cell.gradient:g}"
-    kinds = group["task"].unique()
-    if len(kinds) > 1:
-        raise UsageError(f"{len(kinds)} tasks at {where} ({', '.join(kinds)}): choose one.")
-    again = ["seed", "round"] if "round" in group.columns else ["seed"]
-    twice = group[group.duplicated(again)]
+def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Series]:
+    """The Series of each cell: a point per value of the columns `along`.
+
+    All cells are grouped at once: pandas takes a millisecond per group, however few its rows.
+
+    Raises:
+        UsageError: several tasks in one cell, or two runs of a seed.
+    """
+    keyed, cells = by_cell(table)
+    _check_cells(keyed, cells, along)
+    by_point = keyed.groupby(["_cell", *along])
+    xs, over = by_point[x].mean(), by_point[y]
+    of_cell = xs.index.get_level_values("_cell")
+    numbers = [xs.to_numpy(), *(own.to_numpy() for own in (over.mean(), over.min(), over.max()))]
+    return [
+        Series(cell, *(own[of_cell == place] for own in numbers))
+        for place, cell in enumerate(cells)
+    ]
+
+
+def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]) -> None:
+    """Refuses two tasks in one cell, and two runs of one cell and seed."""
+    kinds = keyed[["_cell", "task"]].drop_duplicates()
+    if kinds["_cell"].duplicated().any():
+        place = kinds.loc[kinds["_cell"].duplicated(), "_cell"].min()
+        tasks = kinds.loc[kinds["_cell"] == place, "task"]
+        where = _where(cells[place])
+        raise UsageError(f"{len(tasks)} tasks at {where} ({', '.join(tasks)}): choose one.")
+    twice = keyed[keyed.duplicated(["_cell", "seed", *along])]
     if len(twice):
-        raise UsageError(f"several runs of {where}, seed {twice['seed'].iloc[0]}: choose one.")
+        first = twice.sort_values("_cell", kind="stable").iloc[0]
+        where = _where(cells[first["_cell"]])
+        raise UsageError(f"several runs of {where}, seed {first['seed']}: choose one.")
 
 
-def _series(cell: CellKey, x: pd.Series, y: "pd.api.typing.SeriesGroupBy") -> Series:
-    return Series(cell, x.to_numpy(), y.mean().to_numpy(), y.min().to_numpy(), y.max().to_numpy())
+def _where(cell: CellKey) -> str:
+    return f"n = {cell.temporal}, p = {cell.gradient:g}"

@@ -1,6 +1,6 @@
 """Result tables as markdown, LaTeX or CSV text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,22 +46,21 @@ class _Column:
 
 
 def table(
-    runs: pd.DataFrame,
-    style: Literal["markdown", "latex", "csv"] = "markdown",
+    runs: pd.DataFrame, style: Literal["markdown", "latex", "csv"] = "markdown",
     columns: Sequence[str] | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """`runs` as the text of a table.
 
     In markdown and LaTeX a cell's seeds are one row: means, and behind metric, difference and loss
     the sample standard deviation and how many seeds are done, `0.9300 ± 0.0361 (3)`. Name the
-    column "seed" for a row a run. A heading has the column's unit and the metric's name, bits have
-    one unit a column and three digits, and the difference from the dense reference is in percentage
-    points where the metric is a fraction.
+    column "seed" for a row per run. A heading has the column's unit and the metric's name, bits
+    have one unit per column and three digits. The difference from the dense reference is in
+    percentage points where the metric is a fraction.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
         style: "markdown"; "latex" (a tabular that needs the package booktabs); or "csv", which
-            has a row a run, the frame's names of columns, and numbers with all their digits.
+            has a row per run, the frame's names of columns, and numbers with all their digits.
         columns: which columns, in which order; "difference" is the difference from the dense
             reference (`add_difference`). None: the main ones, task and status where they
             differ; for csv all.
@@ -71,27 +70,30 @@ def table(
         table(results.runs, "latex", ["label", "temporal", "gradient", "metric", "ratio_content"])
 
     Raises:
-        UsageError: an unknown style or column; it is no frame of runs.
+        UsageError: an unknown style or column; `runs` is not such a frame.
     """
     check_frame(runs, "runs", "table()")
     if style not in _STYLES and style != "csv":
         raise UsageError(f"style is {style!r}: it must be one of {', '.join(_STYLES)}, csv.")
     full = add_difference(runs) if "difference" not in runs.columns else runs
-    if style != "csv" and "seed" not in (columns or ()) and full["seed"].nunique() > 1:
-        full = over_seeds(full)
-    default = runs.columns if style == "csv" else _main(full)
-    names = list(default if columns is None else columns)
-    unknown = [name for name in names if name not in full.columns]
-    if unknown:
-        raise UsageError(
-            f"columns has {', '.join(unknown)}: it may name {', '.join(full.columns)}."
-        )
     if style == "csv":
+        names = _named(columns, full, runs.columns)
         return str(full[names].to_csv(index=False))
-    shown = [_column(name, full) for name in names]
+    if "seed" not in (columns or ()) and full["seed"].nunique() > 1:
+        full = over_seeds(full)
+    shown = [_column(name, full) for name in _named(columns, full, _main(full))]
     cells = list(zip(*(column.texts for column in shown), strict=True))
     headings = [column.heading for column in shown]
     return _STYLES[style](headings, cells, [column.numeric for column in shown])
+
+
+def _named(columns: Sequence[str] | None, full: pd.DataFrame, default: Iterable[str]) -> list[str]:
+    """The columns to show; refuses those that `full` lacks."""
+    names = list(default if columns is None else columns)
+    if unknown := [name for name in names if name not in full.columns]:
+        known = ", ".join(full.columns)
+        raise UsageError(f"columns has {', '.join(unknown)}: it may name {known}.")
+    return names
 
 
 def _main(full: pd.DataFrame) -> list[str]:

@@ -172,7 +172,7 @@ def _table(
             column.heading, justify="right" if right else "left", width=width, overflow="fold",
             no_wrap=column.kind != "words",
         )  # fmt: skip
-    for texts, style in rows:  # Text, not str: a method's brackets are no markup
+    for texts, style in rows:  # Text, not str: a method's brackets are not markup
         shown = (
             folded(texts[k], width) if columns[k].kind == "name" else texts[k]
             for k, width in widths.items()

@@ -67,7 +67,7 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
 
     Raises:
         UsageError: no such column, no runs, runs of several tasks or methods, or two runs of one
-            cell and seed: the plane has one value a cell.
+            cell and seed: the plane has one value per cell.
     """
     clash = beside(runs)
     _check(runs, value, clash)

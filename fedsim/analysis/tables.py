@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import rich
 
@@ -13,6 +15,15 @@ from fedsim.analysis.planes import method_text
 from fedsim.analysis.telling import PER_CLIENT, caption, worth_a_column
 from fedsim.results.labels import VARIANT, reference, several
 
+_Shown = Mapping[Any, Any]
+"""A row of the table: its values by the names of the frame's columns."""
+
+Known = tuple[pd.DataFrame, list[tuple[_Shown, str]]]
+"""Runs with their differences, and the table's rows, each with its kind."""
+
+Texts = tuple[list[str], list[tuple[list[str], str]]]
+"""The headings of a table, and its rows: their texts and their kind."""
+
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 
 
@@ -21,7 +32,7 @@ class _Column:
     """A column of the terminal's table: its heading and what it shows of a row."""
 
     heading: str
-    show: Callable[[pd.Series], str]
+    show: Callable[[_Shown], str]
 
 
 def _stack(heading: str, *columns: _Column) -> _Column:
@@ -49,7 +60,7 @@ _STATUS = _Column("status", lambda row: row["status"])
 
 
 def _wide(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
-    """A column a number; ``dense``: whether there is a reference to compare with."""
+    """A column per number; ``dense``: whether there is a reference to compare with."""
     difference = [_DIFFERENCE] if dense else []
     share = [_SHARE] if worth["up_share"] else []
     own = [_PER_CLIENT] if worth[PER_CLIENT] else []
@@ -61,7 +72,7 @@ def _wide(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
 
 
 def _narrow(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
-    """Where the terminal is narrow: two lines a row."""
+    """Where the terminal is narrow: two lines per row."""
     share = _stack("p\nsent", _P, _SHARE) if worth["up_share"] else _P
     up = _stack("up wire\ncontent", _WIRE, _CONTENT)
     if worth[PER_CLIENT]:
@@ -96,7 +107,7 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
-    """Runs for the terminal: a row a run, failed ones too.
+    """Runs for the terminal: a row per run, failed ones too.
 
     Bits are those of a client of every round, summed over rounds; "wire" is the whole message,
     "content", which papers count, its positions, values and side information. Where there
@@ -104,24 +115,26 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
 
     Args:
         rows: the frame of `fedsim.load(...).runs`, or some of its rows.
-        width: columns of the terminal; None asks rich. Where a line a row does not fit, metric
-            and difference, upstream bits, and ratios take two lines a row: that fits 80 columns.
+        width: columns of the terminal; None asks rich. Where one line per row does not fit, metric
+            and difference, upstream bits, and ratios take two lines per row: that fits 80 columns.
             In less, columns go into further tables below. No number is ever cut.
 
     Example:
         rich.print(summary_table(fedsim.load("results/sbc").runs))
     """
     width = rich.get_console().width if width is None else width
-    columns, lines, caption = _terminal(rows, narrow=False)
+    known = _with_statistics(rows)
+    columns, lines = _terminal(*_texts(known, narrow=False))
     if room(columns, lines) > width:
-        columns, lines, caption = _terminal(rows, narrow=True)
-    keys = [column.heading.split("\n")[0] for column in columns].index("p") + 1
-    return laid(columns, lines, width, keys=keys, title=_title(rows), caption=caption)
+        columns, lines = _terminal(*_texts(known, narrow=True))
+    headings = [column.heading for column in columns]
+    keys = [heading.split("\n")[0] for heading in headings].index("p") + 1
+    points = any("points" in heading for heading in headings)
+    told = caption(rows) + (" Points: percentage points." if points else "")
+    return laid(columns, lines, width, keys=keys, title=_title(rows), caption=told)
 
 
-def summary_texts(
-    rows: pd.DataFrame, narrow: bool = False
-) -> tuple[list[str], list[tuple[list[str], str]]]:
+def summary_texts(rows: pd.DataFrame) -> Texts:
     """The headings of the summary table; and its rows: texts, and "done", "failed" or "seeds".
 
     A row of kind "seeds" is the mean or the standard deviation of the seeds above it. Runs of one
@@ -129,9 +142,19 @@ def summary_texts(
 
     Args:
         rows: the frame of `fedsim.load(...).runs`, in any order.
-        narrow: whether columns are stacked, two lines a row.
     """
-    rows = add_difference(rows).assign(run=rows.index.astype(str))
+    return _texts(_with_statistics(rows), narrow=False)
+
+
+def _with_statistics(runs: pd.DataFrame) -> Known:
+    """Runs with what the table tells beside their columns, and the table's rows."""
+    rows = add_difference(runs).assign(run=runs.index.astype(str))
+    return rows, _rows(rows)
+
+
+def _texts(known: Known, narrow: bool) -> Texts:
+    """The table's headings and rows; ``narrow``: columns are stacked, two lines per row."""
+    rows, lines = known
     names = list(rows["metric_name"].dropna().unique())
     unit = "points" if any(name in units.FRACTIONS for name in names) else ""
     words = {"metric": " / ".join(names) or "metric", "unit": unit}
@@ -139,17 +162,16 @@ def summary_texts(
     worth = worth_a_column(rows)
     columns = [*_identity(rows), *(_narrow if narrow else _wide)(dense, worth)]
     headings = [column.heading.format(**words).strip() for column in columns]
-    return headings, [([column.show(row) for column in columns], kind) for row, kind in _rows(rows)]
+    return headings, [([column.show(row) for column in columns], kind) for row, kind in lines]
 
 
-def _terminal(rows: pd.DataFrame, narrow: bool) -> tuple[list[Column], list[Row], str]:
-    """The table's columns and rows for the terminal, and its caption."""
-    headings, lines = summary_texts(rows, narrow)
-    points = any("points" in heading for heading in headings)
+def _terminal(
+    headings: list[str], lines: list[tuple[list[str], str]]
+) -> tuple[list[Column], list[Row]]:
+    """The table's columns and rows for the terminal."""
     kinds: dict[str, Kind] = {"task": "name", "method": "name", "run": "name", "status": "words"}
     columns = [Column(heading, kinds.get(heading, "number")) for heading in headings]
-    styled: list[Row] = [(texts, _KINDS[kind]) for texts, kind in lines]
-    return columns, styled, caption(rows) + (" Points: percentage points." if points else "")
+    return columns, [(texts, _KINDS[kind]) for texts, kind in lines]
 
 
 def _identity(rows: pd.DataFrame) -> list[_Column]:
@@ -168,25 +190,29 @@ def _title(rows: pd.DataFrame) -> str:
     return f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
 
 
-def _difference(row: pd.Series) -> str:
+def _difference(row: _Shown) -> str:
     if row["temporal"] == 1 and row["method"] == "raw" and row["difference"] == 0:
         return "" if row["seed"] == "± sd" else "dense"
     return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")
 
 
-def _rows(rows: pd.DataFrame) -> list[tuple[pd.Series, str]]:
+def _rows(rows: pd.DataFrame) -> list[tuple[_Shown, str]]:
     """Rows to show, each with its kind: the cells, and after a cell's seeds mean and deviation."""
-    shown, by = [], ["label"] if several(rows) else []
+    shown: list[tuple[_Shown, str]] = []
+    by = ["label"] if several(rows) else []
     rows = rows.sort_values(
         ["task", *by, "temporal", "gradient", "seed"], kind="stable",
         ascending=[True, *(True for _ in by), True, False, True],
     )  # fmt: skip
-    for _, cell in rows.groupby([*CELL], sort=False):
-        for _, row in cell.iterrows():
-            shown.append((row, "done" if row["status"] == "done" else "failed"))
-        done = cell[cell["status"] == "done"]
-        if len(done) > 1 and not repeated(cell).any():
-            shown += [(row, "seeds") for row in _statistics(done)]
+    records = rows.to_dict("records")
+    cell_of = rows.groupby([*CELL], sort=False).ngroup().to_numpy()
+    for cell in range(cell_of.max(initial=-1) + 1):
+        places = np.flatnonzero(cell_of == cell)
+        own = [records[place] for place in places]
+        shown += [(row, "done" if row["status"] == "done" else "failed") for row in own]
+        done = [place for place in places if records[place]["status"] == "done"]
+        if len(done) > 1 and not repeated(rows.iloc[places]).any():
+            shown += [(row, "seeds") for row in _statistics(rows.iloc[done])]
     return shown
 
 

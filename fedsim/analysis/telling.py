@@ -65,7 +65,7 @@ def worth_a_column(runs: pd.DataFrame) -> dict[str, bool]:
 
 
 def failures_told(runs: pd.DataFrame) -> list[str]:
-    """A line a run with failures: its name, how many replies were not used, why, and their bits."""
+    """A line per run with failures: its name, how many replies were not used, why, their bits."""
     return [_told(str(name), run) for name, run in runs[has_failures(runs)].iterrows()]
 
 

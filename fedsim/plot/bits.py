@@ -35,7 +35,7 @@ from fedsim.plot.canvas import (
 
 
 def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Figure:
-    """Final metric over the upstream bits of a client of every round: a point a cell, the front.
+    """Final metric over the upstream bits of a client of every round: a point per cell, the front.
 
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
     are averaged; bars show their range. Failed runs are left out. Of several methods, colour and
@@ -47,7 +47,7 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Figure:
         bits: which bits, as for `curves`: "wire", or "content" as papers count them.
 
     Raises:
-        UsageError: no run is done; unknown `bits`; it is no frame of runs.
+        UsageError: no run is done; unknown `bits`; `runs` is not such a frame.
     """
     check_frame(runs, "runs", "pareto()")
     points = pareto_points(runs, bits)
@@ -92,7 +92,7 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
         bits: which bits, as for `curves`: "wire", or "content" as papers count them.
 
     Raises:
-        UsageError: unknown `bits`; nothing to draw; it is no frame of rounds.
+        UsageError: unknown `bits`; nothing to draw; `rounds` is not such a frame.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -100,24 +100,28 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
     """
     check_frame(rounds, "rounds", "budget()")
     higher = higher_is_better(rounds)
-    found = budgets(rounds, higher, bits)
-    styles = method_looks({one.method: one.dense for one in found})
+    methods = budgets(rounds, higher, bits)
+    styles = method_looks({best.method: best.dense for best in methods})
     figure = drawing(7.2, 4.6)
     axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
-    for one in found:
-        look = styles[one.method]
-        axes.step(
-            [*one.bits, one.end], [*one.metric, one.metric[-1]], where="post", color=look.colour,
-            lw=1.8, marker=marker(look), markevery=range(len(one.bits)), markersize=4,
-            linestyle=LINES[0], label=plain(one.method),
-        )  # fmt: skip
+    for best in methods:
+        _steps(axes, best, styles[best.method])
     logarithmic(axes)
     finish(axes, "", label(name or metric_name(rounds)))
     within(axes, name or metric_name(rounds))
-    _strip(strip, found, styles, higher)
+    _strip(strip, methods, styles, higher)
     strip.set_xlabel(LABELS[bits_column(bits)])
     title(figure, rounds)
     return figure
+
+
+def _steps(axes: Axes, best: Budget, look: Look) -> None:
+    """The steps of a method."""
+    axes.step(
+        [*best.bits, best.end], [*best.metric, best.metric[-1]], where="post", color=look.colour,
+        lw=1.8, marker=marker(look), markevery=range(len(best.bits)), markersize=4,
+        linestyle=LINES[0], label=plain(best.method),
+    )  # fmt: skip
 
 
 def _point(axes: Axes, point: Series, look: Look, known: bool) -> None:

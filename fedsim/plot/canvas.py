@@ -2,7 +2,8 @@
 
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import sqrt
 from pathlib import Path
 from textwrap import wrap
@@ -71,8 +72,26 @@ def save(figure: Figure, path: Path | str) -> None:
         raise UsageError(f"figure file {path}: there is no folder {Path(path).parent}.")
     dates = {"pdf": "CreationDate", "svg": "Date"}
     metadata = {dates[kind]: None} if kind in dates else None
-    with replacing(path) as file:
+    with replacing(path) as file, _laid_out(figure, 150 if kind == "png" else None):
         figure.savefig(file, format=kind, dpi=150, metadata=metadata)
+
+
+@contextmanager
+def _laid_out(figure: Figure, dpi: float | None) -> Iterator[None]:
+    """Solves the layout of `figure` at so many dots per inch. Else matplotlib would draw the figure
+    twice, once for the layout alone. None: leaves that to matplotlib."""
+    layout, before = figure.get_layout_engine(), figure.dpi
+    if layout is None or dpi is None:
+        yield
+        return
+    figure.set_dpi(dpi)
+    layout.execute(figure)
+    figure.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(layout)
+        figure.set_dpi(before)
 
 
 def title(figure: Figure, frame: pd.DataFrame, more: Sequence[str] = ()) -> None:

@@ -3,11 +3,12 @@
 from typing import Literal
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.analysis.curves import Bits, bits_column, curve_lines
+from fedsim.analysis.curves import Bits, Series, bits_column, curve_lines
 from fedsim.analysis.inputs import check_frame
-from fedsim.analysis.style import LABELS, cell_label, label, looks, metric_name
+from fedsim.analysis.style import LABELS, Look, cell_label, label, looks, metric_name
 from fedsim.plot.canvas import (
     LINES,
     drawing,
@@ -21,13 +22,10 @@ from fedsim.plot.canvas import (
 
 
 def curves(
-    rounds: pd.DataFrame,
-    x: Literal["iteration", "up_bits"] = "iteration",
-    y: str = "metric",
-    name: str | None = None,
-    bits: Bits = "wire",
-) -> Figure:
-    """Learning curves, a line a cell, the mean over its seeds, with the seeds' range as a band.
+    rounds: pd.DataFrame, x: Literal["iteration", "up_bits"] = "iteration", y: str = "metric",
+    name: str | None = None, bits: Bits = "wire",
+) -> Figure:  # fmt: skip
+    """Learning curves, a line per cell, the mean over its seeds, with the seeds' range as a band.
 
     Of one method, colour tells p and line style n. Of several, colour and marker tell the method,
     line style tells n, and paler lines send fewer entries.
@@ -42,7 +40,7 @@ def curves(
             and side information, without headers and without BatchNorm's statistics.
 
     Raises:
-        UsageError: an unknown `x`, `y` or `bits`, or nothing to draw; it is no frame of rounds.
+        UsageError: an unknown `x`, `y` or `bits`, nothing to draw, or `rounds` is not such a frame.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -54,14 +52,7 @@ def curves(
     axes = figure.add_subplot()
     styles = looks([line.cell for line in lines])
     for line in lines:
-        look = styles[line.cell]
-        few = len(line.x) <= 40
-        axes.plot(
-            line.x, line.y, label=plain(cell_label(line.cell)), color=look.colour, linewidth=1.6,
-            linestyle=LINES[look.place % len(LINES)], marker=marker(look) if few else "",
-            markersize=4,
-        )  # fmt: skip
-        axes.fill_between(line.x, line.low, line.high, color=look.colour, alpha=0.15, lw=0)
+        _line(axes, line, styles[line.cell])
     if x == "up_bits":
         logarithmic(axes)
     shown = name or (metric_name(rounds) if y == "metric" else y)
@@ -69,3 +60,13 @@ def curves(
     within(axes, shown)
     title(figure, rounds)
     return figure
+
+
+def _line(axes: Axes, line: Series, look: Look) -> None:
+    """The line of a cell, and the range of its seeds as a band."""
+    axes.plot(
+        line.x, line.y, label=plain(cell_label(line.cell)), color=look.colour, linewidth=1.6,
+        linestyle=LINES[look.place % len(LINES)], marker=marker(look) if len(line.x) <= 40 else "",
+        markersize=4,
+    )  # fmt: skip
+    axes.fill_between(line.x, line.low, line.high, color=look.colour, alpha=0.15, lw=0)

@@ -36,14 +36,14 @@ _JOINED = "Short lines join cells of equal total sparsity p/n."
 
 def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -> Figure:
     """The sparsity plane as a heatmap, as Fig. 3 of Sattler et al., "Sparse Binary Compression",
-    2018: a row a communication delay n, a column a fraction of entries sent p (a density:
+    2018: a row per communication delay n, a column per fraction of entries sent p (a density:
     the paper calls p the gradient sparsity).
 
     Of several seeds a cell has the mean, and below it the sample standard deviation and how many
     there are, `± 0.0361 (3)`. Short lines join cells of equal total sparsity p / n, where three
     or more have it. A cell that no run has is hatched, one whose runs failed says so. Brighter is
     better; ratios and bits have a logarithmic scale. The dense reference off the grid stands under
-    the title. Several methods make a panel each, on one scale of colours.
+    the title. Each of several methods has a panel, on one scale of colours.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -100,8 +100,7 @@ def _panel(axes: Axes, grid: Plane, name: str, colours: Colormap, norm: Normaliz
     axes.spines[:].set_visible(False)
     for row, column in np.ndindex(grid.values.shape):
         _cell(axes, grid, (row, column), name, colours, norm)
-    for cells in grid.diagonals():
-        _diagonal(axes, cells)
+    _diagonals(axes, grid)
     return image
 
 
@@ -162,7 +161,7 @@ def _cell(
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
         axes.text(column, row, grid.absence(at), ha="center", va="center", fontsize=9, bbox=box)
         return
-    # What lies within the axes is no matter of the layout, which would measure each text.
+    # Texts within the axes do not change the layout, which would measure each of them.
     style: Any = {"ha": "center", "color": ink(colours(norm(value))), "in_layout": False}
     axes.text(column, row, value_text(value, name), fontsize=11, va="bottom", **style)
     note = f"p/n = {units.plain(grid.sparsity(row, column))}"
@@ -173,11 +172,17 @@ def _cell(
                   **style)  # fmt: skip
 
 
-def _diagonal(axes: Axes, cells: list[tuple[int, int]]) -> None:
-    for (row, column), (below, left) in zip(cells, cells[1:], strict=False):
-        # Only around the cells' common corner, so that no text is crossed.
-        ends = np.array([0.32, 0.68])
-        xs, ys = column + ends * (left - column), row + ends * (below - row)
-        axes.plot(xs, ys, color="black", lw=2.2, alpha=0.5, solid_capstyle="round",
-                  in_layout=False)  # fmt: skip
-        axes.plot(xs, ys, color="white", lw=1.0, solid_capstyle="round", in_layout=False)
+def _diagonals(axes: Axes, grid: Plane) -> None:
+    """The lines between cells of equal total sparsity, white on a darker edge."""
+    # Only around the cells' common corner, so that no text is crossed; NaN parts line from line.
+    along = np.array([0.32, 0.68, np.nan])
+    joints = [
+        (column + along * (left - column), row + along * (below - row))
+        for cells in grid.diagonals()
+        for (row, column), (below, left) in zip(cells, cells[1:], strict=False)
+    ]
+    if joints:
+        xs, ys = np.concatenate(joints, axis=1)
+        style: Any = {"solid_capstyle": "round", "in_layout": False}
+        axes.plot(xs, ys, color="black", lw=2.2, alpha=0.5, **style)
+        axes.plot(xs, ys, color="white", lw=1.0, **style)

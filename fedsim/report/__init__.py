@@ -36,7 +36,7 @@ def write(
 
     Raises:
         UsageError: there are no results, a file of them is damaged, or they cannot stand side by
-            side (see `fedsim.load`); several folders and no `out`; a budget that is none.
+            side (see `fedsim.load`); several folders and no `out`; `budget` is not in bits.
 
     Example:
         write("results/digits")

@@ -4,27 +4,27 @@ from collections.abc import Mapping
 from html import escape
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from fedsim.analysis.curves import pareto_points
 from fedsim.analysis.planes import one_celled, planes
 from fedsim.analysis.style import metric_name
 from fedsim.report import charts
 from fedsim.report.answers import tables
+from fedsim.report.charts.frame import Chart, as_json
 from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results
 
 _PLANE = (
-    "Rows: local iterations a round. Columns: fraction of entries sent. Of several "
+    "Rows: local iterations per round. Columns: fraction of entries sent. Of several "
     "seeds: mean ± sample standard deviation (number of seeds)."
 )
 _JOINED = " Short lines join cells of equal total sparsity p/n."
 _LINES = (
-    "A line a cell, the mean over its seeds, whose range is the band; colour tells p, line and "
+    "A line per cell, the mean over its seeds, whose range is the band; colour tells p, line and "
     "marker tell n."
 )
 _LINES_OF_METHODS = (
-    "A line a cell, the mean over its seeds, whose range is the band; colour and marker tell the "
+    "A line per cell, the mean over its seeds, whose range is the band; colour and marker tell the "
     "method, line tells n."
 )
 _BUDGET = (
@@ -34,14 +34,14 @@ _BUDGET = (
     "is better yet. A run counts as if stopped at its best evaluation."
 )
 _POINTS = (
-    "A mark a cell, with a bar over the range of its seeds; the line joins those that no other "
+    "A mark per cell, with a bar over the range of its seeds; the line joins those that no other "
     "beats in both bits and metric."
 )
 _PALER = " Paler ones send fewer entries."
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
 _BUFFERS = " Buffers: BatchNorm's statistics, in the wire and not in the content that papers count."
 _LAYERS = (
-    "A row a tensor of the model, in its order; a mark a cell that does not send all: the mean "
+    "A row per tensor of the model, in its order; a mark per cell that does not send all: the mean "
     "over the rounds that were evaluated. Within a row, each cell has a height of its own."
 )
 _CONFIG = {
@@ -131,8 +131,8 @@ def _matrices(runs: pd.DataFrame, name: str) -> list[Section]:
     ]  # fmt: skip
 
 
-def _planes(runs: pd.DataFrame, value: str) -> dict[str, go.Figure]:
-    """A plane a method, on one scale of colours."""
+def _planes(runs: pd.DataFrame, value: str) -> dict[str, Chart]:
+    """A plane per method, on one scale of colours."""
     if not several(runs):
         return {"": charts.heatmap(runs, value)}
     done = runs.loc[runs["status"] == "done", value]
@@ -153,23 +153,30 @@ def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {name: of_method(runs, name) for name in methods_of(runs)}
 
 
-def _section(key: str, title: str, caption: str, draw: Mapping[str, go.Figure]) -> Section:
+def _section(key: str, title: str, caption: str, draw: Mapping[str, Chart]) -> Section:
     text = ""
     for number, (name, figure) in enumerate(draw.items()):
         ending = f"-{number + 1}" if number else ""
-        chart = figure.to_html(
-            full_html=False, include_plotlyjs=False, config=_CONFIG, div_id=f"chart-{key}{ending}"
-        )
         heading = f"<h3>{escape(name)}</h3>" if name else ""
         about = escape(f"{title}{', ' if name else ''}{name}: arrow keys go from value to value")
         text += (
             f'{heading}<figure tabindex="0" role="group" aria-label="{about}"{_style(figure)}>'
-            f"{chart}</figure>"
+            f"{_drawn(figure, f'chart-{key}{ending}')}</figure>"
         )
     return key, escape(title), f'{text}<p class="note">{escape(caption)}</p>'
 
 
-def _style(figure: go.Figure) -> str:
+def _drawn(figure: Chart, name: str) -> str:
+    """The box of a chart, and the script that draws it there."""
+    parts = ", ".join(map(as_json, (figure["data"], figure["layout"], _CONFIG)))
+    return (
+        f'<div style="height:{figure["layout"]["height"]}px; width:100%;">'
+        f'<div id="{name}" class="plotly-graph-div" style="height:100%; width:100%;"></div>'
+        f'<script>Plotly.newPlot("{name}", {parts});</script></div>'
+    )
+
+
+def _style(figure: Chart) -> str:
     """The width of a plane of few columns, whose cells would be bands across the page."""
-    first = figure.data[0]
-    return f' style="max-width:{180 + 190 * len(first.x)}px"' if first.type == "heatmap" else ""
+    first = figure["data"][0]
+    return f' style="max-width:{180 + 190 * len(first["x"])}px"' if "z" in first else ""

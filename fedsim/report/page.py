@@ -3,12 +3,12 @@
 from html import escape
 
 import pandas as pd
-from plotly.offline import get_plotlyjs
 
 from fedsim import units
 from fedsim.analysis.planes import method_text, one_celled
 from fedsim.analysis.style import metric_name
 from fedsim.analysis.telling import sends_less_per_client
+from fedsim.report.charts.frame import plotly_file
 from fedsim.report.figures import figures, parts
 from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
@@ -82,7 +82,7 @@ def page(results: Results, budget: float | None = None) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
-        f"<script>{get_plotlyjs()}</script></head>\n"
+        f"<script>{plotly_file('plotly.min.js')}</script></head>\n"
         f"<body><header><h1>{escape(title)}</h1>{_explanation(results)}"
         f'<nav aria-label="Sections">{links}</nav></header>'
         f'<main class="{kind}">{body}</main>'
@@ -95,7 +95,7 @@ def _explanation(results: Results) -> str:
     clients, iterations = (_values(runs[name]) for name in ("clients", "iterations"))
     text = (
         f"Each cell trained the same task with {clients} clients for {iterations} local iterations "
-        "a client. Cells differ in the communication delay n, the local iterations between two "
+        "per client. Cells differ in the communication delay n, the local iterations between two "
         "messages, and in p, the fraction of entries that a message holds (a density; 1: dense); "
         "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
         "counted: wire is the whole message; content, which papers count, is its positions, values "
@@ -113,7 +113,7 @@ def _explanation(results: Results) -> str:
     text += f" Data: {source}." if source else ""
     notes = []
     if one_celled(runs):
-        notes.append("No matrix is drawn: there is one cell a method.")
+        notes.append("No matrix is drawn: there is one cell per method.")
     if results.unfinished:
         notes.append(f"Not finished, and left out: {', '.join(results.unfinished)}.")
     told = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)

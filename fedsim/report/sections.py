@@ -18,7 +18,7 @@ _UNITS = {"timeout": "timeout (seconds)"}
 
 
 def summary(results: Results) -> str:
-    """The summary table, a row a cell, as on the terminal."""
+    """The summary table, a row per cell, as on the terminal."""
     headings, rows = summary_texts(results.runs)
     points = any("points" in heading for heading in headings)
     note = "1 kbit = 1000 bit." + (" Points are percentage points." if points else "")
@@ -87,7 +87,7 @@ def _whose(key: str, given: Mapping[str, Any]) -> str:
 
 
 def _by_method(results: Results) -> str:
-    """A table of the settings in which methods differ, a row a method; empty where none do."""
+    """A table of the settings in which methods differ, a row per method; empty where none do."""
     if VARIANT not in results.runs.columns:
         return ""
     known = settings_of(results.given)
@@ -143,7 +143,7 @@ def _listing(tables: Mapping[str, Any], file: str) -> str:
 
 
 def _rows(values: Mapping[str, Sequence[str]]) -> str:
-    """A table with a row a setting and the values that occur; empty of none."""
+    """A table with a row per setting and the values that occur; empty of none."""
     rows = "".join(
         f'<tr><th scope="row">{escape(key)}</th><td>{_several(seen)}</td></tr>'
         for key, seen in values.items()

@@ -13,6 +13,9 @@ FACTS = ("label", "dense", "ends_dense")
 """Columns of loaded frames that no summary has on disk."""
 
 
+_ASKED = (*FACTS, VARIANT, "method", "temporal", "gradient", "downlink")
+
+
 def methods_of(frame: pd.DataFrame) -> list[str]:
     """The labels of `frame` by the alphabet.
 
@@ -34,6 +37,7 @@ def several(frame: pd.DataFrame) -> bool:
     The dense reference does not count as a method; a reference whose settings are not the
     method's does.
     """
+    frame = frame[[name for name in _ASKED if name in frame.columns]]  # each look takes all columns
     references = frame.loc[frame["dense"] & reference(frame), "label"].nunique()
     settings = frame[VARIANT].nunique() if VARIANT in frame.columns else 1
     return references > 1 or settings > 1 or len(methods_of(frame)) > 1

@@ -109,15 +109,8 @@ def load(*paths: Path | str) -> Results:
     if not paths:
         raise UsageError("load() has no folder: give one that `fedsim run` or `fedsim sweep` wrote")
     folders, unfinished = _folders([Path(path) for path in paths])
-    cells = {name: read_summary(folder) for name, folder in folders.items()}
     given = {name: _table(folder / "config.toml") for name, folder in folders.items()}
-    settings = settings_of(given)
-    if len(paths) > 1 or repeats(cells):
-        comparable(cells, settings, folders)
-    varied = variants(cells, settings)
-    if len(paths) > 1:  # in one folder every run has the name that it was given
-        cells = without_repeated(cells, folders, settings, varied)
-    cells = _ordered(cells)
+    cells, varied = _cells(folders, given, many=len(paths) > 1)
     tables = {name: rounds_of(folders[name], cell) for name, cell in cells.items()}
     cells = {name: older.completed(cell, tables[name]) for name, cell in cells.items()}
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
@@ -132,6 +125,26 @@ def load(*paths: Path | str) -> Results:
         given={name: given[name] for name in cells},
         trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},
     )  # fmt: skip
+
+
+def _cells(
+    folders: Mapping[str, Path], given: Mapping[str, dict[str, Any]], many: bool
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """The runs' summaries, each run once, in the order of rows; and the settings that differ."""
+    cells = {name: read_summary(folder) for name, folder in folders.items()}
+    settings = settings_of(given)
+    if many or repeats(cells):
+        comparable(cells, settings, folders)
+    varied = variants(cells, settings)
+    if many:  # in one folder every run has the name that it was given
+        cells = without_repeated(cells, folders, settings, varied)
+    return dict(sorted(cells.items(), key=_place)), varied
+
+
+def _place(item: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
+    # As on the plane: n upwards, p downwards; by name n10 would come before n2.
+    name, cell = item
+    return cell["task"], cell["temporal"], -cell["gradient"], cell["seed"], name
 
 
 def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
@@ -184,7 +197,7 @@ def _finished(path: Path) -> tuple[list[Path], list[str]]:
 def run_folders(path: Path) -> list[Path]:
     """The run folders at or below `path`, by name: `path/cells/*`, or `path` itself.
 
-    Empty where `path` is no folder of results. Raises UsageError where it is no folder.
+    Empty where `path` holds no results. Raises UsageError where `path` is not a folder.
     """
     if path.exists() and not path.is_dir():
         raise UsageError(f"no results in {path}: it is a file; give its folder, {path.parent}.")
@@ -214,15 +227,6 @@ def _instead(path: Path) -> str:
         )
     more = f" and {len(inside) - 5} more" if len(inside) > 5 else ""
     return f"Give one of the folders in it, or several: {', '.join(map(str, inside[:5]))}{more}."
-
-
-def _ordered(cells: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    # As on the plane: n upwards, p downwards; by name n10 would come before n2.
-    def place(item: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
-        name, cell = item
-        return cell["task"], cell["temporal"], -cell["gradient"], cell["seed"], name
-
-    return dict(sorted(cells.items(), key=place))
 
 
 def _joined(

@@ -16,7 +16,7 @@ Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
 
 _CELL = ("task", "method", "temporal", "gradient", "seed")
-_BESIDE = (*_CELL, "evaluate_every")  # when the server looks is no part of what it finds
+_BESIDE = (*_CELL, "evaluate_every")  # when the server looks does not change what it finds
 _SETTINGS = [f.name for f in fields(RunConfig) if f.metadata["result"] and f.name not in _BESIDE]
 _SCORED = ("test_samples",)
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
@@ -97,8 +97,9 @@ def _as_reference(
 ) -> dict[str, dict[str, Any]]:
     """Settings where the reference has those of its methods that say nothing of raw sending.
 
-    A sweep of votes or integers gives it the mean (`SweepConfig`), as raw is no code; it has no
-    residuals for which momentum would be masked; and its downlink is raw whatever theirs is.
+    A sweep of votes or integers gives it the mean (`SweepConfig`), as raw is not a code. Raw
+    sending has no residuals for which momentum would be masked, and its downlink is raw whatever
+    theirs is.
     """
     raw = [name for name in settings if cells[name].get("method") == "raw"]
     found = {name: dict(own) for name, own in settings.items()}

@@ -1,18 +1,25 @@
 """What the interactive figures share: size, legend, markers, and words at the pointer."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from html import escape
-from math import log10
+from importlib.resources import files
+from math import isfinite, log10
 from typing import Any
 
-import plotly.graph_objects as go
+import numpy as np
 
 from fedsim import units
 from fedsim.analysis.curves import Series
 from fedsim.analysis.style import CellKey, Look, cell_label
 
 Trace = dict[str, Any]
-"""A line, bar or set of marks, as plotly has it."""
+"""A line, bar or set of marks, as plotly.js has it."""
+
+Chart = dict[str, Any]
+"""A figure as plotly.js has it: `data`, its traces, and `layout`. plotly's own classes check every
+property of every trace, which takes longer than all else on the page; the tests do that."""
 
 DASHES = ("solid", "dash", "dashdot", "dot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
@@ -22,30 +29,67 @@ _DECADES = 50  # a range so wide holds powers of ten enough
 _LEAST = 4.0  # a logarithmic axis is no narrower: there are always 1, 2 or 5 within
 
 
-def chart(traces: Sequence[Any], height: int) -> go.Figure:
-    """A figure of the page's width, so many pixels high, its legend below."""
-    axis = {"automargin": True, "tickfont": FONT, "title": {"font": FONT}}
-    return go.Figure(list(traces), {
-        "template": "plotly_white", "height": height, "autosize": True, "dragmode": "zoom",
+def chart(traces: Sequence[Trace], height: int, x: str, y: str = "") -> Chart:
+    """A figure of the page's width, so many pixels high, its legend below.
+
+    Args:
+        traces: what it shows.
+        height: in pixels.
+        x, y: the titles of its axes; an empty y has none.
+    """
+    axis = {"automargin": True, "tickfont": FONT}
+    layout = {
+        "template": _template(), "height": height, "autosize": True, "dragmode": "zoom",
         "margin": {"l": 10, "r": 16, "t": 20, "b": 10}, "font": FONT,
         "legend": {
             "orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font": FONT,
         },
         "hoverlabel": {"align": "left"},
-        "xaxis": axis | {"fixedrange": False},
-        "yaxis": axis | {"title": {"font": FONT, "standoff": 8}},
-    })  # fmt: skip
+        "xaxis": axis | {"title": {"font": FONT, "text": x}, "fixedrange": False},
+        "yaxis": axis | {"title": {"font": FONT, "standoff": 8} | ({"text": y} if y else {})},
+    }  # fmt: skip
+    return {"data": list(traces), "layout": layout}
+
+
+@cache
+def _template() -> dict[str, Any]:
+    """plotly's template `plotly_white`."""
+    return dict(json.loads(plotly_file("templates/plotly_white.json")))
+
+
+def plotly_file(name: str) -> str:
+    """The text of a file that comes with plotly, without the second that plotly takes to import."""
+    return (files("plotly") / "package_data" / name).read_text(encoding="utf-8")
+
+
+def as_json(value: Any) -> str:
+    """`value` as JSON that may stand in a script of a page: arrays as lists, NaN as null."""
+    text = json.dumps(_plain(value), separators=(",", ":"))
+    for mark in "<>/":  # what would end the script
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """`value` in Python's own types."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def scatter(**settings: Any) -> Trace:
-    """A trace of marks or lines; as a dict plotly checks it once, within its figure."""
+    """A trace of marks or lines."""
     return {"type": "scatter", **settings}
 
 
 def logarithmic(
-    figure: go.Figure, numbers: Iterable[float], text: Callable[[int, int], str] | None = None
+    figure: Chart, numbers: Iterable[float], text: Callable[[int, int], str] | None = None
 ) -> None:
-    """A logarithmic x axis for `numbers`: a tick a power of ten, of few decades at 2 and 5 too.
+    """A logarithmic x axis for `numbers`: a tick per power of ten, of few decades at 2 and 5 too.
 
     plotly's own powers are larger than its other ticks, and between them stand bare 2 and 5.
 
@@ -58,14 +102,15 @@ def logarithmic(
     low, high = min(found), max(found)
     digits = (1,) if high > _DECADES * low else (1, 2, 5)
     ticks = [(digit, power) for power in range(-9, 16) for digit in digits]
-    figure.update_xaxes(
-        type="log", tickvals=[digit * 10.0**power for digit, power in ticks],
-        ticktext=[(text or _bits)(*tick) for tick in ticks],
-    )  # fmt: skip
-    figure.update_layout(meta={"unit": "" if text else "bit"})  # for ticks of what is zoomed into
+    layout = figure["layout"]
+    layout["xaxis"] |= {
+        "type": "log", "tickvals": [digit * 10.0**power for digit, power in ticks],
+        "ticktext": [(text or _bits)(*tick) for tick in ticks],
+    }  # fmt: skip
+    layout["meta"] = {"unit": "" if text else "bit"}  # for ticks of what is zoomed into
     if high < _LEAST * low:  # so narrow a range would hold no tick
         middle, half = log10(low * high) / 2, log10(_LEAST) / 2
-        figure.update_xaxes(range=[middle - half, middle + half])
+        layout["xaxis"]["range"] = [middle - half, middle + half]
 
 
 def _bits(digit: int, power: int) -> str:
@@ -73,11 +118,12 @@ def _bits(digit: int, power: int) -> str:
     return units.round_bits(digit * 10.0**power)
 
 
-def fixed(figure: go.Figure) -> None:
+def fixed(figure: Chart) -> None:
     """Takes zooming from a figure whose axes are names or shares."""
-    figure.update_layout(dragmode=False)
-    figure.update_xaxes(fixedrange=True)
-    figure.update_yaxes(fixedrange=True)
+    layout = figure["layout"]
+    layout["dragmode"] = False
+    for axis in ("xaxis", "yaxis"):
+        layout[axis]["fixedrange"] = True
 
 
 def dash(look: Look) -> str:
@@ -96,7 +142,7 @@ def name_of(cell: CellKey) -> str:
 
 
 def legend(cell: CellKey, known: set[str]) -> dict[str, Any]:
-    """A line's entry in the legend: its cell; of several methods one a method, for all its cells.
+    """A line's entry in the legend: its cell; of several methods one per method, for all its cells.
 
     ``known`` holds the methods that have their entry and takes this one.
     """

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from matplotlib import colormaps
+from matplotlib.colors import to_hex
 
 from fedsim import units
 from fedsim.analysis.planes import Plane, plane
@@ -23,8 +23,10 @@ from fedsim.analysis.style import (
     value_text,
 )
 from fedsim.analysis.telling import sends_other_shares
-from fedsim.report.charts.frame import FONT, chart, fixed
+from fedsim.report.charts.frame import FONT, Chart, Trace, chart, fixed
 
+# plotly's own Cividis: ten of its colours.
+_COLOURS = [[k / 9, to_hex(colormaps["cividis"](k / 9))] for k in range(10)]
 _PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
 _TOLD = (
     "metric", "up_wire_bits", "up_content_bits", "down_wire_bits", "ratio_wire", "ratio_content",
@@ -34,7 +36,7 @@ _POWERS = np.arange(0, 13)
 _FINER = np.log10(np.outer(10.0**_POWERS, (1, 2, 5))).ravel()
 
 
-def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None = None) -> go.Figure:
+def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None = None) -> Chart:
     """The sparsity plane; the pointer on a cell shows the cell's numbers.
 
     Args:
@@ -48,57 +50,52 @@ def heatmap(runs: pd.DataFrame, value: str, limits: tuple[float, float] | None =
     grid, own = plane(runs, value), runs[~beside(runs)]
     name = metric_name(runs) if value == "metric" else value
     shown = np.where(np.isfinite(grid.values), grid.values, np.nan)
-    image = go.Heatmap(
-        z=np.log10(shown) if is_logarithmic(value) else shown,
-        x=[units.plain(p) for p in grid.gradients],
-        y=[str(n) for n in grid.temporals],
-        hovertext=_hovers(own, grid),
-        hoverinfo="text", xgap=2, ygap=2,
-        colorscale="Cividis", reversescale=value == "metric" and not higher_is_better(runs),
-    )  # fmt: skip
+    image: Trace = {
+        "type": "heatmap", "z": np.log10(shown) if is_logarithmic(value) else shown,
+        "x": [units.plain(p) for p in grid.gradients], "y": [str(n) for n in grid.temporals],
+        "hovertext": _hovers(own, grid), "hoverinfo": "text", "xgap": 2, "ygap": 2,
+        "colorscale": _COLOURS,
+        "reversescale": value == "metric" and not higher_is_better(runs),
+    }  # fmt: skip
     _scale(image, is_logarithmic(value), limits)
-    figure = chart([image], 160 + 75 * max(2, len(grid.temporals)))
-    figure.update_xaxes(type="category", title_text=FRACTION, showgrid=False)
-    figure.update_yaxes(
-        type="category", title_text="communication delay n", autorange="reversed", showgrid=False
-    )
+    height = 160 + 75 * max(2, len(grid.temporals))
+    figure = chart([image], height, FRACTION, "communication delay n")
+    layout = figure["layout"]
+    layout["xaxis"] |= {"type": "category", "showgrid": False}
+    layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
+    layout["annotations"] = [*_numbers(image, grid, name), *_absences(grid)]
+    layout["shapes"] = _joints(grid)
     fixed(figure)
-    # All at once: with each that is added singly, plotly would check all that were there before.
-    figure.update_layout(
-        annotations=[*_numbers(image, grid, name), *_absences(grid)], shapes=_joints(grid)
-    )
     return figure
 
 
-def _scale(image: go.Heatmap, logarithmic: bool, limits: tuple[float, float] | None) -> None:
-    numbers = np.unique(image.z[np.isfinite(image.z)])
-    if len(numbers):
-        image.update(zmin=numbers[0], zmax=numbers[-1])
+def _scale(image: Trace, logarithmic: bool, limits: tuple[float, float] | None) -> None:
+    numbers = np.unique(image["z"][np.isfinite(image["z"])])
     if limits is not None and limits[0] < limits[1]:
         numbers = np.log10(limits) if logarithmic else np.array(limits)
-        image.update(zmin=numbers[0], zmax=numbers[1])
+    if len(numbers):
+        image |= {"zmin": numbers[0], "zmax": numbers[-1]}
     bar: dict[str, Any] = {"thickness": 12, "tickfont": FONT}
     if logarithmic:
         ticks = _FINER if len(numbers) and numbers[-1] - numbers[0] < 1.5 else _POWERS
         bar |= {"tickvals": ticks, "ticktext": [units.ratio(10.0**k) for k in ticks]}
-    image.update(colorbar=bar, showscale=len(numbers) > 1)
+    image |= {"colorbar": bar, "showscale": len(numbers) > 1}
     if len(numbers) == 1:  # a single value is drawn bright, not in the middle's grey
-        below, above = (1, 3) if image.reversescale else (3, 1)
-        image.update(zmin=numbers[0] - below, zmax=numbers[0] + above)
+        below, above = (1, 3) if image["reversescale"] else (3, 1)
+        image |= {"zmin": numbers[0] - below, "zmax": numbers[0] + above}
 
 
-def _numbers(image: go.Heatmap, grid: Plane, name: str) -> list[dict[str, Any]]:
+def _numbers(image: Trace, grid: Plane, name: str) -> list[dict[str, Any]]:
     """The cells' values, black or white by what is behind them: plotly has one ink for all."""
     colours = colormaps["cividis"]
     texts = _grid_texts(grid, lambda at: value_text(float(grid.values[at]), name))
     spreads = _grid_texts(grid, lambda at: _spread(grid, at, name))
     longest = max(len(text) for row in [*texts, *spreads] for text in row)
     size = 14 if longest * len(grid.gradients) <= _PHONE else 12
-    values, low, high = np.asarray(image.z), image.zmin, image.zmax
-    marks = []
+    values, marks = image["z"], []
     for row, column in zip(*np.nonzero(np.isfinite(values)), strict=True):
-        place = (values[row, column] - low) / (high - low)
-        behind = colours(float(1 - place if image.reversescale else place))
+        place = (values[row, column] - image["zmin"]) / (image["zmax"] - image["zmin"])
+        behind = colours(float(1 - place if image["reversescale"] else place))
         lines = filter(None, (texts[row][column], spreads[row][column]))
         font = {"size": size, "color": ink(behind)}
         marks.append(_mark(int(row), int(column), "<br>".join(lines), font))

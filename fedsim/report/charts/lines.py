@@ -5,7 +5,6 @@ from html import escape
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from fedsim import units
 from fedsim.analysis.budgets import Budget, budgets, leaders
@@ -21,6 +20,7 @@ from fedsim.analysis.style import (
 )
 from fedsim.report.charts.frame import (
     FONT,
+    Chart,
     Trace,
     at,
     chart,
@@ -34,7 +34,7 @@ from fedsim.report.charts.frame import (
 )
 
 
-def curves(rounds: pd.DataFrame, x: str, name: str) -> go.Figure:
+def curves(rounds: pd.DataFrame, x: str, name: str) -> Chart:
     """Learning curves, as `fedsim.plot.curves`; `name` is what the metric is called.
 
     Raises:
@@ -68,7 +68,7 @@ def _band(line: Series, look: Look) -> Trace:
     )  # fmt: skip
 
 
-def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
+def budget(rounds: pd.DataFrame, name: str) -> Chart:
     """The best metric of each method within a budget of bits, as `fedsim.plot.budget`.
 
     Below, which method is best there.
@@ -94,15 +94,17 @@ def budget(rounds: pd.DataFrame, name: str) -> go.Figure:
             marker={"symbol": symbol(look), "size": [6] * len(texts) + [0]},
         ))  # fmt: skip
     figure = _over([*traces, *_strip(found, styles, higher)], "up_bits", name)
-    figure.update_layout(
-        xaxis={"anchor": "y2"}, yaxis={"domain": [0.14, 1]},
-        yaxis2={"domain": [0, 0.07], "range": [-1, 1], "tickvals": [0], "ticktext": ["best"],
-                "tickfont": FONT, "showgrid": False, "zeroline": False, "fixedrange": True},
-    )  # fmt: skip
+    layout = figure["layout"]
+    layout["xaxis"]["anchor"] = "y2"
+    layout["yaxis"]["domain"] = [0.14, 1]
+    layout["yaxis2"] = {
+        "domain": [0, 0.07], "range": [-1, 1], "tickvals": [0], "ticktext": ["best"],
+        "tickfont": FONT, "showgrid": False, "zeroline": False, "fixedrange": True,
+    }  # fmt: skip
     return figure
 
 
-def pareto(runs: pd.DataFrame) -> go.Figure:
+def pareto(runs: pd.DataFrame) -> Chart:
     """Final metric over the upstream bits of the wire, with the front, as `fedsim.plot.pareto`.
 
     Points that a single one beats have no front to draw.
@@ -155,13 +157,13 @@ def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> li
     ]  # fmt: skip
 
 
-def _over(traces: list[Trace], x: str, name: str) -> go.Figure:
+def _over(traces: list[Trace], x: str, name: str) -> Chart:
     """A chart of the metric `name` over the column `x`; bits on a logarithmic axis."""
-    figure = chart(traces, 500)
-    figure.update_xaxes(title_text=LABELS["up_wire_bits" if x == "up_bits" else x])
-    figure.update_yaxes(title_text=escape(label(name)))
+    figure = chart(
+        traces, 500, LABELS["up_wire_bits" if x == "up_bits" else x], escape(label(name))
+    )
     if name in units.FRACTIONS:  # of a single value plotly would show one unit up and down
-        figure.update_yaxes(autorangeoptions={"clipmin": -0.02, "clipmax": 1.02})
+        figure["layout"]["yaxis"]["autorangeoptions"] = {"clipmin": -0.02, "clipmax": 1.02}
     if x.endswith("_bits"):
         logarithmic(figure, (b for trace in traces for b in trace["x"] if b is not None))
     return figure

@@ -5,12 +5,12 @@ from html import escape
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from fedsim import units
-from fedsim.analysis.curves import cells_of
+from fedsim.analysis.curves import by_cell, cells_of
 from fedsim.analysis.style import CellKey, Look, looks
 from fedsim.report.charts.frame import (
+    Chart,
     Trace,
     chart,
     fixed,
@@ -34,8 +34,8 @@ def send_buffers(runs: pd.DataFrame) -> bool:
     return bool((runs[_BUFFER_BITS] > 0).any())
 
 
-def split(runs: pd.DataFrame) -> go.Figure:
-    """What a client's upstream messages consist of: a bar a cell, its parts in percent.
+def split(runs: pd.DataFrame) -> Chart:
+    """What a client's upstream messages consist of: a bar per cell, its parts in percent.
 
     The parts sum to ``up_wire_bits``. Buffers are among them where some cell sends any.
     """
@@ -52,20 +52,24 @@ def split(runs: pd.DataFrame) -> go.Figure:
             f"{bar}<br>{part}: {units.bits(bits)} of {units.bits(total)}, {percent:.1f} %"
             for bar, bits, total, percent in zip(cells, means[name], whole, share, strict=True)
         ]
-        traces.append(go.Bar(
-            x=list(share), y=list(cells), orientation="h", name=part, marker_color=parts[part],
-            text=texts, textposition="none", hovertemplate="%{text}<extra></extra>",
-        ))  # fmt: skip
-    figure = chart(traces, 150 + (32 if len(cells) < 12 else 24) * len(cells))
-    figure.update_layout(barmode="stack", legend_traceorder="normal")
-    figure.update_xaxes(title_text="share of upstream bits (%)", range=[0, 100.01], dtick=25)
-    figure.update_yaxes(autorange="reversed", automargin=True)
+        traces.append({
+            "type": "bar", "x": list(share), "y": list(cells), "orientation": "h", "name": part,
+            "marker": {"color": parts[part]}, "text": texts, "textposition": "none",
+            "hovertemplate": "%{text}<extra></extra>",
+        })  # fmt: skip
+    height = 150 + (32 if len(cells) < 12 else 24) * len(cells)
+    figure = chart(traces, height, "share of upstream bits (%)")
+    layout = figure["layout"]
+    layout["barmode"] = "stack"
+    layout["legend"]["traceorder"] = "normal"
+    layout["xaxis"] |= {"range": [0, 100.01], "dtick": 25}
+    layout["yaxis"]["autorange"] = "reversed"
     fixed(figure)
     return figure
 
 
-def layers(table: pd.DataFrame) -> go.Figure | None:
-    """How much of each tensor travels: a row a tensor, a mark a cell; None where all travels.
+def layers(table: pd.DataFrame) -> Chart | None:
+    """How much of each tensor travels: a row per tensor, a mark per cell; None where all travels.
 
     Within a row each cell has a lane, so that equal shares do not cover each other.
 
@@ -74,27 +78,25 @@ def layers(table: pd.DataFrame) -> go.Figure | None:
     """
     table = table.assign(density=table["sent"] / table["entries"])
     order = list(dict.fromkeys(table["tensor"]))
-    sparse = [
-        (cell, group.groupby("tensor")[["density", "sent", "entries"]].mean().reindex(order))
-        for cell, group in cells_of(table)
-        if (group["density"] < 1).any()
-    ]
+    keyed, cells = by_cell(table)
+    means = keyed.groupby(["_cell", "tensor"])[["density", "sent", "entries"]].mean()
+    partial = keyed.loc[keyed["density"] < 1, "_cell"].unique()
+    sparse = [(cells[place], means.loc[place].reindex(order)) for place in sorted(partial)]
     if not sparse:
         return None
-    styles = looks([cell for cell, _ in cells_of(table)])
+    styles = looks(cells)
     marks = _marks(sparse, styles)
     row = max(24.0, min(10 + 6 * len(sparse), 100, 2400 / len(order)))
     figure = chart(
         [*marks, *reading({cell: styles[cell] for cell, _ in sparse}, lines=False)],
-        round(150 + row * len(order)),
-    )
-    figure.update_xaxes(title_text="entries sent a message (% of the tensor)")
-    figure.update_yaxes(
-        tickvals=list(range(len(order))), ticktext=[escape(str(tensor)) for tensor in order],
-        range=[len(order) - 0.5, -0.5], showgrid=False, zeroline=False,
-        minor={"tickvals": [place + 0.5 for place in range(len(order) - 1)], "showgrid": True,
-               "gridcolor": "#dddddd"},
+        round(150 + row * len(order)), "entries sent per message (% of the tensor)",
     )  # fmt: skip
+    figure["layout"]["yaxis"] |= {
+        "tickvals": list(range(len(order))), "ticktext": [escape(str(tensor)) for tensor in order],
+        "range": [len(order) - 0.5, -0.5], "showgrid": False, "zeroline": False,
+        "minor": {"tickvals": [place + 0.5 for place in range(len(order) - 1)], "showgrid": True,
+                  "gridcolor": "#dddddd"},
+    }  # fmt: skip
     logarithmic(
         figure, (share for trace in marks for share in trace["x"]),
         lambda digit, power: units.plain(digit * 10.0**power),
@@ -110,9 +112,9 @@ def _marks(
     for place, (cell, means) in enumerate(sparse):
         look, shown = styles[cell], means[means["density"] > 0]
         texts = [
-            f"{name_of(cell)}<br>{escape(str(tensor))}: {row['sent']:.4g} of "
-            f"{row['entries']:.0f} entries, {100 * row['density']:.3g} %"
-            for tensor, row in shown.iterrows()
+            f"{name_of(cell)}<br>{escape(str(tensor))}: {sent:.4g} of "
+            f"{entries:.0f} entries, {100 * density:.3g} %"
+            for tensor, density, sent, entries in shown.itertuples()
         ]
         lane = _LANES * ((place + 0.5) / len(sparse) - 0.5)
         mark = {"size": 9 if len(sparse) < 3 else 7, "line": {"color": "black", "width": 0.5}}

@@ -8,8 +8,9 @@ import pytest
 from fedsim.analysis.export import table
 from fedsim.analysis.planes import plane
 from fedsim.plot import matrix
-from fedsim.report import charts, write
+from fedsim.report import write
 from fedsim.results.load import load
+from tests.support import charts
 from tests.support.sweepmaker import make_cell as cell
 from tests.support.sweepmaker import make_run, make_sweep, runs_of
 

@@ -51,8 +51,11 @@ def test_equal_total_sparsity_is_joined() -> None:
     # Two cells at a corner are no line to follow.
     assert grid.diagonals() == [[(0, 2), (1, 1), (2, 0)]]
     figure = matrix(runs)
-    # Each of the two joints is a dark line with a white one on it.
-    assert len(figure.axes[0].lines) == 4
+    # Two joints, dark lines with white ones on them; NaN parts joint from joint.
+    dark, white = figure.axes[0].lines
+    assert dark.get_color() == "black" and white.get_color() == "white"
+    np.testing.assert_allclose(dark.get_xdata(), [1.68, 1.32, np.nan, 0.68, 0.32, np.nan])
+    np.testing.assert_allclose(white.get_ydata(), [0.32, 0.68, np.nan, 1.32, 1.68, np.nan])
     assert "Short lines join cells of equal total sparsity" in figure.get_supxlabel()
     assert 0.3 / 3 != 0.1  # the same but for rounding
     thirds = runs_of([run(n, p, 0.5) for n in (1, 3, 9) for p in (0.9, 0.3, 0.1)])
@@ -218,3 +221,14 @@ def test_ticks_of_a_logarithmic_axis_are_plain_numbers() -> None:
     told = [tick.get_text() for tick in axes.get_yticklabels()]
     assert {"1", "2", "5", "10", "20", "50"} <= {*told}
     assert not any(tick.get_text() for tick in axes.get_yticklabels(minor=True))
+
+
+def test_saving_leaves_the_figure_as_it_was(tmp_path: Path) -> None:
+    figure = matrix(runs_of([run(n, p, 0.5) for n in (1, 10) for p in (1, 0.1)]))
+    layout, dpi = figure.get_layout_engine(), figure.dpi
+    save(figure, tmp_path / "one.png")
+    save(figure, tmp_path / "two.png")
+    assert figure.get_layout_engine() is layout and figure.dpi == dpi
+    figure.savefig(tmp_path / "own.png", dpi=150)  # matplotlib lays it out itself
+    one, two, own = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "own"))
+    assert one == two == own

@@ -10,9 +10,9 @@ from fedsim.analysis.curves import curve_lines, pareto_points
 from fedsim.analysis.planes import method_text, plane
 from fedsim.analysis.style import CellKey, looks
 from fedsim.analysis.tables import add_difference
-from fedsim.report.charts import curves, pareto, split
 from fedsim.results.load import Results
 from fedsim.runs.sweep import run_cells
+from tests.support.charts import curves, pareto, split
 from tests.support.sweepmaker import make_cell, make_run, make_sweep, runs_of
 
 METHOD = "per_tensor(cnat)"

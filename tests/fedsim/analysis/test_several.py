@@ -14,8 +14,8 @@ from fedsim.analysis.export import table
 from fedsim.analysis.style import METHODS, CellKey, looks
 from fedsim.analysis.tables import summary_texts
 from fedsim.errors import UsageError
-from fedsim.report import charts
 from fedsim.results.load import Results, load
+from tests.support import charts
 from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from fedsim.errors import UsageError
-from fedsim.report import charts, write
+from fedsim.report import write
 from fedsim.results.load import load
+from tests.support import charts
 from tests.support.page import Page
 from tests.support.sweepmaker import make_run, make_sweep
 

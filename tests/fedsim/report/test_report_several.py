@@ -7,8 +7,9 @@ import pytest
 
 from fedsim import plot
 from fedsim.errors import UsageError
-from fedsim.report import charts, write
+from fedsim.report import write
 from fedsim.results.load import load
+from tests.support import charts
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.page import Page
 from tests.support.sweepmaker import TOPK, make_sweep

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fedsim import SweepConfig, Task, sweep, units
-from fedsim.report import charts, write
+from fedsim.report import write
 from fedsim.results.load import load
+from tests.support import charts
 from tests.support.models import normed
 from tests.support.page import Page
 from tests.support.runs import make_task
