@@ -58,24 +58,29 @@ def transfers(
     """
     if math.isinf(capacity) and all(rate.is_constant for rate in rates):
         return starts + bits / np.array([rate.values[0] for rate in rates])
-    ends, left = starts.astype(float), bits.astype(float)
-    waiting = left > 0
+    return _by_events(starts.astype(float), bits.astype(float), rates, capacity)
+
+
+def _by_events(
+    starts: np.ndarray, left: np.ndarray, rates: Sequence[Rate], capacity: float
+) -> np.ndarray:
+    """Goes from event to event; `left` counts down to 0."""
+    ends, waiting = starts.copy(), left > 0
     now = float(starts[waiting].min()) if waiting.any() else 0.0
     while waiting.any():
         active = [int(i) for i in np.flatnonzero(waiting & (starts <= now))]
-        caps = np.array([rates[i].at(now) for i in active])
-        shares = fair(caps, capacity)
-        to_start = starts[waiting & (starts > now)]
-        changes = [rates[i].next_change(now) for i in active]
+        shares = fair(np.array([rates[i].at(now) for i in active]), capacity)
         finish = np.full(len(active), math.inf)
         np.divide(left[active], shares, out=finish, where=shares > 0)
-        step_ends = now + finish
-        after = min([*to_start, *changes, *step_ends], default=math.inf)
+        finish += now
+        to_start = starts[waiting & (starts > now)]
+        changes = [rates[i].next_change(now) for i in active]
+        after = min([*to_start, *changes, *finish], default=math.inf)
         if math.isinf(after):
             raise RuntimeError("a link stays at 0 bits per second: its transfer never ends")
         with np.errstate(invalid="ignore"):  # inf * 0: a message over a link without a limit
             left[active] -= shares * (after - now)
-        done = np.array(active, dtype=int)[step_ends <= after]
+        done = np.array(active, dtype=int)[finish <= after]
         ends[done], left[done], waiting[done] = after, 0.0, False
         now = after
     return ends

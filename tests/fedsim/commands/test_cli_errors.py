@@ -139,7 +139,7 @@ def test_an_unknown_flag_leads_to_the_help_of_its_command(command: str, typed: T
 OTHERS = {
     "report none": ["none", "no such folder"],
     "report .": ["no finished run", "summary.json"],
-    "list nope": ["'nope'", "tasks, methods, coders, experiments"],
+    "list nope": ["'nope'", "tasks, methods, coders, networks, experiments"],
     "experiment nope": ["'nope'", "sbc-table2"],
     "experiment sbc-table2 --only nope": ["--only", "'nope'", "mnist_lenet5"],
     "experiment sbc-table2 --scale nope": ["--scale", "'nope'", "smoke, short"],

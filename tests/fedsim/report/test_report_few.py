@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from fedsim.report import charts, write
+from fedsim.report import write
 from fedsim.results.load import load
+from tests.support import charts
 from tests.support.page import Page
 from tests.support.sweepmaker import make_run, make_sweep
 
