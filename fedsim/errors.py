@@ -73,7 +73,7 @@ def expect(value: object, kind: type, where: str) -> None:
 
 
 def names_told(kind: type[C]) -> type[C]:
-    """Lets a dataclass refuse, in ``unknown``'s words, a keyword that is no field of it.
+    """Lets a dataclass refuse, in ``unknown``'s words, a keyword that is not a field of it.
 
     Example:
         >>> from dataclasses import dataclass

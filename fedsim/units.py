@@ -47,7 +47,7 @@ def parse_bits(value: str | float, name: str) -> float:
         name: the setting, as the message calls it.
 
     Raises:
-        UsageError: it is no number of bits above 0.
+        UsageError: it is not a number of bits above 0.
 
     Example:
         >>> parse_bits("1.5 Mbit", "--budget"), parse_bits(800, "up_bits")

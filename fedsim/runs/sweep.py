@@ -208,7 +208,7 @@ def claim(out: Path, config: SweepConfig) -> None:
 
 def _off_grid(base: RunConfig) -> RunConfig:
     """The settings that all cells share; the method is compared by itself."""
-    method = base.method if base.strategy in CODED else "raw"  # which is no code of theirs
+    method = base.method if base.strategy in CODED else "raw"  # which is not one of their codes
     return replace(base, method=method, temporal=1, gradient=None, seed=0)
 
 
