@@ -112,7 +112,7 @@ def test_what_cannot_vote_is_refused(method: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"weighting": "samples"}, "--weighting is 'samples'.*a majority counts every client once"),
+        ({"weighting": "samples"}, "--weighting is 'samples'.*a majority and a switch count"),
         ({"server_lr": 0.1}, "--server-lr is 0.1: strategy majority has none"),
         ({"downlink": "zip"}, "--downlink: .*'zip'"),
     ],
