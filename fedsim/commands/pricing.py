@@ -56,8 +56,8 @@ def command(flags: argparse.Namespace) -> int:
     target = float("nan") if flags.target is None else flags.target
     rounds = {network.name: priced(results, network) for network in networks}
     tables = {name: to_target(frame, target) for name, frame in rounds.items()}
-    across = None
-    if flags.target is not None:
+    across, there = None, tables[networks[0].name]
+    if flags.target is not None and (there["reached"] == there["seeds"]).any():
         across = over_bandwidths(results, networks[0], flags.target)
     if flags.out is not None:
         _write(Path(flags.out), rounds, tables, across, flags.target)
@@ -68,8 +68,8 @@ def command(flags: argparse.Namespace) -> int:
     console = Console()
     for name, table in tables.items():
         print_whole(console, _laid(table, name, flags.target, metric_name(results.runs), console))
-    for line in _words(across):
-        console.print(line, highlight=False)
+    if flags.target is not None:
+        console.print(_words(across), highlight=False)
     if flags.out is not None:
         console.print(f"Written: {flags.out}", highlight=False, soft_wrap=True)
     return 0
@@ -93,17 +93,17 @@ def _laid(table: "pd.DataFrame", name: str, target: float | None, metric: str, c
     )  # fmt: skip
 
 
-def _words(across: "Bandwidths | None") -> list[str]:
-    """Which method is fastest where, a line each."""
+def _words(across: "Bandwidths | None") -> str:
+    """Which method is fastest where, in a sentence."""
     if across is None:
-        return []
+        return "No cell comes to the target with every seed: there is nothing to compare."
     spans = across.fastest()
     if len(spans) == 1:
-        return [f"Fastest at every bandwidth: {spans[0][2]}."]
+        return f"Fastest at every bandwidth: {spans[0][2]}."
     first, *middle, last = spans
     told = [f"up to {_rate(first[1])} {first[2]}"]
     told += [f"from {_rate(low)} to {_rate(high)} {name}" for low, high, name in middle]
-    return [f"Fastest to the target: {'; '.join(told)}; from {_rate(last[0])} {last[2]}."]
+    return f"Fastest to the target: {'; '.join(told)}; from {_rate(last[0])} {last[2]}."
 
 
 def _rate(rate: float) -> str:

@@ -98,3 +98,8 @@ def test_the_command(folders: tuple[Path, Path], tmp_path: Path, typed: Typed) -
 def test_a_network_that_is_none_is_refused(folders: tuple[Path, Path], typed: Typed) -> None:
     said = typed("price", folders[0], "--network", "4gg")
     assert said.code == 2 and "did you mean 4g?" in said.err and said.out == ""
+
+
+def test_a_target_that_no_cell_reaches_is_said(folders: tuple[Path, Path], typed: Typed) -> None:
+    said = typed("price", folders[0], "--network", "4g", "--target", "0.9999")
+    assert said.code == 0 and "not reached" in said.out and "nothing to compare" in said.out
