@@ -64,7 +64,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-COMMANDS = [(p.name, " ".join(c), c) for p in PAGES for c in commands(p)]
+# The recipes of CONTRIBUTING have a NAME to be filled in; tests/test_recipes.py follows them.
+COMMANDS = [
+    (p.name, " ".join(c), c) for p in PAGES if p.name != "CONTRIBUTING.md" for c in commands(p)
+]
 
 
 def test_there_are_commands_to_be_run() -> None:

@@ -61,16 +61,17 @@ def measure_coders(
 ) -> pd.DataFrame:  # fmt: skip
     """A row per coder, as ``MeasuredCoder``: positions, then symbols, shortest first.
 
-    Every coder is given the same positions or symbols, alone: no frame, no values. One run before
-    the timed runs compiles what is compiled on first use and is not counted; torch uses one thread.
+    Every coder is given the same positions or symbols, alone: no frame, no values. A run that is
+    not timed compiles what is compiled on first use; torch uses one thread.
 
     Args:
-        updates, repeat, seed: as ``measure`` takes them.
+        updates: as ``measure`` takes them.
         coders: texts of position coders and symbol coders, as a list or separated by semicolons;
             "all": those of the whole catalogue.
         positions_of: the method whose positions of each tensor are coded, as a first message.
         symbols_of: the method whose symbols of each tensor are coded, as a first message.
         density: what ``{p}`` and bare names such as ``sbc`` in these stand for; None: 0.01.
+        repeat: as ``measure`` takes it; so ``seed``.
         progress: called as (done, all, coder) before each coder and at the end.
 
     Raises:

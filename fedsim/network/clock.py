@@ -40,7 +40,8 @@ def round_times(
     Args:
         links: of all clients.
         clients: the cohort, numbers of clients, shape (k,).
-        up_bits, down_bits: the messages' lengths, shape (k,).
+        up_bits: the lengths of the uploads, shape (k,).
+        down_bits: the lengths of the downloads, shape (k,).
         iterations: local iterations of the round.
         now: the clock when the round begins, in seconds; traces depend on it.
 

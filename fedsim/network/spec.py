@@ -24,10 +24,12 @@ class Links:
     """What every client has, index by client: rates over time, and seconds.
 
     Args:
-        up, down: the rate of each client's link.
+        up: the upload rate of each client's link.
+        down: the download rate of each client's link.
         latency: the delay of one message, in seconds, shape (clients,).
         compute: seconds per local iteration, shape (clients,).
-        server_up, server_down: what all clients share at the server, in bits per second.
+        server_up: what all uploads share at the server, in bits per second.
+        server_down: what all downloads share at the server, in bits per second.
     """
 
     up: list[Rate]
@@ -43,12 +45,14 @@ class Network:
     """The links of a federation.
 
     Args:
-        up, down: rates of a client's link, in bits per second.
+        up: the upload rate of a client's link, in bits per second.
+        down: the download rate, likewise.
         latency: the delay of one message in one direction, in seconds.
         compute: seconds per local iteration, or, with `measured`, how many times as long as it
             took in the run.
         measured: whether `compute` multiplies what was measured.
-        server_up, server_down: capacity that all uploads, and all downloads, share at the server.
+        server_up: the capacity that all uploads share at the server, in bits per second.
+        server_down: that of all downloads.
         trace: rates over time, in the place of `up` and `down`.
         name: what was typed.
 
