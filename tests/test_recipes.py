@@ -31,7 +31,7 @@ def commands(title: str, name: str) -> list[str]:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of what a recipe changes, with links to the rest."""
-    hidden = shutil.ignore_patterns("__pycache__", "cells", "*.npz")
+    hidden = shutil.ignore_patterns("cells", "*.npz")  # what is compiled goes along
     for folder in COPIED:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=hidden)
     for name in LINKED:
