@@ -20,6 +20,10 @@ def loaded() -> ModuleType:
 
 house = loaded()
 
+# A copy of a part of the tree, in which a recipe is followed, has fewer.
+_ALL = ("compressors", "strategies", "fedsim", "experiments", "benchmarks", "docs", "tests")
+FOLDERS = [name for name in _ALL if (ROOT / name).is_dir()]
+
 
 def too_long(source: str, name: str) -> list[str]:
     """Which of a file and its functions are too long, and how many lines they have."""
@@ -41,9 +45,7 @@ def test_no_import_runs_up(package: str) -> None:
     assert all(floor[below] < floor[room] for room in arrows for below in arrows[room])
 
 
-@pytest.mark.parametrize(
-    "folder", ["compressors", "strategies", "fedsim", "experiments", "benchmarks", "docs", "tests"]
-)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_no_file_is_over_250_lines_and_no_function_over_40(folder: str) -> None:
     files = sorted((ROOT / folder).rglob("*.py"))
     assert files
