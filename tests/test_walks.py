@@ -28,7 +28,7 @@ def walks() -> dict[str, list[Step]]:
     return {
         heading: [match.groups() for line in body.splitlines() if (match := _STEP.match(line))]
         for heading, _, body in parts
-    }  # type: ignore[misc]
+    }
 
 
 WALKS = walks()
@@ -78,7 +78,7 @@ def called(action: Any) -> set[Step]:
         action()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     inside = f"{ROOT}/"
     return {(file.removeprefix(inside), name) for file, name in seen if file.startswith(inside)}
 

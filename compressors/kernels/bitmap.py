@@ -1,4 +1,4 @@
-"""One bit an entry, and gaps of 16 bits with an escape."""
+"""One bit per entry, and gaps of 16 bits with an escape."""
 
 import numpy as np
 from numba import njit

@@ -88,7 +88,7 @@ def decode_runs(words, position, end, n, k, one, indices):
 
 @njit(cache=True, nogil=True)
 def symbol_bits(codes, width):
-    """Bits of (run, symbol) pairs: gamma codes of runs and ``width`` bits a symbol."""
+    """Bits of (run, symbol) pairs: gamma codes of runs and ``width`` bits per symbol."""
     bits, start = np.int64(0), 0
     for i in range(1, codes.size + 1):
         if i == codes.size or codes[i] != codes[start]:
@@ -114,7 +114,7 @@ def encode_symbols(codes, width, words, position):
 def decode_symbols(words, position, end, k, alphabet, width, codes):
     """Fills ``codes`` (none of them for a dry run); returns the bit after the last pair, or -1.
 
-    -1 where the code runs past bit ``end`` or past ``k`` symbols, or one is no symbol.
+    -1 where the code runs past bit ``end`` or past ``k`` symbols, or a code is not a symbol.
     """
     found, fill = np.int64(0), codes.size > 0
     most, low = np.uint64(alphabet), np.uint64(64 - width)

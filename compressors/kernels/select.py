@@ -91,7 +91,7 @@ def _reaching(bits, threshold, side):
             whole[:left] = chunk
             chunk = whole
         _flag(chunk, floor, side, flags)
-        flags[left:] = 0  # what fills the last chunk is no entry
+        flags[left:] = 0  # what fills the last chunk is not an entry
         words = busy[: marked(flags, busy)]
         count += gather(flags, words, chunk, start, found[count:], kept[count:])
     return found[:count], kept[:count]

@@ -55,7 +55,7 @@ def test_a_memory_of_another_model_is_refused(method: str) -> None:
 
 
 def test_what_is_no_memory() -> None:
-    assert "not a list" in line_of(lambda: compress(SBC, UPDATE, [W]), UpdateError)  # type: ignore[arg-type]
+    assert "not a list" in line_of(lambda: compress(SBC, UPDATE, [W]), UpdateError)
     given: Any = {"residual/w": np.zeros(4, np.float32)}
     assert "'residual/w' is a numpy array" in line_of(lambda: compress(SBC, UPDATE, given),
                                                       UpdateError)  # fmt: skip

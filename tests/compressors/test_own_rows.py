@@ -110,6 +110,6 @@ def test_a_class_of_the_package_that_lacks_its_rows_name() -> None:
 def test_a_row_names_its_class_in_another_process_too() -> None:
     """Rows travel to workers by pickle, classes by their modules."""
     mine = row("codec", Whole, "mine")
-    Whole.codec_id = "another"  # type: ignore[attr-defined]
+    Whole.codec_id = "another"
     assert pickle.loads(pickle.dumps(mine)) == mine
     assert text(Whole()) == "mine"

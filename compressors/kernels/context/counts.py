@@ -20,7 +20,7 @@ _FULL = 1 << 13  # sum at which all are halved
 
 @njit(cache=True, nogil=True)
 def table(mean):
-    """For rows of ``mean`` entries: low bits that are no part of a symbol, and frequencies
+    """For rows of ``mean`` entries: low bits that are not part of a symbol, and frequencies
     as of a geometric distribution (int64, (SYMBOLS,)).
     """
     shift = 0

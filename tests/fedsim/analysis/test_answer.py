@@ -94,7 +94,7 @@ def test_failed_runs_and_several_tasks(both: Results) -> None:
     with pytest.raises(UsageError, match=r"of 2 tasks \(digits, other\)"):
         fedsim.best(pd.concat([both.rounds, other]), 1e6)
     with pytest.raises(UsageError, match="was given a str"):
-        fedsim.best("results/sbc", 1e6)  # type: ignore[arg-type]
+        fedsim.best("results/sbc", 1e6)
 
 
 def test_rising_budgets_end_without_a_limit(both: Results) -> None:

@@ -66,7 +66,7 @@ def test_bad_curves_are_refused() -> None:
     with pytest.raises(UsageError, match="'time'"):
         curves(ROUNDS, "time")
     with pytest.raises(UsageError, match="bits is 'payload': it must be 'wire' or 'content'"):
-        curves(ROUNDS, "up_bits", bits="payload")  # type: ignore[arg-type]
+        curves(ROUNDS, "up_bits", bits="payload")
     with pytest.raises(UsageError, match="'speed'"):
         curves(ROUNDS, y="speed")
     with pytest.raises(UsageError, match="no rounds"):

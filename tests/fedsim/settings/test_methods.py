@@ -104,7 +104,7 @@ class Unspoken(float):
     def __repr__(self) -> str:
         raise AssertionError("a gradient sparsity was printed")
 
-    __str__ = __format__ = __repr__  # type: ignore[assignment]
+    __str__ = __format__ = __repr__
 
 
 @pytest.mark.parametrize("method", ["sbc", "topk({p}) | float32", "gradient_dropping"])
