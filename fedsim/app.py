@@ -20,7 +20,7 @@ from fedsim.federation.client import make_client_app
 from fedsim.settings.config import RunConfig, from_mapping
 from fedsim.settings.spelling import underscored
 from fedsim.runs.run import carry_out
-from fedsim.federation.client_memory import InContext
+from fedsim.federation.client_memory import AtNode
 from fedsim.units import bits
 
 _OWN = ("out",)
@@ -36,7 +36,7 @@ def config_of(context: Context) -> RunConfig:
     return from_mapping(values | {"engine": "flower"}, "run_config")
 
 
-client_app = make_client_app(config_of, InContext())
+client_app = make_client_app(config_of, AtNode())
 server_app = ServerApp()
 
 

@@ -5,11 +5,21 @@ from collections.abc import Callable, Collection
 from flwr.app import Array, ArrayRecord, Context, Message
 
 from compressors import Compressor, State
-from strategies.channel.client_end import ClientEnd, Delivery
-from strategies.channel.payload import KEY, is_float, to_arrays, to_parameters, to_tensors
+from compressors.whole.lift import inside, nest
+from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model
+from strategies.channel.memory import commit, load
+from strategies.channel.nodes import PARTITION_ID
+from strategies.channel.payload import (
+    KEY,
+    is_float,
+    to_arrays,
+    to_parameters,
+    to_state,
+    to_tensors,
+)
 
 MEMORY = "fedsim.memory"
-BUFFERS = "fedsim.buffers"
+BUFFERS = "buffers"
 ClientCall = Callable[[Message, Context], Message]
 
 
@@ -65,27 +75,29 @@ class _Mod:
         """One message, from model to reply, through the app inside."""
         if KEY not in message.content.config_records:
             return call(message, context)
-        memory = _load(context)
-        delivery = self.end.decode(message.content, memory)
-        message.content["arrays"] = self._arrays(delivery, context)
+        memory = load(context, MEMORY) or None
+        try:
+            delivery = self.end.decode(message.content, memory)
+        except NoBase:
+            return Message(ask_for_model(), reply_to=message)
+        message.content["arrays"] = self._arrays(delivery, memory or {})
         reply = call(message, context)
         if reply.has_error():
             return reply
         trained = self._trained(reply)
         after = to_tensors(trained)
         update = {name: after[name] - x for name, x in delivery.weights.items()}
-        client = context.node_config.get("partition-id", context.node_id)
-        packet, memory = self.end.encode(str(client), update, delivery, memory)
+        client = context.node_config.get(PARTITION_ID, context.node_id)
+        packet, memory = self.end.encode(str(client), update, delivery)
         self.end.reply(reply.content, packet, delivery, after)
-        context.state[MEMORY] = to_arrays(memory)  # last: a client that failed keeps what it had
-        kept = [name for name in self.initial if name not in delivery.buffers]
-        if self.initial:
-            context.state[BUFFERS] = ArrayRecord({name: trained[name] for name in kept})
+        kept = {n: trained[n] for n in self.initial if n not in delivery.buffers}
+        memory |= nest(BUFFERS, to_state(ArrayRecord(kept)))
+        commit(context, MEMORY, memory)  # last: a client that failed keeps what it had
         return reply
 
-    def _arrays(self, delivery: Delivery, context: Context) -> ArrayRecord:
+    def _arrays(self, delivery: Delivery, memory: State) -> ArrayRecord:
         """What the app inside receives: the server's tensors, and buffers that the client keeps."""
-        own = dict(context.state.array_records.get(BUFFERS) or {})
+        own = dict(to_arrays(inside(BUFFERS, memory)))
         arrived = dict(to_arrays(delivery.weights | delivery.buffers))
         known: dict[str, Array] = self.initial | own | arrived
         return ArrayRecord({name: known[name] for name in self.order})
@@ -100,8 +112,3 @@ class _Mod:
         del reply.content[name]
         return trained
 
-
-def _load(context: Context) -> State | None:
-    """What the client remembers; None before its first message."""
-    record = context.state.array_records.get(MEMORY)
-    return None if record is None else to_tensors(record)

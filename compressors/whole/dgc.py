@@ -54,6 +54,7 @@ class DGC:
     """
 
     codec_id: ClassVar[str] = "dgc"
+    held: ClassVar[str] = "velocity"  # see compressors.whole.returned
     p: float
     warmup: int = 4
     momentum: float = 0.9

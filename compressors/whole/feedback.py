@@ -33,6 +33,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
     """
 
     codec_id: ClassVar[str] = "ef"
+    held: ClassVar[str] = "residual"  # see compressors.whole.returned
     inner: Compressor
 
     def __post_init__(self) -> None:

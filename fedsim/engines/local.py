@@ -6,11 +6,13 @@ nothing, because all of a client's memory comes in and goes out as values.
 """
 
 import copy
+import itertools
 import queue
 import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -57,8 +59,7 @@ def _taken(replies: "queue.SimpleQueue[Message]") -> list[Message]:
 class LocalGrid(Grid):
     """Nodes 1 to ``clients``, node i + 1 being partition i, served by ``workers`` threads.
 
-    ``settle`` is called on a client's thread when the client has ended, before its reply is seen,
-    with whether that reply counts.
+    A node answers one message after the other, as Flower's do.
     """
 
     def __init__(
@@ -66,11 +67,12 @@ class LocalGrid(Grid):
         client_app: ClientApp,
         clients: int,
         workers: int = 1,
-        settle: Callable[[bool], None] | None = None,
     ) -> None:
         compat.identify(_RUN)
         self._app = client_app
-        self._settle = settle
+        self._count = itertools.count(1)
+        self._lock = threading.Lock()
+        self._busy: dict[int, deque[Callable[[], None]]] = {}  # node -> what waits for it
         self._contexts = {i + 1: _context(i, clients) for i in range(clients)}
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._late: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -95,16 +97,29 @@ class LocalGrid(Grid):
             task()
 
     def _serve(self, message: Message, call: "_Call") -> None:
+        """Answers a message when its node is free, and then whatever has waited for that node."""
+        node = message.metadata.dst_node_id
+        task: Callable[[], None] = partial(self._reply, message, call)
+        with self._lock:
+            if node in self._busy:
+                self._busy[node].append(task)
+                return
+            self._busy[node] = deque()
+        while True:
+            task()
+            with self._lock:
+                if not self._busy[node]:
+                    del self._busy[node]
+                    return
+                task = self._busy[node].popleft()
+
+    def _reply(self, message: Message, call: "_Call") -> None:
         if call.closed:
             return
         reply, context = self._answer(message)
+        if reply.has_content():
+            self._contexts[message.metadata.dst_node_id] = context
         with call.lock:
-            # A late reply changes no memory of its client, and is told by ``late`` alone.
-            counts = not call.closed and reply.has_content()
-            if self._settle is not None:
-                self._settle(counts)
-            if counts:
-                self._contexts[message.metadata.dst_node_id] = context
             (self._late if call.closed else call.replies).put(reply)
 
     def _answer(self, message: Message) -> tuple[Message, Context]:
@@ -124,9 +139,10 @@ class LocalGrid(Grid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Replies as they come; those later than ``timeout`` seconds are missing for good."""
+        """Replies as they come; ``pull_messages`` has those later than ``timeout`` seconds."""
         call, waiting = _Call(), 0
         for message in messages:
+            compat.name(message, f"message-{next(self._count)}")
             self._tasks.put(partial(self._serve, message, call))
             waiting += 1
         until = None if timeout is None else time.monotonic() + timeout
@@ -138,10 +154,6 @@ class LocalGrid(Grid):
             yield from call.close()
         finally:
             call.close()
-
-    def late(self) -> list[Message]:
-        """Replies that came after their call was over, since the last ``late``: to be charged."""
-        return _taken(self._late)
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes, in the order of their partitions."""
@@ -167,8 +179,12 @@ class LocalGrid(Grid):
         raise RuntimeError("the local engine answers at once: use send_and_receive")
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Refused, as ``push_messages``."""
-        raise RuntimeError("the local engine answers at once: use send_and_receive")
+        """Replies to these messages that came after their call was over."""
+        wanted, came = set(message_ids), _taken(self._late)
+        for reply in came:
+            if reply.metadata.reply_to_message_id not in wanted:
+                self._late.put(reply)
+        return [reply for reply in came if reply.metadata.reply_to_message_id in wanted]
 
 
 def _context(partition: int, clients: int) -> Context:
@@ -186,10 +202,9 @@ def simulate(
     client_app: ClientApp,
     clients: int,
     workers: int,
-    settle: Callable[[bool], None] | None = None,
 ) -> None:
     """Runs ``main`` on an in-process grid."""
-    grid = LocalGrid(client_app, clients, workers, settle)
+    grid = LocalGrid(client_app, clients, workers)
     try:
         main(grid)
     finally:

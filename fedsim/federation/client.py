@@ -11,13 +11,13 @@ from flwr.clientapp import ClientApp
 from compressors import Packet, State
 from compressors.whole.lift import inside, nest
 from fedsim.errors import training
-from fedsim.federation.client_memory import ClientStates, number
+from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.memories import suspect
 from fedsim.federation.trainer import Trainer, mask_momentum, trainer_of
 from fedsim.settings.config import RunConfig
-from strategies.channel.client_end import ClientEnd
-from strategies.channel.nodes import answer_partition
-from strategies.channel.payload import METRICS, SAMPLES, SENT
+from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model
+from strategies.channel.nodes import PARTITION_ID, answer_partition
+from strategies.channel.payload import CLIENT, KEY, METRICS, SAMPLES, SENT
 
 ConfigOf = Callable[[Context], RunConfig]
 
@@ -34,8 +34,12 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        config = config_of(context)
-        content, state = serve(message, number(context), config, states.load(context))
+        told = message.content.config_records[KEY][CLIENT]  # for a node without a partition
+        client = int(str(context.node_config.get(PARTITION_ID, told)))
+        try:
+            content, state = serve(message, client, config_of(context), states.load(context))
+        except NoBase:
+            return Message(ask_for_model(), reply_to=message)
         reply = Message(content, reply_to=message)
         states.commit(context, state)  # last: a client that failed above keeps what it had
         return reply
@@ -64,7 +68,7 @@ def serve(
     trained = trainer.train(client, delivery.weights, held, done, count, buffers, start)
     clock.append(time.perf_counter())
     with training(delivery.round, trained.loss, suspect(end.uplink)):
-        packet, memory = end.encode(client, trained.update, delivery, state or None)
+        packet, memory = end.encode(client, trained.update, delivery)
     optimizer = mask_momentum(trained.optimizer, packet.sent) if plan.masks else trained.optimizer
     clock.append(time.perf_counter())
     content = RecordDict()

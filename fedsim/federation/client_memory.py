@@ -8,19 +8,18 @@ fails keeps the memory it had.
 import threading
 from typing import Protocol, cast
 
-import numpy as np
-import torch
 from flwr.app import Context
 
 from compressors import State
-from strategies.channel.payload import to_arrays
+from strategies.channel import memory
+from strategies.channel.nodes import PARTITION_ID
 
 _KEY = "fedsim.state"
 
 
 def number(context: Context) -> int:
     """The client's number: Flower's ``partition-id``."""
-    return int(cast(int, context.node_config["partition-id"]))
+    return int(cast(int, context.node_config[PARTITION_ID]))
 
 
 class ClientStates(Protocol):
@@ -36,19 +35,11 @@ class ClientStates(Protocol):
 
 
 class InProcess:
-    """Memory in this process, without copies: for the local engine, which can checkpoint it.
+    """Memory in this process, without copies: for the local engine, which can checkpoint it."""
 
-    Args:
-        deferred: what a client commits counts only once its reply has been delivered
-            (``settle``, called on the client's thread); a reply that came too late
-            leaves the memory as it was.
-    """
-
-    def __init__(self, deferred: bool = False) -> None:
+    def __init__(self) -> None:
         self.states: dict[int, State] = {}
-        self.deferred = deferred
         self._lock = threading.Lock()
-        self._waiting = threading.local()
 
     def load(self, context: Context) -> State:
         """See ``ClientStates.load``."""
@@ -57,30 +48,22 @@ class InProcess:
 
     def commit(self, context: Context, state: State) -> None:
         """See ``ClientStates.commit``."""
-        self._waiting.of_this_thread = (number(context), state)
-        if not self.deferred:
-            self.settle(True)
+        with self._lock:
+            self.states[number(context)] = state
 
-    def settle(self, kept: bool) -> None:
-        """Puts what this thread's client committed in its place, or forgets it."""
-        waiting = getattr(self._waiting, "of_this_thread", None)
-        self._waiting.of_this_thread = None
-        if kept and waiting is not None:
-            client, state = waiting
-            with self._lock:
-                self.states[client] = state
+    def copy(self) -> dict[int, State]:
+        """Every client's memory now, which clients that are late may replace meanwhile."""
+        with self._lock:
+            return dict(self.states)
 
 
-class InContext:
-    """Memory in Flower's ``Context.state``, which Flower keeps only if the client succeeded."""
+class AtNode:
+    """Memory at the client's node: Flower's ``Context.state``, or the node's ``state-dir``."""
 
     def load(self, context: Context) -> State:
         """See ``ClientStates.load``."""
-        record = context.state.array_records.get(_KEY)
-        if record is None:
-            return {}
-        return {name: torch.from_numpy(np.array(a.numpy())) for name, a in record.items()}
+        return memory.load(context, _KEY)
 
     def commit(self, context: Context, state: State) -> None:
         """See ``ClientStates.commit``."""
-        context.state[_KEY] = to_arrays(state)
+        memory.commit(context, _KEY, state)

@@ -4,6 +4,8 @@ Uplinks are counted as they arrived, downlinks once for each receiver. The initi
 is known to all and not charged. ``wire`` is the whole message; ``content`` is what
 papers report: positions, values and side information, without the header. Buffers
 (BatchNorm's statistics), which papers leave out, are in ``wire`` and in a column of their own.
+What a message says of the client's own last uplink (``news``, some 8 bits) has a column, too, and
+is in no other: it is not a part of the model.
 """
 
 from collections.abc import Iterable
@@ -20,6 +22,9 @@ _SPLIT: dict[str, Span] = {
     "side_bits": "side",
 }  # fmt: skip
 CONTENT = ("position_bits", "value_bits", "side_bits")
+FATES = ("returned", "lost")
+"""What becomes of an update that arrived too late, or not at all, and was not applied."""
+
 _OF_ALL = ("up_wire_bits", "up_content_bits", "down_wire_bits")
 
 
@@ -41,40 +46,48 @@ def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -
 def round_bits(trip: RoundTraffic) -> dict[str, int]:
     """The bit columns of one round: sums over the cohort, both directions."""
     ups = list(trip.uplinks.values())
-    downs = [down for down in trip.downlinks.values() if down.charged]
+    sent = [*trip.downlinks.values(), *(down for _, down in trip.unused)]
+    downs = [down for down in sent if down.charged]
     row = _totals([(up.payload, up.spans) for up in ups], "up")
     row |= _totals([(down.payload, down.spans) for down in downs], "down")
     row["up_buffer_bits"] = sum(wire_bits(up.buffers) for up in ups)
     row["down_buffer_bits"] = sum(wire_bits(down.buffers) for down in downs)
     for direction in ("up", "down"):
         row[f"{direction}_wire_bits"] += row[f"{direction}_buffer_bits"]
+    row["down_news_bits"] = sum(wire_bits(down.news) for down in sent)
     return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
 
 
 def failures(trip: RoundTraffic) -> dict[str, Any]:
-    """How many replies were asked for and not used in a round, why, and the bits of such uploads.
+    """How many replies of a round's cohort were not used, why, and the bits of such uploads.
 
-    The bits are those that arrived in this round: an upload that comes late is booked where it
+    ``absent`` of them had no node, so that nothing was sent to them. ``returned`` and ``lost`` count
+    clients whose message before was not applied, and went back into their memory or did not. The
+    bits are those that arrived in this round: an upload that comes late is booked where it
     comes, and its failure where it was asked for.
     """
     return {
         "failures": len(trip.failures),
         "failure_reasons": reasons(trip.failures.values()),
         "failed_up_bits": sum(trip.failed_bits.values()),
+        "absent": len({*trip.failures} - {*trip.downlinks}),
+        **{fate: sum(up.fate == fate for up in trip.uplinks.values()) for fate in FATES},
     }
 
 
 def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
-    """One row per client that was asked in this round, or whose late upload arrived in it.
+    """One row per client of the round's cohort, and per client whose late upload arrived in it.
 
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
-    return [_client_row(trip, client) for client in sorted({*trip.downlinks, *trip.failed_bits})]
+    clients = {*trip.downlinks, *trip.failures, *trip.failed_bits}
+    return [_client_row(trip, client) for client in sorted(clients)]
 
 
 def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
     up, down = trip.uplinks.get(client), trip.downlinks.get(client)
-    charged = down is not None and down.charged
+    sent = [*([down] if down else []), *(first for c, first in trip.unused if c == client)]
+    charged = [message for message in sent if message.charged]
     return {
         "round": trip.round,
         "client": client,
@@ -82,12 +95,14 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
         "up_wire_bits": wire_bits(up.payload) + wire_bits(up.buffers) if up else 0,
         "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
         "up_buffer_bits": wire_bits(up.buffers) if up else 0,
-        "down_wire_bits": wire_bits(down.payload + down.buffers) if down and charged else 0,
+        "down_wire_bits": sum(wire_bits(m.payload) + wire_bits(m.buffers) for m in charged),
+        "down_news_bits": sum(wire_bits(m.news) for m in sent),
         "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
         "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
         "failures": int(client in trip.failures),
         "failure_reasons": " ".join(trip.failures.get(client, "").split()),
         "failed_up_bits": trip.failed_bits.get(client, 0),
+        **{fate: int(up is not None and up.fate == fate) for fate in FATES},
     }
 
 
@@ -112,7 +127,8 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     """Bits of a client that takes part in every round: round by round, the mean over its cohort."""
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
-    receivers = rounds["clients"] + rounds["failures"]
+    absent = rounds["absent"].fillna(0) if "absent" in rounds else 0  # not in older folders
+    receivers = rounds["clients"] + rounds["failures"] - absent
     ups = {c: float((rounds[c] / rounds["clients"]).sum()) for c in up_columns}
     return ups | {c: float((rounds[c] / receivers).sum()) for c in down_columns}
 
@@ -146,6 +162,7 @@ def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
         "failures": int(rounds["failures"].sum()),
         "failure_reasons": reasons(told),
         "failed_up_bits": int(rounds["failed_up_bits"].sum()),
+        **{fate: int(rounds[fate].sum()) for fate in FATES if fate in rounds},
     }
 
 

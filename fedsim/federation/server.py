@@ -15,7 +15,6 @@ from flwr.serverapp import Grid
 
 from compressors import Tensors, UpdateError
 from compressors.base import finite
-from fedsim.engines.local import LocalGrid
 from fedsim.errors import RunFailed
 from fedsim.federation import ledger
 from fedsim.federation.aggregation import make_strategy
@@ -95,17 +94,12 @@ class Server:
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
         if exchange.version == before:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
-        self._charge_late(grid)
+        strategy.charge_late(grid)
 
     @property
     def _exchange(self) -> ServerEnd:
         assert self.strategy.exchange is not None
         return self.strategy.exchange
-
-    def _charge_late(self, grid: Grid) -> None:
-        """Uploads of earlier calls that have arrived by now, on a grid that tells of them."""
-        for reply in grid.late() if isinstance(grid, LocalGrid) else ():
-            self._exchange.charge(self.strategy.client_of(reply), reply)
 
     def _record(self, number: int, start: float) -> None:
         exchange = self._exchange

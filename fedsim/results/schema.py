@@ -14,14 +14,14 @@ KEYS = ("task", "method", "temporal", "gradient", "seed")
 
 INTEGERS = (
     "temporal", "seed", "clients", "iterations", "rounds", "parameters", "trained_parameters",
-    "failures",
+    "failures", "returned", "lost",
 )  # fmt: skip
 
 FLOATS = (
     "gradient", "metric", "loss",
     "up_wire_bits", "up_content_bits",
     "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
-    "down_wire_bits", "down_content_bits", "down_buffer_bits",
+    "down_wire_bits", "down_content_bits", "down_buffer_bits", "down_news_bits",
     "up_wire_bits_per_client", "up_content_bits_per_client", "down_wire_bits_per_client",
     "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "up_share", "failed_up_bits",
     "seconds",
@@ -38,10 +38,10 @@ COLUMNS = (
     "metric_name", "higher_is_better", "metric", "loss",
     "up_wire_bits", "up_content_bits",
     "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
-    "down_wire_bits", "down_content_bits", "down_buffer_bits",
+    "down_wire_bits", "down_content_bits", "down_buffer_bits", "down_news_bits",
     "up_wire_bits_per_client", "up_content_bits_per_client", "down_wire_bits_per_client",
     "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "up_share",
-    "failures", "failure_reasons", "failed_up_bits", "seconds",
+    "failures", "failure_reasons", "failed_up_bits", "returned", "lost", "seconds",
     "data_source", "engine", "downlink", "status", "error",
 )  # fmt: skip
 

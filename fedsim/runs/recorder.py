@@ -124,7 +124,7 @@ class FolderRecorder:
 
     def _memory(self, number: int, strategy: ChannelStrategy, states: InProcess) -> Checkpoint:
         server, values = strategy.state()
-        clients = dict(states.states)
+        clients = states.copy()
         rows = self.rows, self.client_rows, self.layer_rows
         return Checkpoint(number, server, values, clients, *rows)
 

@@ -15,7 +15,7 @@ from fedsim.engines import flower, heap, local
 from fedsim.errors import RunFailed, expect
 from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
-from fedsim.federation.client_memory import InContext, InProcess
+from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.server import Server
 from fedsim.federation.shards import Federation
 from fedsim.federation.trained import entries as trained_entries
@@ -72,11 +72,11 @@ def _engine(config: RunConfig) -> tuple[InProcess | None, Engine]:
     """The clients' memory, where this process holds it, and the engine of ``config``."""
     cargo, clients, workers = Cargo(config), config.plan.clients, config.workers
     if config.engine == "flower":
-        app = make_client_app(lambda context: cargo.config, InContext())
+        app = make_client_app(lambda context: cargo.config, AtNode())
         return None, lambda main: flower.simulate(main, app, clients, workers)
-    states = InProcess(deferred=True)
+    states = InProcess()
     app = make_client_app(lambda context: cargo.config, states)
-    return states, lambda main: local.simulate(main, app, clients, workers, states.settle)
+    return states, lambda main: local.simulate(main, app, clients, workers)
 
 
 @devices.one_thread()

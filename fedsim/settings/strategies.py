@@ -173,8 +173,8 @@ def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
         return vars(strategy)[name]
 
     def build(parts: Parts) -> "ChannelStrategy":
-        required, cohort = parts.common["required"], parts.common["cohort"]
-        own = {"min_train_nodes": required, "min_available_nodes": cohort, **settings}
+        required = parts.common["required"]
+        own = {"min_train_nodes": required, "min_available_nodes": required, **settings}
         if rate is not None and parts.server_lr is not None:
             own[rate] = parts.server_lr
         inner = make()(fraction_evaluate=0.0, **own)

@@ -3,8 +3,10 @@
 The twin of ``server_end``. What a client remembers between rounds is handed in and handed back, as
 a compressor's memory is, so that a client that fails keeps what it had:
 
-* ``base/...``: the model that it holds, where the server sends updates of it;
-* ``uplink/...``: the method's memory, such as residuals.
+* ``base/...``: the model that it holds, where the server sends updates of it, and ``version``, the
+  model's number;
+* ``uplink/...``: the method's memory, such as residuals;
+* ``pending/...``: its last message, until the server says whether that counts (``acknowledge``).
 """
 
 from collections.abc import Mapping
@@ -16,8 +18,13 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
 from compressors.whole.lift import inside, nest
+from strategies.channel.acknowledge import FATE, Settled, pending, placed, settle
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
-from strategies.channel.payload import get, put
+from strategies.channel.payload import BASE, KEY, VERSION, WANTS, get, put
+
+
+class NoBase(LookupError):
+    """A client is sent an update of a model that it does not hold."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +32,15 @@ class Delivery:
     """What a client was sent, decoded.
 
     ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
-    ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing.
+    ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing;
+    ``settled``: the method's memory, and what became of the client's message before.
     """
 
     weights: State
     buffers: State
     settings: ConfigRecord
     first: bool
+    settled: Settled
 
     @property
     def round(self) -> int:
@@ -69,17 +78,21 @@ class ClientEnd:
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """What a message says, to a client with this ``memory`` (None: its first message).
 
-        Raises ``ValueError`` where there is no payload, or buffers come that nobody named, and
+        Raises ``NoBase`` where the message is an update of another model than the client holds: see
+        ``ask_for_model``; ``OutOfOrder`` where the client has answered that round or a later one;
+        ``ValueError`` where there is no payload, or buffers come that nobody named; and
         ``PayloadError`` where a payload is damaged.
         """
         payload, settings = get(content)
+        held = memory or {}
+        settled = settle(self.uplink, settings, held, self.like)
         if settings["kind"] == "model":
             weights = decompress(Raw(), payload, self.like)
         else:
+            base = _base(held, int(str(settings[BASE])))
             step = decompress(self.downlink, payload, self.like)
-            held = inside("base", memory or {})
-            weights = {name: held[name].to(x.device) + x for name, x in step.items()}
-        return Delivery(weights, self._arrived(settings), settings, memory is None)
+            weights = {name: base[name].to(x.device) + x for name, x in step.items()}
+        return Delivery(weights, self._arrived(settings), settings, memory is None, settled)
 
     def _arrived(self, settings: ConfigRecord) -> State:
         """The server's buffers, where they came with the model."""
@@ -89,18 +102,21 @@ class ClientEnd:
         return decompress(Raw(), payload, self.buffers) if isinstance(payload, bytes) else {}
 
     def encode(
-        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery,
-        memory: State | None,
-    ) -> tuple[Packet, State]:  # fmt: skip
+        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
+    ) -> tuple[Packet, State]:
         """The message that carries ``update``, and what the client remembers from now on.
 
         Raises ``UpdateError``, which names the tensor, for an update that is not finite.
         """
-        held = placed(inside("uplink", memory or {}), self._device) or None
+        held = placed(delivery.settled.uplink, self._device) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
         packet, after = compress(self.uplink, update, held, seed)
-        base = nest("base", delivery.weights) if self.follows else {}
-        return packet, nest("uplink", after) | base
+        memory = nest("uplink", after)
+        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like)
+        if self.follows:
+            version = torch.tensor(int(str(delivery.settings[VERSION])))
+            memory |= nest("base", delivery.weights) | {VERSION: version}
+        return packet, memory
 
     def reply(
         self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State
@@ -113,21 +129,24 @@ class ClientEnd:
         if delivery.first:
             check_decoded(self.uplink, packet, self.like)
         own = {name: buffers[name] for name in self.buffers} if ASKED in delivery.settings else {}
-        put(content, packet.payload, **({PAYLOAD: to_payload(own)} if own else {}))
+        beside: dict[str, str | bytes] = {PAYLOAD: to_payload(own)} if own else {}
+        if delivery.settled.fate:
+            beside[FATE] = delivery.settled.fate
+        put(content, packet.payload, round=delivery.round, **beside)
 
     @property
     def _device(self) -> torch.device:
         return next(iter(self.like.values())).device
 
 
-def placed(state: State, device: torch.device) -> State:
-    """The memory where a client trains: checkpoints and Flower's contexts bring it to the CPU.
+def _base(memory: State, version: int) -> State:
+    """The model that the client holds; ``NoBase`` where that is not this ``version``."""
+    base, held = inside("base", memory), memory.get(VERSION)  # memories of before have no number
+    if not base or (held is not None and int(held) != version):
+        raise NoBase(f"the client does not hold version {version} of the model")
+    return base
 
-    Counters, which are whole numbers, stay where the program reads them.
 
-    Example:
-        >>> moved = placed({"residual/w": torch.ones(2)}, torch.device("meta"))
-        >>> moved["residual/w"].device
-        device(type='meta')
-    """
-    return {n: x.to(device) if x.is_floating_point() else x for n, x in state.items()}
+def ask_for_model() -> RecordDict:
+    """The content of the reply of a client that raised ``NoBase``: the whole model, please."""
+    return RecordDict({KEY: ConfigRecord({WANTS: "model"})})

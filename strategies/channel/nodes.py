@@ -1,23 +1,26 @@
-"""Which node is which client: Flower's node ids are random, partitions are not."""
+"""Which node is which client: Flower's node ids are random, and a restarted node has a new one."""
 
 import time
-from collections.abc import Iterable
-from typing import Any, cast
 
 import numpy as np
-from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from compressors import derive
 
 QUERY = "query.partition"
+CLIENT_ID, PARTITION_ID = "client-id", "partition-id"
+"""Keys of a node's config: a client's name, and its number where shards are simulated."""
+
 REGISTRATION_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
 def answer_partition(app: ClientApp) -> None:
     """Lets the clients of ``app`` say who they are, which strategies with ``clients`` ask for.
+
+    A node's config says it: ``partition-id``, a number, or ``client-id``, a name, or both.
 
     Example:
         >>> app = ClientApp()
@@ -26,56 +29,102 @@ def answer_partition(app: ClientApp) -> None:
 
     @app.query(QUERY.split(".")[1])
     def partition(message: Message, context: Context) -> Message:
-        number = int(cast(int, context.node_config["partition-id"]))
-        content = RecordDict({"partition": MetricRecord({"partition-id": number})})
+        content = RecordDict({"client": ConfigRecord({"name": name_of(context)})})
+        number = context.node_config.get(PARTITION_ID)
+        if number is not None:
+            content["partition"] = MetricRecord({PARTITION_ID: int(number)})
         return Message(content, reply_to=message)
 
 
-def find(grid: Grid, clients: int, timeout: float) -> dict[int, int]:
-    """Asks every node for its partition until all ``clients`` have answered.
+def name_of(context: Context) -> str:
+    """A client's name: ``client-id``, else ``partition-id``, else its node's id."""
+    config = context.node_config
+    return str(config.get(CLIENT_ID, config.get(PARTITION_ID, context.node_id)))
 
-    Returns client number -> node id. Raises ``TimeoutError`` where too few nodes have
-    registered within a minute, or too few answer within ``timeout`` seconds.
+
+class Roster:
+    """Which node each client is at now; nodes come, go, and come back under other ids.
+
+    A client's number is its ``partition-id``. A client without one has a name, and gets the lowest
+    number that is free, names that come together in their order.
+
+    Args:
+        clients: how many there are in all: numbers below it.
+        timeout: seconds that new nodes have to say who they are.
+
+    Attributes:
+        nodes: client number -> node id, of those that are there now.
+        names: client name -> number, of clients without a ``partition-id``.
     """
-    _wait_for_nodes(grid, clients)
-    known: dict[int, int] = {}
-    asked: set[int] = set()
-    until = time.monotonic() + timeout
-    while len(known) < clients:
-        new = [node for node in grid.get_node_ids() if node not in asked]
-        asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
-        for reply in grid.send_and_receive(asks, timeout=max(1.0, until - time.monotonic())):
-            if reply.has_content():
-                asked.add(reply.metadata.src_node_id)
-                known.setdefault(_partition(reply), reply.metadata.src_node_id)
-        known = {client: node for client, node in known.items() if 0 <= client < clients}
-        if len(known) < clients and time.monotonic() > until:
-            missing = sorted(set(range(clients)) - set(known))
-            raise TimeoutError(
-                f"{len(known)} of {clients} clients answered in {timeout:g} s; no node is "
-                f"partition {', '.join(map(str, missing[:5]))}"
-            )
-        if len(known) < clients:
+
+    def __init__(self, clients: int, timeout: float) -> None:
+        self.clients, self.timeout = clients, timeout
+        self.nodes: dict[int, int] = {}
+        self.names: dict[str, int] = {}
+        self._asked: set[int] = set()
+
+    def gather(self, grid: Grid, needed: int) -> None:
+        """Waits until all clients are there; goes on without some where ``needed`` are.
+
+        Raises ``TimeoutError`` where fewer have registered within a minute, or answer within
+        ``timeout`` seconds.
+        """
+        until = time.monotonic() + REGISTRATION_SECONDS
+        while len(list(grid.get_node_ids())) < self.clients and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
-    return dict(sorted(known.items()))
-
-
-def _wait_for_nodes(grid: Grid, clients: int) -> None:
-    until = time.monotonic() + REGISTRATION_SECONDS
-    while (there := len(list(grid.get_node_ids()))) < clients:
-        if time.monotonic() > until:
+        there, until = len(list(grid.get_node_ids())), time.monotonic() + self.timeout
+        if there < needed:
             raise TimeoutError(
-                f"{there} nodes have registered in {REGISTRATION_SECONDS:g} s and {clients} "
+                f"{there} nodes have registered in {REGISTRATION_SECONDS:g} s and {needed} "
                 "clients are wanted: start more nodes, or set the number of clients to theirs"
             )
-        time.sleep(_POLL_SECONDS)
+        self.look(grid)
+        while len(self.nodes) < min(there, self.clients) and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+            self.look(grid)
+        if len(self.nodes) < needed:
+            missing = sorted(set(range(self.clients)) - set(self.nodes))
+            raise TimeoutError(
+                f"{len(self.nodes)} of {self.clients} clients answered in {self.timeout:g} s; no "
+                f"node is partition {', '.join(map(str, missing[:5]))}"
+            )
+
+    def look(self, grid: Grid) -> None:
+        """Forgets nodes that have left, and asks those that are new who they are."""
+        present = set(grid.get_node_ids())
+        self._asked &= present
+        self.nodes = {client: node for client, node in self.nodes.items() if node in present}
+        new = sorted(present - self._asked)
+        if new:
+            asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
+            replies = grid.send_and_receive(asks, timeout=self.timeout)
+            self._enter([reply for reply in replies if reply.has_content()])
+
+    def _enter(self, replies: list[Message]) -> None:
+        """Books who is at which node; the node that answered last is where a client is."""
+        named: dict[str, int] = {}
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            self._asked.add(node)
+            number = _number(reply)
+            if number is None:
+                named[str(reply.content.config_records["client"]["name"])] = node
+            elif 0 <= number < self.clients:
+                self.nodes[number] = node
+        for name, node in sorted(named.items()):
+            free = (n for n in range(self.clients) if n not in {*self.nodes, *self.names.values()})
+            number = self.names.get(name, next(free, None))
+            if number is not None:
+                self.names[name], self.nodes[number] = number, node
 
 
-def _partition(reply: Message) -> int:
-    value = next(iter(reply.content.metric_records.values()))["partition-id"]
+def _number(reply: Message) -> int | None:
+    """The ``partition-id`` of a node that has one."""
+    record = reply.content.metric_records.get("partition")
+    value = None if record is None else record[PARTITION_ID]
     if isinstance(value, list):
         raise ValueError(f"partition-id is a list: {value}")
-    return int(value)
+    return None if value is None else int(value)
 
 
 def cohort(clients: int, size: int, seed: int, round_number: int) -> list[int]:
@@ -84,45 +133,3 @@ def cohort(clients: int, size: int, seed: int, round_number: int) -> list[int]:
         return list(range(clients))
     generator = np.random.default_rng(derive(seed, "cohort", round_number))
     return sorted(int(i) for i in generator.choice(clients, size, replace=False))
-
-
-class CohortGrid(Grid):
-    """A grid on which only the nodes of one round's cohort are to be seen.
-
-    A strategy inside a wrapper then samples "all" of them, and who takes part follows
-    from our own seed rather than from Flower's random node ids.
-    """
-
-    def __init__(self, grid: Grid, node_ids: list[int]) -> None:
-        self._grid, self._node_ids = grid, node_ids
-
-    def get_node_ids(self) -> Iterable[int]:
-        """The cohort's nodes."""
-        return list(self._node_ids)
-
-    def set_run(self, run: Any) -> None:
-        """As the grid beneath."""
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Any:
-        """As the grid beneath."""
-        return self._grid.run
-
-    def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        """As the grid beneath."""
-        return self._grid.create_message(*args, **kwargs)
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """As the grid beneath."""
-        return self._grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """As the grid beneath."""
-        return self._grid.pull_messages(message_ids)
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        """As the grid beneath."""
-        return self._grid.send_and_receive(messages, timeout=timeout)

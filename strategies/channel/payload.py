@@ -19,6 +19,21 @@ from compressors import UpdateError
 KEY = "fedsim"
 METRICS = "metrics"
 SAMPLES = "num-examples"
+CLIENT = "client"
+"""In a message to a client: its number."""
+
+ROUND = "round"
+"""In a message to a client and in its reply: the number of the round."""
+
+VERSION = "version"
+"""In a message to a client: the number of the model that the client holds from now on."""
+
+BASE = "base"
+"""In a message with an update: the number of the model that the update is added to."""
+
+WANTS = "wants"
+"""In a reply without a payload: ``model``, from a client that was sent an update of another."""
+
 SENT = "sent-by-tensor"
 """Beside a client's other metrics: how many entries of each tensor travelled, in model order."""
 
@@ -51,6 +66,11 @@ def payload_bits(message: Message) -> int:
 def to_tensors(arrays: ArrayRecord) -> dict[str, Tensor]:
     """The arrays of a Flower record as float32 tensors, copied."""
     return {n: torch.from_numpy(np.array(a.numpy(), np.float32)) for n, a in arrays.items()}
+
+
+def to_state(arrays: ArrayRecord) -> dict[str, Tensor]:
+    """The arrays of a Flower record as tensors of the same dtypes, copied."""
+    return {name: torch.from_numpy(np.array(a.numpy())) for name, a in arrays.items()}
 
 
 def to_parameters(arrays: ArrayRecord) -> dict[str, Tensor]:

@@ -4,9 +4,11 @@ The twin of ``client_end``. The server's model changes by exactly what its clien
 all who follow hold the same weights bit for bit (Sattler et al. 2018, Algorithm 1, lines 8, 9 and
 19). Every model has a version, a number. A client that holds the version before the server's is
 sent the last update; any other client is sent the whole model, raw. With a raw downlink the whole
-model is as small as its update, so the model is what is sent.
+model is as small as its update, so the model is what is sent. A client that does not hold what the
+server believes (it was restarted) asks for the whole model, and is sent it in the same round.
 """
 
+import secrets
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
@@ -14,23 +16,19 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
-from compressors import (
-    Compressor,
-    PayloadError,
-    Raw,
-    State,
-    check_decoded,
-    compress,
-    derive,
-    receive,
-)
+from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
 from compressors.whole.lift import inside, nest
+from strategies.channel.acknowledge import APPLIED, CHANNEL, told
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
-from strategies.channel.payload import METRICS, SENT, get, payload_bits, put
+from strategies.channel.payload import BASE, CLIENT, ROUND, VERSION, payload_bits, put
+from strategies.channel.replies import check_round, uplink_of, wants_model
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers
+
+ABSENT = "no node is connected"
+"""Why a client of the cohort failed that nothing could be sent to."""
 
 
 class TooFewReplies(RuntimeError):
@@ -61,6 +59,8 @@ class ServerEnd:
         self.memory: State = downlink.init(self.weights)
         self.version = 0
         self.base: dict[int, int] = {}  # client -> version of the model it holds
+        self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
+        self.channel = secrets.randbits(31)  # clients may remember an earlier server of theirs
         self.last_update: Downlink | None = None
         self.trip = RoundTraffic(0)
         self._model: Downlink | None = None
@@ -70,10 +70,14 @@ class ServerEnd:
         """Whether clients keep the model and are sent updates (never with a raw downlink)."""
         return not isinstance(self.downlink, Raw)
 
-    def begin(self, round_number: int, clients: Iterable[int]) -> RoundTraffic:
-        """Starts a round: decides what each of ``clients`` is sent."""
+    def begin(
+        self, round_number: int, clients: Iterable[int], absent: Iterable[int] = ()
+    ) -> RoundTraffic:
+        """Starts a round: decides what each of ``clients`` is sent; nothing reaches the absent."""
         start = time.perf_counter()
-        self.trip = RoundTraffic(round_number, {client: self._for(client) for client in clients})
+        downlinks = {client: self._for(client, round_number) for client in clients}
+        self.trip = RoundTraffic(round_number, downlinks)
+        self.trip.failures = dict.fromkeys(absent, ABSENT)
         if self.buffers is not None:
             self.trip.asks_buffers = self.buffers.asked(round_number)
             beside = self.buffers.payload()
@@ -82,7 +86,12 @@ class ServerEnd:
         self.trip.downlink_seconds = time.perf_counter() - start
         return self.trip
 
-    def _for(self, client: int) -> Downlink:
+    def _for(self, client: int, round_number: int) -> Downlink:
+        """The model or its update, and news of the client's last uplink."""
+        news = told(round_number, self.applied.get(client, 0))
+        return replace(self._model_or_update(client), news=news)
+
+    def _model_or_update(self, client: int) -> Downlink:
         """The last update for a client that holds the version before it, else the whole model."""
         if self.last_update is not None and self.base.get(client) == self.version - 1:
             return self.last_update
@@ -97,8 +106,13 @@ class ServerEnd:
         record = RecordDict()
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         beside: dict[str, str | int | float | bool | bytes] = {
-            **settings, "kind": down.kind, "round": self.trip.round
+            **settings, "kind": down.kind, ROUND: self.trip.round, VERSION: self.version,
+            CLIENT: client, CHANNEL: self.channel,
         }  # fmt: skip
+        if down.kind == "update":
+            beside[BASE] = self.version - 1
+        if down.news:
+            beside[APPLIED] = down.news
         if self.trip.asks_buffers:
             beside[ASKED] = True
         if down.buffers:
@@ -106,15 +120,35 @@ class ServerEnd:
         put(record, down.payload, **beside)
         return record
 
-    def take(self, client: int, reply: Message) -> None:
-        """Books one reply: a decoded update, or a failure with its reason.
+    def grant(self) -> list[int]:
+        """Clients whose wish for the model is granted now; ``content`` is then the model."""
+        wishes, self.trip.wishes = self.trip.wishes, []
+        for client in wishes:
+            self.trip.unused.append((client, self.trip.downlinks[client]))
+            down = self._model_or_update(client)
+            self.trip.downlinks[client] = replace(down, buffers=self.trip.downlinks[client].buffers)
+        return wishes
 
-        A client whose update arrived whole holds the version that it was sent.
+    def take(self, client: int, reply: Message) -> None:
+        """Books one reply: a decoded update, a wish for the model, or a failure with its reason.
+
+        A client whose update arrived whole holds the version that it was sent. Of several replies
+        of a client in a round the first update counts.
         """
+        if client in self.trip.uplinks:
+            self.charge(client, reply)
+            return
+        if wants_model(reply) and client not in dict(self.trip.unused):
+            self.base.pop(client, None)
+            self.trip.wishes.append(client)
+            return
         start = time.perf_counter()
         try:
-            self.trip.uplinks[client] = self._decode(reply)
+            asked = self.buffers if self.trip.asks_buffers else None
+            check_round(reply, self.trip.round)
+            self.trip.uplinks[client] = uplink_of(reply, self.uplink, self.weights, asked)
             self.base[client] = self.version
+            self.trip.failures.pop(client, None)  # an error may have come for it before
         except (PayloadError, ValueError) as error:
             self.trip.failures[client] = str(error)
             self.charge(client, reply)
@@ -129,26 +163,13 @@ class ServerEnd:
             booked = self.trip.failed_bits
             booked[client] = booked.get(client, 0) + bits
 
-    def _decode(self, reply: Message) -> Uplink:
-        if reply.has_error():
-            raise ValueError(_reason(reply.error.reason))
-        payload, beside = get(reply.content)
-        message = receive(self.uplink, payload, self.weights)
-        buffers = self.buffers.read(beside) if self.buffers and self.trip.asks_buffers else ()
-        metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
-        numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
-        counts = metrics.get(SENT)
-        listed = counts if isinstance(counts, list) and len(counts) == len(self.weights) else []
-        sent = {name: int(count) for name, count in zip(self.weights, listed, strict=False)}
-        return Uplink(payload, message.spans, message.update, numbers, sent, *buffers)
-
     def finish(self, required: int | None = None) -> dict[int, Uplink]:
         """The uplinks in client order; the buffers that came with them become the server's.
 
         Raises ``TooFewReplies`` if fewer than ``required`` (None: all that were asked) arrived
         whole.
         """
-        asked = len(self.trip.downlinks)
+        asked = len({*self.trip.downlinks, *self.trip.failures})
         required = asked if required is None else required
         for client in self.trip.downlinks:
             if client not in self.trip.uplinks:
@@ -160,13 +181,16 @@ class ServerEnd:
                 f"and {required} are required"
                 + "".join(why[:1])  # none where fewer were asked than are required
             )
-        uplinks = dict(sorted(self.trip.uplinks.items()))
+        uplinks = self.trip.uplinks = dict(sorted(self.trip.uplinks.items()))
         if self.buffers is not None and self.trip.asks_buffers:
             self.buffers.values = average_buffers(uplinks, self.buffers.weighting)
         return uplinks
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:
-        """Moves the shared model by what receivers will decode of ``delta``."""
+        """Moves the shared model by what receivers will decode of ``delta``.
+
+        With the model every update of the round counts as applied.
+        """
         if not self.follows:  # the model itself will be sent, and what is raw is what it was
             self.replace({n: x + delta[n] for n, x in self.weights.items()})
             return
@@ -177,14 +201,18 @@ class ServerEnd:
         if self.version == 0:  # once a run: what follows goes by what was said to be sent
             check_decoded(self.downlink, packet, self.weights)
         self.weights = {n: x + packet.sent[n].decoded for n, x in self.weights.items()}
-        self.version, self._model = self.version + 1, None
+        self._moved()
         self.last_update = Downlink(packet.payload, "update", packet.spans)
         self.trip.downlink_seconds += time.perf_counter() - start
 
     def replace(self, weights: Mapping[str, Tensor]) -> None:
-        """Sets the shared model, which will be sent whole to everybody."""
+        """Sets the shared model, which will be sent whole to everybody; as ``advance``."""
         self.weights = dict(weights)
+        self._moved()
+
+    def _moved(self) -> None:
         self.version, self._model, self.last_update = self.version + 1, None, None
+        self.applied |= dict.fromkeys(self.trip.uplinks, self.trip.round)
 
     def holds(self, weights: Mapping[str, Tensor]) -> bool:
         """Whether the shared model has these values."""
@@ -197,6 +225,8 @@ class ServerEnd:
         values: dict[str, Any] = {
             "version": self.version,
             "base": {str(client): version for client, version in self.base.items()},
+            "applied": {str(client): number for client, number in self.applied.items()},
+            "channel": self.channel,
             "update": b64encode(last.payload).decode() if last else None,
             "spans": last.spans if last else None,
         }
@@ -212,11 +242,9 @@ class ServerEnd:
             self.buffers.values = inside("buffers", tensors)
         self.version, self._model = values["version"], None
         self.base = {int(client): version for client, version in values["base"].items()}
+        applied = values.get("applied", {})  # folders of before have none
+        self.applied = {int(client): number for client, number in applied.items()}
+        self.channel = values.get("channel", self.channel)
         if values["update"] is not None:
             self.last_update = Downlink(b64decode(values["update"]), "update", values["spans"])
 
-
-def _reason(text: str | None) -> str:
-    """One line of what Flower says: on Ray a whole traceback comes with it, the error last."""
-    last = (text or "the client raised").strip().splitlines()[-1]
-    return last.rpartition("Message: ")[2].removesuffix("'>")

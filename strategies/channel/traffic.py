@@ -7,18 +7,23 @@ import torch
 from torch import Tensor
 
 from compressors.bits import Span
+from strategies.channel.acknowledge import Fate
 from strategies.channel.payload import SAMPLES, Kind
 
 
 @dataclass(frozen=True)
 class Downlink:
-    """What one client is sent. The initial model is known to all and not ``charged``."""
+    """What one client is sent. The initial model is known to all and not ``charged``.
+
+    ``news``: which of the client's own uplinks was applied last (``acknowledge``).
+    """
 
     payload: bytes
     kind: Kind
     spans: dict[Span, int]
     charged: bool = True
     buffers: bytes = b""
+    news: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Uplink:
     """What one client sent back, decoded, with the metrics beside it.
 
     ``sent``: by tensor, how many entries travelled; empty where the client does not say.
+    ``fate``: what became of the client's message before, where that was not applied.
     """
 
     payload: bytes
@@ -33,6 +39,7 @@ class Uplink:
     update: dict[str, Tensor]
     metrics: dict[str, float]
     sent: dict[str, int] = field(default_factory=dict)
+    fate: Fate = ""
     buffers: bytes = b""
     statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
 
@@ -47,6 +54,8 @@ class RoundTraffic:
     """One round: what each client (by its number) was sent, sent back, or why it failed.
 
     ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
+    ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
+    ``unused``: what those clients were sent before the model.
     """
 
     round: int
@@ -54,6 +63,8 @@ class RoundTraffic:
     uplinks: dict[int, Uplink] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     failed_bits: dict[int, int] = field(default_factory=dict)
+    wishes: list[int] = field(default_factory=list)
+    unused: list[tuple[int, Downlink]] = field(default_factory=list)
     asks_buffers: bool = False
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from torch import Tensor
@@ -13,7 +13,8 @@ from compressors import Compressor, Raw, State
 from compressors.whole.lift import inside
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
-from strategies.channel.payload import to_arrays, to_parameters
+from strategies.channel.nodes import Roster
+from strategies.channel.payload import BASE, KEY, to_arrays, to_parameters
 from strategies.channel.server_end import ServerEnd
 
 
@@ -29,13 +30,16 @@ class ChannelStrategy(Strategy):
         downlink: how the server encodes the global update; raw by default.
         clients: the number of clients, all of which must register; None: not known.
         cohort: how many take part in a round, drawn from ``seed``; None: all.
-        required: how many must come back with a usable update; None: all that were asked.
+        required: how many must come back with a usable update; None: the whole cohort. A client
+            that has no node when its turn comes has failed, and is not waited for.
         seed: of the cohort's draw and of random compressors.
-        timeout: seconds to wait for the clients to register.
+        timeout: seconds that clients have to say who they are, and to answer where they are sent
+            the model a second time within a round.
         buffers: what else the model has (BatchNorm's statistics), and when it travels.
 
     Attributes:
         exchange: the channel; None before the first round.
+        roster: which client is at which node; None where clients are not known by number.
     """
 
     def __init__(
@@ -54,7 +58,11 @@ class ChannelStrategy(Strategy):
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout, self.buffers = seed, timeout, buffers
         self.exchange: ServerEnd | None = None
-        self._nodes: dict[int, int] = {}  # client -> node
+        self.roster = None if clients is None else Roster(clients, timeout)
+        self._sent: dict[int, Message] = {}  # client -> the message of this round
+        self._answered: set[str] = set()  # which of those have a reply
+        self._open: dict[str, int] = {}  # message of an earlier round without a reply -> client
+        self._grid: Grid | None = None
 
     @abstractmethod
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
@@ -78,24 +86,81 @@ class ChannelStrategy(Strategy):
             return known
         self.exchange = ServerEnd(self.uplink, self.downlink, weights, self.seed, self.buffers)
         if known is not None and server_round > known.trip.round:
-            self.exchange.version = known.version + 1
+            self.exchange.version, self.exchange.channel = known.version + 1, known.channel
+            self.exchange.applied = known.applied
         return self.exchange
 
-    def drawn(self, server_round: int, grid: Grid) -> dict[int, int]:
-        """The nodes of a round's cohort by client; waits until all clients have registered."""
-        assert self.clients is not None and self.cohort is not None
-        if not self._nodes:
-            self._nodes = nodes.find(grid, self.clients, self.timeout)
-        chosen = nodes.cohort(self.clients, self.cohort, self.seed, server_round)
-        return {client: self._nodes[client] for client in chosen}
+    def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], list[int]]:
+        """A round's cohort: the node of each of its clients, and those that have none now.
 
-    def client_of(self, reply: Message) -> int:
-        """Which client a reply is from; its node where clients are not known by number."""
-        return self.client_at(reply.metadata.src_node_id)
+        The first round waits until all clients have registered, or as many as are ``required``.
+        """
+        assert self.roster is not None and self.clients is not None and self.cohort is not None
+        if self.roster.nodes:
+            self.roster.look(grid)
+        else:
+            self.roster.gather(grid, self.clients if self.required is None else self.required)
+        chosen = nodes.cohort(self.clients, self.cohort, self.seed, server_round)
+        there = {c: self.roster.nodes[c] for c in chosen if c in self.roster.nodes}
+        return there, [client for client in chosen if client not in there]
+
+    def sent(self, messages: dict[int, Message], grid: Grid) -> list[Message]:
+        """Notes which client each message of the round goes to, and returns them."""
+        before = {m.metadata.message_id: client for client, m in self._sent.items()}
+        self._open |= {asked: c for asked, c in before.items() if asked not in self._answered}
+        self._sent, self._answered, self._grid = messages, set(), grid
+        return list(messages.values())
+
+    def collect(self, replies: Iterable[Message]) -> dict[int, Message]:
+        """Books every reply as it comes; returns each client's last.
+
+        A client that wants the model is sent it now, and answered for before this returns.
+        """
+        exchange, grid = self.exchange, self._grid
+        assert exchange is not None and grid is not None
+        last = self._take(replies, exchange)
+        wishes = exchange.grant()
+        if wishes:
+            again = {client: self._once_more(client, exchange) for client in wishes}
+            answers = grid.send_and_receive(self.sent(again, grid), timeout=self.timeout)
+            last |= self._take(answers, exchange)
+        return last
+
+    def _take(self, replies: Iterable[Message], exchange: ServerEnd) -> dict[int, Message]:
+        last, asked = {}, dict[str, int]()
+        for reply in replies:  # a grid names messages when it sends them: not before the first
+            asked = asked or {m.metadata.message_id: c for c, m in self._sent.items()}
+            answered = reply.metadata.reply_to_message_id
+            # The reply for a node that died comes from elsewhere: its message tells the client.
+            client = asked.get(answered, -1)
+            if client < 0:
+                client = self.client_at(reply.metadata.src_node_id)
+            exchange.take(client, reply)
+            last[client] = reply
+            self._answered.add(answered)
+        return last
+
+    def _once_more(self, client: int, exchange: ServerEnd) -> Message:
+        """The round's message to a client, with the whole model in it."""
+        first = self._sent[client]
+        content = RecordDict(dict(first.content))
+        before = first.content.config_records[KEY]
+        settings = ConfigRecord({k: v for k, v in before.items() if k != BASE})
+        content[KEY] = exchange.content(client, settings)[KEY]
+        return Message(content, first.metadata.dst_node_id, first.metadata.message_type)
+
+    def charge_late(self, grid: Grid) -> None:
+        """Charges uploads of earlier rounds that have come by now: they are not used."""
+        if self._open and self.exchange is not None:
+            for reply in grid.pull_messages(list(self._open)):
+                client = self._open.pop(reply.metadata.reply_to_message_id, None)
+                if client is not None:
+                    self.exchange.charge(client, reply)
 
     def client_at(self, node: int) -> int:
         """The number of the client at a node; the node's own where none is known."""
-        return next((client for client, known in self._nodes.items() if known == node), node)
+        known = self.roster.nodes if self.roster is not None else {}
+        return next((client for client, at in known.items() if at == node), node)
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold.
@@ -104,13 +169,16 @@ class ChannelStrategy(Strategy):
         """
         if self.exchange is None:
             raise RuntimeError("there is no memory before the first round")
-        return self.exchange.state()
+        tensors, values = self.exchange.state()
+        return tensors, values | ({"names": self.roster.names} if self.roster else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned, in a new strategy of the same settings."""
         weights = inside("weights", tensors)
         self.exchange = ServerEnd(self.uplink, self.downlink, weights, self.seed, self.buffers)
         self.exchange.restore(tensors, values)
+        if self.roster is not None:
+            self.roster.names = dict(values.get("names", {}))
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

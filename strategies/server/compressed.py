@@ -16,9 +16,9 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from compressors.whole.lift import inside, nest
-from strategies.channel import nodes
+from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import KEY, to_arrays, to_tensors
-from strategies.channel.server_end import ServerEnd
+from strategies.channel.server_end import ABSENT, ServerEnd, TooFewReplies
 from strategies.server import inner_memory
 from strategies.server.base import ChannelStrategy
 
@@ -63,23 +63,31 @@ class Compressed(ChannelStrategy):
         arrays = to_arrays(exchange.weights)
         if isinstance(self.strategy, FedAvgM):
             self.strategy.current_arrays = arrays  # what clients hold, not what it wished they held
-        if self.clients is not None:
-            grid = nodes.CohortGrid(grid, [*self.drawn(server_round, grid).values()])
-        messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
+        there, absent = self.drawn(server_round, grid) if self.clients else ({}, [])
+        self._check_enough(len(there), absent)
+        seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
+        messages = self.strategy.configure_train(server_round, arrays, config, seen)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
-        exchange.begin(server_round, sorted(clients))
+        exchange.begin(server_round, sorted(clients), absent)
         for client, message in clients.items():
             message.content = _without_arrays(message.content)
             message.content[KEY] = exchange.content(client, config)[KEY]
-        return messages
+        return self.sent(clients, grid)
+
+    def _check_enough(self, there: int, absent: list[int]) -> None:
+        """Raises ``TooFewReplies`` where the strategy inside would wait for nodes for ever."""
+        least = getattr(self.strategy, "min_available_nodes", 0)
+        if absent and there < least:
+            raise TooFewReplies(
+                f"{there} clients of the cohort have a node and the strategy inside waits for "
+                f"{least} (min_available_nodes); client {absent[0]}: {ABSENT}"
+            )
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Moves to what the strategy inside makes of the decoded models, in client order."""
         exchange = self.exchange
         assert exchange is not None
-        arrived = {self.client_of(reply): reply for reply in replies}
-        for client, reply in sorted(arrived.items()):
-            exchange.take(client, reply)
+        arrived = self.collect(replies)
         uplinks = exchange.finish(self.required)
         decoded = [_as_model(arrived[c], exchange, up.update) for c, up in uplinks.items()]
         arrays, metrics = self.strategy.aggregate_train(exchange.trip.round, decoded)

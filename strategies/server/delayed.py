@@ -57,20 +57,21 @@ class DelayedDSGD(ChannelStrategy):
         self.weighting = weighting
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
-        """One message per client of the round's cohort."""
-        assert self.exchange is not None
-        drawn = self.drawn(server_round, grid)
-        self.exchange.begin(server_round, drawn)
-        return [
-            Message(self.exchange.content(client, config), dst_node_id=node, message_type="train")
-            for client, node in drawn.items()
-        ]
+        """One message per client of the round's cohort that has a node."""
+        exchange = self.exchange
+        assert exchange is not None
+        there, absent = self.drawn(server_round, grid)
+        exchange.begin(server_round, there, absent)
+        messages = {
+            client: Message(exchange.content(client, config), node, "train")
+            for client, node in there.items()
+        }
+        return self.sent(messages, grid)
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord:
         """Decodes every reply as it comes, and moves the model by the global update."""
         assert self.exchange is not None
-        for reply in replies:
-            self.exchange.take(self.client_of(reply), reply)
+        self.collect(replies)
         uplinks = self.exchange.finish(self.required)
         self.exchange.advance(self.aggregate(uplinks, self.exchange.trip.round))
         return _mean_metrics([up.metrics for up in uplinks.values()])

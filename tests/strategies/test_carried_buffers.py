@@ -92,4 +92,6 @@ def test_a_reply_without_them_is_a_failure(beside: dict[str, Any], why: str) -> 
 def test_a_model_without_them_sends_what_it_always_sent() -> None:
     channel = ServerEnd(Raw(), Raw(), tensor(0.0, 0.0))
     channel.begin(1, [0])
-    assert set(channel.content(0, ConfigRecord({}))[KEY]) == {"payload", "kind", "round"}
+    assert set(channel.content(0, ConfigRecord({}))[KEY]) == {
+        "payload", "kind", "round", "version", "client", "channel"
+    }  # fmt: skip

@@ -27,13 +27,15 @@ def context_of(client: int) -> Context:
 
 def model(number: int, *values: float) -> Message:
     content = RecordDict()
-    put(content, compress(Raw(), tensor(*values))[0].payload, kind="model", round=number)
+    put(content, compress(Raw(), tensor(*values))[0].payload, kind="model", round=number,
+        version=number)
     return Message(content, dst_node_id=1, message_type="train")
 
 
 def update(number: int, *values: float) -> Message:
     content = RecordDict()
-    put(content, compress(HALF, tensor(*values))[0].payload, kind="update", round=number)
+    put(content, compress(HALF, tensor(*values))[0].payload, kind="update", round=number,
+        version=number, base=number - 1)
     return Message(content, dst_node_id=1, message_type="train")
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from compressors import Raw
 from strategies.channel import nodes
+from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import KEY, get, put, to_arrays, to_tensors
 from tests.support.linear import Pull, grid_of, modded_app
 
@@ -62,10 +64,16 @@ def test_other_floats_become_float32() -> None:
     assert to_tensors(arrays)["w"].dtype == torch.float32
 
 
+def gathered(grid: Any, clients: int, timeout: float = 5.0) -> dict[int, int]:
+    roster = nodes.Roster(clients, timeout)
+    roster.gather(grid, clients)
+    return dict(sorted(roster.nodes.items()))
+
+
 def test_nodes_are_found_by_partition() -> None:
     grid = grid_of(modded_app(Pull([(0.0, 0.0)] * 4), Raw()), 4)
-    assert nodes.find(grid, 4, 5.0) == {0: 1, 1: 2, 2: 3, 3: 4}
-    some = nodes.CohortGrid(grid, [2, 4])
+    assert gathered(grid, 4) == {0: 1, 1: 2, 2: 3, 3: 4}
+    some = CohortGrid(grid, [2, 4])
     assert list(some.get_node_ids()) == [2, 4]
     asks = [Message(RecordDict(), dst_node_id=4, message_type=nodes.QUERY)]
     assert len(list(some.send_and_receive(asks, timeout=5.0))) == 1
@@ -104,7 +112,7 @@ def test_what_the_user_set_is_left_alone() -> None:
 
 def test_nodes_that_are_no_clients_are_passed_over() -> None:
     grid = grid_of(modded_app(Pull([(0.0, 0.0)] * 4), Raw()), 4)
-    assert nodes.find(grid, 2, 5.0) == {0: 1, 1: 2}
-    only = nodes.CohortGrid(grid, [3, 4])  # partitions 2 and 3
+    assert gathered(grid, 2) == {0: 1, 1: 2}
+    only = CohortGrid(grid, [3, 4])  # partitions 2 and 3
     with pytest.raises(TimeoutError, match=r"0 of 2 clients answered .* partition 0, 1"):
-        nodes.find(only, 2, 0.2)
+        gathered(only, 2, 0.2)

@@ -73,9 +73,9 @@ class Memories:
     """The clients' memory of every run that a test makes, and a copy of it after each round."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.states = InProcess(deferred=True)
+        self.states = InProcess()
         self.rounds: list[dict[int, State]] = []
-        monkeypatch.setattr(run_module, "InProcess", lambda deferred: self.states)
+        monkeypatch.setattr(run_module, "InProcess", lambda: self.states)
 
     def __call__(self, row: dict[str, Any]) -> None:
         """To be given as ``progress``."""

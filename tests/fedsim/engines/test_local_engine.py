@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsim.engines.local import LocalGrid, simulate
-from fedsim.federation.client_memory import InContext, InProcess
+from fedsim.federation.client_memory import AtNode, InProcess
 
 Grids = Any
 
@@ -147,9 +148,36 @@ def test_the_rest_of_flowers_grid(grid_of: Grids) -> None:
     assert len(list(grid.send_and_receive([message]))) == 1
     grid.set_run(grid.run)
     assert list(grid.send_and_receive([])) == []
-    for refused in (grid.push_messages, grid.pull_messages):
-        with pytest.raises(RuntimeError, match="send_and_receive"):
-            refused([])
+    assert list(grid.pull_messages(["message-1"])) == []  # nothing is late
+    with pytest.raises(RuntimeError, match="send_and_receive"):
+        grid.push_messages([])
+
+
+def test_a_node_answers_one_message_after_the_other(grid_of: Grids) -> None:
+    """The first is late: what the second finds is what the first left."""
+    go, seen = threading.Event(), list[int]()
+
+    def slow(message: Message, context: Context) -> Message:
+        number = int(str(message.content["in"]["number"]))
+        if number == 1:
+            go.wait(20)
+        seen.append(int(str(context.state.config_records.get("last", {"n": 0})["n"])))
+        context.state["last"] = ConfigRecord({"n": number})
+        return Message(RecordDict({"m": ConfigRecord({"n": number})}), reply_to=message)
+
+    grid = grid_of(slow, workers=2)
+    first, second = (
+        Message(RecordDict({"in": ConfigRecord({"number": n})}), 1, "train")
+        for n in (1, 2)
+    )
+    assert list(grid.send_and_receive([first], timeout=0.1)) == []
+    replies = grid.send_and_receive([second], timeout=20)
+    threading.Timer(0.1, go.set).start()
+    assert [r.content["m"]["n"] for r in replies] == [2]
+    assert seen == [0, 1]
+    late = list(grid.pull_messages([first.metadata.message_id]))
+    assert [r.content["m"]["n"] for r in late] == [1]
+    assert list(grid.pull_messages([first.metadata.message_id])) == []
 
 
 def test_workers_end_when_a_run_ends() -> None:
@@ -169,13 +197,16 @@ def test_workers_end_when_a_run_ends() -> None:
     assert not any(thread.is_alive() for thread in new)
 
 
-def context_of(client: int) -> Context:
-    return Context(1, client + 1, {"partition-id": client}, RecordDict(), {})
+def context_of(client: int, **config: str) -> Context:
+    return Context(1, client + 1, {"partition-id": client, **config}, RecordDict(), {})
 
 
-@pytest.mark.parametrize("make", [InProcess, InContext])
-def test_both_homes_of_memory_keep_every_bit(make: Any) -> None:
-    states, contexts = make(), [context_of(0), context_of(1)]
+@pytest.mark.parametrize(
+    ("make", "keys"), [(InProcess, []), (AtNode, []), (AtNode, ["state-dir"])]
+)
+def test_every_home_of_memory_keeps_every_bit(make: Any, keys: list[str], tmp_path: Path) -> None:
+    config = dict.fromkeys(keys, str(tmp_path / "nodes"))
+    states, contexts = make(), [context_of(0, **config), context_of(1, **config)]
     assert states.load(contexts[0]) == {}
     state = {
         "optimizer/step": torch.tensor(3.0),

@@ -30,12 +30,12 @@ def trip() -> RoundTraffic:
         downlinks={
             0: Downlink(b"m" * 11, "model", model, charged=False, buffers=b"b" * 5),
             1: Downlink(b"m" * 11, "model", model, buffers=b"b" * 5),
-            2: Downlink(b"u" * 8, "update", update, buffers=b"b" * 5),
+            2: Downlink(b"u" * 8, "update", update, buffers=b"b" * 5, news=b"nn"),
         },
         uplinks={
             2: Uplink(
                 b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
-                buffers=b"s" * 4,
+                buffers=b"s" * 4, fate="returned",
             ),
             0: Uplink(
                 b"y" * 9, spans(28, 4, 8, 32), {},
@@ -54,7 +54,7 @@ def test_a_round_by_hand() -> None:
         "down_wire_bits": 232, "down_content_bits": 102, "down_header_bits": 50,
         "down_buffer_bits": 80,
         "down_position_bits": 3, "down_value_bits": 64, "down_side_bits": 35,
-        "up_sent": 5,
+        "up_sent": 5, "down_news_bits": 16,
     }  # fmt: skip
 
 
@@ -64,34 +64,61 @@ def test_clients_by_hand() -> None:
         "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
         "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
         "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
+        "down_news_bits": 0, "returned": 0, "lost": 0,
     }  # fmt: skip
     assert failed["train_loss"] != failed.pop("train_loss")  # NaN
     assert failed == {
         "round": 4, "client": 1, "samples": 0, "up_wire_bits": 0, "up_content_bits": 0,
         "up_buffer_bits": 0, "down_wire_bits": 128, "up_sent": 0,
         "failures": 1, "failure_reasons": "no reply", "failed_up_bits": 48,
+        "down_news_bits": 0, "returned": 0, "lost": 0,
     }  # fmt: skip
     assert (late["client"], late["failures"], late["failed_up_bits"]) == (3, 0, 80)
     assert late["down_wire_bits"] == late["samples"] == 0
     assert (second["client"], second["up_wire_bits"], second["down_wire_bits"]) == (2, 112, 104)
     assert second["up_buffer_bits"] == 32
+    assert (second["down_news_bits"], second["returned"], second["lost"]) == (16, 1, 0)
     assert second["train_loss"] != second["train_loss"]  # it did not say
 
 
 def test_failures_by_hand() -> None:
     assert ledger.failures(trip()) == {
         "failures": 1, "failure_reasons": "no reply x 1", "failed_up_bits": 128,
+        "absent": 0, "returned": 1, "lost": 0,
     }  # fmt: skip
     assert ledger.failures(RoundTraffic(1)) == {
         "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
+        "absent": 0, "returned": 0, "lost": 0,
     }  # fmt: skip
-    rounds = pd.DataFrame({"failures": [1, 3], "failed_up_bits": [48, 0]})
+    rounds = pd.DataFrame(
+        {"failures": [1, 3], "failed_up_bits": [48, 0], "returned": [0, 2], "lost": [1, 0]}
+    )
     why = ["loss nan (round 1)", "no room", "", "loss nan (round 2)"]
     clients = pd.DataFrame({"failures": [1, 1, 0, 1], "failure_reasons": why})
     assert ledger.failed(rounds, clients) == {
         "failures": 4, "failure_reasons": "loss nan (round …) x 2; no room x 1",
-        "failed_up_bits": 48,
+        "failed_up_bits": 48, "returned": 2, "lost": 1,
     }  # fmt: skip
+
+
+def test_nothing_reaches_a_client_without_a_node() -> None:
+    """Two uplinks, one failure that was sent a model, one that was not: three receivers."""
+    absent = trip()
+    absent.failures[5] = "no node is connected"
+    assert ledger.failures(absent)["failures"] == 2 and ledger.failures(absent)["absent"] == 1
+    row = ledger.client_rows(absent)[-1]
+    assert (row["client"], row["failures"], row["down_wire_bits"]) == (5, 1, 0)
+    rounds = pd.DataFrame([{"clients": 2, "failures": 2, "absent": 1, "down_wire_bits": 30}])
+    assert ledger.per_participation(rounds) == {"down_wire_bits": 10.0}
+
+
+def test_what_was_sent_before_the_model_is_charged() -> None:
+    wished = trip()
+    wished.unused.append((2, Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), news=b"n")))
+    assert ledger.round_bits(wished)["down_wire_bits"] == 232 + 64
+    assert ledger.round_bits(wished)["down_news_bits"] == 24
+    row = next(r for r in ledger.client_rows(wished) if r["client"] == 2)
+    assert (row["down_wire_bits"], row["down_news_bits"]) == (104 + 64, 24)
 
 
 def test_reasons_stay_short() -> None:

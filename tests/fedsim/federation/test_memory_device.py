@@ -11,7 +11,7 @@ from torch import Tensor
 
 from compressors import ALL, Packet, SentTensor, State
 from fedsim.federation import client
-from fedsim.federation.client_memory import InContext
+from fedsim.federation.client_memory import AtNode
 from fedsim.federation.trainer import Trained
 from fedsim.runs import checkpoint
 from strategies.channel import client_end
@@ -36,8 +36,8 @@ def from_checkpoint(folder: Path) -> State:
 
 def from_context(folder: Path) -> State:
     context = Context(0, 0, {}, RecordDict(), {})
-    InContext().commit(context, STATE)
-    return InContext().load(context)
+    AtNode().commit(context, STATE)
+    return AtNode().load(context)
 
 
 def trainer_on_meta(*_: Any) -> Any:
@@ -53,7 +53,7 @@ def summed(_: Any, update: dict[str, Tensor], held: State, seed: int) -> tuple[P
     """As ``ef`` begins: a sum of tensors on two devices is an error."""
     w = update["w"] + held["residual/w"]
     assert int(held["inner/messages"]) == 1  # a counter is read by the host
-    return Packet(b"", {"w": SentTensor(w, ALL, w.shape)}, {}), {"residual/w": w}
+    return Packet(b"payload", {"w": SentTensor(w, ALL, w.shape)}, {}), {"residual/w": w}
 
 
 @pytest.mark.parametrize("load", [from_checkpoint, from_context])

@@ -103,20 +103,23 @@ def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
             assert second.wait(60)
         return reply
 
-    serve = LocalGrid._serve
+    serve, replied = LocalGrid._serve, LocalGrid._reply
 
     def served(self: LocalGrid, message: Any, call: Any) -> None:
-        mine = is_train_of_bad(message)
-        asked[0] += mine
-        first = mine and asked[0] == 1
-        if mine and not first:
-            second.set()
+        if is_train_of_bad(message):
+            asked[0] += 1
+            if asked[0] == 2:  # it waits until its node is free
+                second.set()
         serve(self, message, call)
-        if first:
+
+    def reply(self: LocalGrid, message: Any, call: Any) -> None:
+        replied(self, message, call)
+        if is_train_of_bad(message):
             came.set()
 
     monkeypatch.setattr(LocalGrid, "_answer", held)
     monkeypatch.setattr(LocalGrid, "_serve", served)
+    monkeypatch.setattr(LocalGrid, "_reply", reply)
 
 
 def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(

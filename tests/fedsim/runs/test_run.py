@@ -29,6 +29,7 @@ __all__ = ["finished", "make_task"]  # fixtures
 COLUMNS = {
     "round": "int64", "iteration": "int64", "local_iterations": "int64", "clients": "int64",
     "failures": "int64", "failure_reasons": "str", "failed_up_bits": "int64", "metric": "float64",
+    "absent": "int64", "returned": "int64", "lost": "int64", "down_news_bits": "int64",
     "loss": "float64", "train_loss": "float64",
     **{
         f"{way}_{name}_bits": "int64"
@@ -45,7 +46,7 @@ CLIENT_COLUMNS = {
     "round": "int64", "client": "int64", "samples": "int64", "up_wire_bits": "int64",
     "up_content_bits": "int64", "up_buffer_bits": "int64", "down_wire_bits": "int64",
     "up_sent": "int64", "train_loss": "float64", "failures": "int64", "failure_reasons": "str",
-    "failed_up_bits": "int64",
+    "failed_up_bits": "int64", "down_news_bits": "int64", "returned": "int64", "lost": "int64",
 }  # fmt: skip
 
 

@@ -1,0 +1,66 @@
+"""A message that did not count: what it carried goes back into its sender's memory."""
+
+from torch import Tensor
+
+from compressors.base import Compressor, State, Tensors
+from compressors.whole.lift import ByName, inside, nest
+
+
+def holds(compressor: Compressor, like: Tensors) -> bool:
+    """Whether a memory of ``compressor`` takes back what a message carried, of any tensor.
+
+    Example:
+        >>> import torch
+        >>> from compressors import Raw, parse
+        >>> holds(parse("sbc(0.01)"), {"w": torch.zeros(4)}), holds(Raw(), {"w": torch.zeros(4)})
+        (True, False)
+    """
+    if isinstance(compressor, ByName):
+        return any(part and holds(own, part) for own, part in compressor.parts(like))
+    return _kind(compressor) is not None
+
+
+def take_back(
+    compressor: Compressor, carried: Tensors, state: State
+) -> tuple[State, dict[str, Tensor]]:
+    """The memory as if the message had held nothing, and what no memory takes back.
+
+    What ``ef`` and ``dgc`` hold is added to the next update; the tensors of any other method are
+    lost with their message. A class says by ``held`` under which name its memory has the tensors
+    that are added (``residual`` of ``ef``).
+
+    Args:
+        compressor: made the message.
+        carried: what the message decodes to, by name, in the update's shapes.
+        state: the sender's memory after the message; not changed.
+
+    Example:
+        >>> import torch
+        >>> from compressors import compress, decompress, gradient_dropping
+        >>> method, update = gradient_dropping(0.5), {"w": torch.tensor([4.0, 1.0])}
+        >>> packet, memory = compress(method, update)
+        >>> memory, lost = take_back(method, decompress(method, packet.payload, update), memory)
+        >>> memory["residual/w"], lost
+        (tensor([4., 1.]), {})
+    """
+    if isinstance(compressor, ByName):
+        return _by_rule(compressor, carried, state)
+    kind = _kind(compressor)
+    if kind is None:
+        return state, dict(carried)
+    held = inside(kind, state)
+    return state | nest(kind, {name: held[name] + x for name, x in carried.items()}), {}
+
+
+def _by_rule(rules: ByName, carried: Tensors, state: State) -> tuple[State, dict[str, Tensor]]:
+    lost: dict[str, Tensor] = {}
+    for i, (compressor, part) in enumerate(rules.parts(carried)):
+        memory, rest = take_back(compressor, part, inside(f"{i}", state))
+        state = state | nest(f"{i}", memory)
+        lost |= rest
+    return state, lost
+
+
+def _kind(compressor: Compressor) -> str | None:
+    kind = getattr(compressor, "held", None)
+    return kind if isinstance(kind, str) else None

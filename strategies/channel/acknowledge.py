@@ -1,0 +1,134 @@
+"""Which uplinks count: what a client keeps of its last message until the server tells its fate.
+
+A message to a client says which of its uplinks was applied last, by how many rounds ago that was;
+whatever the client has sent since then never will be. The server decides about an uplink before it
+asks that client again, so a client waits for news of one uplink at most.
+
+With ``applied`` (the sum of what moved the server's model), ``residual`` (the method's memory) and
+``pending`` (the last message, not applied): applied + residual + pending = trained, at any moment
+and whatever is lost, late, sent twice or in another order. A method without a memory has no place
+for what was not applied; its message is lost, and counted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from compressors import Compressor, State, decompress
+from compressors.whole.lift import inside
+from compressors.whole.returned import holds, take_back
+
+APPLIED = "applied"
+"""In a message to a client: rounds since its last uplink that was applied; none where none was."""
+
+CHANNEL = "channel"
+"""In a message to a client: a number that another server, or another run, does not have."""
+
+FATE = "fate"
+"""In a reply: what became of the client's message before, where that was not applied."""
+
+Fate = Literal["", "returned", "lost"]
+"""``""``: it was applied, or there was none."""
+
+_CHANNEL, _ROUND, _PAYLOAD = "pending/channel", "pending/round", "pending/payload"
+
+
+class OutOfOrder(RuntimeError):
+    """A client is asked for a round that it has answered, or that is older than its last answer."""
+
+
+def told(round_number: int, applied: int) -> bytes:
+    """How a message of this round says which uplink was applied last, in 7 bits per byte.
+
+    ``applied``: the round of that uplink; 0: none was, of which nothing is said.
+
+    Example:
+        >>> told(7, 6), told(300, 100).hex(), told(3, 0)
+        (b'\\x01', 'c801', b'')
+    """
+    if not applied:
+        return b""
+    left, parts = round_number - applied, bytearray()
+    while left >= 0x80:
+        parts.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes(parts) + bytes([left])
+
+
+def heard(settings: Mapping[str, Any]) -> int:
+    """The round that ``told`` names, 0 for none.
+
+    Example:
+        >>> heard({"round": 7, APPLIED: b"\\x01"}), heard({"round": 7})
+        (6, 0)
+    """
+    data = settings.get(APPLIED)
+    if not isinstance(data, bytes) or not data:
+        return 0
+    ago = sum((byte & 0x7F) << (7 * i) for i, byte in enumerate(data))
+    return int(str(settings["round"])) - ago
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The method's memory once the fate of the message before is known, and that fate."""
+
+    uplink: State
+    fate: Fate = ""
+
+
+def pending(
+    uplink: Compressor, payload: bytes, settings: Mapping[str, Any], like: Mapping[str, Tensor]
+) -> State:
+    """What a client keeps of its answer to the message that came with ``settings``.
+
+    The payload is kept only where a memory could take it back.
+    """
+    asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
+    kept = {_ROUND: torch.tensor(asked), _CHANNEL: torch.tensor(channel)}
+    if holds(uplink, like):
+        kept[_PAYLOAD] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+    return kept
+
+
+def settle(
+    uplink: Compressor, settings: Mapping[str, Any], memory: State, like: Mapping[str, Tensor]
+) -> Settled:
+    """Looks up in a message's ``settings`` what became of the client's message before.
+
+    Where that was not applied, what it carried goes back into the method's memory. Another server,
+    or another run, has nothing to say of it: the message is taken to have been applied.
+
+    Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round.
+    """
+    held, applied = inside("uplink", memory), heard(settings)
+    if _ROUND not in memory or int(memory[_CHANNEL]) != settings.get(CHANNEL, 0):
+        return Settled(held)
+    answered, asked = int(memory[_ROUND]), int(str(settings["round"]))
+    if asked <= answered:
+        raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
+    if answered == applied:
+        return Settled(held)
+    if _PAYLOAD not in memory:
+        return Settled(held, "lost")
+    carried = decompress(uplink, memory[_PAYLOAD].numpy().tobytes(), like)
+    back, lost = take_back(uplink, carried, placed(held, next(iter(like.values())).device))
+    return Settled(back, "lost" if lost else "returned")
+
+
+def placed(state: State, device: torch.device) -> State:
+    """The memory where a client trains: checkpoints and Flower's contexts bring it to the CPU.
+
+    Counters, which are whole numbers, stay where the program reads them.
+
+    Example:
+        >>> moved = placed({"residual/w": torch.ones(2)}, torch.device("meta"))
+        >>> moved["residual/w"].device
+        device(type='meta')
+    """
+    return {n: x.to(device) if x.is_floating_point() else x for n, x in state.items()}
+
+

@@ -1,0 +1,105 @@
+"""applied + residual + pending = trained, whatever is lost, late, doubled or reordered."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compressors import (
+    ByName,
+    ErrorFeedback,
+    Raw,
+    compress,
+    decompress,
+    gradient_dropping,
+    parse,
+)
+from compressors.whole.returned import take_back
+from fedsim.engines import compat
+from tests.support.lossynet import CLIENTS, EVENTS, LIKE, World, added
+
+METHODS = {
+    "values": gradient_dropping(0.5),
+    "powers of two": parse("ef(per_tensor(topk(0.5) | cnat | golomb))"),
+    "by rule": ByName((("size<4", ErrorFeedback(Raw())), ("*", gradient_dropping(0.3)))),
+    "one vector": parse("ef(flat(topk(0.4) | float32 | golomb))"),
+}
+DOWNLINKS = {"models": Raw(), "updates": gradient_dropping(0.5)}
+
+events = st.lists(
+    st.tuples(*[st.sampled_from(EVENTS)] * CLIENTS), min_size=2, max_size=9
+)  # fmt: skip
+
+
+def updates(number: int) -> dict[int, dict[str, torch.Tensor]]:
+    """Whole numbers of each client's own, other ones in every round."""
+    found = {}
+    for client in range(CLIENTS):
+        generator = torch.Generator().manual_seed(10 * number + client)
+        found[client] = {
+            n: torch.randint(-40, 40, x.shape, generator=generator).float() for n, x in LIKE.items()
+        }
+    return found
+
+
+def assert_conserved(world: World) -> None:
+    for client in range(CLIENTS):
+        sums = added(world.applied[client], world.held(client))
+        for name, x in world.trained[client].items():
+            assert torch.equal(sums[name], x), (client, name)
+
+
+@pytest.fixture(autouse=True)
+def identity() -> None:
+    compat.identify()
+
+
+@pytest.mark.parametrize("downlink", DOWNLINKS)
+@pytest.mark.parametrize("method", METHODS)
+@given(events)
+@settings(max_examples=30, deadline=None)
+def test_nothing_that_was_trained_is_lost(
+    method: str, downlink: str, happens: list[tuple[str, ...]]
+) -> None:
+    world = World(METHODS[method], DOWNLINKS[downlink])
+    for number, row in enumerate(happens, 1):
+        world.round(number, dict(enumerate(row)), updates(number))
+        assert_conserved(world)
+    for number in (len(happens) + 1, len(happens) + 2):  # all is well again: all fates are told
+        world.round(number, dict.fromkeys(range(CLIENTS), "fine"), updates(number))
+        assert_conserved(world)
+    assert len(world.server.trip.uplinks) == CLIENTS
+
+
+def test_a_refused_update_is_sent_with_the_next_by_hand() -> None:
+    """Client 0 sends (4, 0) of (4, 1), too late; with (0, 1) more it sends (4, 0) again."""
+    world = World(gradient_dropping(0.5), Raw())
+    fine = dict.fromkeys(range(CLIENTS), "fine")
+    first = {"a": torch.zeros(3, 2), "b": torch.tensor([4.0, 1.0])}
+    second = {"a": torch.zeros(3, 2), "b": torch.tensor([0.0, 1.0])}
+    world.round(1, fine | {0: "reply late"}, dict.fromkeys(range(CLIENTS), first))
+    assert world.server.trip.failures == {0: "no reply within the timeout"}
+    world.round(2, fine, dict.fromkeys(range(CLIENTS), second))
+    assert world.fates == ["returned"]
+    assert world.server.trip.uplinks[0].update["b"].tolist() == [4.0, 0.0]
+    assert world.server.trip.uplinks[1].update["b"].tolist() == [0.0, 2.0]
+    assert world.memory[0]["uplink/residual/b"].tolist() == [0.0, 2.0]
+    assert world.server.trip.failed_bits[0] > 0  # the late upload came in the second round
+
+
+def test_a_method_without_a_memory_counts_what_is_lost() -> None:
+    world = World(Raw(), Raw())
+    fine = dict.fromkeys(range(CLIENTS), "fine")
+    world.round(1, fine | {2: "reply lost"}, updates(1))
+    world.round(2, fine, updates(2))
+    assert world.fates == ["lost"]
+
+
+def test_dgc_takes_back_into_its_velocity() -> None:
+    method = parse("dgc(0.5, 0, 0.5)")
+    state = method.init(LIKE)
+    packet, after = compress(method, updates(1)[0], state)
+    back, lost = take_back(method, decompress(method, packet.payload, LIKE), after)
+    assert lost == {}
+    for name, x in updates(1)[0].items():
+        assert torch.equal(back[f"velocity/{name}"], x)
