@@ -61,9 +61,9 @@ def round_bits(trip: RoundTraffic) -> dict[str, int]:
 def failures(trip: RoundTraffic) -> dict[str, Any]:
     """How many replies of a round's cohort were not used, why, and the bits of such uploads.
 
-    ``absent`` of them had no node, so that nothing was sent to them. ``returned`` and ``lost`` count
-    clients whose message before was not applied, and went back into their memory or did not. The
-    bits are those that arrived in this round: an upload that comes late is booked where it
+    ``absent`` of them had no node, so that nothing was sent to them. ``returned`` and ``lost``
+    count clients whose message before was not applied, and went back into their memory or did not.
+    The bits are those that arrived in this round: an upload that comes late is booked where it
     comes, and its failure where it was asked for.
     """
     return {
