@@ -62,6 +62,11 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{meant}; known are {', '.join(known)}"
 
 
+def unwritten(flag: str, path: object, error: OSError) -> UsageError:
+    """The error for an output that the disk refuses; ``flag``: the setting that names it."""
+    return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
+
+
 def expect(value: object, kind: type, where: str) -> None:
     """Refuses a value of another type than a function takes.
 

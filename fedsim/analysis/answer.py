@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim import units
+from fedsim.analysis.curves import bits_so_far
 from fedsim.analysis.inputs import check_frame
 from fedsim.analysis.layout import Column, Laid, Row, laid
 from fedsim.analysis.style import higher_is_better, metric_name
@@ -66,10 +67,7 @@ def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
 
 def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
     """The rounds of runs that are done, of one task."""
-    if isinstance(results, Results):
-        rounds = results.done_rounds
-    else:
-        rounds = results
+    rounds = results.done_rounds if isinstance(results, Results) else results
     check_frame(rounds, "rounds", "best()")
     tasks = sorted(rounds["task"].unique())
     if len(tasks) > 1:
@@ -81,8 +79,7 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
 def _points(rounds: pd.DataFrame) -> pd.DataFrame:
     """A row per cell and round that all its seeds evaluated: the means, by bits upwards."""
     table = rounds.sort_values(["run", "round"])
-    share = table["up_wire_bits"] / table["clients"]
-    table["up_wire_bits"] = share.groupby(table["run"]).cumsum()
+    table["up_wire_bits"] = bits_so_far(table, "up_wire_bits")
     seeds = table.groupby(_CELL)["run"].nunique()
     table = table[table["metric"].notna()]
     twice = table[table.duplicated([*_CELL, "seed", "round"])]

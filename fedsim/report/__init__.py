@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedsim import units
 from fedsim.analysis.export import table
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unwritten
 from fedsim.files import write_text
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load
@@ -82,7 +82,7 @@ def written(results: Results, folder: Path, budget: float | str | None = None) -
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--out is {folder}: cannot be written ({error.strerror})") from error
+        raise unwritten("--out", folder, error) from error
     _write_matrices(results.runs, folder)
     write_text(folder / "summary.tex", table(results.runs, "latex"))
     write_text(folder / "report.html", page(results, limit))
