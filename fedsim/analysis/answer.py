@@ -60,9 +60,9 @@ def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
     """
     rounds = _rounds(results)
     points, higher = _points(rounds), higher_is_better(rounds)
-    found = _budgets(points)
-    rows = [_within(points, budget, higher).head(1) for budget in found]
-    return pd.concat(rows, ignore_index=True).assign(budget=found)[["budget", *_SHOWN]]
+    limits = _budgets(points)
+    rows = [_within(points, budget, higher).head(1) for budget in limits]
+    return pd.concat(rows, ignore_index=True).assign(budget=limits)[["budget", *_SHOWN]]
 
 
 def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
@@ -100,9 +100,9 @@ def _within(points: pd.DataFrame, budget: float, higher: bool) -> pd.DataFrame:
     """The best point of every method within a budget, the best method first."""
     inside = points[(points["up_wire_bits"] <= budget) & (points["seeds"] == points["all"])]
     inside = inside.sort_values("metric", ascending=not higher, kind="stable")  # then fewer bits
-    found = inside.drop_duplicates("label")
-    missing = [name for name in points["label"].unique() if name not in set(found["label"])]
-    told = [found, pd.DataFrame({"label": sorted(missing)})] if missing else [found]
+    reached = inside.drop_duplicates("label")
+    missing = [name for name in points["label"].unique() if name not in set(reached["label"])]
+    told = [reached, pd.DataFrame({"label": sorted(missing)})] if missing else [reached]
     table = pd.concat(told, ignore_index=True)[_SHOWN]
     counts = dict.fromkeys(("temporal", "seeds", "iteration"), "Int64" if missing else "int64")
     return table.astype(counts)

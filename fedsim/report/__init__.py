@@ -93,9 +93,9 @@ def _write_matrices(runs: pd.DataFrame, folder: Path) -> None:
     from fedsim.analysis.planes import one_celled
     from fedsim.plot import matrix, save
 
-    one = one_celled(runs)
+    single = one_celled(runs)
     for name, value in _MATRICES.items():
-        if one:
+        if single:
             (folder / name).unlink(missing_ok=True)
         else:
             save(matrix(runs, value), folder / name)

@@ -85,7 +85,7 @@ class SweepConfig:
         """The dense reference first, then the grid in order; each cell once."""
         if self.seeds < 1:
             raise UsageError(f"--seeds is {self.seeds}: it is above 0")
-        found: dict[str, Cell] = {}
+        cells: dict[str, Cell] = {}
         grid = [
             Cell.of(replace(self.base, method=self._method(p), temporal=n, gradient=p, seed=seed))
             for seed in range(self.seeds)
@@ -96,13 +96,13 @@ class SweepConfig:
         taken = {cell.name: _sends(cell) for cell in grid}
         for cell in self._dense() if self.baseline else []:
             if cell.name not in taken:
-                found[cell.name] = cell
+                cells[cell.name] = cell
             elif taken[cell.name] != _sends(cell):  # all entries too, but another way
                 name = f"dense-s{cell.config.seed}"
-                found[name] = replace(cell, name=name)
+                cells[name] = replace(cell, name=name)
         for cell in grid:
-            found.setdefault(cell.name, cell)
-        return list(found.values())
+            cells.setdefault(cell.name, cell)
+        return list(cells.values())
 
     def _dense(self) -> list[Cell]:
         """The reference of every seed, raw both ways.
