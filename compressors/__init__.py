@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.coders.runlength_huffman import RunLengthHuffman
     from compressors.coders.sample_huffman import SampleHuffman, SparseHuffman
     from compressors.coders.zipped import Deflate, Zstd
-    from compressors.errors import MethodError, PartError, PayloadError, UpdateError
+    from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
     from compressors.message import Packet, Received, compress, decompress, explain, receive
     from compressors.parsing.grammar import parse
     from compressors.parsing.jsonform import from_json
@@ -143,6 +143,7 @@ __all__ = [
     "MinMax",
     "Natural",
     "Nonzero",
+    "NotFinite",
     "OneBit",
     "OneSided",
     "Packet",

@@ -13,5 +13,9 @@ class UpdateError(ValueError):
     """An update that no message can carry: NaN, infinity, or a dtype other than float32."""
 
 
+class NotFinite(UpdateError):
+    """An update that holds NaN or infinity, or overflows float32 on its way into a message."""
+
+
 class PartError(ValueError):
     """A part that breaks its contract: what it handed over, or that its decoding does not fit."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from compressors.base import State, Tensors, finite
-from compressors.errors import PayloadError, UpdateError
+from compressors.errors import NotFinite, PayloadError, UpdateError
 from compressors.printing import shown
 
 
@@ -42,7 +42,7 @@ def update_of(given: Any) -> Tensors:
         if x.is_meta:
             raise UpdateError(f"tensor {name!r} is on the device meta: it has no values")
         if not finite(x):
-            raise UpdateError(f"tensor {name!r} holds NaN or infinity: no message can carry it")
+            raise NotFinite(f"tensor {name!r} holds NaN or infinity: no message can carry it")
     if not any(x.is_neg() for x in tensors.values()):
         return tensors
     return {name: x.resolve_neg() for name, x in tensors.items()}

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
-from compressors.errors import PayloadError, UpdateError
+from compressors.errors import NotFinite, PayloadError
 from compressors.given import check_method, like_of, payload_of, seed_of, state_of, update_of
 from compressors.own_parts import check_update
 from compressors.printing import is_foreign, short_text, text
@@ -93,7 +93,7 @@ def _write(
     for name, one in sent.items():
         as_given = one.values.data_ptr() == update[name].data_ptr()
         if not as_given and not finite(one.values):
-            raise UpdateError(f"tensor {name!r} and its memory overflow float32")
+            raise NotFinite(f"tensor {name!r} and its memory overflow float32")
     payload = out.to_bytes()
     spans = out.spans()
     spans["header"] += 8 * len(payload) - out.position

@@ -6,13 +6,17 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
 
-from compressors import UpdateError
+from compressors import NotFinite, UpdateError
 
 C = TypeVar("C")
 
 
 class UsageError(ValueError):
     """Bad input: the message names the setting, its value and what is allowed."""
+
+
+class PlacedError(UsageError):
+    """Bad input whose message begins with where it stands: a file, a cell of it, or a call."""
 
 
 class DataError(UsageError):
@@ -25,26 +29,24 @@ class RunFailed(RuntimeError):
 
 @contextmanager
 def training(round_number: int, loss: float, suspected: str | None = None) -> Iterator[None]:
-    """Adds to an ``UpdateError`` the round and its mean training loss, and what makes NaN.
+    """Adds to an ``UpdateError`` the round and its mean training loss; to ``NotFinite``, the cause.
 
     ``suspected``: words for what else than the data and the learning rate may be why.
 
     Example:
         >>> with training(3, float("nan")):
-        ...     raise UpdateError("tensor 'w' holds NaN")
+        ...     raise NotFinite("tensor 'w' holds NaN")
         Traceback (most recent call last):
-        compressors.errors.UpdateError: tensor 'w' holds NaN (round 3, training loss nan: the data \
+        compressors.errors.NotFinite: tensor 'w' holds NaN (round 3, training loss nan: the data \
 hold NaN or infinity, or the learning rate, --lr, is too high)
     """
     try:
         yield
     except UpdateError as error:
-        diverged = any(word in str(error) for word in ("NaN", "overflow"))
         usual = "the data hold NaN or infinity, or the learning rate, --lr, is too high"
-        causes = f": {suspected or usual}"
-        raise UpdateError(
-            f"{error} (round {round_number}, training loss {loss:.4g}{causes if diverged else ''})"
-        ) from error
+        causes = f": {suspected or usual}" if isinstance(error, NotFinite) else ""
+        where = f"round {round_number}, training loss {loss:.4g}"
+        raise type(error)(f"{error} ({where}{causes})") from error
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
@@ -58,6 +60,11 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, known, n=1)
     meant = f" (did you mean {near[0]}?)" if near else ""
     return f"unknown {what} {name!r}{meant}; known are {', '.join(known)}"
+
+
+def unwritten(flag: str, path: object, error: OSError) -> UsageError:
+    """The error for an output that the disk refuses; ``flag``: the setting that names it."""
+    return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
 
 
 def expect(value: object, kind: type, where: str) -> None:

@@ -53,11 +53,11 @@ def parse_bits(value: str | float, name: str) -> float:
         >>> parse_bits("1.5 Mbit", "--budget"), parse_bits(800, "up_bits")
         (1500000.0, 800.0)
     """
-    found = None if isinstance(value, bool) else _BITS.fullmatch(str(value).strip())
-    unit = ((found and found[2]) or "bit").lower()
+    parsed = None if isinstance(value, bool) else _BITS.fullmatch(str(value).strip())
+    unit = ((parsed and parsed[2]) or "bit").lower()
     place = [known.lower() for known in _UNITS].index(unit)
     try:
-        number = float(found[1]) * 1000.0**place if found else 0.0
+        number = float(parsed[1]) * 1000.0**place if parsed else 0.0
     except ValueError:  # 1.2.3
         number = 0.0
     if not 0 < number < math.inf:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from compressors.base import Sent, SentTensor, State, Tensors, empty_like, finite, nominal_count
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import UpdateError
+from compressors.errors import NotFinite, UpdateError
 from compressors.kernels.select import MAGNITUDE
 from compressors.printing import shown
 from compressors.quantize.floats import Float32
@@ -111,7 +111,7 @@ class DGC:
             u = (self.momentum * momentum[name] + gradient).contiguous()
             v = velocity[name] + u
             if not (finite(u) and finite(v)):
-                raise UpdateError(f"tensor {name!r} and its memory overflow float32")
+                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
             sent[name] = pipe.write(v, out, seed)
             after[f"momentum/{name}"] = _masked(u, sent[name])
             after[f"velocity/{name}"] = _masked(v, sent[name])

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, SentTensor, State, Tensors, empty_like, finite
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import UpdateError
+from compressors.errors import NotFinite, UpdateError
 from compressors.printing import short_text
 from compressors.settings import check_compressor
 from compressors.whole.dgc import DGC
@@ -71,7 +71,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         }
         for name, x in wanted.items():
             if not finite(x):
-                raise UpdateError(f"tensor {name!r} and its memory overflow float32")
+                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
         sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
         residual = {name: _rest(x, sent[name]) for name, x in wanted.items()}
         return sent, nest("residual", residual) | nest("inner", memory)

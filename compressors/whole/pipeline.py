@@ -12,7 +12,7 @@ from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb
-from compressors.errors import PayloadError, UpdateError
+from compressors.errors import NotFinite, PayloadError
 from compressors.own_parts import (
     check_count,
     check_rebuilt,
@@ -178,7 +178,7 @@ class Pipeline:
         else:
             return values
         if not (isfinite(scale) and finite(values)):
-            raise UpdateError(f"values times {scale:g} overflow float32")
+            raise NotFinite(f"values times {scale:g} overflow float32")
         return values
 
     def _select(self, flat: Tensor, units: int, seed: int) -> tuple[Tensor, float]:

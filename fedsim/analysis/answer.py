@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim import units
+from fedsim.analysis.curves import bits_so_far
 from fedsim.analysis.inputs import check_frame
 from fedsim.analysis.layout import Column, Laid, Row, laid
 from fedsim.analysis.style import higher_is_better, metric_name
@@ -59,17 +60,14 @@ def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
     """
     rounds = _rounds(results)
     points, higher = _points(rounds), higher_is_better(rounds)
-    found = _budgets(points)
-    rows = [_within(points, budget, higher).head(1) for budget in found]
-    return pd.concat(rows, ignore_index=True).assign(budget=found)[["budget", *_SHOWN]]
+    limits = _budgets(points)
+    rows = [_within(points, budget, higher).head(1) for budget in limits]
+    return pd.concat(rows, ignore_index=True).assign(budget=limits)[["budget", *_SHOWN]]
 
 
 def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
     """The rounds of runs that are done, of one task."""
-    if isinstance(results, Results):
-        rounds = results.done_rounds
-    else:
-        rounds = results
+    rounds = results.done_rounds if isinstance(results, Results) else results
     check_frame(rounds, "rounds", "best()")
     tasks = sorted(rounds["task"].unique())
     if len(tasks) > 1:
@@ -81,8 +79,7 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
 def _points(rounds: pd.DataFrame) -> pd.DataFrame:
     """A row per cell and round that all its seeds evaluated: the means, by bits upwards."""
     table = rounds.sort_values(["run", "round"])
-    share = table["up_wire_bits"] / table["clients"]
-    table["up_wire_bits"] = share.groupby(table["run"]).cumsum()
+    table["up_wire_bits"] = bits_so_far(table, "up_wire_bits")
     seeds = table.groupby(_CELL)["run"].nunique()
     table = table[table["metric"].notna()]
     twice = table[table.duplicated([*_CELL, "seed", "round"])]
@@ -103,9 +100,9 @@ def _within(points: pd.DataFrame, budget: float, higher: bool) -> pd.DataFrame:
     """The best point of every method within a budget, the best method first."""
     inside = points[(points["up_wire_bits"] <= budget) & (points["seeds"] == points["all"])]
     inside = inside.sort_values("metric", ascending=not higher, kind="stable")  # then fewer bits
-    found = inside.drop_duplicates("label")
-    missing = [name for name in points["label"].unique() if name not in set(found["label"])]
-    told = [found, pd.DataFrame({"label": sorted(missing)})] if missing else [found]
+    reached = inside.drop_duplicates("label")
+    missing = [name for name in points["label"].unique() if name not in set(reached["label"])]
+    told = [reached, pd.DataFrame({"label": sorted(missing)})] if missing else [reached]
     table = pd.concat(told, ignore_index=True)[_SHOWN]
     counts = dict.fromkeys(("temporal", "seeds", "iteration"), "Int64" if missing else "int64")
     return table.astype(counts)

@@ -25,7 +25,7 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
         runs: the frame of `fedsim.load(...).runs`, in any order; its order is kept.
     """
     alone = repeated(runs).to_numpy()
-    places = [place if one else -1 for place, one in enumerate(alone)]
+    places = [place if repeats else -1 for place, repeats in enumerate(alone)]
     groups = runs.assign(_run=places).groupby([*CELL, "_run"], sort=False, dropna=False)
     rows = pd.DataFrame([_row(cell) for _, cell in groups])
     types = {name: kind for name, kind in runs.dtypes.items() if kind.kind in "fbO"}

@@ -50,7 +50,7 @@ def budgets(rounds: pd.DataFrame, higher: bool, bits: Bits = "wire") -> list[Bud
     return [_best(str(name), not coded, own, sign, bits) for (coded, name), own in by_method]
 
 
-def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:
+def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:
     """Which method is best where: (from bits, to bits, its label), ascending.
 
     Of equals, the one that needs fewer bits leads. A method leads no further than it was run: there
@@ -59,9 +59,9 @@ def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, s
     """
     sign = 1 if higher else -1
     steps = sorted(
-        (float(x), -sign * float(y), one.method)
-        for one in found
-        for x, y in zip(one.bits, one.metric, strict=True)
+        (float(x), -sign * float(y), budget.method)
+        for budget in methods
+        for x, y in zip(budget.bits, budget.metric, strict=True)
     )
     best, turns = float("inf"), list[tuple[float, str]]()
     for bits, loss, method in steps:
@@ -69,7 +69,7 @@ def leaders(found: Sequence[Budget], higher: bool) -> list[tuple[float, float, s
             best = loss
             if not turns or turns[-1][1] != method:
                 turns.append((bits, method))
-    last = {one.method: one.end for one in found}
+    last = {budget.method: budget.end for budget in methods}
     ends = [bits for bits, _ in turns[1:]] + [max(last.values())]
     return [
         (start, min(end, last[method]), method)

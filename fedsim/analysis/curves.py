@@ -47,6 +47,16 @@ def bits_column(bits: str) -> str:
     return f"up_{bits}_bits"
 
 
+def bits_so_far(rounds: pd.DataFrame, column: str) -> pd.Series:
+    """What a client of every round has sent by each round, in bits: the cohort's mean, added up.
+
+    Args:
+        rounds: rows of `fedsim.load(...).rounds`, each run's by round upwards.
+        column: the bits of a round, a sum over the cohort.
+    """
+    return (rounds[column] / rounds["clients"]).groupby(rounds["run"]).cumsum()
+
+
 def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:
     """Learning curves, one per cell, by method, n upwards and p downwards.
 
@@ -67,8 +77,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
     table = rounds.sort_values(["run", "round"])
     if x == "up_bits":
-        share = table[bits_column(bits)] / table["clients"]
-        table = table.assign(up_bits=share.groupby(table["run"]).cumsum())
+        table = table.assign(up_bits=bits_so_far(table, bits_column(bits)))
         table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
     table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):

@@ -185,14 +185,14 @@ def _shared(
     least: dict[int, int], full: dict[int, int], names: set[int], width: int
 ) -> dict[int, int]:
     """What is left of `width` goes, one by one, to the column that lacks most, names first."""
-    found = dict(least)
-    for _ in range(max(0, width - sum(found.values()))):
-        short = [k for k in found if found[k] < full[k]]
+    widths = dict(least)
+    for _ in range(max(0, width - sum(widths.values()))):
+        short = [k for k in widths if widths[k] < full[k]]
         if not short:
             break
-        k = max(short, key=lambda k: (4 if k in names else 1) * full[k] / max(1, found[k]))
-        found[k] += 1
-    return found
+        k = max(short, key=lambda k: (4 if k in names else 1) * full[k] / max(1, widths[k]))
+        widths[k] += 1
+    return widths
 
 
 def _sum(widths: Iterable[int], gap: int) -> int:

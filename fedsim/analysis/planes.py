@@ -107,8 +107,8 @@ def planes(
     if method is None and not several(runs):
         return {"".join(names): plane(runs, value)}
     chosen = names if method is None else [method]
-    found = {name: plane(of_method(runs, name), value) for name in chosen}
-    return {name: grid for name, grid in found.items() if grid.values.size > 1} or found
+    grids = {name: plane(of_method(runs, name), value) for name in chosen}
+    return {name: grid for name, grid in grids.items() if grid.values.size > 1} or grids
 
 
 def one_celled(runs: pd.DataFrame) -> bool:

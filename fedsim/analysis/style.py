@@ -81,19 +81,19 @@ def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
 
     places = np.linspace(0, 0.85, len(gradients))
     shades = [_hex(shade[:3]) for shade in colormaps["viridis"](places)]
-    found = {}
+    styles = {}
     for key in keys:
         place = temporals.index(key.temporal)
         colour = "#000000" if key == black else shades[gradients.index(key.gradient)]
-        found[key] = Look(colour, place, place)
-    return found
+        styles[key] = Look(colour, place, place)
+    return styles
 
 
 def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKey, Look]:
     names = list(dict.fromkeys(key.method for key in keys))
     raw = {key.method for key in keys if key.dense}
     methods, dense = [n for n in names if n not in raw], [n for n in names if n in raw]
-    found = {}
+    styles = {}
     for key in keys:
         mine = sorted({k.gradient for k in keys if k.method == key.method}, reverse=True)
         pale = 0.55 * mine.index(key.gradient) / max(1, len(mine) - 1)
@@ -102,8 +102,8 @@ def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKe
         if not number:
             base = GREYS[dense.index(key.method) % len(GREYS)]
         colour = _hex([c + pale * (1 - c) for c in _rgb(base)])
-        found[key] = Look(colour, temporals.index(key.temporal), number)
-    return found
+        styles[key] = Look(colour, temporals.index(key.temporal), number)
+    return styles
 
 
 def _rgb(colour: str) -> list[float]:

@@ -98,7 +98,7 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     dense = told[reference(told) & (told["status"] == "done")]
     known = dense.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict()
     every = dense.groupby(["task", "seed"])[VARIANT].unique()
-    only = {key: found[0] for key, found in every.items() if len(found) == 1}
+    only = {key: variants[0] for key, variants in every.items() if len(variants) == 1}
     base = [
         known.get((task, seed, own), known.get((task, seed, only.get((task, seed))), float("nan")))
         for task, seed, own in zip(told["task"], told["seed"], told[VARIANT], strict=True)
@@ -157,11 +157,11 @@ def _texts(known: Known, narrow: bool) -> Texts:
     rows, lines = known
     names = list(rows["metric_name"].dropna().unique())
     unit = "points" if any(name in units.FRACTIONS for name in names) else ""
-    words = {"metric": " / ".join(names) or "metric", "unit": unit}
+    filled = {"metric": " / ".join(names) or "metric", "unit": unit}
     dense = bool(rows["difference"].notna().any())
     worth = worth_a_column(rows)
     columns = [*_identity(rows), *(_narrow if narrow else _wide)(dense, worth)]
-    headings = [column.heading.format(**words).strip() for column in columns]
+    headings = [column.heading.format(**filled).strip() for column in columns]
     return headings, [([column.show(row) for column in columns], kind) for row, kind in lines]
 
 

@@ -42,8 +42,8 @@ def sends_less_per_client(runs: pd.DataFrame) -> pd.Series:
     """
     if not {PER_CLIENT, "up_wire_bits"} <= {*runs.columns}:
         return pd.Series(False, index=runs.index)
-    one, other = runs[PER_CLIENT].astype(float), runs["up_wire_bits"].astype(float)
-    return ((one - other).abs() > 1e-9 * other).fillna(False)
+    sent, usual = runs[PER_CLIENT].astype(float), runs["up_wire_bits"].astype(float)
+    return ((sent - usual).abs() > 1e-9 * usual).fillna(False)
 
 
 def has_failures(runs: pd.DataFrame) -> pd.Series:

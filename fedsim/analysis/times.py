@@ -79,7 +79,7 @@ class Bandwidths:
     def methods(self) -> dict[str, np.ndarray]:
         """Each method's time with its best cell at every rate, (B,)."""
         labels = self.cells["label"].to_numpy()
-        return {str(one): self.seconds[labels == one].min(axis=0) for one in sorted(set(labels))}
+        return {str(name): self.seconds[labels == name].min(axis=0) for name in sorted(set(labels))}
 
     def fastest(self) -> list[tuple[float, float, str]]:
         """Which method is fastest where: (from rate, to rate, label), ascending.
@@ -147,7 +147,7 @@ class _Run:
 
 
 def _runs(results: Results) -> list[_Run]:
-    found = []
+    runs = []
     done = results.runs[results.runs["status"] == "done"]
     by_run = dict(list(results.rounds.groupby("run", sort=False)))
     for name, cell in done.iterrows():
@@ -158,10 +158,10 @@ def _runs(results: Results) -> list[_Run]:
             raise UsageError(f"{file} cannot be read: {error}; a price needs it") from error
         if "failures" not in clients:  # written before failed replies were kept
             clients["failures"] = 0
-        found.append(_Run(by_run[name], clients, int(cell["clients"]), int(cell["seed"])))
-    if not found:
+        runs.append(_Run(by_run[name], clients, int(cell["clients"]), int(cell["seed"])))
+    if not runs:
         raise UsageError("there is no run that is done: a price needs one")
-    return found
+    return runs
 
 
 def _crossing(rates: np.ndarray, before: np.ndarray, after: np.ndarray, place: int) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.commands.document import print_document
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unwritten
 from fedsim.units import bits, ratio
 
 if TYPE_CHECKING:
@@ -133,11 +133,6 @@ def check_place(path: str | None, flag: str) -> None:
     if Path(path).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         why = "it is a directory" if Path(path).is_dir() else f"no folder to write to: {folder}"
         raise UsageError(f"{flag} is {path}: cannot be written ({why})")
-
-
-def unwritten(flag: str, path: str, error: OSError) -> UsageError:
-    """The error for an output that the disk refused."""
-    return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
 
 
 def _shapes(tensors: Tensors) -> dict[str, dict[str, Any]]:

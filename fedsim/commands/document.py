@@ -2,12 +2,20 @@
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def print_document(document: Any) -> None:
     """Prints one JSON document; NaN and infinities are null, as JSON has neither."""
     print(json.dumps(_plain(document)))
+
+
+def records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """The rows of a table as JSON has them: None where there is no number."""
+    return list(table.astype(object).where(table.notna(), None).to_dict("records"))
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedsim.errors import UsageError
 from fedsim.settings.config import RunConfig, default_of
-from fedsim.settings.fields import type_of
+from fedsim.settings.fields import flag, type_of
 
 _TYPES = {"int": int, "float": float, "str": str}
 
@@ -22,14 +22,14 @@ def add_settings(
     for f in fields(RunConfig):
         if f.name in skip:
             continue
-        flag, kinds = "--" + f.name.replace("_", "-"), type_of(f).split(" | ")
+        kinds = type_of(f).split(" | ")
         kind = "str" if "str" in kinds else kinds[0]  # a number with a unit is a text here
         sentence = f.metadata["help"] + _default(default_of(f.name))
         if kind == "bool":
-            group.add_argument(flag, action="store_true", default=None, help=sentence)
+            group.add_argument(flag(f.name), action="store_true", default=None, help=sentence)
         else:
             group.add_argument(
-                flag, type=_TYPES[kind], default=None, help=sentence.replace("%", "%%"),
+                flag(f.name), type=_TYPES[kind], default=None, help=sentence.replace("%", "%%"),
                 metavar=kind.upper() if kind != "str" else "TEXT",
             )  # fmt: skip
 
@@ -45,14 +45,14 @@ def given(flags: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def numbers(text: str, flag: str, kind: type) -> list[Any]:
-    """The numbers of a comma-separated list; ``UsageError`` names the flag and the value."""
+def numbers(text: str, name: str, kind: type) -> list[Any]:
+    """The numbers of a comma-separated list; ``UsageError`` names the setting and the value."""
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError as error:
         wanted = "whole numbers" if kind is int else "numbers"
         raise UsageError(
-            f"{flag} is {text!r}: it takes {wanted} separated by commas, such as "
+            f"{flag(name)} is {text!r}: it takes {wanted} separated by commas, such as "
             + ("1,10,100" if kind is int else "1,0.1,0.01")
         ) from error
 

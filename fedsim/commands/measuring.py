@@ -15,11 +15,12 @@ from rich.progress import Progress as Bar
 from fedsim import units
 from fedsim.analysis.layout import Column, Laid, Row, laid, print_whole, room
 from fedsim.commands import coding
-from fedsim.commands.codec import add_shared, check_place, read, unwritten
+from fedsim.commands.codec import add_shared, check_place, read
 from fedsim.commands.coding import three
 from fedsim.commands.document import print_document
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unwritten
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
+from fedsim.settings.fields import flag
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,8 +118,7 @@ def _methods(flags: argparse.Namespace) -> _Job:
 
     for name in ("positions_of", "symbols_of"):
         if getattr(flags, name) is not None:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} is {getattr(flags, name)!r}: it goes with --coders")
+            raise UsageError(f"{flag(name)} is {getattr(flags, name)!r}: it goes with --coders")
     methods = flags.methods or "all"
     choose(methods, flags.density)
     return _Job(

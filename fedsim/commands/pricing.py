@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim import units
 from fedsim.analysis.layout import Column, Row, laid, print_whole
-from fedsim.commands.document import print_document
+from fedsim.commands.document import print_document, records
 from fedsim.network.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def command(flags: argparse.Namespace) -> int:
     if flags.out is not None:
         _write(Path(flags.out), rounds, tables, across, flags.target)
     if flags.json:
-        print_document({"networks": {name: _records(table) for name, table in tables.items()},
+        print_document({"networks": {name: records(table) for name, table in tables.items()},
                         "fastest": across.fastest() if across else []})  # fmt: skip
         return 0
     console = Console()
@@ -129,7 +129,3 @@ def _write(
     if across is not None and target is not None:
         frame = next(iter(rounds.values()))
         save(over_bandwidths(across, frame, target), out / "bandwidth.png")
-
-
-def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
-    return list(table.astype(object).where(table.notna(), None).to_dict("records"))

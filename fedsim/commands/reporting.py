@@ -2,14 +2,11 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedsim import units
 from fedsim.analysis.layout import print_whole
-from fedsim.commands.document import print_document
-
-if TYPE_CHECKING:
-    import pandas as pd
+from fedsim.commands.document import print_document, records
 
 
 def add(commands: Any) -> None:
@@ -43,7 +40,7 @@ def command(flags: argparse.Namespace) -> int:
     budget = None if flags.budget is None else units.parse_bits(flags.budget, "--budget")
     cells, page, results = summarize(*folders, out=out, budget=budget)
     if flags.json:
-        answer = {} if budget is None else {"best": _records(best(results, budget))}
+        answer = {} if budget is None else {"best": records(best(results, budget))}
         print_document({"out": str(page.parent), "report": str(page), "cells": cells, **answer})
     else:
         console = Console()
@@ -52,8 +49,3 @@ def command(flags: argparse.Namespace) -> int:
             print_whole(console, best_table(results, budget, console.width))
         console.print(f"Report: {page}", highlight=False, soft_wrap=True)
     return 0
-
-
-def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
-    """The rows of a table as JSON has them: None where there is no number."""
-    return list(table.astype(object).where(table.notna(), None).to_dict("records"))

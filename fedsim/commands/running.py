@@ -33,7 +33,6 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim import report
     from fedsim.analysis.tables import summary_table
-    from fedsim.results.load import load
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars
     from fedsim.runs.run import run
@@ -45,12 +44,13 @@ def command(flags: argparse.Namespace) -> int:
     with bars:
         summary = run(config, out, lambda row: bars(name, row))
     write_summary(out, [summary])
-    report.write(out)
+    results, _ = report.read([out])
+    report.written(results, out)
     if flags.json:
         print_document({"out": str(out), **summary})
     else:
         console = Console()
-        print_whole(console, summary_table(load(out).runs, console.width))
+        print_whole(console, summary_table(results.runs, console.width))
         console.print(f"Results: {out}", highlight=False, soft_wrap=True)
     return 0
 

@@ -111,9 +111,9 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
         return cellfile.from_values(written, flags.config, over=given)
     values: dict[str, Any] = {"method": "sbc", **underscored(written, flags.config), **given}
     if flags.temporal is not None:
-        values["temporal"] = shared.numbers(flags.temporal, "--temporal", int)
+        values["temporal"] = shared.numbers(flags.temporal, "temporal", int)
     if flags.gradient is not None:
-        values["gradient"] = shared.numbers(flags.gradient, "--gradient", float)
+        values["gradient"] = shared.numbers(flags.gradient, "gradient", float)
     if "gradient" not in values and takes_fraction(values["method"]):
         values["gradient"] = [GRADIENT]
     if flags.seeds is not None:

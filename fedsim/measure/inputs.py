@@ -4,10 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from inspect import signature
 
-import torch
-
-from compressors import ROWS, Compressor, Row, Tensors, text
-from compressors.base import finite
+from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
+from compressors.given import update_of
 from fedsim.errors import UsageError
 from fedsim.settings.methods import compressor_of, with_fraction
 
@@ -74,11 +72,10 @@ def checked_updates(updates: Tensors | Sequence[Tensors]) -> list[Tensors]:
     """The updates as a list, each checked; a single update gives a list of length one."""
     checked = [updates] if isinstance(updates, Mapping) else list(updates)
     for update in checked:
-        for name, x in update.items():
-            if x.dtype != torch.float32:
-                raise UsageError(f"tensor {name!r} is {x.dtype}: updates are float32")
-            if not finite(x):
-                raise UsageError(f"tensor {name!r} holds NaN or infinity: no message carries it")
-    if not any(update for update in checked):
+        try:
+            update_of(update)
+        except UpdateError as error:
+            raise UsageError(str(error)) from error
+    if not any(checked):
         raise UsageError("updates hold no tensor: there is nothing to measure")
     return checked

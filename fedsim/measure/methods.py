@@ -57,9 +57,9 @@ def in_turn(
 ) -> Iterator[tuple[str, Thing]]:
     """The pairs (name, thing); ``progress`` is called before each pair and at the end."""
     tell = progress or (lambda done, count, name: None)
-    for done, (name, thing) in enumerate(named):
+    for done, (name, work) in enumerate(named):
         tell(done, len(named), name)
-        yield name, thing
+        yield name, work
     tell(len(named), len(named), "")
 
 

@@ -93,17 +93,17 @@ def patterns(
     return positions.kept, symbols.kept
 
 
-def _with(thing: Any, positions: Any, symbols: Any) -> Any:
-    """A copy of ``thing`` whose pipelines have these coders; the copy can only write."""
-    if isinstance(thing, Pipeline):
-        if thing.writes_positions:
-            return replace(thing, positions=positions, symbols=symbols)
-        return replace(thing, symbols=symbols)
-    if isinstance(thing, tuple):
-        return tuple(_with(part, positions, symbols) for part in thing)
-    if not is_dataclass(thing) or isinstance(thing, type):
-        return thing
-    inside = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
+def _with(part: Any, positions: Any, symbols: Any) -> Any:
+    """A copy of ``part`` whose pipelines have these coders; the copy can only write."""
+    if isinstance(part, Pipeline):
+        if part.writes_positions:
+            return replace(part, positions=positions, symbols=symbols)
+        return replace(part, symbols=symbols)
+    if isinstance(part, tuple):
+        return tuple(_with(item, positions, symbols) for item in part)
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    inside = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
     changed = {name: _with(value, positions, symbols) for name, value in inside.items()}
     new = {name: value for name, value in changed.items() if value is not inside[name]}
-    return replace(thing, **new) if new else thing
+    return replace(part, **new) if new else part

@@ -216,5 +216,5 @@ def _type(x: Tensor) -> str:
     return f"{kind} without values (meta)" if x.is_meta else kind
 
 
-def _a(thing: Any) -> str:
-    return "None" if thing is None else f"a {type(thing).__name__}"
+def _a(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

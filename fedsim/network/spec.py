@@ -108,18 +108,18 @@ def parse(text: str, name: str = "--network") -> Network:
         >>> parse("up=1Mbit, down=2Mbit").up.first
         1000000.0
     """
-    words = _split(text)
-    if len(words) == 1 and words[0].endswith(".toml"):
-        given, folder = _from_file(Path(words[0]), name), Path(words[0]).parent
+    items = _split(text)
+    if len(items) == 1 and items[0].endswith(".toml"):
+        given, folder = _from_file(Path(items[0]), name), Path(items[0]).parent
     else:
-        given, folder = _given(words, name), Path()
+        given, folder = _given(items, name), Path()
     return replace(_network(given, folder, name), name=text.strip())
 
 
-def _given(words: list[str], name: str) -> dict[str, str]:
+def _given(items: list[str], name: str) -> dict[str, str]:
     given: dict[str, str] = {}
-    for place, word in enumerate(words):
-        key, equals, value = (part.strip() for part in word.partition("="))
+    for place, item in enumerate(items):
+        key, equals, value = (part.strip() for part in item.partition("="))
         if not equals and place == 0:
             if key not in PRESETS:
                 raise UsageError(f"{name}: {unknown('network', key, PRESETS)}, settings such as "

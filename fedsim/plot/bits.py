@@ -1,6 +1,5 @@
 """The metric against upstream bits: the front of final results, and the best within a budget."""
 
-from collections.abc import Sequence
 from math import nan
 
 import pandas as pd
@@ -29,6 +28,7 @@ from fedsim.plot.canvas import (
     logarithmic,
     marker,
     plain,
+    strip,
     title,
     within,
 )
@@ -103,14 +103,14 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
     methods = budgets(rounds, higher, bits)
     styles = method_looks({best.method: best.dense for best in methods})
     figure = drawing(7.2, 4.6)
-    axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
+    axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
     for best in methods:
         _steps(axes, best, styles[best.method])
     logarithmic(axes)
     finish(axes, "", label(name or metric_name(rounds)))
     within(axes, name or metric_name(rounds))
-    _strip(strip, methods, styles, higher)
-    strip.set_xlabel(LABELS[bits_column(bits)])
+    strip(below, leaders(methods, higher), styles, "best")
+    below.set_xlabel(LABELS[bits_column(bits)])
     title(figure, rounds)
     return figure
 
@@ -150,13 +150,3 @@ def _note(axes: Axes, point: Series, higher: bool) -> None:
         note, at, (-5, 5 if higher else -5), textcoords="offset points", fontsize=8, ha="right",
         va="bottom" if higher else "top",
     )  # fmt: skip
-
-
-def _strip(axes: Axes, found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> None:
-    """Under the steps: a bar in the colour of the method that is best for so many bits."""
-    for start, end, method in leaders(found, higher):
-        colour = styles[method].colour  # the edge shows who leads at its last evaluation alone
-        axes.broken_barh([(start, end - start)], (0, 1), facecolor=colour, edgecolor=colour, lw=1)
-    axes.set_yticks([0.5], ["best"])
-    axes.tick_params(axis="y", length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)

@@ -2,7 +2,7 @@
 
 import io
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import sqrt
 from pathlib import Path
@@ -114,6 +114,25 @@ def finish(axes: Axes, x: str, y: str) -> None:
         loc="outside right center", frameon=False, fontsize=9 if entries <= 18 else 7,
         ncols=1 + entries // 28,
     )  # fmt: skip
+
+
+def strip(
+    axes: Axes, spans: Iterable[tuple[float, float, str]], looks: Mapping[str, Look], name: str
+) -> None:
+    """A bar below a figure in the colour of the method that leads where, called `name`.
+
+    Args:
+        axes: the bar's own, below the figure's.
+        spans: from, to and label of each method that leads.
+        looks: how the methods look, by label.
+        name: what leading is called: `best`, `fastest`.
+    """
+    for start, end, method in spans:
+        colour = looks[method].colour  # the edge shows a method that leads at a single point
+        axes.broken_barh([(start, end - start)], (0, 1), facecolor=colour, edgecolor=colour, lw=1)
+    axes.set_yticks([0.5], [name])
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def plain_ticks(axis: Axis, steps: Sequence[float] = (1, 2, 5)) -> None:

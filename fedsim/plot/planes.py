@@ -82,8 +82,8 @@ def _panels(grids: dict[str, Plane]) -> tuple[Figure, list[Axes]]:
     down = ceil(len(grids) / across)
     width, height = 2.4 + _WIDE * columns, 2.1 + _HIGH * rows
     figure = drawing(max(5.0, width) if across == 1 else 1 + across * width, down * height)
-    found = [figure.add_subplot(down, across, k + 1) for k in range(len(grids))]
-    return figure, found
+    panels = [figure.add_subplot(down, across, k + 1) for k in range(len(grids))]
+    return figure, panels
 
 
 def _panel(axes: Axes, grid: Plane, name: str, colours: Colormap, norm: Normalize) -> AxesImage:
@@ -133,13 +133,13 @@ def _colorbar(
 ) -> None:
     if len(np.unique(numbers)) < 2:
         return  # one colour needs no scale
-    one = len(panels) == 1
+    single = len(panels) == 1
     bar = figure.colorbar(
         image,
         ax=panels,
         label=plain(text),
-        fraction=0.08 if one else 0.03,
-        pad=0.03 if one else 0.01,
+        fraction=0.08 if single else 0.03,
+        pad=0.03 if single else 0.01,
     )
     if isinstance(image.norm, LogNorm):
         whole = FuncFormatter(lambda number, _: f"{number:g}")

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -25,6 +24,7 @@ from fedsim.plot.canvas import (
     finish,
     marker,
     plain,
+    strip,
     title,
     within,
 )
@@ -88,7 +88,7 @@ def over_bandwidths(times: Bandwidths, rounds: pd.DataFrame, target: float) -> F
     dense = set(rounds.loc[rounds["dense"], "label"])
     styles = method_looks({name: name in dense for name in lines})
     figure = drawing(7.2, 4.8)
-    axes, strip = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
+    axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(14, 1))
     for method, seconds in lines.items():
         look = styles[method]
         axes.plot(times.rates, seconds, color=look.colour, marker=marker(look), markevery=8,
@@ -98,10 +98,8 @@ def over_bandwidths(times: Bandwidths, rounds: pd.DataFrame, target: float) -> F
     _times(axes.yaxis)
     _rates(axes.xaxis, times.rates[0], times.rates[-1])
     finish(axes, "", f"time to {label(metric_name(rounds))} {target:g}")
-    for low, high, method in times.fastest():
-        colour = styles[method].colour
-        strip.broken_barh([(low, high - low)], (0, 1), facecolor=colour, edgecolor=colour, lw=1)
-    _strip(strip)
+    strip(below, times.fastest(), styles, "fastest")
+    below.set_xlabel("upload and download rate of every client")
     title(figure, rounds)
     return figure
 
@@ -134,10 +132,3 @@ def _rates(axis: Axis, low: float, high: float) -> None:
     axis.set_major_locator(FixedLocator(powers.tolist()))
     axis.set_major_formatter(FuncFormatter(lambda rate, _: f"{units.round_bits(rate)}/s"))
     axis.set_minor_locator(NullLocator())
-
-
-def _strip(axes: Axes) -> None:
-    axes.set_xlabel("upload and download rate of every client")
-    axes.set_yticks([0.5], ["fastest"])
-    axes.tick_params(axis="y", length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedsim import units
 from fedsim.analysis.export import table
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unwritten
 from fedsim.files import write_text
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load
@@ -82,7 +82,7 @@ def written(results: Results, folder: Path, budget: float | str | None = None) -
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--out is {folder}: cannot be written ({error.strerror})") from error
+        raise unwritten("--out", folder, error) from error
     _write_matrices(results.runs, folder)
     write_text(folder / "summary.tex", table(results.runs, "latex"))
     write_text(folder / "report.html", page(results, limit))
@@ -93,9 +93,9 @@ def _write_matrices(runs: pd.DataFrame, folder: Path) -> None:
     from fedsim.analysis.planes import one_celled
     from fedsim.plot import matrix, save
 
-    one = one_celled(runs)
+    single = one_celled(runs)
     for name, value in _MATRICES.items():
-        if one:
+        if single:
             (folder / name).unlink(missing_ok=True)
         else:
             save(matrix(runs, value), folder / name)

@@ -31,9 +31,9 @@ def tables(results: Results, budget: float | None = None) -> str:
         return ""
     name, text = metric_name(results.runs), ""
     if budget is not None:
-        found = best(results, budget)
-        text = f"<h3>Every method within {units.bits(budget)}</h3>{_table(*texts(found, name))}"
-        text += _NONE if found["metric"].isna().any() else ""
+        reached = best(results, budget)
+        text = f"<h3>Every method within {units.bits(budget)}</h3>{_table(*texts(reached, name))}"
+        text += _NONE if reached["metric"].isna().any() else ""
         text += "<h3>The best of all methods, for rising budgets</h3>"
     return text + _table(*texts(ladder(results), name)) + f'<p class="note">{escape(NOTE)}</p>'
 

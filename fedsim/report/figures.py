@@ -90,12 +90,12 @@ def parts(results: Results) -> list[Section]:
         return []
     text = _PARTS + (_BUFFERS if charts.send_buffers(done) else "")
     bars = {name: charts.split(own) for name, own in _apart(runs).items()}
-    found = [_section("split", "What the bits are", text, bars)]
+    sections = [_section("split", "What the bits are", text, bars)]
     shown = charts.layers(results.layers) if len(results.layers) else None
     if shown is not None:
         paler = _PALER if several(done) and _of_several_sparsities(done) else ""
-        found.append(_section("layers", "What each layer sends", _LAYERS + paler, {"": shown}))
-    return found
+        sections.append(_section("layers", "What each layer sends", _LAYERS + paler, {"": shown}))
+    return sections
 
 
 def _answer(
@@ -107,11 +107,11 @@ def _answer(
     if several(runs[runs["status"] == "done"]):
         _, _, chart = _section(key, title, _BUDGET, {"": charts.budget(rounds, name)})
         text += chart
-    found = [(key, title, text)]
+    sections = [(key, title, text)]
     if len(pareto_points(runs)) > 1:
         points = {"": charts.pareto(runs)}
-        found.append(_section("front", "Metric against bits", _POINTS + paler, points))
-    return found
+        sections.append(_section("front", "Metric against bits", _POINTS + paler, points))
+    return sections
 
 
 def _matrices(runs: pd.DataFrame, name: str) -> list[Section]:

@@ -121,9 +121,9 @@ def _explanation(results: Results) -> str:
 
 
 def _reference(runs: pd.DataFrame) -> str:
-    found = runs[reference(runs)]
-    dense = found[found["status"] == "done"]
-    if len(found) > len(dense) == 0:
+    references = runs[reference(runs)]
+    dense = references[references["status"] == "done"]
+    if len(references) > len(dense) == 0:
         return '<p class="note">The dense reference (raw, n = 1) failed: see Failed cells.</p>'
     if not len(dense):
         return '<p class="note">There is no dense reference (raw, n = 1) among the cells.</p>'

@@ -204,8 +204,8 @@ def run_folders(path: Path) -> list[Path]:
     if not path.is_dir():
         raise UsageError(f"no results in {path}: there is no such folder.")
     if kind_of(path) == "sweep":
-        found = (item for item in (path / "cells").iterdir() if item.is_dir())
-        return sorted(item for item in found if not item.name.startswith("."))
+        folders = (item for item in (path / "cells").iterdir() if item.is_dir())
+        return sorted(item for item in folders if not item.name.startswith("."))
     return [path.resolve()] if kind_of(path) == "run" else []
 
 
@@ -246,5 +246,5 @@ def _joined(
 
 def _few(column: pd.Series) -> str:
     """The first three values of a column, and how many more there are."""
-    found = [str(value) for value in column.unique()]
-    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    values = [str(value) for value in column.unique()]
+    return ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")

@@ -54,15 +54,15 @@ def settings_of(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     Args:
         given: what each run's `config.toml` holds.
     """
-    found = {}
+    settings = {}
     for name, table in given.items():
         if not table:
             continue
         own = {key: table.get(key, default_of(key)) for key in _SETTINGS}
         if own["downlink"] == "raw" and own["strategy"] not in OWN_DOWNLINK:
             own["downlink"] = None  # which it stands for
-        found[name] = own
-    return found
+        settings[name] = own
+    return settings
 
 
 def differing(settings: Mapping[str, dict[str, Any]]) -> list[str]:
@@ -81,15 +81,15 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
 
     Empty for a run that has every such setting at its default.
     """
-    found = dict.fromkeys(cells, "")
+    differences = dict.fromkeys(cells, "")
     for names in _by_task(cells).values():
         known = {name: settings[name] for name in names if name in settings}
         known = _with_defaults(cells, _as_reference(cells, known))
         keys = differing(known)
         for name, own in known.items():
             told = [f"{key} = {own[key]}" for key in keys if own[key] != default_of(key)]
-            found[name] = ", ".join(told)
-    return found
+            differences[name] = ", ".join(told)
+    return differences
 
 
 def _as_reference(
@@ -102,17 +102,18 @@ def _as_reference(
     theirs is.
     """
     raw = [name for name in settings if cells[name].get("method") == "raw"]
-    found = {name: dict(own) for name, own in settings.items()}
+    compared = {name: dict(own) for name, own in settings.items()}
     lossy = {own["downlink"] for name, own in settings.items() if name not in raw}
     for name in raw if len(lossy) == 1 else ():
         if (cells[name]["temporal"], cells[name]["gradient"]) == (1, 1):
-            found[name]["downlink"] = found[name]["downlink"] or min(lossy, key=str)
+            compared[name]["downlink"] = compared[name]["downlink"] or min(lossy, key=str)
     for key, standard in (("strategy", "dsgd"), ("momentum_masking", "auto")):
         others = {own[key] for name, own in settings.items() if name not in raw}
         if len(others) == 1 and _without_raw(key, value := min(others)):
             for name in raw:
-                found[name][key] = value if found[name][key] == standard else found[name][key]
-    return found
+                if compared[name][key] == standard:
+                    compared[name][key] = value
+    return compared
 
 
 def _without_raw(key: str, value: str) -> bool:
@@ -127,13 +128,13 @@ def _with_defaults(
 ) -> dict[str, dict[str, Any]]:
     """Settings of one task's runs without those that name what is the task's anyway."""
     trained = {name: cells[name].get(TRAINED) or {} for name in settings}
-    found = {name: dict(own) for name, own in settings.items()}
+    filled = {name: dict(own) for name, own in settings.items()}
     for key in OF_TASK:
         default = [trained[n].get(key) for n, own in settings.items() if own[key] is None]
-        for name, own in found.items():
+        for name, own in filled.items():
             if own[key] is not None and trained[name].get(key, own) in default:
                 own[key] = None
-    return found
+    return filled
 
 
 def comparable(
@@ -190,8 +191,8 @@ def without_repeated(
     return kept
 
 
-def _same_numbers(one: dict[str, Any], two: dict[str, Any], here: Path, there: Path) -> None:
-    pairs = {key: (one.get(key), two.get(key)) for key in _COMPARED}
+def _same_numbers(first: dict[str, Any], second: dict[str, Any], here: Path, there: Path) -> None:
+    pairs = {key: (first.get(key), second.get(key)) for key in _COMPARED}
     differ = [f"{key} {a!r} and {b!r}" for key, (a, b) in pairs.items() if a != b]
     if differ:
         raise UsageError(
@@ -201,10 +202,10 @@ def _same_numbers(one: dict[str, Any], two: dict[str, Any], here: Path, there: P
 
 
 def _by_task(cells: Cells) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_task: dict[str, list[str]] = {}
     for name, cell in cells.items():
-        found.setdefault(cell["task"], []).append(name)
-    return found
+        by_task.setdefault(cell["task"], []).append(name)
+    return by_task
 
 
 def _copy(source: str) -> str:

@@ -46,9 +46,9 @@ def called(runs: pd.DataFrame, told: Sequence[Told]) -> pd.DataFrame:
     """
     forms = pd.Series(_forms(runs, told), index=runs.index, dtype=object)
     settings = runs[VARIANT] if VARIANT in runs.columns else pd.Series("", index=runs.index)
-    names = pd.Series([one.name for one in told], index=runs.index, dtype=object)
+    names = pd.Series([run.name for run in told], index=runs.index, dtype=object)
     # The dense cells of a named sweep are the reference, not the method that has the name.
-    own = pd.Series([one.form == RAW for one in told], index=runs.index)
+    own = pd.Series([run.form == RAW for run in told], index=runs.index)
     names = names.where((runs["method"] != RAW) | own, "")
     names = names.where(~_of_seeds(runs, forms, settings, names), "")
     shown = names.where(names != "", forms)
@@ -64,26 +64,26 @@ def called(runs: pd.DataFrame, told: Sequence[Told]) -> pd.DataFrame:
     return runs.assign(
         label=[f"{name} ({more})" if more else name for name, more in pairs],
         dense=shown.isin([DENSE, RAW]) & (runs["method"] == RAW),
-        ends_dense=[one.whole == RAW for one in told],
+        ends_dense=[run.whole == RAW for run in told],
     )
 
 
 def _forms(runs: pd.DataFrame, told: Sequence[Told]) -> list[str]:
     """What each row's method is called, without the names of runs and without settings.
 
-    A method that was given as a compressor and sends every entry is another one's at p = 1 where
-    rows of that one are there.
+    A method that was given as a compressor and sends every entry is another method's at p = 1
+    where rows of that method are there.
     """
     sparse = sorted({
-        (one.form, one.whole)
-        for one, p in zip(told, runs["gradient"], strict=True) if p != 1 and one.whole
+        (run.form, run.whole)
+        for run, p in zip(told, runs["gradient"], strict=True) if p != 1 and run.whole
     })  # fmt: skip
     at_one = {whole: form for form, whole in reversed(sparse)}
     places = zip(runs["method"], runs["gradient"], reference(runs), told, strict=True)
     return [
         (DENSE if compared else RAW) if method == RAW
-        else at_one.get(method, one.form) if one.value and p == 1 else one.form
-        for method, p, compared, one in places
+        else at_one.get(method, run.form) if run.value and p == 1 else run.form
+        for method, p, compared, run in places
     ]  # fmt: skip
 
 

@@ -27,19 +27,19 @@ def completed(cell: Mapping[str, Any], rounds: pd.DataFrame) -> dict[str, Any]:
         >>> completed({"status": "done", "clients": 5}, rounds)["up_wire_bits_per_client"]
         20.0
     """
-    found: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     lacks = cell.get("failures") is None and cell.get("status") == "done"
     if lacks and "failures" in rounds and cell.get("clients"):
         from fedsim.federation import ledger
 
-        found["failures"] = int(rounds["failures"].sum())
-        if not found["failures"]:
-            found |= {"failure_reasons": "", "failed_up_bits": 0}
-            found |= ledger.of_federation(rounds, int(cell["clients"]))
+        known["failures"] = int(rounds["failures"].sum())
+        if not known["failures"]:
+            known |= {"failure_reasons": "", "failed_up_bits": 0}
+            known |= ledger.of_federation(rounds, int(cell["clients"]))
     trained = cell.get(TRAINED)
     if isinstance(trained, Mapping) and "downlink" in trained:
-        found["downlink"] = trained["downlink"]
-    return {**cell, **{name: x for name, x in found.items() if cell.get(name) is None}}
+        known["downlink"] = trained["downlink"]
+    return {**cell, **{name: x for name, x in known.items() if cell.get(name) is None}}
 
 
 def told(cell: Mapping[str, Any], typed: str) -> dict[str, Any]:

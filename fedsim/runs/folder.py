@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unwritten
 from fedsim.files import replacing, write_json, write_text
 from fedsim.results.load import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, read_finished
@@ -73,7 +73,7 @@ def _check_writable(out: Path) -> None:
             pass
         (out / ".writable").unlink()
     except OSError as error:
-        raise UsageError(f"--out is {out}: cannot be written ({error.strerror})") from error
+        raise unwritten("--out", out, error) from error
 
 
 def _planned(summary: dict[str, Any]) -> int:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unwritten
 
 if sys.platform != "win32":
     import fcntl
@@ -62,7 +62,7 @@ def _taken(folder: Path) -> IO[str] | None:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / NAME).open("a+", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--out is {folder}: cannot be written ({error.strerror})") from error
+        raise unwritten("--out", folder, error) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

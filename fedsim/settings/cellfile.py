@@ -25,7 +25,7 @@ from typing import Any
 
 import tomli_w
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, unwritten
 from fedsim.files import write_text
 from fedsim.settings.config import RunConfig, check_values, from_mapping, read_toml
 from fedsim.settings.grids import GRID, Cell
@@ -139,7 +139,7 @@ def write_settings(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     except OSError as error:
-        raise UsageError(f"--out is {path.parent}: cannot be written ({error.strerror})") from error
+        raise unwritten("--out", path.parent, error) from error
 
 
 def check_names(cells: Sequence[Cell]) -> None:

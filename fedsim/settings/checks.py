@@ -9,7 +9,7 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD
 
-from fedsim.errors import UsageError
+from fedsim.errors import PlacedError, UsageError
 from fedsim.settings.fields import (
     BUFFERS,
     ENGINES,
@@ -43,7 +43,7 @@ def of_type(origin: str, key: str, value: Any, kind: str) -> None:
         return
     fits = isinstance(value, _ALLOWED[base]) and (base == "bool" or not isinstance(value, bool))
     if not fits and not (value is None and "None" in kind):
-        raise UsageError(f"{origin}: {key} is {value!r}; it takes {base}")
+        raise PlacedError(f"{origin}: {key} is {value!r}; it takes {base}")
 
 
 def alone(config: Settings) -> None:

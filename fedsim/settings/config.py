@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from fedsim import units
-from fedsim.errors import UsageError, names_told, unknown
+from fedsim.errors import PlacedError, UsageError, names_told, unknown
 from fedsim.settings.fields import Settings, flag, type_of
 from fedsim.settings.spelling import underscored
 
@@ -127,7 +127,7 @@ def check_values(values: Mapping[str, Any], origin: str) -> None:
     known = {f.name: f for f in fields(RunConfig)}
     for key, value in values.items():
         if key not in known:
-            raise UsageError(f"{origin}: {unknown('setting', key, known)}")
+            raise PlacedError(f"{origin}: {unknown('setting', key, known)}")
         checks.of_type(origin, key, _plain(key, value), type_of(known[key]))
 
 

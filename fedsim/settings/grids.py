@@ -10,7 +10,7 @@ import numpy as np
 import tomli_w
 
 from compressors import Compressor
-from fedsim.errors import UsageError, names_told, unknown
+from fedsim.errors import PlacedError, UsageError, names_told, unknown
 from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.settings.methods import Method, resolve, spelled, takes_fraction
 from fedsim.settings.spelling import underscored
@@ -85,7 +85,7 @@ class SweepConfig:
         """The dense reference first, then the grid in order; each cell once."""
         if self.seeds < 1:
             raise UsageError(f"--seeds is {self.seeds}: it is above 0")
-        found: dict[str, Cell] = {}
+        cells: dict[str, Cell] = {}
         grid = [
             Cell.of(replace(self.base, method=self._method(p), temporal=n, gradient=p, seed=seed))
             for seed in range(self.seeds)
@@ -96,13 +96,13 @@ class SweepConfig:
         taken = {cell.name: _sends(cell) for cell in grid}
         for cell in self._dense() if self.baseline else []:
             if cell.name not in taken:
-                found[cell.name] = cell
+                cells[cell.name] = cell
             elif taken[cell.name] != _sends(cell):  # all entries too, but another way
                 name = f"dense-s{cell.config.seed}"
-                found[name] = replace(cell, name=name)
+                cells[name] = replace(cell, name=name)
         for cell in grid:
-            found.setdefault(cell.name, cell)
-        return list(found.values())
+            cells.setdefault(cell.name, cell)
+        return list(cells.values())
 
     def _dense(self) -> list[Cell]:
         """The reference of every seed, raw both ways.
@@ -168,9 +168,10 @@ def from_toml(path: Path) -> SweepConfig:
     values = read_toml(path)
     try:
         return from_values(values, str(path))
+    except PlacedError:
+        raise
     except UsageError as error:
-        known = str(error).startswith(str(path))
-        raise error if known else UsageError(f"{path}: {error}") from error
+        raise PlacedError(f"{path}: {error}") from error
 
 
 def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
@@ -178,15 +179,15 @@ def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
     values = underscored(values, origin)
     seeds, baseline = values.get("seeds", 1), values.get("baseline", True)
     if not isinstance(seeds, int) or not isinstance(baseline, bool):
-        raise UsageError(f"{origin}: seeds takes a whole number and baseline true or false")
+        raise PlacedError(f"{origin}: seeds takes a whole number and baseline true or false")
     if "seed" in values:
-        raise UsageError(
+        raise PlacedError(
             f"{origin}: seed is {values['seed']!r}; a sweep takes seeds, how many, from 0 up"
         )
     known = [*GRID, "baseline", *(f.name for f in fields(RunConfig) if f.name not in _CELLS)]
     for key in values:
         if key not in known:
-            raise UsageError(f"{origin}: {unknown('setting', key, known)}")
+            raise PlacedError(f"{origin}: {unknown('setting', key, known)}")
     rest = {k: v for k, v in values.items() if k not in (*GRID, "baseline")}
     method = str(spelled(rest.get("method", "sbc"), "--method"))
     gradient = _numbers(values.get("gradient", []), origin, "gradient")
@@ -195,9 +196,9 @@ def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
     base = from_mapping({"method": method, **rest, "temporal": 1, **first}, origin)
     temporal = _numbers(values.get("temporal", [10]), origin, "temporal")
     if not temporal:
-        raise UsageError(f"{origin}: temporal is []; it takes one number or several")
+        raise PlacedError(f"{origin}: temporal is []; it takes one number or several")
     if not all(float(n).is_integer() for n in temporal):
-        raise UsageError(f"{origin}: temporal is {temporal}; it takes whole numbers")
+        raise PlacedError(f"{origin}: temporal is {temporal}; it takes whole numbers")
     return SweepConfig(base, tuple(int(n) for n in temporal), tuple(gradient), seeds, baseline)
 
 
@@ -205,5 +206,5 @@ def _numbers(value: Any, origin: str, name: str) -> list[float]:
     listed = value if isinstance(value, list | tuple | np.ndarray) else [value]
     listed = [v.item() if isinstance(v, np.generic) else v for v in listed]
     if any(isinstance(v, bool) or not isinstance(v, int | float) for v in listed):
-        raise UsageError(f"{origin}: {name} is {value!r}; it takes a number or a list of numbers")
+        raise PlacedError(f"{origin}: {name} is {value!r}; it takes a number or a list of numbers")
     return listed

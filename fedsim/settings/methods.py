@@ -194,12 +194,12 @@ def _check_gradient(gradient: float | None) -> None:
         raise UsageError(f"--gradient is {gradient:g}: a fraction of entries in (0, 1]; 1 is dense")
 
 
-def _share(thing: Any) -> float:
+def _share(compressor: Any) -> float:
     """The sparsifier's fraction inside a compressor; 1 where there is none.
 
     Of rules by name it is the last one's, which takes what the others leave: most, as a rule.
     """
-    parts = parts_of(thing)
+    parts = parts_of(compressor)
     for named in (part for part in parts if isinstance(part, ByName)):
         return _share(named.rules[-1])
     for part in parts:
@@ -208,15 +208,15 @@ def _share(thing: Any) -> float:
     return 1.0
 
 
-def _contains(thing: Any, kind: type) -> bool:
-    return any(isinstance(part, kind) for part in parts_of(thing))
+def _contains(compressor: Any, kind: type) -> bool:
+    return any(isinstance(part, kind) for part in parts_of(compressor))
 
 
-def parts_of(thing: Any) -> list[Any]:
+def parts_of(compressor: Any) -> list[Any]:
     """A compressor and all that it is made of."""
-    if isinstance(thing, tuple):
-        return [part for item in thing for part in parts_of(item)]
-    if not is_dataclass(thing):
+    if isinstance(compressor, tuple):
+        return [part for item in compressor for part in parts_of(item)]
+    if not is_dataclass(compressor):
         return []
-    below = [part for f in fields(thing) for part in parts_of(getattr(thing, f.name))]
-    return [thing, *below]
+    below = [part for f in fields(compressor) for part in parts_of(getattr(compressor, f.name))]
+    return [compressor, *below]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.errors import UsageError
+from fedsim.errors import PlacedError
 
 FILE = "runs.toml"
 """The file in a sweep's folder that lists cells which do not lie on a grid."""
@@ -15,7 +15,7 @@ TABLE = "cells"
 def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """The settings by their names in Python: `batch-size`, as flags have it, is `batch_size`.
 
-    Raises ``UsageError`` where a setting is given in both spellings.
+    Raises ``PlacedError`` where a setting is given in both spellings.
 
     Example:
         >>> underscored({"batch-size": 8, "lr": 0.1}, "run.toml")
@@ -25,6 +25,6 @@ def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     for key, value in values.items():
         name = key.replace("-", "_")
         if name in renamed:
-            raise UsageError(f"{origin}: {name} is given twice, with '-' and with '_'; give one")
+            raise PlacedError(f"{origin}: {name} is given twice, with '-' and with '_'; give one")
         renamed[name] = value
     return renamed

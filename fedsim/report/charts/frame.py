@@ -98,8 +98,8 @@ def logarithmic(
         numbers: what lies along it, above 0.
         text: what a tick is called, by its digit and its power of ten; None: bits with their unit.
     """
-    found = list(numbers) or [1.0]  # of marks at 0 alone none has a place on such an axis
-    low, high = min(found), max(found)
+    marks = list(numbers) or [1.0]  # of marks at 0 alone none has a place on such an axis
+    low, high = min(marks), max(marks)
     digits = (1,) if high > _DECADES * low else (1, 2, 5)
     ticks = [(digit, power) for power in range(-9, 16) for digit in digits]
     layout = figure["layout"]

@@ -163,10 +163,10 @@ def _means(means: dict[str, float], name: str, spread: str, other_share: bool) -
 def _absences(grid: Plane) -> list[dict[str, Any]]:
     """Words in the cells without a value."""
     empty = zip(*np.nonzero(~np.isfinite(grid.values)), strict=True)
-    words = {(int(row), int(column)): grid.absence((row, column)) for row, column in empty}
+    absences = {(int(row), int(column)): grid.absence((row, column)) for row, column in empty}
     return [
-        _mark(*at, f"<i>{word}</i>", {"color": "#aa3333" if word == "failed" else "#777777"})
-        for at, word in words.items()
+        _mark(*at, f"<i>{absence}</i>", {"color": "#aa3333" if absence == "failed" else "#777777"})
+        for at, absence in absences.items()
     ]
 
 

@@ -76,24 +76,24 @@ def budget(rounds: pd.DataFrame, name: str) -> Chart:
     Raises:
         UsageError: there is nothing to draw.
     """
-    found = budgets(rounds, higher := higher_is_better(rounds))
-    styles = method_looks({one.method: one.dense for one in found})
+    methods = budgets(rounds, higher := higher_is_better(rounds))
+    styles = method_looks({best.method: best.dense for best in methods})
     traces = []
-    for one in found:
-        look = styles[one.method]
+    for best in methods:
+        look = styles[best.method]
         texts = [
-            f"{name_of(cell._replace(method=one.method, dense=one.dense))}<br>"
+            f"{name_of(cell._replace(method=best.method, dense=best.dense))}<br>"
             f"from {units.bits(bits)} on<br>"
             f"{escape(name)} {units.score(score, name)}"
-            for bits, score, cell in zip(one.bits, one.metric, one.cells, strict=True)
+            for bits, score, cell in zip(best.bits, best.metric, best.cells, strict=True)
         ]
         traces.append(scatter(
-            x=[*one.bits, one.end], y=[*one.metric, one.metric[-1]], name=escape(one.method),
+            x=[*best.bits, best.end], y=[*best.metric, best.metric[-1]], name=escape(best.method),
             mode="lines+markers", text=[*texts, texts[-1]], hovertemplate="%{text}<extra></extra>",
             line={"color": look.colour, "width": 2, "shape": "hv"},
             marker={"symbol": symbol(look), "size": [6] * len(texts) + [0]},
         ))  # fmt: skip
-    figure = _over([*traces, *_strip(found, styles, higher)], "up_bits", name)
+    figure = _over([*traces, *_strip(methods, styles, higher)], "up_bits", name)
     layout = figure["layout"]
     layout["xaxis"]["anchor"] = "y2"
     layout["yaxis"]["domain"] = [0.14, 1]
@@ -141,7 +141,7 @@ def _range(point: Series) -> dict[str, Any] | None:
     return {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1}
 
 
-def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> list[Trace]:
+def _strip(methods: Sequence[Budget], styles: dict[str, Look], higher: bool) -> list[Trace]:
     """A bar in the colour of the method that is best for so many bits."""
     return [
         scatter(
@@ -153,7 +153,7 @@ def _strip(found: Sequence[Budget], styles: dict[str, Look], higher: bool) -> li
             text=2 * [f"{escape(method)} is best<br>from {units.bits(start)} to {units.bits(end)}"],
             hovertemplate="%{text}<extra></extra>",
         )
-        for start, end, method in leaders(found, higher)
+        for start, end, method in leaders(methods, higher)
     ]  # fmt: skip
 
 
