@@ -173,13 +173,20 @@ def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
             f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
         )
     seed = bits.uint(32) if compressor.needs_seed else 0
+    plan = _plan(compressor, like)
     with bits.span("values"):
-        update = compressor.read(bits, like, seed)
+        update = _read_there(plan, bits, like, seed) if plan else compressor.read(bits, like, seed)
     bits.finish()
     for name, x in update.items():
-        if not finite(x):
+        if plan is None and not finite(x):
             raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
     return Received(update, bits.spans())
+
+
+def _read_there(plan: Any, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    from compressors.device.read import read
+
+    return read(plan, bits, dict(like), seed)
 
 
 def decompress(compressor: Compressor, payload: bytes, like: Tensors) -> dict[str, Tensor]:

@@ -67,6 +67,11 @@ class Way:
     known: float = 0.0
     table: tuple[int, bool] | None = None
 
+    @property
+    def alphabet(self) -> int:
+        """How many symbols there are."""
+        return 1 << self.width if self.table is None else 2 * self.table[0] + 1
+
 
 @dataclass(frozen=True)
 class Plan:

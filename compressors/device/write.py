@@ -45,7 +45,7 @@ def write(plan: Plan, update: dict[str, Tensor], state: State, seed: int) -> Wri
     if plan.keeps:
         kept = recall("residual", state, {name: x.shape for name, x in update.items()})
         kept = {name: kept[name].to(x.device) for name, x in update.items()}
-    with _on(next(iter(update.values())).device):
+    with on(next(iter(update.values())).device):
         choice, flat = choose(plan, update, kept)
         symbols, values = quantized(plan, choice, seed)
         bits = _bits(plan, choice, symbols)
@@ -59,8 +59,8 @@ def write(plan: Plan, update: dict[str, Tensor], state: State, seed: int) -> Wri
 
 
 @contextmanager
-def _on(device: torch.device) -> Iterator[None]:
-    """Kernels start on torch's current device: makes it the update's."""
+def on(device: torch.device) -> Iterator[None]:
+    """Kernels start on torch's current device: this one is, inside."""
     if device.type != "cuda":
         yield
         return

@@ -210,7 +210,7 @@ class Pipeline:
         if isinstance(self.sparsify, Seeded) and self.sparsify.needs_seed:
             return self.sparsify.places(n, tensor_seed(seed, _SELECT), like.device)
         units = -(-n // unit)
-        k = self._read_count(bits, units)
+        k = self.read_count(bits, units)
         with bits.span("positions"):
             found = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
         return _entries(found.to(like.device), unit, n)
@@ -222,7 +222,8 @@ class Pipeline:
             if not nominal:
                 out.gamma(k + 1)
 
-    def _read_count(self, bits: BitReader, n: int) -> int:
+    def read_count(self, bits: BitReader, n: int) -> int:
+        """How many of ``n`` units travel, as ``write`` wrote it; ``PayloadError`` for more."""
         with bits.span("header"):
             if bits.uint(1):
                 return self.sparsify.count(n)

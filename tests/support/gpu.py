@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import Packet, State, Tensors, compress, parse
+from compressors import Packet, State, Tensors, compress, decompress, parse
 from compressors import device as room
 from compressors.device import plan
 from compressors.kernels.gpu.language import present
@@ -66,8 +66,16 @@ def same_as_host(text: str, updates: list[Tensors], seed: int = 0) -> list[Packe
             assert equal_bits(found.sent[name].decoded, one.decoded), (text, name)
         assert state.keys() == here.keys()
         assert all(equal_bits(state[key], x) for key, x in here.items())
+        back = received(text, found.payload, update)
+        assert all(equal_bits(back[name], one.decoded) for name, one in expected.sent.items())
         packets.append(found)
     return packets
+
+
+def received(text: str, payload: bytes, like: Tensors) -> dict[str, Tensor]:
+    """``decompress`` on the device."""
+    with taken():
+        return decompress(parse(text), payload, {n: x.to(DEVICE) for n, x in like.items()})
 
 
 def equal_bits(a: Tensor, b: Tensor) -> bool:

@@ -78,10 +78,13 @@ def per_segment(counts: Tensor, layout: Layout) -> Tensor:
 def upload(device: torch.device, *arrays: np.ndarray) -> list[Tensor]:
     """Int64 arrays on ``device``, in one copy that the host does not wait for."""
     joined = torch.from_numpy(np.concatenate([a.reshape(-1) for a in arrays]).astype(np.int64))
-    if device.type == "cuda":
-        joined = joined.pin_memory().to(device, non_blocking=True)
-    parts = joined.split([a.size for a in arrays])
+    parts = send(joined, device).split([a.size for a in arrays])
     return [part.view(a.shape) for part, a in zip(parts, arrays, strict=True)]
+
+
+def send(x: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on ``device``; the host does not wait for the copy."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x
 
 
 def fetch(*tensors: Tensor) -> list[np.ndarray]:

@@ -19,7 +19,7 @@ import numpy as np, torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 import triton
-from compressors.kernels.gpu import codes, join, layout, select, stream
+from compressors.kernels.gpu import codes, join, layout, select, stream, unpack
 
 TYPES = {torch.int64: "*i64", torch.int32: "*i32", torch.int16: "*i16", torch.uint8: "*u8",
          torch.float32: "*fp32", torch.float64: "*fp64"}
@@ -41,7 +41,7 @@ def build(kernel, programs, *given, warps=4, **constants):
     assert not wrong, (kernel.__name__, constants, wrong)
     assert code.asm["cubin"]
 
-for room in (codes, join, select, stream):
+for room in (codes, join, select, stream, unpack):
     room.launch = build
 place, flat, t = torch.device("cpu"), torch.zeros(12), torch.tensor([0, 0])
 whole = layout.layout_of((5, 7), place)
@@ -64,6 +64,8 @@ for chosen in (None, t):
         for settings in ((1, 254, 8), (64, 190, 7)) if number == codes.NATURAL else ((7, 0, 0),):
             kind = codes.Kind(number, torch.int16, number in (2, 4, 5, 6), settings)
             codes.quantize(entries, kind, two, keys, two, chosen is not None)
+            width = {0: 32, 1: 0, 2: 9, 3: 1, 4: 1}.get(number, 4)
+            unpack.unpack(entries, kind, width, 1 << width, words, t, two, two)
 print(len(seen))
 """
 
