@@ -129,14 +129,14 @@ class BitReader(_Cursor):
     def __init__(self, payload: bytes) -> None:
         super().__init__()
         self.end = 8 * len(payload)
-        self._payload = payload
+        self.payload = payload
         self._words: np.ndarray | None = None
 
     @property
     def words(self) -> np.ndarray:
         """The payload as 64-bit words with one to spare for ``pack.peek``, made when asked for."""
         if self._words is None:
-            padded = self._payload + bytes(16 - len(self._payload) % 8)
+            padded = self.payload + bytes(16 - len(self.payload) % 8)
             self._words = np.frombuffer(padded, ">u8").astype(np.uint64)
         return self._words
 
@@ -185,7 +185,7 @@ class BitReader(_Cursor):
         if count and self.position % 8 == 0:  # whole bytes, as in a raw message: no shifts
             start = self.position // 8
             self.position += 32 * count
-            stream = np.frombuffer(self._payload, np.uint8, 4 * count, start)
+            stream = np.frombuffer(self.payload, np.uint8, 4 * count, start)
             return pack.from_bytes_32(stream).view(np.float32)
         bits = np.empty(count, np.uint32)
         if count:

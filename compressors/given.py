@@ -27,7 +27,7 @@ def check_method(given: Any) -> None:
 def update_of(given: Any) -> Tensors:
     """``given`` with views that a kernel cannot read made plain; ``UpdateError`` for no update.
 
-    An update is a mapping of names to dense, finite float32 tensors that have values.
+    An update is a mapping of names to dense float32 tensors that have values.
     """
     tensors = _named(given, "an update", UpdateError)
     for name, x in tensors.items():
@@ -41,11 +41,16 @@ def update_of(given: Any) -> Tensors:
             raise UpdateError(f"tensor {name!r} is {x.dtype}: updates are float32")
         if x.is_meta:
             raise UpdateError(f"tensor {name!r} is on the device meta: it has no values")
-        if not finite(x):
-            raise NotFinite(f"tensor {name!r} holds NaN or infinity: no message can carry it")
     if not any(x.is_neg() for x in tensors.values()):
         return tensors
     return {name: x.resolve_neg() for name, x in tensors.items()}
+
+
+def check_finite(update: Tensors) -> None:
+    """``NotFinite``, which names the first tensor that holds NaN or infinity."""
+    for name, x in update.items():
+        if not finite(x):
+            raise NotFinite(f"tensor {name!r} holds NaN or infinity: no message can carry it")
 
 
 def like_of(given: Any) -> dict[str, Tensor]:

@@ -18,8 +18,17 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
+from compressors.device import DEVICES
 from compressors.errors import NotFinite, PayloadError
-from compressors.given import check_method, like_of, payload_of, seed_of, state_of, update_of
+from compressors.given import (
+    check_finite,
+    check_method,
+    like_of,
+    payload_of,
+    seed_of,
+    state_of,
+    update_of,
+)
 from compressors.own_parts import check_update
 from compressors.printing import is_foreign, short_text, text
 
@@ -73,19 +82,51 @@ def compress(
     """
     check_method(compressor)
     update, seed = update_of(update), seed_of(seed)
+    plan = _plan(compressor, update)
+    if plan is None:
+        check_finite(update)
     before = compressor.init(update) if state is None else state_of(state)
     with np.errstate(**_NUMPY):
+        if plan is not None:
+            return _write_there(plan, compressor, update, before, seed)
         return _write(compressor, update, before, seed)
 
 
-def _write(
-    compressor: Compressor, update: Tensors, before: State, seed: int
+def _plan(compressor: Any, update: Tensors) -> Any:
+    """How kernels of a GPU write this message where the update lies; None where they do not."""
+    if not any(x.device.type in DEVICES for x in update.values()):
+        return None  # and triton, which takes its time, is not loaded
+    from compressors.device import plan
+
+    return plan.plan_of(compressor) if plan.takes(update) else None
+
+
+def _write_there(
+    plan: Any, compressor: Compressor, update: Tensors, before: State, seed: int
 ) -> tuple[Packet, State]:
+    from compressors.device.write import write
+
+    out = _header(compressor, update, seed)
+    written = write(plan, dict(update), before, seed)
+    payload = out.to_bytes() + written.stream  # the header ends with a whole byte
+    spans = dict(written.spans)
+    spans["header"] += 8 * len(payload) - sum(spans.values())
+    return Packet(payload, written.sent, spans), written.state
+
+
+def _header(compressor: Compressor, update: Tensors, seed: int) -> BitWriter:
     out = BitWriter()
     out.uint(VERSION, 8)
     out.uint(_fingerprint(compressor, update), 16)
     if compressor.needs_seed:
         out.uint(seed, 32)
+    return out
+
+
+def _write(
+    compressor: Compressor, update: Tensors, before: State, seed: int
+) -> tuple[Packet, State]:
+    out = _header(compressor, update, seed)
     with out.span("values"):  # what a method does not book itself belongs to values
         sent, after = compressor.write(update, before, out, seed)
     if is_foreign(compressor):
@@ -132,13 +173,20 @@ def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
             f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
         )
     seed = bits.uint(32) if compressor.needs_seed else 0
+    plan = _plan(compressor, like)
     with bits.span("values"):
-        update = compressor.read(bits, like, seed)
+        update = _read_there(plan, bits, like, seed) if plan else compressor.read(bits, like, seed)
     bits.finish()
     for name, x in update.items():
-        if not finite(x):
+        if plan is None and not finite(x):
             raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
     return Received(update, bits.spans())
+
+
+def _read_there(plan: Any, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    from compressors.device.read import read
+
+    return read(plan, bits, dict(like), seed)
 
 
 def decompress(compressor: Compressor, payload: bytes, like: Tensors) -> dict[str, Tensor]:

@@ -1,7 +1,15 @@
-"""Compiles what is compiled on first use before any test starts: once, not once a process."""
+"""Compiles what is compiled on first use before any test starts: once, not once a process.
+
+Without a GPU, Triton's kernels run in its interpreter, which has to be said before it is imported.
+"""
+
+import os
 
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 from compressors import ROWS, compress, decompress, parse
 

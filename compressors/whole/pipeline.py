@@ -35,7 +35,7 @@ from compressors.parts import (
 from compressors.printing import shown
 from compressors.sparsify.identity import Identity
 
-_SELECT, _ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another
+_SELECT, ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ class Pipeline:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         place, values = self._choose(flat, x.shape, out, seed)
         with out.span("side"):  # a quantizer may open the span itself, the inner one counts
-            symbols = self.quantize.quantize(values, place, out, tensor_seed(seed, _ROUND))
+            symbols = self.quantize.quantize(values, place, out, tensor_seed(seed, ROUND))
         if self._own:
             check_symbols(self.quantize, symbols, place.k, flat.device)
         with out.span("values"):
             self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
-        decoded = self.quantize.dequantize(symbols, place, tensor_seed(seed, _ROUND))
+        decoded = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
         if self._own:
             check_values(self.quantize, decoded, place.k)
         if place.indices is None:
@@ -198,7 +198,7 @@ class Pipeline:
         with bits.span("values"):
             codes = self.symbols.read_symbols(bits, place.k, alphabet, like.device)
         symbols = Symbols(codes, alphabet, side)
-        values = self.quantize.dequantize(symbols, place, tensor_seed(seed, _ROUND))
+        values = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
         if place.indices is None:
             return values.view(like.shape)
         return scatter(values, place.indices, like.shape)
@@ -210,7 +210,7 @@ class Pipeline:
         if isinstance(self.sparsify, Seeded) and self.sparsify.needs_seed:
             return self.sparsify.places(n, tensor_seed(seed, _SELECT), like.device)
         units = -(-n // unit)
-        k = self._read_count(bits, units)
+        k = self.read_count(bits, units)
         with bits.span("positions"):
             found = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
         return _entries(found.to(like.device), unit, n)
@@ -222,7 +222,8 @@ class Pipeline:
             if not nominal:
                 out.gamma(k + 1)
 
-    def _read_count(self, bits: BitReader, n: int) -> int:
+    def read_count(self, bits: BitReader, n: int) -> int:
+        """How many of ``n`` units travel, as ``write`` wrote it; ``PayloadError`` for more."""
         with bits.span("header"):
             if bits.uint(1):
                 return self.sparsify.count(n)

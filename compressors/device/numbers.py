@@ -1,0 +1,73 @@
+"""Means and norms whose float32 value is the same in whatever order the device summed.
+
+A GPU adds in no fixed order, the compiled loops in theirs. A float64 sum of k terms of one sign
+lies within k - 1 units of rounding of the true one, and two of them differ by twice that at most.
+Where both ends of that interval give the same float32 number, that is the number on every
+device. A sum below 2**53 units in the last place of its least term is exact in every order: so
+are the means of most selections. Where neither holds, the host sums that tensor's values.
+"""
+
+import numpy as np
+
+from compressors.device.plan import Number
+
+_ROUNDING = 2.0**-51  # four times the unit of rounding of float64
+
+
+def spread(
+    sums: np.ndarray, counts: np.ndarray, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of what other orders of summation find for ``sums`` of ``counts`` terms.
+
+    ``edges`` are float32 bits: no term is a fraction of their unit in the last place.
+    """
+    exact = sums < np.ldexp(1.0, np.maximum(edges >> 23, 1) - 97)  # 2**53 such units
+    slack = np.where(exact, 0.0, (counts + 4.0) * _ROUNDING)
+    return sums * (1 - slack), sums * (1 + slack)
+
+
+def of_sums(
+    number: Number, counts: np.ndarray, tops: np.ndarray, edges: np.ndarray, sums: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each segment, and whether it is certain.
+
+    Args:
+        number: what it is.
+        counts: how many values there are; zero for none, and the number is then zero.
+        tops: largest magnitudes as IEEE bits (int32), for the norm ``"inf"``.
+        edges: bounds of the least magnitudes above zero as IEEE bits (int32).
+        sums: of magnitudes, or of their squares for the norm ``"2"``: float64.
+
+    Returns:
+        float32 and bool (segments,).
+    """
+    if number.norm == "inf":
+        return tops.astype(np.int32).view(np.float32), np.ones(tops.size, bool)
+    edges = np.zeros_like(edges) if number.norm == "2" else edges  # squares have other units
+    ends = spread(sums, counts, edges)
+    low, high = (_finish(number.norm, end, counts) for end in ends)
+    return low, low == high
+
+
+def _finish(norm: str, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    if norm == "mean":
+        sums = sums / np.maximum(counts, 1)
+    elif norm == "2":
+        sums = np.sqrt(sums)
+    return np.minimum(sums, np.finfo(np.float32).max).astype(np.float32)
+
+
+def stronger(
+    sums: np.ndarray, counts: np.ndarray, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The side (0 above zero, 1 below) with the greater mean, and whether that is certain.
+
+    ``sums``, ``counts`` and ``edges`` are (segments, 2), of magnitudes. A side without entries
+    loses; equal means choose the side above zero.
+    """
+    low, high = (end / np.maximum(counts, 1) for end in spread(sums, counts, edges))
+    side = low[:, 1] > high[:, 0]
+    alone = (counts == 0).any(1)
+    side = np.where(alone, (counts[:, 0] == 0) & (counts[:, 1] > 0), side)
+    certain = alone | side | (low[:, 0] >= high[:, 1])
+    return side.astype(np.int64), certain

@@ -1,0 +1,36 @@
+"""Triton where it is installed, and the one place where a kernel is started.
+
+The modules beside this one can be imported without triton; ``present`` says whether their kernels
+can run. A product and a sum are never fused: the compiled loops round each by itself.
+"""
+
+from typing import Any
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # the machine has no kernels for a GPU, and torch's operations do the work
+    triton = tl = None
+
+__all__ = ["constexpr", "jit", "launch", "present", "tl"]
+
+constexpr: Any = None if tl is None else tl.constexpr
+
+
+def present() -> bool:
+    """Whether triton is installed, so that the kernels here can run."""
+    return triton is not None
+
+
+def jit(function: Any) -> Any:
+    """``function`` as a kernel, or as it is where there is no triton to compile it."""
+    return function if triton is None else triton.jit(function)
+
+
+def launch(kernel: Any, programs: int, *arguments: Any, warps: int = 4, **constants: Any) -> None:
+    """Starts ``programs`` programs of a kernel; none of none.
+
+    All ``arguments`` are tensors: a number would be compiled into the kernel, once per value.
+    """
+    if programs:
+        kernel[(programs,)](*arguments, **constants, num_warps=warps, enable_fp_fusion=False)

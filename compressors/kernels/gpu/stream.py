@@ -1,0 +1,177 @@
+"""Bits into a stream of 32-bit words, most significant first: fields, Rice codes, symbols.
+
+Fields of one message stand side by side without padding, so that two programs may write to one
+word: what shares a word is put there by an atomic or, and the words start as zeros.
+The twins are ``compressors.kernels.rice`` and ``compressors.kernels.fields``.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.kernels.gpu.language import constexpr, jit, launch, tl
+from compressors.kernels.gpu.layout import Layout, before, layout_of, per_segment
+
+CODES = 1024  # codes of positions per program
+WORDS = 1024  # words of a plane per program
+
+
+def stream(bits: int, device: torch.device) -> Tensor:
+    """Zeros for ``bits`` bits: int32 (words,), with room for a field that ends with the last."""
+    return torch.zeros(bits // 32 + 3, dtype=torch.int32, device=device)
+
+
+@jit
+def _or(word, bits, wanted):
+    part = (bits & 0xFFFFFFFF).to(tl.uint32).to(tl.int32, bitcast=True)
+    tl.atomic_or(word, part, mask=wanted & (part != 0), sem="relaxed")
+
+
+@jit
+def _put(words, position, value, width, wanted):
+    left = value.to(tl.uint64) << ((64 - width) & 63).to(tl.uint64)
+    inside = (position & 31).to(tl.uint64)
+    word = words + (position >> 5)
+    wanted = wanted & (width > 0)
+    _or(word, left >> (inside + 32), wanted)
+    _or(word + 1, left >> inside, wanted)
+    _or(word + 2, left << (32 - inside), wanted)
+
+
+@jit
+def _fields(words, positions, values, widths, many, LANES: constexpr):
+    i = tl.program_id(0) * LANES + tl.arange(0, LANES)
+    inside = i < tl.load(many)
+    position = tl.load(positions + i, mask=inside, other=0)
+    value = tl.load(values + i, mask=inside, other=0)
+    _put(words, position, value, tl.load(widths + i, mask=inside, other=0), inside)
+
+
+def put_fields(words: Tensor, positions: Tensor, values: Tensor, widths: Tensor) -> None:
+    """Writes ``values`` (k,), each in ``widths`` (k,) bits, 0 to 64, from ``positions`` (k,) on.
+
+    All int64; a value lies below 2**width.
+    """
+    many = torch.full((1,), values.numel(), dtype=torch.int64, device=words.device)
+    launch(_fields, -(-values.numel() // 256), words, positions, values, widths, many, LANES=256)
+
+
+@jit
+def _gap(chosen, i, inside, origin):
+    here = tl.load(chosen + origin + i, mask=inside, other=0)
+    last = tl.load(chosen + origin + i - 1, mask=inside & (i > 0), other=-1)
+    return tl.where(inside, here - last - 1, 0)
+
+
+@jit
+def _lengths(segment, first, found, chosen, origins, low, bits, LANES: constexpr):
+    b = tl.program_id(0)
+    s = tl.load(segment + b)
+    i = tl.load(first + b) + tl.arange(0, LANES)
+    inside = i < tl.load(found + s)
+    width = tl.load(low + s)
+    gap = _gap(chosen, i, inside, tl.load(origins + s))
+    tl.store(bits + b, tl.sum(tl.where(inside, (gap >> width) + 1 + width, 0), 0))
+
+
+@jit
+def _rice(segment, first, found, chosen, origins, low, begins, words, LANES: constexpr):
+    b = tl.program_id(0)
+    s = tl.load(segment + b)
+    i = tl.load(first + b) + tl.arange(0, LANES)
+    inside = i < tl.load(found + s)
+    width = tl.load(low + s)
+    gap = _gap(chosen, i, inside, tl.load(origins + s))
+    ones = gap >> width
+    length = tl.where(inside, ones + 1 + width, 0)
+    position = tl.load(begins + b) + tl.cumsum(length, 0) - length
+    most = tl.max(ones, 0)
+    while most > 31:
+        _put(words, position, tl.full((LANES,), 0xFFFFFFFF, tl.int64),
+             tl.full((LANES,), 32, tl.int64), ones > 31)  # fmt: skip
+        position += tl.where(ones > 31, 32, 0)
+        ones -= tl.where(ones > 31, 32, 0)
+        most -= 32
+    one = tl.full((LANES,), 1, tl.int64)
+    unary = ((one << ones) - 1) << (width + 1)
+    _put(words, position, unary | (gap & ((one << width) - 1)), ones + 1 + width, inside)
+
+
+class Rice:
+    """Rice codes of the gaps between chosen positions: first how long they are, then the bits.
+
+    Args:
+        chosen: positions, those of segment s sorted from ``origins[s]`` on: int64.
+        origins: int64 (segments,).
+        found: how many of each segment there are: int64 (segments,).
+        low: bits of the remainders, at most 32: int64 (segments,).
+        most: an upper bound of ``found``, from which the programs follow.
+    """
+
+    def __init__(
+        self, chosen: Tensor, origins: Tensor, found: Tensor, low: Tensor, most: tuple[int, ...]
+    ) -> None:
+        self._layout: Layout = layout_of(most, chosen.device, CODES)
+        self._given = (*self._layout.tables[:2], found, chosen, origins, low)
+        self._bits = torch.empty(self._layout.blocks, dtype=torch.int64, device=chosen.device)
+        launch(_lengths, self._layout.blocks, *self._given, self._bits, LANES=CODES)
+        self.bits = per_segment(self._bits, self._layout)
+        """Bits of each segment's codes: int64 (segments,)."""
+
+    def write(self, words: Tensor, begins: Tensor) -> None:
+        """Writes the codes of segment s from bit ``begins[s]`` of ``words`` on."""
+        places = before(self._bits, self._layout) + begins[self._layout.tables[0]]
+        launch(_rice, self._layout.blocks, *self._given, places, words, LANES=CODES)
+
+
+@jit
+def _plane(segment, first, codes, origins, found, begins, words, WIDTH: constexpr, LOW: constexpr,
+           LANES: constexpr):  # fmt: skip
+    b = tl.program_id(0)
+    s = tl.load(segment + b)
+    begin = tl.load(begins + s)
+    end = tl.load(found + s) * WIDTH
+    word = (begin >> 5) + tl.load(first + b) + tl.arange(0, LANES)
+    at = word * 32 - begin  # the word's first bit, counted from the plane's
+    entry = tl.maximum(at, 0) // WIDTH
+    source = codes + tl.load(origins + s)
+    bits = tl.zeros((LANES,), tl.int64)
+    for _ in range(32 // WIDTH + 2):
+        shift = at + 32 - WIDTH - entry * WIDTH  # to the left; a code may hang over either end
+        wanted = (entry * WIDTH < end) & (shift > -WIDTH) & (shift < 32)
+        code = tl.load(source + entry, mask=wanted, other=0).to(tl.int64)
+        code = (code >> LOW) & ((1 << WIDTH) - 1)
+        code = tl.where(shift >= 0, code << tl.maximum(shift, 0), code >> tl.maximum(-shift, 0))
+        bits |= tl.where(wanted, code, 0)
+        entry += 1
+    part = (bits & 0xFFFFFFFF).to(tl.uint32).to(tl.int32, bitcast=True)
+    alone = (at >= 0) & (at + 32 <= end)
+    tl.store(words + word, part, mask=alone)
+    tl.atomic_or(words + word, part, mask=(part != 0) & ~alone, sem="relaxed")
+
+
+def put_plane(
+    codes: Tensor, origins: Tensor, found: Tensor, words: Tensor, begins: Tensor,
+    most: tuple[int, ...], width: int, low: int = 0,
+) -> None:  # fmt: skip
+    """Writes bits ``low`` to ``low + width - 1`` of every segment's symbols, side by side.
+
+    Args:
+        codes: symbols of whole numbers, those of segment s from ``origins[s]`` on.
+        origins: int64 (segments,).
+        found: how many of each segment there are: int64 (segments,).
+        words: the stream.
+        begins: the bit at which each segment's plane starts: int64 (segments,).
+        most: an upper bound of ``found``, from which the programs follow.
+        width: bits per symbol, 1 to 32.
+        low: the place of the lowest bit that is written.
+    """
+    touched = tuple((k * width + 62) // 32 if k else 0 for k in most)
+    layout = layout_of(touched, words.device, WORDS)
+    launch(_plane, layout.blocks, *layout.tables[:2], codes, origins, found, begins, words,
+           WIDTH=width, LOW=low, LANES=WORDS)  # fmt: skip
+
+
+def to_bytes(words: np.ndarray, bits: int) -> bytes:
+    """The first ``bits`` bits of a stream that is on the host, to a whole byte."""
+    return words.view(np.uint32).astype(">u4").tobytes()[: (bits + 7) // 8]

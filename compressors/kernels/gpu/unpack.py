@@ -1,0 +1,99 @@
+"""Symbols out of a message to values at their places, for all segments in one launch.
+
+The twins are ``compressors.kernels.fields`` and the quantizers' ``dequantize``.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.kernels.gpu.codes import ENTRIES, Entries, Kind
+from compressors.kernels.gpu.language import constexpr, jit, launch, tl
+from compressors.kernels.gpu.layout import layout_of
+
+
+@jit
+def _take(words, position, wanted, WIDTH: constexpr):
+    word = words + (position >> 5)
+    upper = tl.load(word, mask=wanted, other=0).to(tl.int64) & 0xFFFFFFFF
+    lower = tl.load(word + 1, mask=wanted, other=0).to(tl.int64) & 0xFFFFFFFF
+    both = (upper.to(tl.uint64) << 32) | lower.to(tl.uint64)
+    field = both >> (64 - WIDTH - (position & 31)).to(tl.uint64)
+    return (field & ((1 << WIDTH) - 1)).to(tl.int64)
+
+
+@jit
+def _unpack(segment, first, found, origins, starts, chosen, words, begins, numbers, table, flat,
+            top, bad, KIND: constexpr, HIGH: constexpr, LOW: constexpr, CHOSEN: constexpr,
+            ALPHABET: constexpr, A: constexpr, C: constexpr, LANES: constexpr):  # fmt: skip
+    b = tl.program_id(0)
+    s = tl.load(segment + b)
+    i = tl.load(first + b) + tl.arange(0, LANES)
+    many = tl.load(found + s)
+    inside = i < many
+    begin = tl.load(begins + s)
+    code = tl.zeros((LANES,), tl.int64)
+    if LOW > 0:
+        code = _take(words, begin + many * HIGH + i * LOW, inside, LOW)
+    if HIGH > 0:
+        code |= _take(words, begin + i * HIGH, inside, HIGH) << LOW
+    tl.atomic_max(top + s, tl.max(code, 0), sem="relaxed")
+    code = tl.minimum(code, ALPHABET - 1)
+    number = tl.load(numbers + s)
+    if KIND == 0:
+        value = code.to(tl.uint32).to(tl.float32, bitcast=True)
+    elif KIND == 1:
+        value = tl.where(inside, number, 0.0)
+    elif KIND == 2:
+        field = code & ((1 << C) - 1)
+        power = tl.where(field > 0, field + (A - 1), 0) << 23
+        value = (power | ((code >> C) << 31)).to(tl.uint32).to(tl.float32, bitcast=True)
+    elif KIND == 3 or KIND == 4:
+        value = tl.where(code != 0, -number, number)
+    else:
+        value = tl.load(table + code) * number
+    exponent = value.to(tl.int32, bitcast=True) & 0x7F800000
+    wrong = tl.max((inside & (exponent == 0x7F800000)).to(tl.int32), 0)
+    tl.atomic_max(bad + s, wrong, mask=wrong > 0, sem="relaxed")
+    place = i
+    if CHOSEN:
+        place = tl.load(chosen + tl.load(origins + s) + i, mask=inside, other=0)
+    tl.store(flat + tl.load(starts + s) + place, value, mask=inside)
+
+
+def unpack(
+    entries: Entries, kind: Kind, width: int, alphabet: int, words: Tensor, begins: Tensor,
+    numbers: Tensor, table: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Writes the values of every segment's symbols into the vector of ``entries``.
+
+    Args:
+        entries: where the values go; what stands elsewhere in the vector is left as it is.
+        kind: what a symbol is.
+        width: bits per symbol; above 8, but for 32, in two planes.
+        alphabet: how many symbols there are.
+        words: the message: int32, with two to spare.
+        begins: the bit at which each segment's symbols start: int64 (segments,).
+        numbers: see ``codes.quantize``.
+        table: see there.
+
+    Returns:
+        The largest symbol, int64 (segments,), and 1 where a value is NaN or infinite, int32.
+    """
+    device = words.device
+    layout = layout_of(entries.most, device, ENTRIES)
+    top = torch.zeros(len(entries.most), dtype=torch.int64, device=device)
+    bad = torch.zeros(len(entries.most), dtype=torch.int32, device=device)
+    high = width - 8 if 8 < width < 32 else 0
+    chosen = entries.origins if entries.chosen is None else entries.chosen
+    launch(_unpack, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
+           entries.starts, chosen, words, begins, numbers, table, entries.flat, top, bad,
+           KIND=kind.number, HIGH=high, LOW=width - high, CHOSEN=entries.chosen is not None,
+           ALPHABET=alphabet, A=kind.settings[0], C=kind.settings[2], LANES=ENTRIES)  # fmt: skip
+    return top, bad
+
+
+def words_of(payload: bytes) -> np.ndarray:
+    """A message as 32-bit words, with two to spare: int32."""
+    padded = payload + bytes(12 - len(payload) % 4)
+    return np.frombuffer(padded, ">u4").astype(np.uint32).view(np.int32)

@@ -1,0 +1,153 @@
+"""Messages of updates on a GPU are those of the host: bytes, what was sent, and the memory."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from compressors import ROWS, UpdateError, compress, parse
+from compressors.device import chosen, plan
+from compressors.kernels.gpu import layout
+from tests.support.gpu import by_kernels, needs_triton, same_as_host, taken
+
+pytestmark = needs_triton
+TEXTS = (
+    "ef(topk(0.1) | cnat(8) | golomb(0.02))",
+    "flat(topk(0.02) | float32 | golomb)",
+    "ef(cnat)",
+    "sign(0.5)",
+    "topk(0.2) | qsgd(7) | golomb",
+)
+MORE = (
+    "ef(flat(one_sided(0.01) | mean | golomb))",
+    "stc(0.1)",
+    "cnat(6, 3)",
+    "cnat(rounding=nearest)",
+    "ef_sign()",
+    "dither(300, inf)",
+    "topk(0.3) | natural_dither(5, 1) | golomb",
+    "terngrad(none)",
+    "float32",
+)
+WITH_KERNELS = [row.name for row in ROWS if plan.plan_of(parse(row.example)) is not None]
+
+
+def update(seed: int) -> dict[str, Tensor]:
+    """Tensors of many kinds: small, empty, a scalar, of zeros, with ties, with subnormals."""
+    rng = np.random.default_rng(seed)
+    shapes = {"w": (30, 20), "none": (0, 3), "zero": (7,), "ties": (9, 5), "least": (9,), "one": ()}
+    found = {
+        name: torch.from_numpy(rng.normal(size=shape).astype(np.float32))
+        for name, shape in shapes.items()
+    }
+    found["ties"] = found["ties"].round().t()
+    found["least"] *= 1e-43
+    found["zero"] *= 0
+    return found
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_messages_are_those_of_the_host(text: str) -> None:
+    same_as_host(text, [update(1)], seed=9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", MORE)
+def test_messages_of_more_methods(text: str) -> None:
+    same_as_host(text, [update(1), update(2)], seed=9)
+
+
+def test_the_memory_goes_on() -> None:
+    same_as_host("sbc(0.05)", [update(1), update(2)])
+
+
+@pytest.mark.slow
+def test_an_update_of_many_blocks() -> None:
+    long = {"a": torch.from_numpy(np.random.default_rng(0).normal(size=9001).astype(np.float32))}
+    same_as_host("ef(topk(0.3) | cnat | golomb)", [long])
+
+
+def test_a_message_waits_twice_for_any_number_of_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = []
+
+    def counted(*tensors: Tensor) -> list[np.ndarray]:
+        waits.append(len(tensors))
+        return layout.fetch(*tensors)
+
+    monkeypatch.setattr("compressors.device.chosen.fetch", counted)
+    monkeypatch.setattr("compressors.device.write.fetch", counted)
+    rng = np.random.default_rng(1)
+    many = {f"t{i}": torch.from_numpy(rng.normal(size=i + 3).astype(np.float32)) for i in range(8)}
+    packet, _ = by_kernels("sbc(0.3)", many)
+    assert len(waits) == 2
+    assert packet.payload == compress(parse("sbc(0.3)"), many)[0].payload
+
+
+@pytest.mark.parametrize("text", ["one_sided(1) | mean | golomb", "topk(1) | l1_sign | golomb"])
+def test_means_that_the_order_of_a_sum_could_change(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Halfway between two float32 numbers, equal on both sides; the host sums the inexact."""
+    asked = []
+
+    def noted(flat: Tensor, layout: object, which: np.ndarray) -> list[tuple[int, Tensor]]:
+        asked.extend(np.flatnonzero(which).tolist())
+        return doubtful(flat, layout, which)
+
+    doubtful = chosen._doubtful
+    monkeypatch.setattr(chosen, "_doubtful", noted)
+    half = torch.tensor([1.0, 1.0 + 2.0**-23] * 4)
+    both = torch.tensor([0.3, -0.3, 0.1, -0.1, 0.2, -0.2])
+    wide = torch.tensor([2.0**60, 2.0**36, 1.0, 1.0])  # halfway, but for what float64 cannot hold
+    same_as_host(text, [{"half": half, "both": both, "wide": wide}])
+    assert asked == [2]
+
+
+def test_what_is_wrong_is_named() -> None:
+    for text in ("sbc(0.1)", "cnat", "dither(3)"):
+        with pytest.raises(UpdateError, match="'b' holds NaN or infinity"):
+            by_kernels(text, {"a": torch.ones(5), "b": torch.tensor([1.0, float("nan")])})
+    _, state = by_kernels("ef(topk(0.5) | float32 | golomb)", {"a": torch.full((4,), 3e38)})
+    with pytest.raises(UpdateError, match="'a' and its memory overflow"):
+        by_kernels("ef(topk(0.5) | float32 | golomb)", {"a": torch.full((4,), 3e38)}, state)
+    with pytest.raises(UpdateError, match="belongs to another model"):
+        by_kernels("ef(topk(0.5) | float32 | golomb)", {"b": torch.ones(4)}, state)
+
+
+def test_the_memory_is_not_the_update() -> None:
+    given = torch.tensor([1.0, 5.0, 2.0])
+    _, state = by_kernels("ef(topk(0.3) | float32 | golomb)", {"a": given})
+    assert given.tolist() == [1.0, 5.0, 2.0]
+    assert state["residual/a"].tolist() == [1.0, 0.0, 2.0]
+
+
+def test_methods_without_kernels_go_through_the_host() -> None:
+    for text in ("sketch(16)", "topk(0.1) | float32 | elias_gamma", "randk(0.1) | float32",
+                 "topk(0.1) | float32 | golomb(exact)", "dgc(0.01)", "terngrad",
+                 "one_sided(0.1) | dither(7) | golomb", "cnat | huffman"):  # fmt: skip
+        method = parse(text)
+        assert plan.plan_of(method) is None, text
+        with taken():
+            packet, _ = compress(method, update(1), seed=3)
+        assert packet.payload == compress(method, update(1), seed=3)[0].payload
+
+
+def test_the_rows_with_kernels() -> None:
+    least = "sbc stc ef_sign topk_cnat gradient_dropping topk one_sided cnat qsgd sign ternary ef"
+    assert set(WITH_KERNELS) >= set(least.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_every_row_with_kernels(name: str) -> None:
+    text = next(row.example for row in ROWS if row.name == name)
+    same_as_host(text, [update(4)])
+
+
+@pytest.mark.slow
+def test_two_hundred_tensors() -> None:
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 60, 200)
+    many = {f"t{i}": torch.from_numpy(rng.normal(size=n).astype(np.float32))
+            for i, n in enumerate(sizes)}  # fmt: skip
+    same_as_host("sbc(0.1)", [many])

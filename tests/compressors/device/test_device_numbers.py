@@ -1,0 +1,40 @@
+"""Numbers that no order of summation changes, and those that are in doubt."""
+
+import numpy as np
+
+from compressors.device.numbers import of_sums, stronger
+from compressors.device.plan import Number
+
+MEAN = Number("mean", float)
+
+
+def test_a_mean_is_certain_where_it_is_far_from_halfway() -> None:
+    sums, counts = np.array([3.0, 0.0, 8.0 + 4 * 2.0**-23]), np.array([2, 0, 8])
+    edges = np.zeros(3, np.int32)
+    values, certain = of_sums(MEAN, counts, edges, edges, sums)
+    assert values[:2].tolist() == [1.5, 0.0]
+    assert certain.tolist() == [True, True, False]  # halfway between two float32 numbers
+    ones = np.full(3, 127 << 23, np.int32)  # no value is below 1: all sums are exact
+    assert of_sums(MEAN, counts, ones, ones, sums)[1].all()
+    large = np.array([2.0**30 + 2.0**6] * 3)  # 2**53 units in the last place of 1 are 2**30
+    assert not of_sums(MEAN, np.ones(3, int), ones, ones, large)[1].any()
+
+
+def test_norms() -> None:
+    tops = np.array([2.5], np.float32).view(np.int32)
+    sums, counts = np.array([2.0]), np.array([5])
+    assert of_sums(Number("inf", float), counts, tops, tops, sums)[0].tolist() == [2.5]
+    assert of_sums(Number("2", float), counts, tops, tops, sums)[0] == np.float32(np.sqrt(2.0))
+    beyond = np.array([1e39])
+    assert of_sums(Number("1", float), counts, tops, tops, beyond)[0] == np.finfo(np.float32).max
+
+
+def test_the_stronger_side() -> None:
+    sums = np.array([[2.0, 3.0], [3.0, 2.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
+    counts = np.array([[1, 1], [1, 1], [1, 1], [0, 1], [1, 0], [0, 0]])
+    edges = np.zeros((6, 2), np.int32)
+    side, certain = stronger(sums, counts, edges)
+    assert side[[0, 1, 3, 4, 5]].tolist() == [1, 0, 1, 0, 0]
+    assert certain.tolist() == [True, True, False, True, True, True]
+    side, certain = stronger(sums, counts, edges + (127 << 23))
+    assert side[2] == 0 and certain.all()

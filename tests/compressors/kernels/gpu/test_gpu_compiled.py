@@ -1,0 +1,81 @@
+"""Every kernel is compiled for a GPU, down to machine code; no GPU is needed for that.
+
+The interpreter takes what the compiler refuses, and knows nothing of instructions that round in
+another way than the loops: fused products and sums, quick divisions, denormals flushed to zero.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.gpu import needs_triton
+
+ROOT = Path(__file__).parents[4]
+_CHILD = """
+import numpy as np, torch
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+import triton
+from compressors.kernels.gpu import codes, join, layout, select, stream, unpack
+
+TYPES = {torch.int64: "*i64", torch.int32: "*i32", torch.int16: "*i16", torch.uint8: "*u8",
+         torch.float32: "*fp32", torch.float64: "*fp64"}
+ROUNDED = ("fma.rn.f", ".ftz", "div.full", "div.approx", "sqrt.approx")
+seen = set()
+
+def build(kernel, programs, *given, warps=4, **constants):
+    names = kernel.arg_names
+    kinds = {n: TYPES[x.dtype] for n, x in zip(names, given, strict=False)}
+    key = (kernel.__name__, tuple(kinds.values()), tuple(constants.items()))
+    if key in seen:
+        return
+    seen.add(key)
+    source = ASTSource(fn=kernel, signature=kinds | dict.fromkeys(constants, "constexpr"),
+                       constexprs={(names.index(n),): v for n, v in constants.items()})
+    code = triton.compile(source, target=GPUTarget("cuda", 90, 32),
+                          options={"num_warps": warps, "enable_fp_fusion": False})
+    wrong = [one for one in ROUNDED if one in code.asm["ptx"]]
+    assert not wrong, (kernel.__name__, constants, wrong)
+    assert code.asm["cubin"]
+
+for room in (codes, join, select, stream, unpack):
+    room.launch = build
+place, flat, t = torch.device("cpu"), torch.zeros(12), torch.tensor([0, 0])
+whole = layout.layout_of((5, 7), place)
+parts = [torch.zeros(5), torch.zeros(7)]
+for sides in (1, 2):
+    select.largest(flat, whole, np.array([1, 2]), sides)
+for kept in (None, parts):
+    join.join(parts, kept, whole)
+words = stream.stream(100, place)
+stream.Rice(torch.tensor([1, 2]), t, t, t, (2, 3)).write(words, t)
+stream.put_fields(words, t, t, t)
+for width, low, dtype in ((1, 8, torch.int16), (8, 0, torch.uint8), (32, 0, torch.int32)):
+    stream.put_plane(torch.zeros(12, dtype=dtype), t, t, words, t, (5, 7), width, low)
+keys, two = torch.zeros((2, 2), dtype=torch.int64), torch.zeros(2)
+for chosen in (None, t):
+    entries = codes.Entries(flat, t, chosen, t, t, t, (5, 7))
+    for squares in (False, True):
+        codes.measure(entries, squares)
+    for number in range(7):
+        for settings in ((1, 254, 8), (64, 190, 7)) if number == codes.NATURAL else ((7, 0, 0),):
+            kind = codes.Kind(number, torch.int16, number in (2, 4, 5, 6), settings)
+            codes.quantize(entries, kind, two, keys, two, chosen is not None)
+            width = {0: 32, 1: 0, 2: 9, 3: 1, 4: 1}.get(number, 4)
+            unpack.unpack(entries, kind, width, 1 << width, words, t, two, two)
+print(len(seen))
+"""
+
+
+@pytest.mark.slow
+@needs_triton
+def test_every_kernel_compiles_and_rounds_as_the_loops_do(tmp_path: Path) -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    child = subprocess.run(
+        [sys.executable, "-c", _CHILD], cwd=ROOT, text=True, capture_output=True, env=environment
+    )
+    assert child.returncode == 0, child.stderr
+    assert int(child.stdout) > 30

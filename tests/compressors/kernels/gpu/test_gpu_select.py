@@ -1,0 +1,74 @@
+"""The k largest of many segments on a GPU: positions as the compiled loop finds them."""
+
+import numpy as np
+import pytest
+
+from compressors.base import nominal_count
+from compressors.kernels import select
+from compressors.kernels.gpu.layout import BLOCK
+from compressors.kernels.gpu.select import largest
+from tests.support.gpu import joined, needs_triton
+
+pytestmark = needs_triton
+RNG = np.random.default_rng(7)
+TINY = np.float32(1e-45)  # the least float32 above zero
+
+
+def normal(n: int) -> np.ndarray:
+    return RNG.normal(size=n).astype(np.float32)
+
+
+INPUTS = {
+    "nothing, one entry and few": [normal(0), normal(1), normal(2), normal(3), normal(0)],
+    "around a block's edge": [normal(BLOCK - 1), normal(BLOCK), normal(BLOCK + 1)],
+    "zeros, of both signs": [np.zeros(9), -np.zeros(5), np.append(np.zeros(40), [-1, 2])],
+    "all equal": [np.full(BLOCK + 3, 2.5), np.full(7, -1.0)],
+    "ties over blocks": [RNG.integers(-2, 3, 2 * BLOCK + 5)],
+    "subnormals": [RNG.integers(-9, 10, 300) * TINY, np.array([TINY, -TINY, 0, 2 * TINY])],
+    "keys that differ in their last bits alone": [
+        (1 + RNG.integers(0, 2000, 3000) * 2.0**-23) * RNG.choice([-1, 1], 3000)
+    ],
+    "the largest and the least float32": [np.array([3.4028235e38, -3.4028235e38, TINY, 1e-38])],
+}
+
+
+def agree(parts: list[np.ndarray], p: float, sides: int) -> None:
+    parts = [np.ascontiguousarray(part, np.float32) for part in parts]
+    k = np.array([nominal_count(p, part.size) if part.size else 0 for part in parts])
+    flat, layout = joined(parts)
+    found = largest(flat, layout, k, sides)
+    positions, counts = found.positions.cpu().numpy(), found.found.cpu().numpy()
+    sums, base = found.sums.cpu().numpy(), np.cumsum(k) - k
+    for s, x in enumerate(parts):
+        for side in range(sides):
+            start = side * found.room + base[s]
+            expected = select.largest(x, k[s], side if sides == 1 else side + 1)
+            assert positions[start : start + counts[s, side]].tolist() == expected.tolist()
+            exact = np.abs(x[expected].astype(np.float64)).sum()
+            assert sums[s, side] == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_the_largest_of_either_sign(name: str) -> None:
+    agree(INPUTS[name], 0.3, 1)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_the_largest_above_zero_and_the_smallest_below(name: str) -> None:
+    agree(INPUTS[name], 0.3, 2)
+
+
+def test_every_entry() -> None:
+    agree([normal(5), np.zeros(3), normal(600)], 1.0, 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sizes_and_shares_by_chance(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [(rng.normal(size=n) ** 3).astype(np.float32) for n in rng.integers(0, 900, 5)]
+    agree(parts, float(rng.uniform(0.001, 0.9)), 1 + seed % 2)
+
+
+@pytest.mark.slow
+def test_two_hundred_tensors_at_once() -> None:
+    agree([normal(n) for n in RNG.integers(1, 300, 200)], 0.05, 2)
