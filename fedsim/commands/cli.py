@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from fedsim.commands import (
     codec,
+    deploying,
     experiment,
     listing,
     measuring,
@@ -26,7 +27,9 @@ from fedsim.commands import (
 from fedsim.errors import RunFailed, UsageError, unknown
 from fedsim.settings.config import CHECKPOINT_SECONDS
 
-COMMANDS = (sweeping, running, reporting, pricing, listing, codec, measuring, experiment, theory)
+COMMANDS = (
+    sweeping, running, deploying, reporting, pricing, listing, codec, measuring, experiment, theory,
+)  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 
 DONE, SOME_FAILED, BAD_USAGE, STOPPED = 0, 1, 2, 130

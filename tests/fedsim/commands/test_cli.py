@@ -22,7 +22,7 @@ CELL = {
 }  # fmt: skip
 NAMES = [
     "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
-    "theory", "price",
+    "theory", "price", "deploy",
 ]  # fmt: skip
 
 

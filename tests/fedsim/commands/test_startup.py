@@ -24,7 +24,7 @@ assert (code or 0) == wanted, code
 loaded = [name for name in absent if name in sys.modules]
 raise SystemExit(f"imported: {loaded}" if loaded else 0)
 """
-COMMANDS = ("run", "sweep", "report", "compress", "decompress", "measure", "experiment")
+COMMANDS = ("run", "sweep", "deploy", "report", "compress", "decompress", "measure", "experiment")
 FIGURES = ("matplotlib", "plotly")
 DATA = ("sklearn", "flwr_datasets", "datasets", "torchvision")
 CLUSTER = ("ray",)

@@ -1,0 +1,139 @@
+"""``fedsim deploy``: one run through a real SuperLink and SuperNodes on this machine."""
+
+import argparse
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fedsim.commands import flags as shared
+from fedsim.commands.document import print_document
+from fedsim.errors import RunFailed, UsageError
+from fedsim.settings.config import RunConfig, default_of, from_mapping
+
+_NOT_HERE = (
+    "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "tensorboard", "label",
+)  # fmt: skip
+"""Settings of other engines, and of what only `run` does."""
+
+_FLOWERS = "most of it Flower's, which asks for messages every 3 s and starts a process for each"
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "deploy",
+        help="do one run through a SuperLink and SuperNodes, all processes on this machine",
+        description="Starts a SuperLink and a SuperNode per client as processes on the loopback "
+        "interface, with TLS, runs one federation through them and stops them. A round takes 10 s "
+        "or more: Flower starts a process for every message and asks for messages every 3 s.",
+    )
+    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file")
+    parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
+    parser.add_argument("--port", type=int, metavar="INT", help="of the SuperLink; default: free")
+    parser.add_argument("--insecure", action="store_true", help="without TLS")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    shared.add_settings(parser, skip=_NOT_HERE)
+    parser.set_defaults(command=command)
+
+
+def command(flags: argparse.Namespace) -> int:
+    """Does the run and reports on it."""
+    from rich.console import Console
+
+    from fedsim import report
+    from fedsim.analysis.layout import print_whole
+    from fedsim.analysis.tables import summary_table
+    from fedsim.results.load import load
+    from fedsim.results.schema import write_summary
+
+    config = _config(flags)
+    out = shared.folder(flags, f"{config.plan.task.name}-deploy-{config.digest}")
+    tell = Console(stderr=True, quiet=flags.json)
+    summary = deploy(config, out, flags.insecure, flags.port, tell)
+    write_summary(out, [summary])
+    report.write(out)
+    if flags.json:
+        print_document({"out": str(out), **summary})
+    else:
+        console = Console()
+        print_whole(console, summary_table(load(out).runs, console.width))
+        console.print(f"Results: {out}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def deploy(
+    config: RunConfig, out: Path, insecure: bool, port: int | None, console: Any
+) -> dict[str, Any]:
+    """Runs ``config`` through processes of its own and returns its summary.
+
+    Args:
+        config: what to run.
+        out: the results folder.
+        insecure: without TLS.
+        port: of the SuperLink; None: a free one.
+        console: where lines go.
+
+    Raises ``UsageError`` before a process is started: the folder is in use or holds something else,
+    the port is taken. Raises ``RunFailed`` where a process ends at its start, or the run fails.
+    """
+    from fedsim.deploy import Federation
+    from fedsim.runs import lock
+    from fedsim.runs.folder import check_kind, examine
+
+    check_kind(out)
+    with lock.held(out):  # and let go: the app's process is the writer
+        found = examine(config, out)
+    if found.summary is not None:
+        return found.summary
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    clients, began = config.plan.clients, time.monotonic()
+    federation = Federation(clients, out, insecure, port)
+    where = f"SuperLink on port {federation.port} and {clients} SuperNodes"
+    say(f"starting a {where}; logs: {out / 'logs'}")
+    (out / "summary.json").unlink(missing_ok=True)  # of a run that failed
+    with federation:
+        say(f"all are there after {time.monotonic() - began:.0f} s; the app starts")
+        summary = _summary(out, federation.run(_given(config), out, say).last_lines())
+    say(f"{summary['seconds'] / summary['rounds']:.1f} s per round, {_FLOWERS}")
+    return summary
+
+
+def _summary(out: Path, last_lines: str) -> dict[str, Any]:
+    """What the app left in ``out``; ``RunFailed`` where that is not a run that is done."""
+    from fedsim.results.schema import read_finished
+
+    if not (out / "summary.json").exists():
+        raise RunFailed(f"the app ended without results:{last_lines}")
+    summary = read_finished(out)
+    if summary is None or summary["status"] != "done":
+        raise RunFailed(f"the run failed: {(summary or {}).get('error')} (logs: {out / 'logs'})")
+    return summary
+
+
+def _config(flags: argparse.Namespace) -> RunConfig:
+    """The run that the flags ask for, as the app in the deployment will have it."""
+    from fedsim.commands.running import from_flags
+
+    config = from_flags(flags)
+    for name in _NOT_HERE:
+        if name != "engine" and getattr(config, name) != default_of(name):
+            raise UsageError(f"{flags.config}: {name} is not a setting of `fedsim deploy`")
+    return from_mapping(_values(config) | {"engine": "flower"}, flags.config or "deploy")
+
+
+def _values(config: RunConfig) -> dict[str, Any]:
+    """The settings that are not the defaults."""
+    named = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "engine"}
+    return {name: value for name, value in named.items() if value != default_of(name)}
+
+
+def _given(config: RunConfig) -> dict[str, Any]:
+    """The settings as Flower's run config has them."""
+    values = _values(config)
+    if "data" in values:
+        values["data"] = str(Path(values["data"]).resolve())
+    return {name.replace("_", "-"): value for name, value in values.items()}

@@ -1,0 +1,103 @@
+"""Certificates for one deployment: an authority of its own, and the SuperLink's certificate."""
+
+import ipaddress
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fedsim.errors import UsageError
+
+_DAYS = 30
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class Certificates(NamedTuple):
+    """PEM files: the authority's certificate, the SuperLink's, and the SuperLink's key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def write(folder: Path, hosts: Sequence[str] = LOCAL) -> Certificates:
+    """Makes an authority and a certificate signed by it, in PEM files in ``folder``.
+
+    The authority's key is thrown away, so that nothing else can be signed with it. The SuperLink's
+    key can be read by its owner alone. Both certificates end after 30 days.
+
+    Args:
+        folder: made if need be.
+        hosts: the names and IP addresses under which the SuperLink is reached.
+
+    Raises ``UsageError`` where no host is given.
+    """
+    if not hosts:
+        raise UsageError("a certificate is for one host at least")
+    folder.mkdir(parents=True, exist_ok=True)
+    root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    root_name = _name("fedsim deployment")
+    root = _builder(root_name, root_name, root_key.public_key(), authority=True)
+    root = root.add_extension(_signs(), critical=True)
+    server = _builder(_name(hosts[0]), root_name, key.public_key(), authority=False)
+    for extension in (
+        x509.SubjectAlternativeName([_host(host) for host in hosts]),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key()),
+    ):
+        server = server.add_extension(extension, critical=False)
+    made = Certificates(folder / "ca.crt", folder / "server.pem", folder / "server.key")
+    made.authority.write_bytes(_pem(root.sign(root_key, hashes.SHA256())))
+    made.certificate.write_bytes(_pem(server.sign(root_key, hashes.SHA256())))
+    made.key.touch(0o600)
+    made.key.chmod(0o600)
+    made.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )  # fmt: skip
+    return made
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, authority: bool
+) -> x509.CertificateBuilder:
+    """What both certificates have."""
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))  # clocks of machines differ
+        .not_valid_after(now + timedelta(days=_DAYS))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _signs() -> x509.KeyUsage:
+    """What an authority's key is for: signing certificates."""
+    return x509.KeyUsage(
+        digital_signature=False, content_commitment=False, key_encipherment=False,
+        data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
+        encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)

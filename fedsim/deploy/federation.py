@@ -1,0 +1,217 @@
+"""A SuperLink and its SuperNodes as processes on this machine, and runs through them."""
+
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
+
+from fedsim.deploy import bundle, certificates, ports, programs
+from fedsim.deploy.processes import Group, Guard, stop_all
+from fedsim.errors import RunFailed
+
+Told = Callable[[str], None]
+START_SECONDS = 180.0
+_POLL_SECONDS = 0.1
+_REGISTERED = "SuperNode ID:"
+
+
+class Federation:
+    """A context in which a SuperLink and ``clients`` SuperNodes run on the loopback interface.
+
+    SuperNode ``i`` is told ``partition-id=i num-partitions=CLIENTS client-id="i"
+    state-dir="FOLDER/nodes/i"``. Logs are in ``FOLDER/logs``. All processes end with the block, and
+    with this process however it ends.
+
+    Args:
+        clients: how many SuperNodes.
+        folder: where logs and the clients' memory go; mostly the results folder of the run.
+        insecure: without TLS.
+        port: of the SuperLink; None: a free one.
+
+    Raises ``UsageError`` where something has the port; ``RunFailed`` on entry where a process ends
+    before it is ready, with its last lines.
+
+    Example:
+        with Federation(3, Path("out")) as federation:
+            federation.run({"temporal": 5}, Path("out"), print)
+    """
+
+    def __init__(
+        self, clients: int, folder: Path, insecure: bool = False, port: int | None = None
+    ) -> None:
+        if port is not None:
+            ports.check(port, "--port")
+        self.clients, self.folder, self.insecure = clients, folder.resolve(), insecure
+        self.port = port if port is not None else ports.free(1)[0]
+        self.nodes: dict[int, Group] = {}
+        self.link: list[Group] = []
+        self._run: Group | None = None
+        self._runs = 0
+        self._before: Any = None
+
+    def __enter__(self) -> "Federation":
+        self._private = tempfile.TemporaryDirectory(prefix="fedsim-deploy-")
+        self.private = Path(self._private.name)
+        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+        self.guard = Guard()
+        self._answer_sigterm()
+        try:
+            self._start()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._close()
+
+    def start(self, client: int) -> None:
+        """Starts the SuperNode of ``client`` and waits until the SuperLink knows it."""
+        self._launch(client)
+        self._wait([self.nodes[client]])
+
+    def kill(self, client: int) -> None:
+        """Kills the SuperNode of ``client`` and what it runs, as if its machine lost its power."""
+        self.nodes.pop(client).kill()
+
+    def stop(self, client: int) -> None:
+        """Stops the SuperNode of ``client``, which tells the SuperLink that it leaves."""
+        self.nodes.pop(client).stop()
+
+    def run(self, settings: Mapping[str, bundle.Value], out: Path, told: Told) -> Group:
+        """Runs fedsim's app with ``settings`` and waits for its end; results are in ``out``.
+
+        Returns the process that followed the run, whose output is all that the app said.
+
+        Args:
+            settings: of the run, as flags of ``fedsim run`` without their dashes; no defaults.
+            out: the results folder.
+            told: called with every line in which the app tells of a round, and where a SuperNode
+                ends.
+
+        Raises ``RunFailed`` where the SuperLink ends, or refuses the run. Whether the run itself
+        failed is in its ``summary.json``; Flower does not say.
+        """
+        self._runs += 1
+        app, home = self.private / f"app-{self._runs}", self.private / "cli"
+        bundle.write_app(app, {**settings, "clients": self.clients, "out": str(out.resolve())})
+        bundle.write_connection(home, self.port, self._certificates)
+        command = [programs.find("flwr"), "run", str(app), bundle.CONNECTION, "--stream"]
+        self._run = self._group("run", "`flwr run`", command, home)
+        self._follow(self._run, told)
+        if self._run.process.returncode:
+            raise RunFailed(f"`flwr run` failed:{self._run.last_lines()}")
+        return self._run
+
+    def _follow(self, run: Group, told: Told) -> None:
+        """Tells of rounds until the run has ended."""
+        said = 0
+        while True:
+            ended = run.ended()  # asked before the output is read: its last lines are not missed
+            lines = run.output().split("\n")[:-1]
+            for line in lines[said:]:
+                if line.startswith("round "):
+                    told(line)
+            said = len(lines)
+            if ended:
+                return
+            self._watch(told)
+            time.sleep(_POLL_SECONDS)
+
+    def _start(self) -> None:
+        """SuperLink and SuperNodes, all at the same time: each takes seconds to import Flower."""
+        folder = self.private / "tls"
+        self._certificates = None if self.insecure else certificates.write(folder)
+        programs.write_shim(self.private / "bin", self.private / "warm.sock")
+        warm = programs.warm(self.private / "warm.sock")
+        link = programs.superlink(self.port, self._certificates)
+        self.link = [self._group("superlink", "the SuperLink", link, self.private / "link")]
+        executor = programs.superexec(self.port, self._certificates)
+        self.link.append(self._group("superexec", "SuperExec", executor, self.private / "link"))
+        self.link.append(
+            self._group("clients", "the clients' process", warm, self.private / "warm")
+        )
+        for client in range(self.clients):
+            self._launch(client)
+        self._wait(list(self.nodes.values()))
+
+    def _launch(self, client: int) -> None:
+        state = self.folder / "nodes" / str(client)
+        state.mkdir(parents=True, exist_ok=True)
+        settings: dict[str, str | int] = {
+            "partition-id": client, "num-partitions": self.clients, "client-id": str(client),
+            "state-dir": str(state),
+        }  # fmt: skip
+        command = programs.supernode(self.port, ports.free(1)[0], self._certificates, settings)
+        home = self.private / f"node-{client}"  # two in one home would install the app at once
+        self.nodes[client] = self._group(
+            f"node-{client}", f"SuperNode {client}", command, home, self.private / "bin"
+        )
+
+    def _group(
+        self, log: str, name: str, command: list[str], home: Path, first: Path | None = None
+    ) -> Group:
+        path = self.folder / "logs" / f"{log}.log"
+        return Group(name, command, path, programs.environment(home, first), self.guard)
+
+    def _wait(self, nodes: list[Group]) -> None:
+        """Until the SuperLink listens and ``nodes`` have registered."""
+        until = time.monotonic() + START_SECONDS
+        waiting = list(nodes)
+        while waiting or not self._listens():
+            for group in (*self.link, *nodes):
+                if not group.alive:
+                    code = group.process.returncode
+                    raise RunFailed(
+                        f"{group.name} ended at its start (exit code {code}):{group.last_lines()}"
+                    )
+            if time.monotonic() > until:
+                late = (waiting or self.link)[0]
+                raise RunFailed(
+                    f"{late.name} is not ready after {START_SECONDS:g} s:{late.last_lines()}"
+                )
+            time.sleep(_POLL_SECONDS)
+            waiting = [node for node in waiting if not node.said(_REGISTERED)]
+
+    def _listens(self) -> bool:
+        with socket.socket() as one:
+            return one.connect_ex((ports.LOOPBACK, self.port)) == 0
+
+    def _watch(self, told: Told) -> None:
+        """Looks whether what the run needs is alive; a SuperNode may end, and is told of once."""
+        for group in self.link:
+            if not group.alive:
+                raise RunFailed(f"{group.name} ended during the run:{group.last_lines()}")
+        for client, group in list(self.nodes.items()):
+            if not group.alive:
+                del self.nodes[client]
+                group.kill()  # and what it has left behind
+                code = group.process.returncode
+                told(f"{group.name} ended (exit code {code}):{group.last_lines()}")
+
+    def _answer_sigterm(self) -> None:
+        """SIGTERM ends the block as Ctrl-C does, so that processes are stopped."""
+
+        def answer(_: int, __: FrameType | None) -> NoReturn:
+            raise KeyboardInterrupt
+
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, answer)
+
+    def _close(self) -> None:
+        groups = [*([self._run] if self._run else []), *self.nodes.values(), *reversed(self.link)]
+        try:
+            stop_all(groups)
+        finally:
+            self.guard.close()
+            self._private.cleanup()
+            if self._before is not None:
+                signal.signal(signal.SIGTERM, self._before)

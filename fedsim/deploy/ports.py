@@ -1,0 +1,53 @@
+"""Ports on the loopback interface: free ones, and a check of one that the user names."""
+
+import errno
+import socket
+from contextlib import ExitStack
+
+from fedsim.errors import UsageError
+
+LOOPBACK = "127.0.0.1"
+
+
+def free(count: int) -> list[int]:
+    """So many different ports on which nothing listens.
+
+    Another program may take one before it is used: what then binds it fails and says so.
+
+    Example:
+        >>> len(set(free(3)))
+        3
+    """
+    with ExitStack() as held:  # all are held until the last is found: no port comes twice
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind((LOOPBACK, 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def check(port: int, flag: str) -> None:
+    """Refuses a port on which nothing can listen.
+
+    Args:
+        port: its number.
+        flag: what the message calls the port.
+
+    Raises ``UsageError`` where the number is no port's, or something has the port already.
+
+    Example:
+        >>> check(70000, "--port")
+        Traceback (most recent call last):
+        fedsim.errors.UsageError: --port is 70000: a port is a number from 1 to 65535
+    """
+    if not 0 < port < 65536:
+        raise UsageError(f"{flag} is {port}: a port is a number from 1 to 65535")
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            one.bind((LOOPBACK, port))
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            why = "another process listens there" if taken else str(error.strerror)
+            raise UsageError(
+                f"{flag} is {port}: {why}; choose another port, or leave {flag} out for a free one"
+            ) from error

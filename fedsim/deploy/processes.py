@@ -1,0 +1,144 @@
+"""Processes of one deployment: started in groups of their own, and stopped whatever happens.
+
+A group has a process and all that it starts in turn. Only groups that were started here are ever
+signalled.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fedsim.deploy import guard
+from fedsim.errors import RunFailed
+
+_GRACE_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+
+
+class Guard:
+    """The process that ends our groups where this process cannot: see ``fedsim.deploy.guard``."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-E", str(Path(guard.__file__))], stdin=subprocess.PIPE,
+            text=True, start_new_session=True,  # Ctrl-C in the terminal is not for it
+        )  # fmt: skip
+
+    def tell(self, sign: str, group: int) -> None:
+        """``+``: the group has started; ``-``: it has ended."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # somebody killed the guard
+            self._process.stdin.write(f"{sign}{group}\n")
+            self._process.stdin.flush()
+
+    def close(self) -> None:
+        """Ends the guard, which kills the groups that are left."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+
+
+class Group:
+    """A command in a process group of its own, whose output goes to a file.
+
+    Args:
+        name: what messages call it.
+        command: program and arguments.
+        log: the file, to which output is added.
+        environment: all of its variables.
+        guard: told of the group.
+
+    Raises ``RunFailed`` where the program cannot be started.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str],
+        guard: Guard,
+    ) -> None:  # fmt: skip
+        self.name, self.log, self._guard, self._over = name, log, guard, False
+        self._start = log.stat().st_size if log.exists() else 0
+        try:
+            with log.open("ab") as output:
+                self.process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                    env=dict(environment), start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            raise RunFailed(f"{name} cannot be started ({command[0]}: {error.strerror})") from error
+        self.group = self.process.pid
+        guard.tell("+", self.group)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the command still runs."""
+        return self.process.poll() is None
+
+    def said(self, text: str) -> bool:
+        """Whether its output since its start has ``text``."""
+        return text in self.output()
+
+    def output(self) -> str:
+        """Its output since its start."""
+        with self.log.open("rb") as file:
+            file.seek(self._start)
+            return file.read().decode(errors="replace")
+
+    def last_lines(self, count: int = 8) -> str:
+        """The last lines of its output that say anything, indented; and where all of them are."""
+        lines = [line for line in self.output().splitlines() if line.strip()][-count:]
+        return "\n".join(["", *(f"    {line}" for line in lines), f"  all of it: {self.log}"])
+
+    def signal(self, sign: signal.Signals) -> None:
+        """Sends a signal to the whole group, if any of it is left."""
+        if self._over:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.group, sign)
+
+    def stop(self) -> None:
+        """Asks the group to end, and kills what does not within some seconds."""
+        stop_all([self])
+
+    def kill(self) -> None:
+        """Kills the group at once, as a machine that loses its power."""
+        self.signal(signal.SIGKILL)
+        self.join()
+
+    def join(self) -> None:
+        """Waits until all of the group has ended; kills what has not within some seconds.
+
+        Where nobody reaps orphans they stay listed although they are dead: they are not waited for.
+        """
+        for sign in (signal.SIGKILL, None):
+            until = time.monotonic() + _GRACE_SECONDS
+            while not self.ended() and time.monotonic() < until:
+                time.sleep(_POLL_SECONDS)
+            if sign is not None and not self._over:
+                self.signal(sign)
+        self._over = True  # its number may be another group's from now on
+        self._guard.tell("-", self.group)
+
+    def ended(self) -> bool:
+        """Whether nothing of the group is left."""
+        self.process.poll()  # reaps the command itself
+        if not self._over:
+            try:
+                os.killpg(self.group, 0)
+            except (ProcessLookupError, PermissionError):
+                self._over = True
+        return self._over
+
+
+def stop_all(groups: Sequence[Group]) -> None:
+    """Stops groups, all at the same time."""
+    for group in groups:
+        if not group.ended():
+            group.signal(signal.SIGTERM)
+    for group in groups:
+        group.join()

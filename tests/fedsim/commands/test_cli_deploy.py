@@ -1,0 +1,90 @@
+"""``fedsim deploy``: what is refused before a process starts, and what is passed to the app."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim
+from fedsim.app import config_of
+from fedsim.commands import deploying
+from fedsim.commands.cli import parser
+from fedsim.runs import lock
+from tests.support.commands import Typed, no_page, typed
+from tests.support.runs import small
+
+__all__ = ["no_page", "typed"]  # the fixtures
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is started fails the test."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+
+
+def test_a_finished_folder_starts_nothing(
+    nothing_starts: None, no_page: None, typed: Typed, tmp_path: Path
+) -> None:
+    fedsim.run(small(clients=2), tmp_path)
+    flags = ["--clients", "2", "--method", "sbc(0.05)", "--temporal", "5", "--iterations", "20"]
+    said = typed("deploy", *flags, "--out", str(tmp_path))
+    assert said.code == 0 and f"Results: {tmp_path}" in said.out
+    said = typed("deploy", "--clients", "3", "--out", str(tmp_path))
+    assert said.code == 2 and "iterations 20 there, 1200 here" in said.err
+
+
+def test_what_is_in_use_or_taken_is_refused(
+    nothing_starts: None, typed: Typed, tmp_path: Path
+) -> None:
+    with lock.held(tmp_path):
+        said = typed("deploy", "--out", str(tmp_path))
+    assert said.code == 2 and "another process writes to it" in said.err
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        said = typed("deploy", "--port", str(port), "--out", str(tmp_path))
+    assert said.code == 2 and f"--port is {port}: another process listens there" in said.err
+
+
+@pytest.mark.parametrize("flags", [["--workers", "2"], ["--engine", "flower"], ["--tensorboard"]])
+def test_settings_of_other_engines_are_not_flags(typed: Typed, flags: list[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        parser().parse_args(["deploy", *flags])
+    assert end.value.code == 2
+
+
+def test_settings_of_other_engines_are_refused_in_a_file(
+    nothing_starts: None, typed: Typed, tmp_path: Path
+) -> None:
+    (tmp_path / "run.toml").write_text("workers = 2\n")
+    said = typed("deploy", "--config", str(tmp_path / "run.toml"), "--out", str(tmp_path / "out"))
+    assert said.code == 2 and "workers is not a setting of `fedsim deploy`" in said.err
+
+
+def test_the_app_has_the_settings_of_the_flags(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('engine = "local"\nbatch-size = 5\nstop-at-bits = "2Mbit"\n')
+    given = (
+        "deploy --clients 4 --seed 0 --momentum 0 --gradient 0.02 --iterations 30 "
+        "--partition dirichlet(0.3) --keep-payloads --config"
+    )
+    flags = parser().parse_args([*given.split(), str(tmp_path / "run.toml")])
+    config = deploying._config(flags)
+    assert config.engine == "flower" and config.momentum == 0 and config.clients == 4
+
+    class Context:
+        run_config = deploying._given(config) | {"out": "x"}
+
+    assert config_of(Context()) == config  # type: ignore[arg-type]
+
+
+def test_what_the_app_left_is_judged(tmp_path: Path) -> None:
+    with pytest.raises(fedsim.RunFailed, match="the app ended without results:\n    oh"):
+        deploying._summary(tmp_path, "\n    oh")
+    with pytest.raises(fedsim.RunFailed):
+        fedsim.run(small(clients=2, lr=1e30), tmp_path)
+    with pytest.raises(fedsim.RunFailed, match="the run failed: .*learning rate"):
+        deploying._summary(tmp_path, "")

@@ -1,0 +1,178 @@
+"""A deployment whose programs are stand-ins: what is told where one ends, and who is stopped."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import RunFailed, UsageError
+from fedsim.deploy import Federation, programs
+from fedsim.deploy.processes import Group
+
+Stand = Callable[..., None]
+_LISTENS = """
+import socket, sys, time
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))):
+    time.sleep(60)
+"""
+
+
+def waits(*_: Any) -> list[str]:
+    return ["sleep", "60"]
+
+
+def listens(port: int, *_: Any) -> list[str]:
+    return [sys.executable, "-S", "-c", _LISTENS, str(port)]
+
+
+def registers(*_: Any) -> list[str]:
+    return ["sh", "-c", "echo SuperNode ID: 7; sleep 60"]
+
+
+def breaks(*_: Any) -> list[str]:
+    return ["sh", "-c", "echo starting; echo the disk is full >&2; exit 5"]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
+    """Every group that is started, of programs that do nothing."""
+    groups: list[Group] = []
+    init = Group.__init__
+
+    def noted(self: Group, *given: Any) -> None:
+        init(self, *given)
+        groups.append(self)
+
+    monkeypatch.setattr(Group, "__init__", noted)
+    for name, command in {
+        "superlink": listens, "superexec": waits, "warm": waits, "supernode": registers
+    }.items():  # fmt: skip
+        monkeypatch.setattr(programs, name, command)
+    return groups
+
+
+def test_nodes_are_told_who_they_are(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+
+    def noting(link: int, port: int, certificates: Any, settings: dict[str, Any]) -> Sequence[str]:
+        told.append(settings)
+        assert certificates.key.exists() and link != port
+        return registers()
+
+    monkeypatch.setattr(programs, "supernode", noting)
+    with Federation(2, tmp_path) as federation:
+        assert all(group.alive for group in started)
+        federation.kill(1)
+        federation.start(1)
+        assert sorted(federation.nodes) == [0, 1]
+    assert not any(group.alive for group in started) and not federation.private.exists()
+    assert told[0] == {
+        "partition-id": 0, "num-partitions": 2, "client-id": "0",
+        "state-dir": str(tmp_path / "nodes" / "0"),
+    }  # fmt: skip
+    assert [one["client-id"] for one in told] == ["0", "1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "called"), [("supernode", "SuperNode 0"), ("warm", "the clients")]
+)
+def test_a_program_that_ends_at_its_start_is_told_of_and_all_are_stopped(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, called: str
+) -> None:
+    monkeypatch.setattr(programs, name, breaks)
+    with pytest.raises(RunFailed, match=rf"(?s){called}.*exit code 5\):.*the disk is full"):
+        Federation(1, tmp_path, insecure=True).__enter__()
+    assert len(started) == 4 and not any(group.alive for group in started)
+
+
+def test_a_node_that_never_registers_is_told_of(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "supernode", waits)
+    monkeypatch.setattr("fedsim.deploy.federation.START_SECONDS", 0.3)
+    with pytest.raises(RunFailed, match="SuperNode 0 is not ready after 0.3 s"):
+        Federation(1, tmp_path, insecure=True).__enter__()
+    assert not any(group.alive for group in started)
+
+
+def test_sigterm_stops_all(started: list[Group], tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), Federation(1, tmp_path, insecure=True):
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(10)
+    assert not any(group.alive for group in started)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_rounds_and_ended_nodes_are_told_while_the_app_runs(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = "echo noise; echo 'round 1/2 · x'; sleep 0.5; echo 'round 2/2 · y'"
+    monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, follow))
+    lines: list[str] = []
+    with Federation(2, tmp_path / "out", insecure=True) as federation:
+        federation.nodes[1].process.kill()
+        federation.run({"temporal": 5}, tmp_path / "out", lines.append)
+        assert sorted(federation.nodes) == [0]
+    assert [line for line in lines if line[:5] == "round"] == ["round 1/2 · x", "round 2/2 · y"]
+    (ended,) = [line for line in lines if line[:5] != "round"]
+    assert ended.startswith("SuperNode 1 ended (exit code -9):")
+
+
+def test_a_run_that_is_refused_is_told_of(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, "echo no; exit 1"))
+    with (
+        Federation(1, tmp_path / "out", insecure=True) as federation,
+        pytest.raises(RunFailed, match=r"(?s)`flwr run` failed:.*no"),
+    ):
+        federation.run({}, tmp_path / "out", print)
+
+
+def _script(folder: Path, text: str) -> str:
+    program = folder / "program"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o700)
+    return str(program)
+
+
+def test_a_taken_port_is_refused_before_anything_starts(
+    started: list[Group], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(UsageError, match=f"--port is {port}: another process listens there"):
+            Federation(1, tmp_path, port=port)
+    assert not started
+
+
+def test_the_shim_hands_over_and_waits(tmp_path: Path) -> None:
+    """The program in Flower's place: arguments and output arrive; the end of the work ends it."""
+    path = tmp_path / "s"
+    programs.write_shim(tmp_path / "bin", path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        shim = subprocess.Popen(
+            [tmp_path / "bin" / "flwr-clientapp", "--token", "a b"], stdout=subprocess.PIPE
+        )
+        connection, _ = server.accept()
+        told, files, _, _ = socket.recv_fds(connection, 1 << 16, 2)
+        os.write(files[0], b"from the child")
+        for file in files:
+            os.close(file)
+        assert b'"arguments": ["--token", "a b"]' in told and shim.poll() is None
+        connection.close()
+    assert shim.wait(10) == 0 and shim.stdout is not None
+    assert shim.stdout.read() == b"from the child"
+    shim.stdout.close()
