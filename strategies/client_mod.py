@@ -1,12 +1,21 @@
 """The client half of ``Compressed``: a Flower mod around an ordinary ClientApp."""
 
+import copy
 from collections.abc import Callable, Collection
 
-from flwr.app import Array, ArrayRecord, Context, Message
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
 from compressors import Compressor, State
 from strategies.channel.client_end import ClientEnd, Delivery
-from strategies.channel.payload import KEY, is_float, to_arrays, to_parameters, to_tensors
+from strategies.channel.payload import (
+    ARRAYS,
+    KEY,
+    NAMED,
+    is_float,
+    to_arrays,
+    to_parameters,
+    to_tensors,
+)
 
 MEMORY = "fedsim.memory"
 BUFFERS = "fedsim.buffers"
@@ -22,10 +31,12 @@ def client_mod(
 ) -> Callable[[Message, Context, ClientCall], Message]:
     """A mod that decodes the model before the app and encodes the update after it.
 
-    The app inside receives ``arrays`` (an ArrayRecord) and answers with the trained
-    arrays, as in Flower's quickstarts. Residuals and the base model live in
-    ``context.state``, which Flower keeps only if the client succeeded. A strategy that is
-    told the number of ``clients`` asks who is which: see ``answer_partition``.
+    The app inside receives ``arrays`` (an ArrayRecord; under the strategy's ``arrayrecord_key``
+    where that is another) and answers with the trained arrays, as in Flower's quickstarts. Mods
+    that clip or add noise stand after this one: ``mods=[client_mod(...), LocalDpMod(...)]``.
+    Residuals and the base model live in ``context.state``, which Flower keeps only if the client
+    succeeded. A strategy that is told the number of ``clients`` asks who is which: see
+    ``answer_partition``.
 
     Args:
         uplink: as given to ``Compressed``.
@@ -67,8 +78,7 @@ class _Mod:
             return call(message, context)
         memory = _load(context)
         delivery = self.end.decode(message.content, memory)
-        message.content["arrays"] = self._arrays(delivery, context)
-        reply = call(message, context)
+        reply = call(self._inside(message, delivery, context), context)
         if reply.has_error():
             return reply
         trained = self._trained(reply)
@@ -83,6 +93,17 @@ class _Mod:
             context.state[BUFFERS] = ArrayRecord({name: trained[name] for name in kept})
         return reply
 
+    def _inside(self, message: Message, delivery: Delivery, context: Context) -> Message:
+        """The message as the strategy inside ``Compressed`` made it: arrays, and nothing of ours.
+
+        Mods inside that clip count records. The message that arrived stays as it was.
+        """
+        name = str(delivery.settings.get(NAMED, ARRAYS))
+        content = {k: v for k, v in message.content.items() if k != KEY}
+        inside = copy.copy(message)
+        inside.content = RecordDict({name: self._arrays(delivery, context), **content})
+        return inside
+
     def _arrays(self, delivery: Delivery, context: Context) -> ArrayRecord:
         """What the app inside receives: the server's tensors, and buffers that the client keeps."""
         own = dict(context.state.array_records.get(BUFFERS) or {})
@@ -92,7 +113,13 @@ class _Mod:
 
     def _trained(self, reply: Message) -> ArrayRecord:
         """What the app answered, taken out of its reply."""
-        (name,) = reply.content.array_records
+        names = list(reply.content.array_records)
+        if len(names) != 1:
+            raise ValueError(
+                f"the app's reply has {len(names)} ArrayRecords ({', '.join(names)}): it has one, "
+                "the trained model"
+            )
+        (name,) = names
         trained = reply.content.array_records[name]
         missing = [name for name in self.order if name not in trained]
         if missing:

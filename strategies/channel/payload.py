@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from torch import Tensor
 
 from compressors import UpdateError
@@ -21,6 +22,11 @@ METRICS = "metrics"
 SAMPLES = "num-examples"
 SENT = "sent-by-tensor"
 """Beside a client's other metrics: how many entries of each tensor travelled, in model order."""
+
+ARRAYS = "arrays"
+"""Under which key an app finds the model, where the strategy has no other."""
+NAMED = "arrays-key"
+"""The setting beside a payload that says so, where it has."""
 
 Kind = Literal["model", "update"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the model held."""
@@ -38,6 +44,13 @@ def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
     if beside is None or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
     return payload, beside
+
+
+def hint(code: int) -> str:
+    """What a failure's reason lacks: a client's mod that refuses messages stands before ours."""
+    if code != ErrorCode.MOD_FAILED_PRECONDITION:
+        return ""
+    return " (the order that works is mods=[client_mod(...), MOD]: mods after it see arrays)"
 
 
 def payload_bits(message: Message) -> int:

@@ -29,7 +29,7 @@ from compressors import (
 )
 from compressors.whole.lift import inside, nest
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
-from strategies.channel.payload import METRICS, SENT, get, payload_bits, put
+from strategies.channel.payload import METRICS, SENT, get, hint, payload_bits, put
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers
 
 
@@ -131,7 +131,7 @@ class ServerEnd:
 
     def _decode(self, reply: Message) -> Uplink:
         if reply.has_error():
-            raise ValueError(_reason(reply.error.reason))
+            raise ValueError(_reason(reply.error.reason) + hint(reply.error.code))
         payload, beside = get(reply.content)
         message = receive(self.uplink, payload, self.weights)
         buffers = self.buffers.read(beside) if self.buffers and self.trip.asks_buffers else ()

@@ -15,6 +15,7 @@ from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
 from strategies.channel.payload import to_arrays, to_parameters
 from strategies.channel.server_end import ServerEnd
+from strategies.server.around import check_around
 
 
 class ChannelStrategy(Strategy):
@@ -116,6 +117,7 @@ class ChannelStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """See ``ask``; ``arrays`` is the model."""
+        check_around(self)
         self.open(to_parameters(arrays), server_round)
         return self.ask(server_round, config, grid)
 

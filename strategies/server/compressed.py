@@ -17,10 +17,12 @@ from torch import Tensor
 from compressors import Compressor, State
 from compressors.whole.lift import inside, nest
 from strategies.channel import nodes
-from strategies.channel.payload import KEY, to_arrays, to_tensors
+from strategies.channel.payload import ARRAYS, KEY, NAMED, to_arrays, to_tensors
 from strategies.channel.server_end import ServerEnd
 from strategies.server import inner_memory
+from strategies.server.around import chain
 from strategies.server.base import ChannelStrategy
+from strategies.server.inside import check_clipped, check_inside, record_name
 
 
 class Compressed(ChannelStrategy):
@@ -38,7 +40,9 @@ class Compressed(ChannelStrategy):
 
     The strategy inside is given the clients' models, base plus update, as float64, so that its mean
     leaves what nobody sent as it was. Messages for evaluation pass through as it makes them.
-    ``aggregate_train`` raises ``TooFewReplies``.
+    ``aggregate_train`` raises ``TooFewReplies``. What would be silently wrong raises
+    ``WrongOrder``: a strategy that cannot work inside, here; a wrapper around this one that clips,
+    when it first calls ``configure_train``.
 
     Example:
         >>> from flwr.serverapp.strategy import FedAdam
@@ -54,23 +58,28 @@ class Compressed(ChannelStrategy):
         **common: Any,
     ) -> None:
         super().__init__(uplink, downlink, **common)
-        self.strategy = strategy
+        check_inside(self, strategy)
+        self.strategy, self._arrays = strategy, ARRAYS
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         exchange = self.exchange
         assert exchange is not None
         arrays = to_arrays(exchange.weights)
-        if isinstance(self.strategy, FedAvgM):
-            self.strategy.current_arrays = arrays  # what clients hold, not what it wished they held
+        for inner in chain(self.strategy):
+            if isinstance(inner, FedAvgM):
+                inner.current_arrays = arrays  # what clients hold, not what it wished they held
         if self.clients is not None:
             grid = nodes.CohortGrid(grid, [*self.drawn(server_round, grid).values()])
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
+        self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
         exchange.begin(server_round, sorted(clients))
         for client, message in clients.items():
             message.content = _without_arrays(message.content)
             message.content[KEY] = exchange.content(client, config)[KEY]
+            if self._arrays != ARRAYS:
+                message.content.config_records[KEY][NAMED] = self._arrays
         return messages
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
@@ -81,7 +90,9 @@ class Compressed(ChannelStrategy):
         for client, reply in sorted(arrived.items()):
             exchange.take(client, reply)
         uplinks = exchange.finish(self.required)
-        decoded = [_as_model(arrived[c], exchange, up.update) for c, up in uplinks.items()]
+        check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
+        name = self._arrays
+        decoded = [_as_model(arrived[c], exchange, up.update, name) for c, up in uplinks.items()]
         arrays, metrics = self.strategy.aggregate_train(exchange.trip.round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
@@ -94,12 +105,19 @@ class Compressed(ChannelStrategy):
     def state(self) -> tuple[State, dict[str, Any]]:
         """The channel's memory, and what the strategy inside remembers."""
         tensors, values = super().state()
-        return tensors | nest("inner", inner_memory.arrays_of(self.strategy)), values
+        for name, inner in self._inner():
+            tensors |= nest(name, inner_memory.arrays_of(inner))
+        return tensors, values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
-        inner_memory.put_back(self.strategy, inside("inner", tensors))
+        for name, inner in self._inner():
+            inner_memory.put_back(inner, inside(name, tensors))
+
+    def _inner(self) -> list[tuple[str, Strategy]]:
+        """Where the memory of the strategy inside is kept, and of what that one wraps."""
+        return [(f"inner{n or ''}", one) for n, one in enumerate(chain(self.strategy))]
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -123,14 +141,14 @@ def _without_arrays(content: RecordDict) -> RecordDict:
     return RecordDict({k: v for k, v in content.items() if not isinstance(v, ArrayRecord)})
 
 
-def _as_model(reply: Message, exchange: ServerEnd, update: dict[str, Tensor]) -> Message:
-    """The reply as the strategy inside expects it: one model, one set of metrics.
+def _as_model(reply: Message, exchange: ServerEnd, update: dict[str, Tensor], name: str) -> Message:
+    """The reply as the strategy inside expects it: one model, under ``name``, one set of metrics.
 
     In float64: the mean of equal float32 numbers, as Flower takes it, is often not that number.
     Rounded to float32 again, the mean of entries that nobody sent is what they were, to the bit.
     """
     model = to_arrays({n: x.double() + update[n] for n, x in exchange.weights.items()})
     content = RecordDict({k: v for k, v in reply.content.items() if k != KEY})
-    content["arrays"] = model
+    content[name] = model
     reply.content = content
     return reply
