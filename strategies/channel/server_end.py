@@ -91,19 +91,25 @@ class ServerEnd:
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         return self._model
 
-    def content(self, client: int, config: ConfigRecord) -> RecordDict:
-        """The content of the message to ``client``, with the settings of ``config``."""
+    def content(
+        self, client: int, config: ConfigRecord, beside: RecordDict | None = None
+    ) -> RecordDict:
+        """The content of the message to ``client``: our record, with the settings of ``config``.
+
+        ``beside``: other records of the message, which come first.
+        """
         down = self.trip.downlinks[client]
-        record = RecordDict()
+        record = RecordDict(dict(beside or {}))
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
-        beside: dict[str, str | int | float | bool | bytes] = {
+        own: dict[str, str | int | float | bool | bytes] = {
             **settings, "kind": down.kind, "round": self.trip.round
         }  # fmt: skip
         if self.trip.asks_buffers:
-            beside[ASKED] = True
+            own[ASKED] = True
         if down.buffers:
-            beside[PAYLOAD] = down.buffers
-        put(record, down.payload, **beside)
+            own[PAYLOAD] = down.buffers
+        put(record, down.payload, **own)
+        self.trip.wire.sent(client, record)
         return record
 
     def take(self, client: int, reply: Message) -> None:
@@ -115,6 +121,7 @@ class ServerEnd:
         try:
             self.trip.uplinks[client] = self._decode(reply)
             self.base[client] = self.version
+            self.trip.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
             self.trip.failures[client] = str(error)
             self.charge(client, reply)
@@ -125,6 +132,7 @@ class ServerEnd:
 
         The client has sent them all the same. A reply without a payload has none.
         """
+        self.trip.wire.came(client, reply, used=False)
         if bits := payload_bits(reply):
             booked = self.trip.failed_bits
             booked[client] = booked.get(client, 0) + bits

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from compressors.bits import Span
 from strategies.channel.payload import SAMPLES, Kind
+from strategies.channel.wire import Wire
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class RoundTraffic:
     """One round: what each client (by its number) was sent, sent back, or why it failed.
 
     ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
+    ``wire``: what travelled for all of them, framing included.
     """
 
     round: int
@@ -54,6 +56,7 @@ class RoundTraffic:
     uplinks: dict[int, Uplink] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     failed_bits: dict[int, int] = field(default_factory=dict)
+    wire: Wire = field(default_factory=Wire)
     asks_buffers: bool = False
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding

@@ -74,12 +74,10 @@ class Compressed(ChannelStrategy):
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
+        told = config if self._arrays == ARRAYS else ConfigRecord({**config, NAMED: self._arrays})
         exchange.begin(server_round, sorted(clients))
         for client, message in clients.items():
-            message.content = _without_arrays(message.content)
-            message.content[KEY] = exchange.content(client, config)[KEY]
-            if self._arrays != ARRAYS:
-                message.content.config_records[KEY][NAMED] = self._arrays
+            message.content = exchange.content(client, told, _without_arrays(message.content))
         return messages
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
@@ -122,13 +120,16 @@ class Compressed(ChannelStrategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As the strategy inside."""
-        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        """As the strategy inside; what travels is booked in the round's ``trip.wire``."""
+        messages = self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        return messages if self.exchange is None else self.exchange.trip.wire.evaluating(messages)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """As the strategy inside."""
+        """As ``configure_evaluate``."""
+        if self.exchange is not None:
+            replies = self.exchange.trip.wire.evaluated(replies)
         return self.strategy.aggregate_evaluate(server_round, replies)
 
     def summary(self) -> None:
