@@ -16,9 +16,11 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.channel.buffers import Buffers
     from strategies.channel.client_end import ClientEnd, Delivery
     from strategies.channel.nodes import answer_partition
-    from strategies.channel.server_end import ServerEnd, TooFewReplies
+    from strategies.channel.server_end import ServerEnd
+    from strategies.channel.shortage import TooFewReplies
     from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average
     from strategies.client_mod import client_mod
+    from strategies.server.around import WrongOrder
     from strategies.server.base import ChannelStrategy
     from strategies.server.compressed import Compressed
     from strategies.server.delayed import Aggregate, DelayedDSGD
@@ -43,6 +45,7 @@ __all__ = [
     "Stepped",
     "TooFewReplies",
     "Uplink",
+    "WrongOrder",
     "answer_partition",
     "average",
     "client_mod",

@@ -1,8 +1,9 @@
 """The client half of ``Compressed``: a Flower mod around an ordinary ClientApp."""
 
+import copy
 from collections.abc import Callable, Collection
 
-from flwr.app import Array, ArrayRecord, Context, Message
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
 from compressors import Compressor, State
 from compressors.whole.lift import inside, nest
@@ -10,7 +11,9 @@ from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_m
 from strategies.channel.memory import commit, load
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import (
+    ARRAYS,
     KEY,
+    NAMED,
     is_float,
     to_arrays,
     to_parameters,
@@ -32,10 +35,12 @@ def client_mod(
 ) -> Callable[[Message, Context, ClientCall], Message]:
     """A mod that decodes the model before the app and encodes the update after it.
 
-    The app inside receives ``arrays`` (an ArrayRecord) and answers with the trained
-    arrays, as in Flower's quickstarts. Residuals and the base model live in
-    ``context.state``, which Flower keeps only if the client succeeded. A strategy that is
-    told the number of ``clients`` asks who is which: see ``answer_partition``.
+    The app inside receives ``arrays`` (an ArrayRecord; under the strategy's ``arrayrecord_key``
+    where that is another) and answers with the trained arrays, as in Flower's quickstarts. Mods
+    that clip or add noise stand after this one: ``mods=[client_mod(...), LocalDpMod(...)]``.
+    Residuals and the base model live in ``context.state``, which Flower keeps only if the client
+    succeeded. A strategy that is told the number of ``clients`` asks who is which: see
+    ``answer_partition``.
 
     Args:
         uplink: as given to ``Compressed``.
@@ -80,8 +85,7 @@ class _Mod:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
-        message.content["arrays"] = self._arrays(delivery, memory or {})
-        reply = call(message, context)
+        reply = call(self._inside(message, delivery, memory or {}), context)
         if reply.has_error():
             return reply
         trained = self._trained(reply)
@@ -95,6 +99,17 @@ class _Mod:
         commit(context, MEMORY, memory)  # last: a client that failed keeps what it had
         return reply
 
+    def _inside(self, message: Message, delivery: Delivery, memory: State) -> Message:
+        """The message as the strategy inside ``Compressed`` made it: arrays, and nothing of ours.
+
+        Mods inside that clip count records. The message that arrived stays as it was.
+        """
+        name = str(delivery.settings.get(NAMED, ARRAYS))
+        content = {k: v for k, v in message.content.items() if k != KEY}
+        stripped = copy.copy(message)
+        stripped.content = RecordDict({name: self._arrays(delivery, memory), **content})
+        return stripped
+
     def _arrays(self, delivery: Delivery, memory: State) -> ArrayRecord:
         """What the app inside receives: the server's tensors, and buffers that the client keeps."""
         own = dict(to_arrays(inside(BUFFERS, memory)))
@@ -104,7 +119,13 @@ class _Mod:
 
     def _trained(self, reply: Message) -> ArrayRecord:
         """What the app answered, taken out of its reply."""
-        (name,) = reply.content.array_records
+        names = list(reply.content.array_records)
+        if len(names) != 1:
+            raise ValueError(
+                f"the app's reply has {len(names)} ArrayRecords ({', '.join(names)}): it has one, "
+                "the trained model"
+            )
+        (name,) = names
         trained = reply.content.array_records[name]
         missing = [name for name in self.order if name not in trained]
         if missing:

@@ -6,6 +6,9 @@ papers report: positions, values and side information, without the header. Buffe
 (BatchNorm's statistics), which papers leave out, are in ``wire`` and in a column of their own.
 What a message says of the client's own last uplink (``news``, some 8 bits) has a column, too, and
 is in no other: it is not a part of the model.
+``message`` is ``wire`` and what Flower sends around it (``strategies/channel/framing.py``);
+``total`` is all that travels: the initial model, failures and uploads that are not used, too.
+The server evaluates, which costs no bits.
 """
 
 from collections.abc import Iterable
@@ -55,7 +58,17 @@ def round_bits(trip: RoundTraffic) -> dict[str, int]:
     for direction in ("up", "down"):
         row[f"{direction}_wire_bits"] += row[f"{direction}_buffer_bits"]
     row["down_news_bits"] = sum(wire_bits(down.news) for down in sent)
+    row["up_message_bits"] = 8 * sum(trip.wire.up(client) for client in trip.uplinks)
+    row["down_message_bits"] = sum(_down_message_bits(trip, c) for c in trip.downlinks)
+    row["total_bits"] = 8 * sum(trip.wire.total())
     return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
+
+
+def _down_message_bits(trip: RoundTraffic, client: int) -> int:
+    """Of a client that is sent the initial model, the framing alone: that model is not charged."""
+    down = trip.downlinks[client]
+    free = 0 if down.charged else wire_bits(down.payload) + wire_bits(down.buffers)
+    return 8 * trip.wire.down(client) - free
 
 
 def failures(trip: RoundTraffic) -> dict[str, Any]:
@@ -97,6 +110,8 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
         "up_buffer_bits": wire_bits(up.buffers) if up else 0,
         "down_wire_bits": sum(wire_bits(m.payload) + wire_bits(m.buffers) for m in charged),
         "down_news_bits": sum(wire_bits(m.news) for m in sent),
+        "up_message_bits": 8 * trip.wire.up(client),
+        "down_message_bits": _down_message_bits(trip, client) if down else 0,
         "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
         "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
         "failures": int(client in trip.failures),
@@ -124,13 +139,22 @@ def layer_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
 
 
 def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
-    """Bits of a client that takes part in every round: round by round, the mean over its cohort."""
+    """Bits of a client that takes part in every round: round by round, the mean over its cohort.
+
+    With them ``total_bits``: all that travelled, of all clients.
+    """
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
     absent = rounds["absent"].fillna(0) if "absent" in rounds else 0  # not in older folders
     receivers = rounds["clients"] + rounds["failures"] - absent
-    ups = {c: float((rounds[c] / rounds["clients"]).sum()) for c in up_columns}
-    return ups | {c: float((rounds[c] / receivers).sum()) for c in down_columns}
+    ups = {c: _whole(rounds[c] / rounds["clients"]) for c in up_columns}
+    downs = {c: _whole(rounds[c] / receivers) for c in down_columns}
+    return ups | downs | {c: _whole(rounds[c]) for c in ("total_bits",) if c in rounds}
+
+
+def _whole(column: pd.Series) -> float:
+    """The sum; NaN where a round lacks the number, as in a run that an older version began."""
+    return float(column.sum(skipna=False))
 
 
 def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:

@@ -16,7 +16,8 @@ def completed(cell: Mapping[str, Any], rounds: pd.DataFrame) -> dict[str, Any]:
     """`cell` with the columns that its version did not write; those not known stay out (NaN).
 
     Bits per client of the federation follow from the rounds where no reply failed, and with them
-    that there were no failures. How many entries were trained does not follow.
+    that there were no failures. How many entries were trained does not follow, nor what travelled
+    around the payloads (`up_message_bits`, `down_message_bits`, `total_bits`).
 
     Args:
         cell: the dict of `summary.json`; what it holds is kept.

@@ -3,7 +3,7 @@
 A message to a client holds one ``ConfigRecord`` under ``KEY`` with the payload, its
 kind, and what the client needs to do its round. A reply holds such a record with its payload.
 Everything that a client learns of the model, and the server of an update, is in
-those bytes. Flower's own framing (some 510 bytes a message) is not counted.
+those bytes. What Flower sends around them (1.0 to 1.2 kB) is counted by ``framing``.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from torch import Tensor
 
 from compressors import UpdateError
@@ -37,6 +38,11 @@ WANTS = "wants"
 SENT = "sent-by-tensor"
 """Beside a client's other metrics: how many entries of each tensor travelled, in model order."""
 
+ARRAYS = "arrays"
+"""Under which key an app finds the model, where the strategy has no other."""
+NAMED = "arrays-key"
+"""The setting beside a payload that says so, where it has."""
+
 Kind = Literal["model", "update"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the model held."""
 
@@ -53,6 +59,13 @@ def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
     if beside is None or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
     return payload, beside
+
+
+def hint(code: int) -> str:
+    """What a failure's reason lacks: a client's mod that refuses messages stands before ours."""
+    if code != ErrorCode.MOD_FAILED_PRECONDITION:
+        return ""
+    return " (the order that works is mods=[client_mod(...), MOD]: mods after it see arrays)"
 
 
 def payload_bits(message: Message) -> int:

@@ -9,7 +9,7 @@ from torch import Tensor
 from compressors import Compressor, receive
 from strategies.channel.acknowledge import FATE, Fate
 from strategies.channel.buffers import Buffers
-from strategies.channel.payload import KEY, METRICS, ROUND, SENT, WANTS, get
+from strategies.channel.payload import KEY, METRICS, ROUND, SENT, WANTS, get, hint
 from strategies.channel.traffic import Uplink
 
 
@@ -45,7 +45,7 @@ def uplink_of(
     ``PayloadError`` where a payload is damaged.
     """
     if reply.has_error():
-        raise ValueError(_reason(reply.error.reason))
+        raise ValueError(_reason(reply.error.reason) + hint(reply.error.code))
     payload, beside = get(reply.content)
     message = receive(uplink, payload, like)
     statistics = buffers.read(beside) if buffers else ()

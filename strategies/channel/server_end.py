@@ -25,14 +25,8 @@ from strategies.channel.acknowledge import APPLIED, CHANNEL, told
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
 from strategies.channel.payload import BASE, CLIENT, ROUND, VERSION, payload_bits, put
 from strategies.channel.replies import check_round, uplink_of, wants_model
+from strategies.channel.shortage import ABSENT, check_enough
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers
-
-ABSENT = "no node is connected"
-"""Why a client of the cohort failed that nothing could be sent to."""
-
-
-class TooFewReplies(RuntimeError):
-    """Fewer clients than required came back with a usable update; the message says why."""
 
 
 class ServerEnd:
@@ -60,7 +54,7 @@ class ServerEnd:
         self.version = 0
         self.base: dict[int, int] = {}  # client -> version of the model it holds
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
-        self.channel = secrets.randbits(31)  # clients may remember an earlier server of theirs
+        self.channel = 2**30 + secrets.randbits(30)  # clients may know an earlier server
         self.last_update: Downlink | None = None
         self.trip = RoundTraffic(0)
         self._model: Downlink | None = None
@@ -100,24 +94,30 @@ class ServerEnd:
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         return self._model
 
-    def content(self, client: int, config: ConfigRecord) -> RecordDict:
-        """The content of the message to ``client``, with the settings of ``config``."""
+    def content(
+        self, client: int, config: ConfigRecord, beside: RecordDict | None = None
+    ) -> RecordDict:
+        """The content of the message to ``client``: our record, with the settings of ``config``.
+
+        ``beside``: other records of the message, which come first.
+        """
         down = self.trip.downlinks[client]
-        record = RecordDict()
+        record = RecordDict(dict(beside or {}))
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
-        beside: dict[str, str | int | float | bool | bytes] = {
+        own: dict[str, str | int | float | bool | bytes] = {
             **settings, "kind": down.kind, ROUND: self.trip.round, VERSION: self.version,
             CLIENT: client, CHANNEL: self.channel,
         }  # fmt: skip
         if down.kind == "update":
-            beside[BASE] = self.version - 1
+            own[BASE] = self.version - 1
         if down.news:
-            beside[APPLIED] = down.news
+            own[APPLIED] = down.news
         if self.trip.asks_buffers:
-            beside[ASKED] = True
+            own[ASKED] = True
         if down.buffers:
-            beside[PAYLOAD] = down.buffers
-        put(record, down.payload, **beside)
+            own[PAYLOAD] = down.buffers
+        put(record, down.payload, **own)
+        self.trip.wire.sent(client, record)
         return record
 
     def grant(self) -> list[int]:
@@ -141,6 +141,7 @@ class ServerEnd:
         if wants_model(reply) and client not in dict(self.trip.unused):
             self.base.pop(client, None)
             self.trip.wishes.append(client)
+            self.trip.wire.came(client, reply, used=False)
             return
         start = time.perf_counter()
         try:
@@ -149,6 +150,7 @@ class ServerEnd:
             self.trip.uplinks[client] = uplink_of(reply, self.uplink, self.weights, asked)
             self.base[client] = self.version
             self.trip.failures.pop(client, None)  # an error may have come for it before
+            self.trip.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
             self.trip.failures[client] = str(error)
             self.charge(client, reply)
@@ -159,6 +161,7 @@ class ServerEnd:
 
         The client has sent them all the same. A reply without a payload has none.
         """
+        self.trip.wire.came(client, reply, used=False)
         if bits := payload_bits(reply):
             booked = self.trip.failed_bits
             booked[client] = booked.get(client, 0) + bits
@@ -169,18 +172,7 @@ class ServerEnd:
         Raises ``TooFewReplies`` if fewer than ``required`` (None: all that were asked) arrived
         whole.
         """
-        asked = len({*self.trip.downlinks, *self.trip.failures})
-        required = asked if required is None else required
-        for client in self.trip.downlinks:
-            if client not in self.trip.uplinks:
-                self.trip.failures.setdefault(client, "no reply within the timeout")
-        if len(self.trip.uplinks) < required:
-            why = [f"; client {c}: {reason}" for c, reason in sorted(self.trip.failures.items())]
-            raise TooFewReplies(
-                f"round {self.trip.round}: {len(self.trip.uplinks)} of {asked} clients replied "
-                f"and {required} are required"
-                + "".join(why[:1])  # none where fewer were asked than are required
-            )
+        check_enough(self.trip, required)
         uplinks = self.trip.uplinks = dict(sorted(self.trip.uplinks.items()))
         if self.buffers is not None and self.trip.asks_buffers:
             self.buffers.values = average_buffers(uplinks, self.buffers.weighting)

@@ -9,6 +9,7 @@ from torch import Tensor
 from compressors.bits import Span
 from strategies.channel.acknowledge import Fate
 from strategies.channel.payload import SAMPLES, Kind
+from strategies.channel.wire import Wire
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class RoundTraffic:
     ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
+    ``wire``: what travelled for all of them, framing included.
     """
 
     round: int
@@ -65,6 +67,7 @@ class RoundTraffic:
     failed_bits: dict[int, int] = field(default_factory=dict)
     wishes: list[int] = field(default_factory=list)
     unused: list[tuple[int, Downlink]] = field(default_factory=list)
+    wire: Wire = field(default_factory=Wire)
     asks_buffers: bool = False
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding

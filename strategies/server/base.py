@@ -16,6 +16,7 @@ from strategies.channel.buffers import Buffers
 from strategies.channel.nodes import Roster
 from strategies.channel.payload import BASE, KEY, to_arrays, to_parameters
 from strategies.channel.server_end import ServerEnd
+from strategies.server.around import check_around
 
 
 class ChannelStrategy(Strategy):
@@ -143,10 +144,10 @@ class ChannelStrategy(Strategy):
     def _once_more(self, client: int, exchange: ServerEnd) -> Message:
         """The round's message to a client, with the whole model in it."""
         first = self._sent[client]
-        content = RecordDict(dict(first.content))
         before = first.content.config_records[KEY]
         settings = ConfigRecord({k: v for k, v in before.items() if k != BASE})
-        content[KEY] = exchange.content(client, settings)[KEY]
+        others = RecordDict({k: v for k, v in first.content.items() if k != KEY})
+        content = exchange.content(client, settings, others)
         return Message(content, first.metadata.dst_node_id, first.metadata.message_type)
 
     def charge_late(self, grid: Grid) -> None:
@@ -184,6 +185,7 @@ class ChannelStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """See ``ask``; ``arrays`` is the model."""
+        check_around(self)
         self.open(to_parameters(arrays), server_round)
         return self.ask(server_round, config, grid)
 

@@ -17,10 +17,13 @@ from torch import Tensor
 from compressors import Compressor, State
 from compressors.whole.lift import inside, nest
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import KEY, to_arrays, to_tensors
-from strategies.channel.server_end import ABSENT, ServerEnd, TooFewReplies
+from strategies.channel.payload import ARRAYS, KEY, NAMED, to_arrays, to_tensors
+from strategies.channel.server_end import ServerEnd
+from strategies.channel.shortage import ABSENT, TooFewReplies
 from strategies.server import inner_memory
+from strategies.server.around import chain
 from strategies.server.base import ChannelStrategy
+from strategies.server.inside import check_clipped, check_inside, record_name
 
 
 class Compressed(ChannelStrategy):
@@ -38,7 +41,9 @@ class Compressed(ChannelStrategy):
 
     The strategy inside is given the clients' models, base plus update, as float64, so that its mean
     leaves what nobody sent as it was. Messages for evaluation pass through as it makes them.
-    ``aggregate_train`` raises ``TooFewReplies``.
+    ``aggregate_train`` raises ``TooFewReplies``. What would be silently wrong raises
+    ``WrongOrder``: a strategy that cannot work inside, here; a wrapper around this one that clips,
+    when it first calls ``configure_train``.
 
     Example:
         >>> from flwr.serverapp.strategy import FedAdam
@@ -54,29 +59,32 @@ class Compressed(ChannelStrategy):
         **common: Any,
     ) -> None:
         super().__init__(uplink, downlink, **common)
-        self.strategy = strategy
+        check_inside(self, strategy)
+        self.strategy, self._arrays = strategy, ARRAYS
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         exchange = self.exchange
         assert exchange is not None
         arrays = to_arrays(exchange.weights)
-        if isinstance(self.strategy, FedAvgM):
-            self.strategy.current_arrays = arrays  # what clients hold, not what it wished they held
+        for inner in chain(self.strategy):
+            if isinstance(inner, FedAvgM):
+                inner.current_arrays = arrays  # what clients hold, not what it wished they held
         there, absent = self.drawn(server_round, grid) if self.clients else ({}, [])
         self._check_enough(len(there), absent)
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
-        messages = self.strategy.configure_train(server_round, arrays, config, seen)
+        messages = list(self.strategy.configure_train(server_round, arrays, config, seen))
+        self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
+        told = config if self._arrays == ARRAYS else ConfigRecord({**config, NAMED: self._arrays})
         exchange.begin(server_round, sorted(clients), absent)
         for client, message in clients.items():
-            message.content = _without_arrays(message.content)
-            message.content[KEY] = exchange.content(client, config)[KEY]
+            message.content = exchange.content(client, told, _without_arrays(message.content))
         return self.sent(clients, grid)
 
     def _check_enough(self, there: int, absent: list[int]) -> None:
-        """Raises ``TooFewReplies`` where the strategy inside would wait for nodes for ever."""
-        least = getattr(self.strategy, "min_available_nodes", 0)
+        """Raises ``TooFewReplies`` where a strategy inside would wait for nodes for ever."""
+        least = max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
         if absent and there < least:
             raise TooFewReplies(
                 f"{there} clients of the cohort have a node and the strategy inside waits for "
@@ -89,7 +97,9 @@ class Compressed(ChannelStrategy):
         assert exchange is not None
         arrived = self.collect(replies)
         uplinks = exchange.finish(self.required)
-        decoded = [_as_model(arrived[c], exchange, up.update) for c, up in uplinks.items()]
+        check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
+        name = self._arrays
+        decoded = [_as_model(arrived[c], exchange, up.update, name) for c, up in uplinks.items()]
         arrays, metrics = self.strategy.aggregate_train(exchange.trip.round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
@@ -102,23 +112,33 @@ class Compressed(ChannelStrategy):
     def state(self) -> tuple[State, dict[str, Any]]:
         """The channel's memory, and what the strategy inside remembers."""
         tensors, values = super().state()
-        return tensors | nest("inner", inner_memory.arrays_of(self.strategy)), values
+        for name, inner in self._inner():
+            tensors |= nest(name, inner_memory.arrays_of(inner))
+        return tensors, values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
-        inner_memory.put_back(self.strategy, inside("inner", tensors))
+        for name, inner in self._inner():
+            inner_memory.put_back(inner, inside(name, tensors))
+
+    def _inner(self) -> list[tuple[str, Strategy]]:
+        """Where the memory of the strategy inside is kept, and of what that one wraps."""
+        return [(f"inner{n or ''}", one) for n, one in enumerate(chain(self.strategy))]
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As the strategy inside."""
-        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        """As the strategy inside; what travels is booked in the round's ``trip.wire``."""
+        messages = self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        return messages if self.exchange is None else self.exchange.trip.wire.evaluating(messages)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """As the strategy inside."""
+        """As ``configure_evaluate``."""
+        if self.exchange is not None:
+            replies = self.exchange.trip.wire.evaluated(replies)
         return self.strategy.aggregate_evaluate(server_round, replies)
 
     def summary(self) -> None:
@@ -131,14 +151,14 @@ def _without_arrays(content: RecordDict) -> RecordDict:
     return RecordDict({k: v for k, v in content.items() if not isinstance(v, ArrayRecord)})
 
 
-def _as_model(reply: Message, exchange: ServerEnd, update: dict[str, Tensor]) -> Message:
-    """The reply as the strategy inside expects it: one model, one set of metrics.
+def _as_model(reply: Message, exchange: ServerEnd, update: dict[str, Tensor], name: str) -> Message:
+    """The reply as the strategy inside expects it: one model, under ``name``, one set of metrics.
 
     In float64: the mean of equal float32 numbers, as Flower takes it, is often not that number.
     Rounded to float32 again, the mean of entries that nobody sent is what they were, to the bit.
     """
     model = to_arrays({n: x.double() + update[n] for n, x in exchange.weights.items()})
     content = RecordDict({k: v for k, v in reply.content.items() if k != KEY})
-    content["arrays"] = model
+    content[name] = model
     reply.content = content
     return reply

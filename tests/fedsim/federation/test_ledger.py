@@ -10,6 +10,8 @@ from fedsim import run
 from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
 from strategies import Downlink, RoundTraffic, Uplink
+from strategies.channel.framing import Travel
+from strategies.channel.wire import Wire
 from tests.support.runs import clients, layers, rounds, small
 
 SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")
@@ -23,6 +25,7 @@ def trip() -> RoundTraffic:
     """Clients 0 and 2 replied, 1 did not; 0 got the initial model, 1 and 2 were charged.
 
     Buffers beside: 5 bytes to each, 4 from client 2. What 1 sent cannot be decoded; 3 is late.
+    Of what 0 is sent, 128 bits are the initial model and its buffers.
     """
     model, update = spans(24, 0, 64, 0), spans(26, 3, 0, 35)
     return RoundTraffic(
@@ -44,6 +47,11 @@ def trip() -> RoundTraffic:
         },
         failures={1: "no\n reply"},
         failed_bits={1: 48, 3: 80},
+        wire=Wire(
+            asked={0: Travel(100, 3), 1: Travel(101, 3), 2: Travel(102, 3)},
+            used={0: Travel(20, 70), 2: Travel(21, 71)},
+            unused={1: Travel(22, 72), 3: Travel(23, 73)},
+        ),
     )  # fmt: skip
 
 
@@ -55,6 +63,9 @@ def test_a_round_by_hand() -> None:
         "down_buffer_bits": 80,
         "down_position_bits": 3, "down_value_bits": 64, "down_side_bits": 35,
         "up_sent": 5, "down_news_bits": 16,
+        "up_message_bits": 8 * (70 + 3 + 71 + 3),
+        "down_message_bits": 8 * (100 + 20 + 101 + 102 + 21) - 128,
+        "total_bits": 8 * (303 + 9 + 41 + 141 + 45 + 145),
     }  # fmt: skip
 
 
@@ -63,6 +74,7 @@ def test_clients_by_hand() -> None:
     assert first == {
         "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
         "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
+        "up_message_bits": 584, "down_message_bits": 832,
         "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
         "down_news_bits": 0, "returned": 0, "lost": 0,
     }  # fmt: skip
@@ -70,6 +82,7 @@ def test_clients_by_hand() -> None:
     assert failed == {
         "round": 4, "client": 1, "samples": 0, "up_wire_bits": 0, "up_content_bits": 0,
         "up_buffer_bits": 0, "down_wire_bits": 128, "up_sent": 0,
+        "up_message_bits": 0, "down_message_bits": 808,
         "failures": 1, "failure_reasons": "no reply", "failed_up_bits": 48,
         "down_news_bits": 0, "returned": 0, "lost": 0,
     }  # fmt: skip

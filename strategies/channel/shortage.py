@@ -1,0 +1,30 @@
+"""Rounds in which too few clients came back, and why."""
+
+from strategies.channel.traffic import RoundTraffic
+
+ABSENT = "no node is connected"
+"""Why a client of the cohort failed that nothing could be sent to."""
+
+_LATE = "no reply within the timeout"
+
+
+class TooFewReplies(RuntimeError):
+    """Fewer clients than required came back with a usable update; the message says why."""
+
+
+def check_enough(trip: RoundTraffic, required: int | None) -> None:
+    """Books clients that did not reply; ``TooFewReplies`` where fewer than ``required`` did.
+
+    ``required``: None for the whole cohort.
+    """
+    for client in trip.downlinks:
+        if client not in trip.uplinks:
+            trip.failures.setdefault(client, _LATE)
+    asked, used = len({*trip.downlinks, *trip.failures}), len(trip.uplinks)
+    required = asked if required is None else required
+    if used < required:
+        why = [f"; client {c}: {reason}" for c, reason in sorted(trip.failures.items())]
+        raise TooFewReplies(
+            f"round {trip.round}: {used} of {asked} clients replied and {required} are required"
+            + "".join(why[:1])  # none where fewer were asked than are required
+        )

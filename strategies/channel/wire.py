@@ -1,0 +1,73 @@
+"""What travels in a round, framing included, by client."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flwr.app import Message, RecordDict
+
+from strategies.channel.framing import Travel, to_client, to_server
+
+
+def _add(booked: dict[int, Travel], client: int, travel: Travel) -> None:
+    before = booked.get(client, Travel(0, 0))
+    booked[client] = Travel(before.down + travel.down, before.up + travel.up)
+
+
+def _of(reply: Message) -> Travel:
+    kind = reply.metadata.message_type
+    return to_server(reply.error if reply.has_error() else reply.content, kind)
+
+
+@dataclass
+class Wire:
+    """Bytes by client, both ways for every message: what carries it, and what asks or answers.
+
+    ``asked``: messages to clients; ``used``, ``unused``: their replies, a failure's among those
+    that are not used; ``evaluation``: messages for evaluation and their replies.
+    """
+
+    asked: dict[int, Travel] = field(default_factory=dict)
+    used: dict[int, Travel] = field(default_factory=dict)
+    unused: dict[int, Travel] = field(default_factory=dict)
+    evaluation: dict[int, Travel] = field(default_factory=dict)
+
+    def sent(self, client: int, content: RecordDict) -> None:
+        """Books a message to a client."""
+        _add(self.asked, client, to_client(content))
+
+    def came(self, client: int, reply: Message, used: bool) -> None:
+        """Books a reply."""
+        _add(self.used if used else self.unused, client, _of(reply))
+
+    def evaluating(self, messages: Iterable[Message]) -> list[Message]:
+        """Books messages for evaluation, which share their contents; returns them."""
+        known: dict[int, Travel] = {}
+        messages = list(messages)
+        for message in messages:
+            key = id(message.content)
+            if key not in known:
+                known[key] = to_client(message.content, message.metadata.message_type)
+            _add(self.evaluation, message.metadata.dst_node_id, known[key])
+        return messages
+
+    def evaluated(self, replies: Iterable[Message]) -> list[Message]:
+        """Books the replies to them; returns them."""
+        replies = list(replies)
+        for reply in replies:
+            _add(self.evaluation, reply.metadata.src_node_id, _of(reply))
+        return replies
+
+    def up(self, client: int) -> int:
+        """The bytes from a client whose reply is used: the reply, and the call for the message."""
+        return self.used[client].up + self.asked[client].up if client in self.used else 0
+
+    def down(self, client: int) -> int:
+        """The bytes to a client: the message, and the answer to its reply, where that is used."""
+        nothing = Travel(0, 0)
+        return self.asked.get(client, nothing).down + self.used.get(client, nothing).down
+
+    def total(self) -> Travel:
+        """All that travelled."""
+        parts = (self.asked, self.used, self.unused, self.evaluation)
+        every = [travel for part in parts for travel in part.values()]
+        return Travel(sum(t.down for t in every), sum(t.up for t in every))

@@ -1,0 +1,61 @@
+"""What may not stand around a strategy whose replies hold bytes: Flower's wrappers that clip.
+
+They clip the arrays of replies. Around a strategy of ours there are none, so they clip nothing and
+say nothing. Inside ``Compressed`` they see what the receiver decodes.
+"""
+
+import sys
+from collections.abc import Iterator
+
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyClientSideAdaptiveClipping,
+    DifferentialPrivacyClientSideFixedClipping,
+    DifferentialPrivacyServerSideAdaptiveClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+    Strategy,
+)
+
+CLIENT_SIDE = (
+    DifferentialPrivacyClientSideAdaptiveClipping, DifferentialPrivacyClientSideFixedClipping,
+)  # fmt: skip
+PRIVATE = (
+    *CLIENT_SIDE, DifferentialPrivacyServerSideAdaptiveClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+)  # fmt: skip
+
+
+class WrongOrder(ValueError):
+    """Two parts of an app would together do something else than they say; the message is a line."""
+
+
+def chain(strategy: object) -> Iterator[Strategy]:
+    """A strategy and what it wraps, from the outside to the inside.
+
+    Example:
+        >>> from flwr.serverapp.strategy import FedAvg
+        >>> [type(one).__name__ for one in chain(FedAvg())]
+        ['FedAvg']
+    """
+    while isinstance(strategy, Strategy):
+        yield strategy
+        strategy = getattr(strategy, "strategy", None)
+
+
+def check_around(strategy: Strategy) -> None:
+    """Refuses a wrapper that clips around ``strategy``, where it calls ``strategy``.
+
+    A wrapper of Flower's tells what it wraps nothing when it is built; so the callers of
+    ``configure_train`` are looked at, before any training.
+
+    Raises ``WrongOrder``, which names the order that works.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, PRIVATE) and strategy in chain(caller):
+            name, mine = type(caller).__name__, type(strategy).__name__
+            raise WrongOrder(
+                f"{name}({mine}(...)) would clip nothing, for replies hold bytes and no arrays: "
+                f"the order that works is Compressed({name}(...), ...)"
+            )
+        frame = frame.f_back  # type: ignore[assignment]

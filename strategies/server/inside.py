@@ -1,0 +1,127 @@
+"""What may stand inside ``Compressed``, and what is refused because it would be silently wrong.
+
+A strategy that clips sees what the server decoded, and that is right. Where the client clips, and
+the server's noise rests on that clip, what arrives may not be longer than what was clipped: a
+residual makes it longer, or a quantizer does.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from flwr.app import ArrayRecord, Message
+from flwr.serverapp.strategy import FedMedian, FedXgbBagging, FedXgbCyclic, Strategy
+from torch import Tensor
+
+from compressors import Compressor, Packet, State, compress, text
+from strategies.server.around import CLIENT_SIDE, PRIVATE, WrongOrder, chain
+from strategies.server.base import ChannelStrategy
+
+_ROUNDING = 1e-5  # of a norm: float32 holds 24 bits of every entry
+_PROBE = 256  # entries of the update that shows whether a method lengthens updates
+
+
+def check_inside(outer: ChannelStrategy, inner: Strategy) -> None:
+    """Refuses an ``inner`` strategy that ``Compressed`` cannot have inside, when it is built.
+
+    Raises ``WrongOrder``, which names what works.
+    """
+    for one in chain(inner):
+        name = type(one).__name__
+        if isinstance(one, FedXgbBagging | FedXgbCyclic):
+            raise WrongOrder(f"{name} inside Compressed: trees are no updates; use {name} alone")
+        if isinstance(one, ChannelStrategy):
+            raise WrongOrder(f"{name} inside Compressed: updates are compressed once; use one")
+        if isinstance(one, FedMedian):
+            _check_share(outer.uplink)
+        if isinstance(one, PRIVATE):
+            _check_replies(outer, one.num_sampled_clients, name)
+        if isinstance(one, CLIENT_SIDE):
+            _check_length(outer.uplink, name)
+
+
+def _check_replies(outer: ChannelStrategy, clients: int, name: str) -> None:
+    """The noise is divided by a number of clients: with fewer replies it would be too small."""
+    for setting, value in (("cohort", outer.cohort), ("required", outer.required)):
+        if value is not None and value != clients:
+            raise WrongOrder(
+                f"{setting} is {value}, and the noise of {name} is for num_sampled_clients, "
+                f"{clients}: they have to be equal"
+            )
+
+
+def _check_share(uplink: Compressor) -> None:
+    """The median of entries that fewer than half of the clients send is that nobody moved."""
+    sent = tried(uplink)[0].sent["w"].count
+    if 2 * sent < _PROBE:
+        raise WrongOrder(
+            f"FedMedian stands still where {text(uplink)} sends {sent / _PROBE:.0%} of the "
+            "entries: use FedAvg, or an uplink that sends every entry"
+        )
+
+
+def _check_length(uplink: Compressor, name: str) -> None:
+    """Whether updates that were clipped arrive clipped."""
+    packet, memory = tried(uplink)
+    norm = float(packet.sent["w"].decoded.norm())
+    if memory:
+        why = "sends what it kept of earlier updates too"
+    elif norm > 1 + _ROUNDING:
+        why = f"makes an update of norm 1 one of norm {norm:.3g}"
+    else:
+        return
+    server = name.replace("ClientSide", "ServerSide")
+    raise WrongOrder(
+        f"{name} has updates clipped before {text(uplink)}, which {why}: "
+        f"Compressed({server}(...), ...) clips what arrives"
+    )
+
+
+def tried(uplink: Compressor) -> tuple[Packet, State]:
+    """What a method makes of one normal update of norm 1, and what it remembers of it."""
+    x = torch.randn(_PROBE, generator=torch.Generator().manual_seed(0))
+    return compress(uplink, {"w": x / x.norm()}, seed=0)
+
+
+def record_name(messages: list[Message], arrays: ArrayRecord) -> str:
+    """The key under which the strategy inside sends the model.
+
+    Raises ``WrongOrder`` where it sends more than the model, or another than ``arrays``: it is the
+    shared model that all clients are sent, and nothing else.
+    """
+    name = "arrays"
+    for message in messages:
+        records = message.content.array_records
+        if len(records) != 1:
+            raise WrongOrder(
+                f"the strategy inside sends {len(records)} ArrayRecords ({', '.join(records)}): "
+                "Compressed carries one, the model; put the rest into a ConfigRecord"
+            )
+        ((name, record),) = records.items()
+        if record is not arrays and record != arrays:
+            raise WrongOrder(
+                "the strategy inside sends a client another model than the shared one: "
+                "Compressed sends all clients the same; use the strategy alone"
+            )
+    return name
+
+
+def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) -> None:
+    """Refuses updates that are longer than the clip on which the server's noise rests.
+
+    Args:
+        inner: the strategy inside.
+        updates: what clients sent, decoded, by client.
+
+    Raises ``WrongOrder``: the client lacks the mod that clips.
+    """
+    for one in chain(inner):
+        if not isinstance(one, CLIENT_SIDE):
+            continue
+        mod = "fixedclipping_mod" if "Fixed" in type(one).__name__ else "adaptiveclipping_mod"
+        for client, update in updates.items():
+            norm = float(torch.stack([x.double().norm() for x in update.values()]).norm())
+            if norm > one.clipping_norm * (1 + _ROUNDING):
+                raise WrongOrder(
+                    f"client {client}'s update has norm {norm:.3g} and the clip allows "
+                    f"{one.clipping_norm:.3g}: the client needs mods=[client_mod(...), {mod}]"
+                )
