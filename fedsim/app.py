@@ -24,15 +24,21 @@ from fedsim.federation.client_memory import AtNode
 from fedsim.units import bits
 
 _OWN = ("out",)
+_DATA = "data"
 _ZERO_IS_ONE = ("seed", "momentum")
 """Settings of which 0 is a value."""
 
 
 def config_of(context: Context) -> RunConfig:
-    """The run's config from Flower's ``run_config``: kebab-case keys, "" or 0 for defaults."""
+    """The run's config from Flower's ``run_config``: kebab-case keys, "" or 0 for defaults.
+
+    A node whose own config names ``data``, a folder, trains on all that the task loads from there.
+    """
     given: dict[str, Any] = dict(context.run_config)
     values = underscored({k: v for k, v in given.items() if k not in _OWN}, "run_config")
     values = {k: v for k, v in values.items() if v != "" and (v or k in _ZERO_IS_ONE)}
+    if _DATA in context.node_config:
+        values |= {"data": str(context.node_config[_DATA]), "partition": "whole"}
     return from_mapping(values | {"engine": "flower"}, "run_config")
 
 

@@ -138,7 +138,7 @@ LISTED: dict[str, Listed] = {
     ),
 }
 
-PARTITIONS = "iid, contiguous, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
+PARTITIONS = "iid, contiguous, whole, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
 """The ways to split a task's samples over clients (``fedsim.tasks.data.partition``)."""
 
 

@@ -3,6 +3,7 @@
 `iid`: a random deal; client sizes differ by at most one.
 `contiguous`: the samples in their order, cut into one stretch per client; sizes differ by at most
     one (a text: "four subsequences of equal length", Sattler et al. 2018).
+`whole`: every client holds all samples: nodes that load data of their own, and baselines.
 `dirichlet(ALPHA)`: the shares of each class are drawn from a symmetric Dirichlet distribution
     (Yurochkin et al. 2019); small ALPHA means unlike clients.
 `shards(NUMBER)`: samples sorted by label, cut into clients x NUMBER equal blocks, NUMBER blocks
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
 
 _ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"}
-_PLAIN = ("iid", "contiguous")
+_PLAIN = ("iid", "contiguous", "whole")
 _SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
 
@@ -81,8 +82,8 @@ def split(
             generator is read or changed.
 
     Returns:
-        One sorted int64 array of sample numbers per client. No sample is in two of them, and
-        except for the remainder of `shards` each sample is in one.
+        One sorted int64 array of sample numbers per client. Unless they are `whole`, no sample is
+        in two of them, and except for the remainder of `shards` each sample is in one.
 
     Raises:
         UsageError: as `check`; or more clients than samples; or the split would leave a client
@@ -96,6 +97,8 @@ def split(
     parsed = _parse(spec)
     labels = np.asarray(labels)
     _check_against(parsed, spec, labels, clients)
+    if parsed.kind == "whole":
+        return [np.arange(len(labels), dtype=np.int64)] * clients
     if parsed.kind == "contiguous":
         return np.array_split(np.arange(len(labels), dtype=np.int64), clients)
     # The partitioners keep the order of the samples, so the order is drawn here.
@@ -127,7 +130,7 @@ def _parse(spec: str) -> _Spec:
 def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int) -> None:
     if labels.ndim != 1:
         raise UsageError(f"labels: shape {labels.shape} is not allowed; one label per sample, (N,)")
-    if not 1 <= clients <= len(labels):
+    if parsed.kind != "whole" and not 1 <= clients <= len(labels):
         raise UsageError(
             f"clients: {clients} is not allowed; from 1 to {len(labels)}, the number of samples"
         )

@@ -27,7 +27,7 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--device tpu": ("--device", ["'tpu'", "cpu, cuda, mps"]),
     "--strategy nope": ("--strategy", ["'nope'", "dsgd, majority"]),
     "--weighting nope": ("--weighting", ["'nope'", "uniform, samples"]),
-    "--partition nope": ("partition", ["'nope'", "iid, contiguous, dirichlet(ALPHA)"]),
+    "--partition nope": ("partition", ["'nope'", "iid, contiguous, whole, dirichlet(ALPHA)"]),
     "--partition dirichlet(-1)": ("partition", ["dirichlet(-1)", "above 0"]),
     "--downlink nope": ("--downlink", ["'nope'", "raw"]),
     "--temporal 0": ("--temporal", ["0", "above 0"]),

@@ -42,6 +42,11 @@ def test_a_split_follows_from_its_seed(spec):
     assert any(len(a) != len(b) or (a != b).any() for a, b in zip(first, other, strict=True))
 
 
+def test_whole_is_everything_for_everybody():
+    parts = split(np.arange(3), 5, "whole", seed=0)
+    assert [part.tolist() for part in parts] == [[0, 1, 2]] * 5
+
+
 def test_contiguous_keeps_the_order_and_needs_no_seed():
     parts = split(LABELS, 4, "contiguous", seed=3)
     assert [len(part) for part in parts] == [251, 251, 251, 250]
@@ -102,7 +107,7 @@ def test_spaces_are_free():
     "spec", ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", "natural(2)"]
 )
 def test_an_unknown_form_lists_the_known_ones(spec):
-    known = r"iid, contiguous, dirichlet\(ALPHA\), shards\(NUMBER\)"
+    known = r"iid, contiguous, whole, dirichlet\(ALPHA\), shards\(NUMBER\)"
     with pytest.raises(UsageError, match=known) as refused:
         check(spec)
     assert repr(spec) in str(refused.value)

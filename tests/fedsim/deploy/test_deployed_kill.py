@@ -1,0 +1,63 @@
+"""A SuperNode that is killed in round 3 and comes back: nothing that was trained is lost."""
+
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from fedsim import RunConfig
+from fedsim.deploy import Federation
+from fedsim.federation.shards import Federation as Shards
+from fedsim.federation.trainer import Trainer
+from fedsim.settings.config import from_toml
+from tests.support import books
+from tests.support.runs import clients, rounds
+
+pytestmark = pytest.mark.slow
+
+VICTIM, ROUNDS = 1, 9
+SETTINGS = {
+    "iterations": 2 * ROUNDS, "temporal": 2, "gradient": 0.05, "momentum": "0",
+    "evaluate-every": 1, "min-replies": 2, "timeout": 30, "keep-payloads": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployed run of nine rounds whose second client is dead from round 3 to round 5."""
+    out = tmp_path_factory.mktemp("deployed")
+    with Federation(3, out) as federation:
+
+        def told(line: str) -> None:
+            if line.startswith("round 2/"):
+                federation.kill(VICTIM)
+            if line.startswith("round 4/"):
+                federation.start(VICTIM)
+
+        federation.run(SETTINGS, out, told)
+    return out
+
+
+def test_the_run_ends_with_all_clients_and_names_the_rounds_that_failed(run: Path) -> None:
+    frame, told = rounds(run), clients(run)
+    assert frame["clients"].tolist()[-2:] == [3, 3] and len(frame) == ROUNDS
+    failed = told[told["failures"] > 0]
+    assert set(failed["client"]) == {VICTIM} and 3 <= failed["round"].min() <= 4
+    assert all(failed["failure_reasons"].str.len() > 0)
+    assert frame["clients"].min() == 2
+
+
+def test_what_was_trained_was_applied_or_is_held(run: Path) -> None:
+    config: RunConfig = from_toml(run / "config.toml")
+    trainer = Trainer(config, Shards.of(config))
+    for client in range(3):
+        (file,) = (run / "nodes" / str(client)).rglob("memory-*.safetensors")
+        memory = load_file(file)
+        answered = list(books.names(run, client, "up"))
+        if int(memory["iterations"]) != 2 * len(answered):  # it was killed after it remembered
+            assert client == VICTIM
+            answered = sorted({*answered, 3})
+        done = books.trained(run, client, config, trainer, answered)
+        got = books.applied(run, client, config, trainer.parameters)
+        kept = books.held(memory, max(books.names(run, client, "up")), config, trainer.parameters)
+        books.assert_balanced(done, got, kept)
