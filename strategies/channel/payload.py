@@ -3,7 +3,7 @@
 A message to a client holds one ``ConfigRecord`` under ``KEY`` with the payload, its
 kind, and what the client needs to do its round. A reply holds such a record with its payload.
 Everything that a client learns of the model, and the server of an update, is in
-those bytes. Flower's own framing (some 510 bytes a message) is not counted.
+those bytes. Flower's own framing (1.0 to 1.2 kB per message) is not counted.
 """
 
 from collections.abc import Mapping
