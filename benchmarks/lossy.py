@@ -126,7 +126,7 @@ def agree(x: Tensor) -> None:
 
 
 def measure(entries: int, repeats: int) -> dict[str, Any]:
-    """Nanoseconds an entry of every work and its peer, the median of the repeats."""
+    """Nanoseconds per entry of every work and its peer, the median of the repeats."""
     torch.set_num_threads(1)
     x = torch.randn(entries, generator=torch.Generator().manual_seed(0))
     agree(x)

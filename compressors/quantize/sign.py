@@ -161,7 +161,7 @@ class OneBit:
     """Each value as the mean of its side of zero: 1-bit SGD (Seide et al. 2014, section 3).
 
     One bit says whether a value is below zero; the two means of a column, of what is at or
-    above zero and of what is below, are its side information: two float32 a column that has
+    above zero and of what is below, are its side information: two float32 per column that has
     values. A column is one index of the first axis (``compressors.quantize.columns`` says
     why); ``columns=False`` takes the whole tensor as one. Made for error feedback: means are
     the best two values, so the error never exceeds the values in norm. Behind a sparsifier the

@@ -74,13 +74,13 @@ def minmax(one: Any, k: int) -> Bound:
 def codebook(_: Any, k: int) -> Bound:
     """None: the step does not scale."""
     return neither("the step is absolute and values outside the grid are cut; "
-                   "inside unbiased, at most step^2 / 4 an entry")  # fmt: skip
+                   "inside unbiased, at most step^2 / 4 per entry")  # fmt: skip
 
 
 def cint(_: Any, k: int) -> Bound:
     """None (Theorem 4)."""
     return neither("unbiased, but no omega is finite: near 0 the second moment is |x|, not x^2 "
-                   "(Theorem 4 of Horváth et al. 2022); at most 1/4 an entry")  # fmt: skip
+                   "(Theorem 4 of Horváth et al. 2022); at most 1/4 per entry")  # fmt: skip
 
 
 def sign(_: Any, k: int) -> Bound:

@@ -10,7 +10,7 @@ from compressors.theory.positions import ideal_position_bits
 class Components:
     """What one local iteration of a client costs, as Table I takes it apart.
 
-    ``temporal`` and ``gradient`` are fractions: rounds an iteration, and entries sent a round.
+    ``temporal`` and ``gradient`` are fractions: rounds per iteration, and entries sent per round.
     """
 
     temporal: float
@@ -42,7 +42,7 @@ class Row:
 
 
 def ideal_compression(n: int, p: float) -> float:
-    """SBC's compression with ``n`` local iterations a round and a fraction ``p`` sent.
+    """SBC's compression with ``n`` local iterations per round and a fraction ``p`` sent.
 
     32 n / (p times the bits of equation 5): positions are all that asymptotically counts.
 

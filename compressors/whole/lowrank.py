@@ -28,7 +28,7 @@ _DEPENDENT = 1e-10  # what is left of a row, as a share, if it lies in the span 
 class LowRank:
     """A tensor of two or more dimensions, seen as a matrix (shape[0], rest), by rank ``rank``.
 
-    One power iteration a message: P = M Q made orthonormal, then Q = M^T P; both travel, as
+    One power iteration per message: P = M Q made orthonormal, then Q = M^T P; both travel, as
     float32, and the receiver computes P Q^T. Q is kept and is the next message's start
     (warm start), so that over messages of a steady M the rank-r truncation is found. The
     first Q is symmetric uniform noise from a counter, fixed by the tensor's ordinal. A

@@ -48,6 +48,6 @@ ROWS = {row.name: row for row in TABLE2 + TABLE3}
 FITTED = {("char_lstm", "sign"): "sign(0.01)"}
 """Methods of a task whose steps are not those of the other tasks: by task and row.
 
-SignSGD's 0.001 an entry suits the others, whose rates are 0.001 and 0.02; `char_lstm` has 1.0,
+SignSGD's 0.001 per entry suits the others, whose rates are 0.001 and 0.02; `char_lstm` has 1.0,
 and of 0.0003, 0.001, 0.003, 0.01 and 0.03 it ends best at 0.01.
 """

@@ -92,7 +92,7 @@ def _panel(axes: Axes, grid: Plane, name: str, colours: Colormap, norm: Normaliz
     axes.set_xticks(range(columns), [units.plain(p) for p in grid.gradients])
     axes.set_yticks(range(rows), [str(n) for n in grid.temporals])
     axes.set_xlabel(FRACTION)
-    axes.set_ylabel("communication delay n\n(local iterations a round)")
+    axes.set_ylabel("communication delay n\n(local iterations per round)")
     if rows == columns == 1:  # no wider than a cell among others: the title needs the width
         axes.set_box_aspect(_HIGH / _WIDE)
         axes.set_anchor("W")

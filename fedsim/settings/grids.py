@@ -53,7 +53,7 @@ class SweepConfig:
 
     Args:
         base: all other settings; its temporal, gradient and seed are not used.
-        temporal: local iterations a round.
+        temporal: local iterations per round.
         gradient: fractions of entries sent; () for a method that carries its own.
         seeds: how many seeds, from 0 up.
         baseline: whether the dense cell (1, 1), sent raw both ways, is run too where the grid lacks

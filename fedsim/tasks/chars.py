@@ -8,9 +8,7 @@ an embedding as wide as the layers.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import torch
@@ -20,13 +18,13 @@ from fedsim.errors import DataError
 from fedsim.tasklist import about
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
+from fedsim.tasks.data.once import Once
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 
 HELD_OUT = 105_675  # characters, as many as the paper tests on
 ROW = 1409  # 75 rows of this length are exactly the held-out text
 HIDDEN, DROP, SCALE = 200, 0.0, 0.1
 _FILE = "shakespeare_complete.txt"
-_LOCK = Lock()
 
 
 def build(data: Data) -> nn.Module:
@@ -51,12 +49,10 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: the file is missing, damaged, or not longer than what is held out.
     """
-    data = textfiles.base("char_lstm", folder, f"shakespeare/{_FILE}").resolve()
-    with _LOCK:
-        return _load(data)
+    return _load(textfiles.base("char_lstm", folder, f"shakespeare/{_FILE}").resolve())
 
 
-@lru_cache(maxsize=1)
+@Once
 def _load(folder: Path) -> Data:
     (path,) = textfiles.first_present("char_lstm", folder / "shakespeare", [(_FILE,)])
     text, digest = textfiles.read("char_lstm", path)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import torch
@@ -18,6 +16,7 @@ from torch.optim import SGD, Optimizer
 from fedsim.errors import DataError
 from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
+from fedsim.tasks.data.once import Once
 
 HELD_OUT = 360  # of 1797 samples, 20 %
 _ORDER = Path(__file__).with_name("digits_order.json")
@@ -25,7 +24,6 @@ _ORDER = Path(__file__).with_name("digits_order.json")
 (stratified, random_state 0). They are written down so that every run is judged on the same samples,
 whatever scikit-learn's version. JSON, because Flower packs no other kind of data into an app."""
 _MEAN, _STD = 0.3053, 0.3760  # of all pixels divided by 16
-_LOCK = Lock()
 
 
 def build() -> nn.Module:
@@ -56,11 +54,10 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: scikit-learn is not installed, or comes without the digits.
     """
-    with _LOCK:
-        return _load()
+    return _load()
 
 
-@lru_cache(maxsize=1)
+@Once
 def _load() -> Data:
     table = np.loadtxt(_table(), delimiter=",", dtype=np.float32)
     x, y = _tensors(table[:, :-1].reshape(-1, 8, 8), table[:, -1])

@@ -7,9 +7,8 @@ as many ``--workers`` as there are clients, or keep the images on a fast disk.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import torch
@@ -21,13 +20,13 @@ from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data.idx import data_folder
 from fedsim.tasks.data.images import normalised
+from fedsim.tasks.data.once import Once
 from fedsim.tasks.optional import torchvision
 
 SIZE, SHORT = 224, 256  # pixels: the model's input, and the short side of the image it is cut from
 CLASSES = 1000
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _AREA, _RATIO, _TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10
-_LOCK = Lock()
 
 
 @dataclass(frozen=True)
@@ -132,11 +131,10 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
             more than 1000; two lines, the second says what to do.
     """
     given = data_folder(folder)
-    with _LOCK:
-        return _load(given.resolve() if given else None)
+    return _load(given.resolve() if given else None)
 
 
-@lru_cache(maxsize=1)
+@Once
 def _load(folder: Path | None) -> Data:
     if folder is None:
         raise DataError(f"ImageNet: no data folder is given.\n{_where('DIR')}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import torch
@@ -18,10 +17,10 @@ from torch.optim import Adam, Optimizer
 from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import idx
+from fedsim.tasks.data.once import Once
 
 # Mean and standard deviation of the training pixels divided by 255: the values in common use.
 _SCALE = {"MNIST": (0.1307, 0.3081), "FashionMNIST": (0.2860, 0.3530)}
-_LOCK = Lock()
 
 
 class LeNet5(nn.Module):
@@ -103,12 +102,10 @@ def load_fashion(folder: Path | None = None, download: bool = False) -> Data:
 
 def _load(name: str, folder: Path | None, download: bool) -> Data:
     given = idx.data_folder(folder)
-    # The lock makes clients on several threads wait for one copy instead of reading their own.
-    with _LOCK:
-        return _load_once(name, given.resolve() if given else None, download)
+    return _load_once(name, given.resolve() if given else None, download)
 
 
-@lru_cache(maxsize=2)
+@partial(Once, copies=2)  # MNIST and Fashion-MNIST
 def _load_once(name: str, folder: Path | None, download: bool) -> Data:
     images = idx.read(name, folder, download)
     return Data(

@@ -58,4 +58,3 @@ MNIST_MLP512_LN = replace(
     **about("mnist_mlp512_ln"),
     build=partial(mlp, 512, layer_norm=True),
 )
-MLPS = (MNIST_MLP4096, MNIST_MLP4096_LN, MNIST_MLP512, MNIST_MLP512_LN)

@@ -11,9 +11,7 @@ recipe ranks among 101.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 
 import torch
 import torch.nn.functional as F
@@ -23,13 +21,13 @@ from torch.optim import Adam, Optimizer
 from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.data import recommend, textfiles
+from fedsim.tasks.data.once import Once
 from fedsim.tasks.models.dropout import Dropout
 
 FACTORS = 64
 LAYERS = (256, 256, 128, 64)
 DROP = 0.5
 TOP = 10
-_LOCK = Lock()
 
 
 class NeuMF(nn.Module):
@@ -94,12 +92,10 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: no such file is there, or the file is damaged.
     """
-    data = textfiles.base("ncf", folder, " or ".join(recommend.SETS)).resolve()
-    with _LOCK:
-        return _load(data)
+    return _load(textfiles.base("ncf", folder, " or ".join(recommend.SETS)).resolve())
 
 
-@lru_cache(maxsize=1)
+@Once
 def _load(folder: Path) -> Data:
     return recommend.load("ncf", folder)
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +19,7 @@ from fedsim.errors import DataError
 from fedsim.tasklist import about
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
+from fedsim.tasks.data.once import Once
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 
 WORDS = 10_000
@@ -31,7 +30,6 @@ SETS = [
     ("wikitext-2/train.txt", "wikitext-2/test.txt"),
 ]
 """Training and held-out text; the first pair that is there is read."""
-_LOCK = Lock()
 
 
 def build() -> nn.Module:
@@ -54,12 +52,10 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
         DataError: neither pair is there, or a file is damaged or too short.
     """
     wanted = " or ".join(" and ".join(pair) for pair in SETS)
-    data = textfiles.base("word_lstm", folder, wanted).resolve()
-    with _LOCK:
-        return _load(data)
+    return _load(textfiles.base("word_lstm", folder, wanted).resolve())
 
 
-@lru_cache(maxsize=1)
+@Once
 def _load(folder: Path) -> Data:
     paths = textfiles.first_present("word_lstm", folder, SETS)
     (train, digest), (test, other) = (textfiles.read("word_lstm", path) for path in paths)

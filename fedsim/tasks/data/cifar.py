@@ -1,9 +1,7 @@
 """CIFAR-10 from disk: one plain ``cifar10.npz``, or torchvision's layout."""
 
 import hashlib
-from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,13 +12,13 @@ from fedsim.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data.idx import data_folder
 from fedsim.tasks.data.images import CropAndFlip, Pixels
+from fedsim.tasks.data.once import Once
 from fedsim.tasks.optional import torchvision
 
 FILE = "cifar10.npz"
 LAYOUT = "cifar-10-batches-py"
 _MEAN, _STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training pixels / 255
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
-_LOCK = Lock()
 
 
 def load(folder: Path | None = None, download: bool = False) -> Data:
@@ -38,11 +36,10 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
             second says what to do.
     """
     given = data_folder(folder)
-    with _LOCK:  # clients on several threads wait for one copy instead of reading their own
-        return _load(given.resolve() if given else None, download)
+    return _load(given.resolve() if given else None, download)
 
 
-@lru_cache(maxsize=1)
+@Once
 def _load(folder: Path | None, download: bool) -> Data:
     if folder is None:
         raise DataError(f"CIFAR-10: no data folder is given.\n{_where('DIR')}")

@@ -32,7 +32,7 @@ STEPS = 35
 class Layer(nn.Module):
     """One LSTM layer over (T, B, inputs) from a zero state: (T, B, hidden).
 
-    One bias a gate, as in the paper; `nn.LSTM` has two, of which only the sum matters, and each
+    One bias per gate, as in the paper; `nn.LSTM` has two, of which only the sum matters, and each
     would be sent.
     """
 
@@ -89,12 +89,12 @@ class LanguageModel(nn.Module):
 
 
 def token_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross entropy in nats a symbol of logits (B, T, symbols) against targets (B, T)."""
+    """Mean cross entropy in nats per symbol of logits (B, T, symbols) against targets (B, T)."""
     return F.cross_entropy(outputs.flatten(0, 1), targets.flatten())
 
 
 def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Sum over the samples of each one's mean loss a symbol, from which `perplexity` follows.
+    """Sum over the samples of each one's mean loss per symbol, from which `perplexity` follows.
 
     Example:
         >>> total = summed_loss(torch.zeros(3, 5, 2), torch.zeros(3, 5, dtype=torch.int64))
@@ -105,7 +105,7 @@ def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def perplexity(loss: float) -> float:
-    """The exponential of a mean loss in nats a symbol; of 100 where a loss is above that.
+    """The exponential of a mean loss in nats per symbol; of 100 where a loss is above that.
 
     So that a run that diverged ends with a number; a uniform guess has the size of the alphabet.
 
