@@ -30,11 +30,6 @@ def test_a_run_through_the_kernels_is_the_hosts(
     with taken():
         run(config, tmp_path / "kernels", progress=False)
     assert len(made) >= 4
-    host, kernels = (_rounds(tmp_path / name) for name in ("host", "kernels"))
+    host, kernels = (pd.read_parquet(tmp_path / n / "rounds.parquet") for n in ("host", "kernels"))
     told = [name for name in host.columns if not name.endswith("seconds")]
     pd.testing.assert_frame_equal(host[told], kernels[told])
-
-
-def _rounds(folder: Path) -> pd.DataFrame:
-    (file,) = folder.rglob("rounds.parquet")
-    return pd.read_parquet(file)
