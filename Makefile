@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow fuzz lint docs install install-dev bench clean
+.PHONY: demo test test-slow fuzz lint docs install install-dev bench gpu clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
@@ -28,6 +28,9 @@ bench: install-dev       ## a round against a bare loop, the lossy parts, the co
 	$(BIN)/python benchmarks/round.py
 	$(BIN)/python benchmarks/lossy.py
 	$(BIN)/python benchmarks/coders.py
+
+gpu: install-dev         ## on a GPU: its tests, a short training run, its tables; else says that there is none
+	@$(BIN)/python benchmarks/gpu.py --all --out gpu.md
 
 install: .venv/installed
 install-dev: .venv/installed-dev

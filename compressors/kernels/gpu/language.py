@@ -4,6 +4,7 @@ The modules beside this one can be imported without triton; ``present`` says whe
 can run. A product and a sum are never fused: the compiled loops round each by itself.
 """
 
+from threading import Lock
 from typing import Any
 
 try:
@@ -14,6 +15,7 @@ except ImportError:  # the machine has no kernels for a GPU, and torch's operati
 
 __all__ = ["constexpr", "jit", "launch", "present", "tl"]
 
+_ONE = Lock()  # two threads neither compile one kernel nor share the interpreter
 constexpr: Any = None if tl is None else tl.constexpr
 
 
@@ -32,5 +34,7 @@ def launch(kernel: Any, programs: int, *arguments: Any, warps: int = 4, **consta
 
     All ``arguments`` are tensors: a number would be compiled into the kernel, once per value.
     """
-    if programs:
+    if not programs:
+        return
+    with _ONE:
         kernel[(programs,)](*arguments, **constants, num_warps=warps, enable_fp_fusion=False)

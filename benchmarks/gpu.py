@@ -1,0 +1,187 @@
+"""What the kernels for a GPU cost, beside a copy, beside reading, and beside torch's own way.
+
+    python benchmarks/gpu.py [--entries 25600000 100000000] [--repeats 20] [--out FILE]
+    python benchmarks/gpu.py --all      # also tests on the GPU and a short run: make gpu
+
+Ours and torch's way take turns in one process; what is printed are medians, with the share of the
+copy's bandwidth that ours reaches where it moves the whole vector. Results are compared before
+they are timed: a selection with torch.topk, messages with those that the host writes. Without a GPU
+it says so in one line.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors import compress, decompress, device, parse
+from compressors.kernels.gpu.layout import layout_of
+from compressors.kernels.gpu.select import largest
+
+ROOT = Path(__file__).parents[1]
+TESTS = ("tests/compressors/device", "tests/compressors/kernels", "tests/compressors/sparsify",
+         "tests/compressors/quantize", "tests/compressors/whole")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Work:
+    """One line of the table: our way, torch's, and how many bytes ours must move at least."""
+
+    name: str
+    ours: Callable[[], Any]
+    peer_name: str = ""
+    peer: Callable[[], Any] | None = None
+    moved: int = 0
+
+
+def works(x: Tensor) -> list[Work]:
+    """What is timed on the flat float32 vector ``x``."""
+    n, into = x.numel(), torch.empty_like(x)
+    k = round(0.01 * n)
+    layout = layout_of((n,), x.device)
+    cnat, one = parse("cnat"), {"x": x}
+    return [
+        Work("copy", lambda: into.copy_(x), moved=8 * n),
+        Work("reading once (largest entry)", lambda: x.amax(), moved=4 * n),
+        Work("exact top-k, p = 0.01", lambda: largest(x, layout, np.array([k]), 1),
+             "torch.topk of abs(x)", lambda: torch.topk(x.abs(), k), 4 * n),
+        Work("cnat, to a message of 9 bits per entry", lambda: compress(cnat, one, seed=1)),
+    ]  # fmt: skip
+
+
+def resnet50() -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the 161 parameters of torchvision's ResNet-50."""
+    from torchvision.models import resnet50 as made
+
+    with torch.device("meta"):
+        return {name: tuple(x.shape) for name, x in made().named_parameters()}
+
+
+def messages(shapes: dict[str, tuple[int, ...]], place: torch.device) -> list[Work]:
+    """A whole update by SBC, to bytes and back; torch's operations and the host are the peer."""
+    update = {name: torch.randn(shape, device=place) for name, shape in shapes.items()}
+    sbc = parse("sbc(0.01)")
+    _, state = compress(sbc, update)
+    payload = compress(sbc, update, state, 1)[0].payload
+    if payload != _by_host(lambda: compress(sbc, update, state, 1))[0].payload:
+        raise SystemExit("the kernels' message of sbc(0.01) is not the host's")
+    entries = sum(x.numel() for x in update.values())
+    what = f"{len(update)} tensors, {entries} entries, sbc(0.01)"
+    return [
+        Work(f"{what}: to bytes", lambda: compress(sbc, update, state, 1), "through the host",
+             lambda: _by_host(lambda: compress(sbc, update, state, 1))),
+        Work(f"{what}: from bytes", lambda: decompress(sbc, payload, update), "through the host",
+             lambda: _by_host(lambda: decompress(sbc, payload, update))),
+    ]  # fmt: skip
+
+
+def _by_host(work: Callable[[], Any]) -> Any:
+    """``work`` without kernels."""
+    taken = set(device.DEVICES)
+    device.DEVICES.clear()
+    try:
+        return work()
+    finally:
+        device.DEVICES.update(taken)
+
+
+def agree(x: Tensor) -> None:
+    """Raises ``SystemExit`` unless our selection has the magnitudes of torch.topk's."""
+    k = round(0.01 * x.numel())
+    found = largest(x, layout_of((x.numel(),), x.device), np.array([k]), 1)
+    ours = x[found.positions].abs().sort().values
+    if not torch.equal(ours, torch.topk(x.abs(), k).values.sort().values):
+        raise SystemExit("exact top-k differs from torch.topk")
+
+
+def timed(work: Callable[[], Any], place: torch.device) -> float:
+    """Milliseconds until the device has done the work."""
+    _wait(place)
+    start = time.perf_counter()
+    work()
+    _wait(place)
+    return 1e3 * (time.perf_counter() - start)
+
+
+def _wait(place: torch.device) -> None:
+    if place.type == "cuda":
+        torch.cuda.synchronize(place)
+
+
+def table(found: list[Work], place: torch.device, repeats: int, copy: float = 0.0) -> list[str]:
+    """Lines of the table; ``copy`` is the bandwidth of a copy, or the first line's."""
+    lines = []
+    for work in found:
+        work.ours()  # compiles
+        ours, peers = [], []
+        for _ in range(repeats):
+            ours.append(timed(work.ours, place))
+            if work.peer is not None:
+                peers.append(timed(work.peer, place))
+        bandwidth = work.moved / (median(ours) * 1e6)
+        copy = copy or bandwidth
+        share = f"{bandwidth:.0f} | {bandwidth / copy:.0%}" if work.moved else " | "
+        peer = f"{work.peer_name} | {median(peers):.3f}" if peers else " | "
+        times = f"{median(peers) / median(ours):.1f}" if peers else ""
+        lines.append(
+            f"| {work.name} | {median(ours):.3f} | {min(ours):.3f} | {max(ours):.3f} | {share} | "
+            f"{peer} | {times} |"
+        )
+    return lines
+
+
+def report(place: torch.device, entries: Sequence[int], repeats: int, shapes: Any) -> str:
+    """The tables, with the device's name."""
+    name = torch.cuda.get_device_name(place) if place.type == "cuda" else str(place)
+    text = [f"{name}, torch {torch.__version__}; milliseconds, medians of {repeats}, in turns.", "",
+            "| work | ms | min | max | GB per s | of the copy | torch's way | ms | times faster |",
+            "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |"]  # fmt: skip
+    for n in entries:
+        x = torch.randn(n, device=place)
+        agree(x)
+        rows = table(works(x), place, repeats)
+        text += [row.replace("| ", f"| {n} entries, ", 1) for row in rows]
+        del x
+    return "\n".join(text + table(messages(shapes, place), place, repeats)) + "\n"
+
+
+def everything() -> None:
+    """The tests whose tensors lie on the GPU, and a short training run with its update there."""
+    every = ["-m", "slow or not slow", "-n", "0", "-q"]
+    subprocess.run([sys.executable, "-m", "pytest", *every, *TESTS], cwd=ROOT, check=True)
+    run = ["run", "--task", "digits", "--method", "sbc", "--gradient", "0.01", "--device", "cuda",
+           "--iterations", "200", "--out", "fedsim-results/gpu"]  # fmt: skip
+    subprocess.run([sys.executable, "-m", "fedsim", *run], cwd=ROOT, check=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--entries", type=int, nargs="+", default=[25_600_000, 100_000_000])
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--out", type=Path, help="a file for the tables")
+    parser.add_argument("--all", action="store_true", help="tests and a training run as well")
+    given = parser.parse_args(arguments)
+    if min(*given.entries, given.repeats) < 1:
+        parser.error("--entries and --repeats are at least 1")
+    if not torch.cuda.is_available():
+        print("There is no GPU here: torch.cuda.is_available() is false. Nothing was run.")
+        return
+    if given.all:
+        everything()
+    text = report(torch.device("cuda"), given.entries, given.repeats, resnet50())
+    if given.out:
+        given.out.write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Where a message's tensors lie: on the GPU of the update, from ``compress`` to ``decompress``.
+
+Fake tensors know their device and hold no values, so that this needs no GPU. Kernels do not run;
+what the host would fetch is made up.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from compressors import compress, decompress, parse
+from compressors.device import chosen, read, write
+from compressors.kernels.gpu import codes, join, layout, select, stream, unpack
+from tests.support.gpu import needs_triton
+
+pytestmark = needs_triton
+CUDA = torch.device("cuda", 0)
+MADE_UP = {torch.int32: 0, torch.int64: 1, torch.float64: 1.0}  # nothing wrong, one entry a segment
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """A GPU that is not there; how many kernels were started on it."""
+    started = []
+
+    def launch(kernel: Any, programs: int, *given: Any, warps: int = 4, **constants: Any) -> None:
+        assert all(isinstance(x, Tensor) and x.device == CUDA for x in given), kernel.__name__
+        started.append(programs)
+
+    def fetch(*tensors: Tensor) -> list[np.ndarray]:
+        assert all(x.device == CUDA for x in tensors)
+        kinds = (np.dtype(str(x.dtype).removeprefix("torch.")) for x in tensors)
+        made = [np.full(tuple(x.shape), MADE_UP[x.dtype], kind)
+                for x, kind in zip(tensors, kinds, strict=True)]  # fmt: skip
+        if len(made) > 2 and made[2].ndim == 2:
+            made[2][:, 0] = 2.0  # the side above zero is the stronger
+        return made
+
+    for room in (codes, join, select, stream, unpack):
+        monkeypatch.setattr(room, "launch", launch)
+    for room in (chosen, write):
+        monkeypatch.setattr(room, "fetch", fetch)
+    monkeypatch.setattr(read, "fetch", lambda *many: [0 * x for x in fetch(*many)])
+    monkeypatch.setattr(Tensor, "data_ptr", lambda x: 0)
+    monkeypatch.setattr(Tensor, "pin_memory", lambda x: x)  # not known to fake tensors
+    monkeypatch.setattr(torch.cuda, "device", lambda device: torch.inference_mode(False))
+    layout.layout_of.cache_clear()
+    yield started
+    layout.layout_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sbc(0.01)", "ef(topk(0.1) | cnat | golomb)", "cnat", "qsgd(7)", "flat(topk(0.1) | float32)"],
+)
+def test_everything_lies_on_the_gpu(text: str, elsewhere: list[int]) -> None:
+    method = parse(text)
+    real = {"w": torch.ones(3, 5), "b": torch.arange(1.0, 8.0)}
+    payload = compress(method, real)[0].payload
+    elsewhere.clear()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        update = {name: torch.empty(x.shape, device=CUDA) for name, x in real.items()}
+        packet, state = compress(method, update)
+        again, _ = compress(method, update, state)
+        found = decompress(method, payload, update)
+    assert len(elsewhere) > 5
+    sent = (*packet.sent.values(), *again.sent.values())
+    kept = [*state.values(), *found.values(), *(one.values for one in sent)]
+    assert all(x.device == CUDA for x in kept)
+    assert all(x.shape == real[name].shape for name, x in found.items())
