@@ -1,8 +1,6 @@
-"""Ray workers that are killed: a sweep's run and a simulation's client go on, and it is told."""
+"""Ray workers of Flower's engine that are killed: replaced, counted and told."""
 
 import logging
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +9,10 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from fedsim import RunFailed, SweepConfig, UsageError, run, sweep
+from fedsim import RunFailed, UsageError, run
 from fedsim.engines import local, lost
-from fedsim.runs import parallel
-from tests.support.commands import no_page
+from tests.support.killing import killed_once
 from tests.support.runs import assert_same, run_module, small
-
-pytestmark = pytest.mark.usefixtures(no_page.__name__)
-
-
-def killed_once(marker: Path) -> None:
-    """Kills this process, the first time that anybody asks."""
-    try:
-        marker.touch(exist_ok=False)
-    except FileExistsError:
-        return
-    os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
 
 
 @pytest.mark.slow
@@ -58,37 +44,6 @@ def _round(message: Message) -> int:
     """The round of a message to train; 0 of another."""
     records = message.content.config_records.values()
     return next((int(str(record["round"])) for record in records if "round" in record), 0)
-
-
-@pytest.mark.slow
-def test_a_lost_cell_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    grid = SweepConfig(small(method="sbc", gradient=0.1, checkpoint_every=1), (5,), (0.1,))
-    marker, real = tmp_path / "killed", parallel._attempt_on_ray
-
-    def attempt(name: str, cargo: Any, folder: Path, board: Any) -> None:
-        pin = board.pin.remote
-
-        class Board:
-            class pin:
-                @staticmethod
-                def remote(name: str, row: dict[str, Any]) -> Any:
-                    if row["round"] == 2:
-                        killed_once(marker)
-                    return pin(name, row)
-
-        real(name, cargo, folder, Board)
-
-    one = sweep(grid, tmp_path / "one")
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, logger="fedsim"):
-        patch.setattr(parallel, "_attempt_on_ray", attempt)
-        patch.setattr(parallel, "_POLL_SECONDS", 0.0)
-        cells = sweep(grid, tmp_path / "two", jobs=2)
-    assert marker.exists() and [c["status"] for c in cells] == ["done"] * len(one)
-    assert "it goes on from its last checkpoint, if any: try 2 of 3" in caplog.text
-    for cell in grid.cells():
-        assert_same(tmp_path / "one" / "cells" / cell.name, tmp_path / "two" / "cells" / cell.name)
 
 
 class Replies(Grid):
