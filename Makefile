@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow fuzz lint docs install install-dev bench gpu clean
+.PHONY: demo install-node test test-slow fuzz lint docs install install-dev bench gpu clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
@@ -31,6 +31,10 @@ bench: install-dev       ## a round against a bare loop, the lossy parts, the co
 
 gpu: install-dev         ## on a GPU: its tests, a short training run, its tables; else says that there is none
 	@$(BIN)/python benchmarks/gpu.py --all --out gpu.md
+
+install-node:            ## what a machine with a SuperNode needs, and no more: docs/deploy.md
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -r node-requirements.txt
 
 install: .venv/installed
 install-dev: .venv/installed-dev

@@ -19,7 +19,6 @@ from flwr.serverapp import Grid, ServerApp
 from fedsim.federation.client import make_client_app
 from fedsim.settings.config import RunConfig, from_mapping
 from fedsim.settings.spelling import underscored
-from fedsim.runs.run import carry_out
 from fedsim.federation.client_memory import AtNode
 from fedsim.units import bits
 
@@ -49,6 +48,8 @@ server_app = ServerApp()
 @server_app.main()
 def main(grid: Grid, context: Context) -> None:
     """One run on whatever lies beneath the grid."""
+    from fedsim.runs.run import carry_out  # needs pandas, which a client's machine need not have
+
     config = config_of(context)
     out = str(context.run_config.get("out", ""))
     name = f"{config.plan.task.name}-run-{config.digest}"

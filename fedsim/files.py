@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:  # a client's machine need not have it
+    import pandas as pd
 
 
 @contextmanager
@@ -67,7 +68,7 @@ def write_json(path: Path | str, obj: Any) -> None:
     write_text(path, json.dumps(obj, indent=2) + "\n")
 
 
-def write_parquet(path: Path | str, frame: pd.DataFrame) -> None:
+def write_parquet(path: Path | str, frame: "pd.DataFrame") -> None:
     """Makes or replaces the parquet file `path` with `frame`, without its index."""
     with replacing(path) as file:
         frame.to_parquet(file, index=False)

@@ -22,6 +22,9 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
+    parser.add_argument(
+        "--ray-address", metavar="ADDRESS", help="a running Ray cluster, for --engine flower"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser)
     parser.set_defaults(command=command)
@@ -42,7 +45,7 @@ def command(flags: argparse.Namespace) -> int:
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:
-        summary = run(config, out, lambda row: bars(name, row))
+        summary = run(config, out, lambda row: bars(name, row), ray_address=flags.ray_address)
     write_summary(out, [summary])
     results, _ = report.read([out])
     report.written(results, out)

@@ -9,43 +9,73 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from fedsim.engines import cluster, lost
 from fedsim.errors import RunFailed
 
 
 def simulate(
-    main: Callable[[Grid], None], client_app: ClientApp, clients: int, workers: int
+    main: Callable[[Grid], None],
+    client_app: ClientApp,
+    clients: int,
+    workers: int,
+    address: str | None = None,
 ) -> None:
     """Runs ``main`` as a ServerApp in Flower's simulation, ``workers`` clients at a time.
 
-    What ``main`` raises is raised here; Flower itself would end the run normally.
+    What ``main`` raises is raised here; Flower itself would end the run normally. Ray replaces a
+    worker that is lost (killed, out of memory), and the message that it had is done again: a
+    client's memory is with the message, so nothing differs. Every loss is told.
+
+    Args:
+        main: the server.
+        client_app: the clients.
+        clients: how many.
+        workers: how many at a time, in a cluster that is started here.
+        address: of a running cluster, all of whose cores serve clients; None: one is started.
+
+    Raises:
+        UsageError: no cluster answers at ``address``, or this process has one already.
+        RunFailed: Flower's simulation ended, or a message lost its worker four times in a row.
     """
-    from flwr.simulation import run_simulation  # takes a second, for this engine only
+    import ray
 
     failures: list[BaseException] = []
-    server_app = ServerApp()
-
-    @server_app.main()
-    def body(grid: Grid, context: Context) -> None:
-        try:
-            main(grid)
-        except BaseException as error:
-            failures.append(error)
-            raise
-
     logging.getLogger("flwr").setLevel(logging.CRITICAL)  # fedsim tells failures, once
-    settings: dict[str, dict[str, Any]] = {
-        "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-        # "local": a cluster of its own, whatever other clusters this machine runs
-        "init_args": {"address": "local", "num_cpus": workers, "include_dashboard": False,
-                      "log_to_driver": False},
-    }  # fmt: skip
+    cluster.connect(workers, address, "--engine is 'flower'")  # here: an error ends the run at once
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
-            run_simulation(server_app, client_app, clients, backend_config=settings)
+        _run(_server(main, failures), lost.Telling(client_app), clients)
     except Exception as error:
         if failures:
             raise failures[0] from None
         raise RunFailed(f"Flower's simulation ended: {error}") from error
+    finally:
+        ray.shutdown()
     if failures:
         raise failures[0]
+
+
+def _server(main: Callable[[Grid], None], failures: list[BaseException]) -> ServerApp:
+    """``main`` as an app; what it raises is added to ``failures``."""
+    app = ServerApp()
+
+    @app.main()
+    def body(grid: Grid, context: Context) -> None:
+        try:
+            main(lost.Counting(grid))
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    return app
+
+
+def _run(server_app: ServerApp, client_app: ClientApp, clients: int) -> None:
+    """Flower's simulation on the cluster to which this process is connected."""
+    from flwr.simulation import run_simulation  # takes a second, for this engine only
+
+    # Flower hands these to its actors as Ray's options.
+    actor = {"num_cpus": 1, "num_gpus": 0.0, "max_restarts": -1, "max_task_retries": lost.AGAIN}
+    settings: dict[str, dict[str, Any]] = {"client_resources": actor}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
+        run_simulation(server_app, client_app, clients, backend_config=settings)

@@ -2,14 +2,14 @@
 
 import logging
 import re
-import socket
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import UsageError
+from fedsim.engines import cluster
 from fedsim.files import write_json, write_text
 from fedsim.results.schema import read_summary
 from fedsim.runs import checkpoint, lock
@@ -21,7 +21,7 @@ Work = tuple[str, RunConfig, Path]
 Progress = Callable[[str, dict[str, Any]], None]
 
 _POLL_SECONDS = 0.2
-_KNOCK_SECONDS = 10.0
+_TRIES = 3
 _ORPHAN_SECONDS = 30.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -76,14 +76,17 @@ def run_on_ray(
 ) -> None:
     """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
 
-    Raises ``UsageError`` where no cluster answers at ``address``. A run that Ray loses
-    (a killed worker) is recorded as failed; the same command goes on from its checkpoint.
+    A run whose worker Ray loses (killed, out of memory) goes on from its checkpoint on another,
+    which is told, twice at most; then it is recorded as failed.
+
+    Raises ``UsageError`` where no cluster answers at ``address``.
     """
     import ray
 
-    board_type: Any = ray.remote(num_cpus=0)(_Board)
+    board_type: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Board)
     attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
-    _start(jobs, address)
+    tries: Counter[str] = Counter()
+    cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
         board = board_type.remote()
         waiting = list(work)
@@ -98,40 +101,29 @@ def run_on_ray(
                 if progress:
                     progress(name, row)
             for task in ended:
-                _, config, folder = running.pop(task)
+                item = running.pop(task)
                 try:
                     ray.get(task)
                 except ray.exceptions.RayError as error:
-                    _record(config, folder, error)
+                    _lost(item, error, tries, waiting)
     finally:
         ray.shutdown()
 
 
-def _start(jobs: int, address: str | None) -> None:
-    import ray
+def _lost(item: Work, error: Exception, tries: "Counter[str]", waiting: list[Work]) -> None:
+    """Lets a run whose worker is gone wait for another try; records one that cannot go on."""
+    from ray.exceptions import RayTaskError
 
-    if ray.is_initialized():
-        raise UsageError(
-            f"--jobs is {jobs}: this process has a Ray cluster already; call ray.shutdown() first"
-        )
-    if address is None:  # "local": a new cluster, whatever other clusters this machine runs
-        ray.init(
-            address="local", num_cpus=jobs, include_dashboard=False, log_to_driver=False,
-            logging_level=logging.ERROR,
-        )  # fmt: skip
+    name, config, folder = item
+    tries[name] += 1
+    if isinstance(error, RayTaskError) or tries[name] == _TRIES:  # it raised, or does so every time
+        _record(config, folder, error)
         return
-    try:
-        _knock(address)
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--ray-address is {address!r}: no Ray cluster there ({error})") from error
-
-
-def _knock(address: str) -> None:
-    """Raises ``OSError`` at once where nothing listens; Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
+    logging.getLogger("fedsim").warning(
+        "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d of %d",
+        name, type(error).__name__, tries[name] + 1, _TRIES,
+    )  # fmt: skip
+    waiting.insert(0, item)
 
 
 class _Board:

@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from compressors import text
 from fedsim.engines import flower, heap, local
-from fedsim.errors import RunFailed, expect
+from fedsim.errors import RunFailed, UsageError, expect
 from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
@@ -36,7 +36,11 @@ Engine = Callable[[Callable[[Grid], None]], None]
 
 
 def run(
-    config: RunConfig, out: Path | str, progress: Progress | bool | None = True
+    config: RunConfig,
+    out: Path | str,
+    progress: Progress | bool | None = True,
+    *,
+    ray_address: str | None = None,
 ) -> dict[str, Any]:
     """Runs ``config`` in the folder ``out`` and returns its summary (``summary.json``).
 
@@ -51,6 +55,8 @@ def run(
         out: a folder, made if need be.
         progress: called with every round's row; True: shown on stderr where stderr is a terminal,
             and in a notebook; False or None: not shown.
+        ray_address: a running Ray cluster for the engine ``flower``, all of whose cores serve
+            clients; None: one is started, of ``workers`` cores.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
@@ -65,15 +71,22 @@ def run(
     by_name: Any = progress if not callable(progress) else lambda _, row: progress(row)
     with shown(by_name, {name: plan.rounds}, plan.task.metric_name) as tell:
         by_row = None if tell is None else partial(tell, name)
-        return carry_out(config, Path(out), *_engine(config), by_row)
+        return carry_out(config, Path(out), *_engine(config, ray_address), by_row)
 
 
-def _engine(config: RunConfig) -> tuple[InProcess | None, Engine]:
+def _engine(config: RunConfig, address: str | None) -> tuple[InProcess | None, Engine]:
     """The clients' memory, where this process holds it, and the engine of ``config``."""
+    if address is not None and (config.engine != "flower" or config.workers != 1):
+        what = "--engine" if config.engine != "flower" else "--workers"
+        value = config.engine if what == "--engine" else config.workers
+        raise UsageError(
+            f"--ray-address is {address!r} and {what} is {value!r}: a cluster is for --engine "
+            "flower, and all of its cores serve clients"
+        )
     cargo, clients, workers = Cargo(config), config.plan.clients, config.workers
     if config.engine == "flower":
         app = make_client_app(lambda context: cargo.config, AtNode())
-        return None, lambda main: flower.simulate(main, app, clients, workers)
+        return None, lambda main: flower.simulate(main, app, clients, workers, address)
     states = InProcess()
     app = make_client_app(lambda context: cargo.config, states)
     return states, lambda main: local.simulate(main, app, clients, workers)

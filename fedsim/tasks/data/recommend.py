@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
@@ -105,6 +104,8 @@ def load(task: str, folder: Path) -> Data:
     if path.name.startswith("ratings.dat"):
         content = b"userId,movieId,rating,timestamp\n" + content.replace(b"::", b",")
     try:
+        import pandas as pd  # for this file alone: a client of another task need not have it
+
         table = pd.read_csv(io.BytesIO(content)).set_axis(_COLUMNS, axis=1)
         if not len(table) or table.isna().to_numpy().any():
             raise ValueError("rows or columns are missing")

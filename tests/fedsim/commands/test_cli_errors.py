@@ -173,7 +173,7 @@ def test_a_run_that_fails_is_code_1(typed: Typed) -> None:
 def test_what_nobody_thought_of_is_code_1_and_one_line(
     typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*arguments: object) -> None:
+    def broken(*arguments: object, **named: object) -> None:
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr(run_module, "run", broken)

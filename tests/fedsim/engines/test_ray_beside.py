@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import SweepConfig, UsageError, run, sweep
-from fedsim.runs import parallel
+from fedsim.engines import cluster
 from tests.support.commands import no_page
 from tests.support.runs import assert_same, small
 
@@ -26,17 +26,17 @@ def beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     home = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))  # sockets need short paths
     monkeypatch.setenv("RAY_TMPDIR", str(home))
     (home / "ray").mkdir()
-    named, cluster = home / "ray" / "ray_current_cluster", None
+    named, there = home / "ray" / "ray_current_cluster", None
     if request.param == "RAY_ADDRESS":
         monkeypatch.setenv("RAY_ADDRESS", NOBODY)
     elif request.param == "stale file":
         named.write_text(NOBODY)
     else:
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        named.write_text(cluster.address)
+        there = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        named.write_text(there.address)
     yield
-    if cluster is not None:
-        cluster.shutdown()
+    if there is not None:
+        there.shutdown()
     shutil.rmtree(home, ignore_errors=True)
 
 
@@ -50,13 +50,17 @@ def test_a_sweep_and_flowers_engine_start_clusters_of_their_own(tmp_path: Path) 
     assert_same(tmp_path / "local", tmp_path / "flower")
 
 
-def test_a_cluster_of_this_process_is_left_alone() -> None:
+def test_a_cluster_of_this_process_is_left_alone(tmp_path: Path) -> None:
     import ray
 
     ray.init(address="local", num_cpus=1, include_dashboard=False)
     try:
-        with pytest.raises(UsageError, match="this process has a Ray cluster already"):
-            parallel._start(2, None)
+        with pytest.raises(UsageError, match="--jobs is 2: this process has a Ray"):
+            cluster.connect(2, None, "--jobs is 2")
+        with pytest.raises(
+            UsageError, match="--engine is 'flower': this process has"
+        ):
+            run(small(clients=2, engine="flower"), tmp_path)
         assert ray.is_initialized()
     finally:
         ray.shutdown()

@@ -13,6 +13,7 @@ import pytest
 from fedsim import SweepConfig, UsageError, sweep
 from fedsim.runs import parallel
 from tests.support.commands import no_page
+from tests.support.killing import killed_once
 from tests.support.runs import assert_same, small
 
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
@@ -46,23 +47,40 @@ def test_two_jobs_give_the_numbers_of_one(tmp_path: Path) -> None:
     assert sweep(GRID, tmp_path / "two", jobs=2, ray_address="127.0.0.1:1") == two
 
 
+class DyingBoard:
+    """Rows go to ``board``; the first time that a run ends its process is killed before."""
+
+    def __init__(self, board: Any, marker: Path) -> None:
+        self.pin, self.board, self.marker = self, board, marker
+
+    def remote(self, name: str, row: dict[str, Any]) -> Any:
+        if row["last"] and name[:2] == "n1-":
+            killed_once(self.marker)
+        return self.board.pin.remote(name, row)
+
+
 @pytest.mark.slow
 def test_failed_and_lost_cells_do_not_stop_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """One cell cannot be written, one loses its worker every time, one once, in its last round."""
     blocked = tmp_path / "cells" / "n5-p0.1-s0" / "model.safetensors"
     blocked.mkdir(parents=True)
-    real = parallel._attempt_on_ray
+    real, marker = parallel._attempt_on_ray, tmp_path / "killed"
 
-    def attempt(name: str, *rest: Any) -> None:
+    def attempt(name: str, cargo: Any, folder: Path, board: Any) -> None:
         if name == "n10-p0.1-s0":
             os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
-        real(name, *rest)
+        real(name, cargo, folder, DyingBoard(board, marker))
 
     with monkeypatch.context() as patch:
         patch.setattr(parallel, "_attempt_on_ray", attempt)
         cells = sweep(GRID, tmp_path, jobs=2)
     assert [c["status"] for c in cells] == ["done", "failed", "failed"]
+    assert marker.exists() and cells[0]["rounds"] == 20
+    again = "it goes on from its last checkpoint, if any: try"
+    told = [r.getMessage() for r in caplog.records if again in r.getMessage()]
+    assert sorted(line.partition(":")[0] for line in told) == ["n1-p1-s0", *["n10-p0.1-s0"] * 2]
     assert cells[1]["error"].startswith("IsADirectoryError")
     assert "WorkerCrashed" in cells[2]["error"]
     for name in ("n5-p0.1-s0", "n10-p0.1-s0"):

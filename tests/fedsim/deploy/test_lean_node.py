@@ -1,0 +1,93 @@
+"""A SuperNode needs the extra ``node`` and no more: one message served without the rest."""
+
+import io
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+from flwr.cli.build import build_fab_from_disk
+
+from tests.support.markdown import ROOT
+
+_CHILD = """
+import sys
+from importlib.machinery import PathFinder
+
+ABSENT = set(sys.argv[1].split(","))
+
+class Without(PathFinder):  # as if they were not installed
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in ABSENT else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+
+import fedsim.app
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from fedsim.engines import compat
+from fedsim.federation.trainer import trainer_of
+from strategies.channel.server_end import ServerEnd
+
+compat.identify()
+settings = {"clients": 3, "iterations": 8, "temporal": 2, "gradient": 0.05, "partition": "iid"}
+node = {"partition-id": 0, "num-partitions": 3, "client-id": "0", "state-dir": sys.argv[2]}
+context = Context(1, 1, node, RecordDict(), settings)
+config = fedsim.app.config_of(context)
+weights = {name: p.detach() for name, p in trainer_of(config).parameters.items()}
+end = ServerEnd(config.plan.method.compressor, config.plan.downlink, weights)
+end.begin(1, [0])
+content = end.content(0, ConfigRecord({"iterations": 2}))
+reply = fedsim.app.client_app(Message(content, dst_node_id=1, message_type="train"), context)
+end.take(0, reply)
+assert not end.trip.failures and len(end.trip.uplinks[0].payload) > 100, end.trip.failures
+try:
+    import pandas
+except ModuleNotFoundError:
+    raise SystemExit(0)
+raise SystemExit("the libraries are there after all")
+"""
+REST = (
+    "ray", "plotly", "matplotlib", "pandas", "pyarrow", "flwr_datasets", "datasets", "zstandard",
+    "tensorboard", "torchvision",
+)  # fmt: skip
+"""What other commands, tasks and partitions need. Flower itself brings rich and tomli-w."""
+
+
+def test_a_client_serves_a_message_without_the_rest(tmp_path: object) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, ",".join(REST), str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_node_requirements_are_those_of_the_project() -> None:
+    """The lean list has nothing that the project's does not, at the same versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    lines = (ROOT / "node-requirements.txt").read_text().splitlines()
+    lean = [line for line in lines if line and not line.startswith("#")]
+    spelled = [line.replace("flwr[simulation]", "flwr") for line in project]
+    assert lean and set(lean) <= set(spelled)
+    names = {line.partition(">")[0] for line in lean}
+    assert {"numpy", "torch", "numba", "flwr"} <= names
+    assert not names & {name.replace("_", "-") for name in REST}
+
+
+def test_the_bundle_has_the_three_packages_and_no_more() -> None:
+    """What ``flwr run`` sends to SuperLink and SuperNodes, as ``docs/deploy.md`` has it."""
+    bundle = build_fab_from_disk(ROOT)
+    names = set(zipfile.ZipFile(io.BytesIO(bundle)).namelist())
+    packages = ("compressors", "fedsim", "strategies")
+    there = {
+        str(path.relative_to(ROOT))
+        for package in packages
+        for path in (ROOT / package).rglob("*")
+        if path.suffix in (".py", ".json")
+    }
+    assert {name for name in names if name.split("/")[0] in packages} == there
+    beside = {name.split("/")[0] for name in names} - {*packages, ".info"}
+    assert beside == {"LICENSE", "pyproject.toml"}
+    assert len(bundle) < 2_000_000  # Flower refuses 10 MB
+    assert "1.4 MB" in (ROOT / "docs" / "deploy.md").read_text()
+    assert 1_350_000 < len(bundle) < 1_600_000, "tell the new size in docs/deploy.md"
