@@ -1,4 +1,4 @@
-"""What is computed of a message's bytes is what Flower would send: its own objects and protocols."""
+"""What is computed of a message's bytes is what Flower would send."""
 
 import numpy as np
 import pytest

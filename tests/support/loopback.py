@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +102,8 @@ class Federation:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
-            except ProcessLookupError:
-                pass
 
 
 @contextmanager
