@@ -11,6 +11,7 @@ from strategies.channel.payload import (
     ARRAYS,
     KEY,
     NAMED,
+    OURS,
     is_float,
     to_arrays,
     to_parameters,
@@ -99,7 +100,7 @@ class _Mod:
         Mods inside that clip count records. The message that arrived stays as it was.
         """
         name = str(delivery.settings.get(NAMED, ARRAYS))
-        content = {k: v for k, v in message.content.items() if k != KEY}
+        content = {k: v for k, v in message.content.items() if k not in OURS}
         inside = copy.copy(message)
         inside.content = RecordDict({name: self._arrays(delivery, context), **content})
         return inside
