@@ -46,7 +46,7 @@ def to_client(content: RecordDict, kind: str = "train") -> Travel:
 
     Example:
         >>> to_client(RecordDict({"fedsim": ConfigRecord({"payload": bytes(1000)})}))
-        Travel(down=2088, up=13)
+        Travel(down=1671, up=13)
     """
     whole, described = _message(_records(content), kind, reply=False)
     return Travel(_field(described) + _field(whole.tree) + whole.size, _NODE)
