@@ -14,6 +14,7 @@ from strategies.channel.payload import (
     ARRAYS,
     KEY,
     NAMED,
+    OURS,
     is_float,
     to_arrays,
     to_parameters,
@@ -105,7 +106,7 @@ class _Mod:
         Mods inside that clip count records. The message that arrived stays as it was.
         """
         name = str(delivery.settings.get(NAMED, ARRAYS))
-        content = {k: v for k, v in message.content.items() if k != KEY}
+        content = {k: v for k, v in message.content.items() if k not in OURS}
         stripped = copy.copy(message)
         stripped.content = RecordDict({name: self._arrays(delivery, memory), **content})
         return stripped

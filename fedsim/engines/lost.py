@@ -8,7 +8,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from fedsim.errors import RunFailed
-from strategies.channel.nodes import CohortGrid
+from strategies.channel.cohort_grid import CohortGrid
 
 AGAIN = 3
 """How often a message is done again whose worker was lost; then the run ends."""

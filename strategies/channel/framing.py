@@ -46,7 +46,7 @@ def to_client(content: RecordDict, kind: str = "train") -> Travel:
 
     Example:
         >>> to_client(RecordDict({"fedsim": ConfigRecord({"payload": bytes(1000)})}))
-        Travel(down=2088, up=13)
+        Travel(down=1671, up=13)
     """
     whole, described = _message(_records(content), kind, reply=False)
     return Travel(_field(described) + _field(whole.tree) + whole.size, _NODE)
@@ -79,8 +79,10 @@ def _records(content: RecordDict) -> _Part:
 
 def _record(record: ArrayRecord | ConfigRecord | MetricRecord, seen: set[int]) -> _Part:
     if isinstance(record, ArrayRecord):
-        alone = {(a.dtype, a.shape, a.stype, hash(a.data)): a for a in record.values()}
-        return _object("ArrayRecord", [_array(a, seen) for a in alone.values()], _names(record))
+        alone = list(record.values())
+        if len(alone) > 1:
+            alone = list({(a.dtype, a.shape, a.stype, hash(a.data)): a for a in alone}.values())
+        return _object("ArrayRecord", [_array(a, seen) for a in alone], _names(record))
     items = sum([_field(_key(k) + _field(_value(v))) for k, v in record.items()])
     return _object(type(record).__name__, [], items)
 

@@ -3,7 +3,9 @@
 A message to a client holds one ``ConfigRecord`` under ``KEY`` with the payload, its
 kind, and what the client needs to do its round. A reply holds such a record with its payload.
 Everything that a client learns of the model, and the server of an update, is in
-those bytes. What Flower sends around them (1.0 to 1.2 kB) is counted by ``framing``.
+those bytes. A payload of more than ``LARGE`` bytes stands in an array beside that record, which
+Flower cuts into chunks: a record it sends in one piece. What Flower sends around them (1.1 to
+1.4 kB per message) is counted by ``framing``.
 """
 
 from collections.abc import Mapping
@@ -18,6 +20,12 @@ from torch import Tensor
 from compressors import UpdateError
 
 KEY = "fedsim"
+CHUNKED = "fedsim.payload"
+OURS = (KEY, CHUNKED)
+"""The records of a message that are not the app's."""
+LARGE = 4 * 2**20
+STYPE = "fedsim.bytes"
+"""What the array of a large payload calls itself, so that nobody takes its bytes for numbers."""
 METRICS = "metrics"
 SAMPLES = "num-examples"
 CLIENT = "client"
@@ -49,16 +57,28 @@ Kind = Literal["model", "update"]
 
 def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:
     """Adds ``payload`` and ``settings`` to ``record``."""
-    record[KEY] = ConfigRecord({"payload": payload, **settings})
+    if len(payload) <= LARGE:
+        record[KEY] = ConfigRecord({"payload": payload, **settings})
+        return
+    record[KEY] = ConfigRecord({"bytes": len(payload), **settings})
+    record[CHUNKED] = ArrayRecord({"payload": Array("uint8", (len(payload),), STYPE, payload)})
 
 
 def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
     """The payload and the settings beside it; ``ValueError`` where there is none."""
     beside = record.config_records.get(KEY)
-    payload = beside.get("payload") if beside is not None else None
-    if beside is None or not isinstance(payload, bytes):
+    payload = _payload(record)
+    if beside is None or payload is None:
         raise ValueError(f"the message holds no payload under {KEY!r}")
     return payload, beside
+
+
+def _payload(record: RecordDict) -> bytes | None:
+    beside, chunked = record.config_records.get(KEY), record.array_records.get(CHUNKED)
+    payload = beside.get("payload") if beside is not None else None
+    if payload is None and chunked is not None and "payload" in chunked:
+        payload = chunked["payload"].data
+    return payload if isinstance(payload, bytes) else None
 
 
 def hint(code: int) -> str:
@@ -72,8 +92,10 @@ def payload_bits(message: Message) -> int:
     """The bits of a message's payloads, that of the buffers too; 0 where there is none."""
     if not message.has_content():
         return 0
-    record = message.content.config_records.get(KEY) or ConfigRecord()
-    return 8 * sum(len(value) for value in record.values() if isinstance(value, bytes))
+    beside = message.content.config_records.get(KEY) or ConfigRecord()
+    small = sum(len(value) for value in beside.values() if isinstance(value, bytes))
+    large = message.content.array_records.get(CHUNKED) or ArrayRecord()
+    return 8 * (small + sum(len(array.data) for array in large.values()))
 
 
 def to_tensors(arrays: ArrayRecord) -> dict[str, Tensor]:

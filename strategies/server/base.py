@@ -14,7 +14,7 @@ from compressors.whole.lift import inside
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
 from strategies.channel.nodes import Roster
-from strategies.channel.payload import BASE, KEY, to_arrays, to_parameters
+from strategies.channel.payload import BASE, KEY, OURS, to_arrays, to_parameters
 from strategies.channel.server_end import ServerEnd
 from strategies.server.around import check_around
 
@@ -146,7 +146,7 @@ class ChannelStrategy(Strategy):
         first = self._sent[client]
         before = first.content.config_records[KEY]
         settings = ConfigRecord({k: v for k, v in before.items() if k != BASE})
-        others = RecordDict({k: v for k, v in first.content.items() if k != KEY})
+        others = RecordDict({k: v for k, v in first.content.items() if k not in OURS})
         content = exchange.content(client, settings, others)
         return Message(content, first.metadata.dst_node_id, first.metadata.message_type)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from compressors import Compressor, State
 from compressors.whole.lift import inside, nest
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import ARRAYS, KEY, NAMED, to_arrays, to_tensors
+from strategies.channel.payload import ARRAYS, NAMED, OURS, to_arrays, to_tensors
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import ABSENT, TooFewReplies
 from strategies.server import inner_memory
@@ -158,7 +158,7 @@ def _as_model(reply: Message, exchange: ServerEnd, update: dict[str, Tensor], na
     Rounded to float32 again, the mean of entries that nobody sent is what they were, to the bit.
     """
     model = to_arrays({n: x.double() + update[n] for n, x in exchange.weights.items()})
-    content = RecordDict({k: v for k, v in reply.content.items() if k != KEY})
+    content = RecordDict({k: v for k, v in reply.content.items() if k not in OURS})
     content[name] = model
     reply.content = content
     return reply

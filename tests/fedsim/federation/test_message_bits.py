@@ -50,7 +50,7 @@ def test_an_older_folder_loads_without(tmp_path: Path) -> None:
     kept = [line for line in lines if not any(f'"{name}"' in line for name in names)]
     summary.write_text("\n".join(kept))
     assert len(kept) == len(lines) - 3
-    assert load(tmp_path / "a").summary[names].isna().all(axis=None)
+    assert load(tmp_path / "a").runs[names].isna().all(axis=None)
 
 
 def test_evaluation_by_clients_is_booked() -> None:
