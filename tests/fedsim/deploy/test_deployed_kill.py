@@ -17,8 +17,8 @@ pytestmark = pytest.mark.slow
 
 VICTIM, ROUNDS = 1, 9
 SETTINGS = {
-    "iterations": 2 * ROUNDS, "temporal": 2, "gradient": 0.05, "momentum": "0",
-    "evaluate-every": 1, "min-replies": 2, "timeout": 30, "keep-payloads": True,
+    "iterations": 2 * ROUNDS, "temporal": 2, "gradient": 0.05, "momentum": 0.0,
+    "evaluate-every": 1, "min-replies": 2, "timeout": 45, "keep-payloads": True,
 }  # fmt: skip
 
 
