@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import UsageError
-from fedsim.results.schema import OF_TASK, TRAINED
+from fedsim.results.schema import KEYS, OF_TASK, TRAINED
 from fedsim.settings.config import RunConfig, default_of
 from fedsim.settings.strategies import CODED, OWN_DOWNLINK
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
 
-_CELL = ("task", "method", "temporal", "gradient", "seed")
-_BESIDE = (*_CELL, "evaluate_every")  # when the server looks does not change what it finds
+_BESIDE = (*KEYS, "evaluate_every")  # when the server looks does not change what it finds
 _SETTINGS = [f.name for f in fields(RunConfig) if f.metadata["result"] and f.name not in _BESIDE]
 _SCORED = ("test_samples",)
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
@@ -41,7 +40,7 @@ def unique_names(paths: Sequence[Path]) -> dict[str, Path]:
 
 def repeats(cells: Cells) -> bool:
     """Whether two runs are of the same task, method, n, p and seed."""
-    places = [tuple(cell[key] for key in _CELL) for cell in cells.values()]
+    places = [tuple(cell[key] for key in KEYS) for cell in cells.values()]
     return len(set(places)) < len(places)
 
 
@@ -180,7 +179,7 @@ def without_repeated(
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, cell in cells.items():
         down = (settings.get(name) or {}).get("downlink")
-        groups.setdefault((*(cell[key] for key in _CELL), down, told[name]), []).append(name)
+        groups.setdefault((*(cell[key] for key in KEYS), down, told[name]), []).append(name)
     kept: dict[str, dict[str, Any]] = {}
     for names in groups.values():
         done = [name for name in names if cells[name]["status"] == "done"]

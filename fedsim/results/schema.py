@@ -12,40 +12,26 @@ from fedsim.files import write_parquet, write_text
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
-INTEGERS = (
-    "temporal", "seed", "clients", "iterations", "rounds", "parameters", "trained_parameters",
-    "failures", "returned", "lost",
-)  # fmt: skip
+COLUMNS: dict[str, type] = {
+    "task": str, "method": str, "temporal": int, "gradient": float, "seed": int, "clients": int,
+    "iterations": int, "rounds": int, "parameters": int, "trained_parameters": int,
+    "metric_name": str, "higher_is_better": bool, "metric": float, "loss": float,
+    "up_wire_bits": float, "up_content_bits": float, "up_header_bits": float,
+    "up_position_bits": float, "up_value_bits": float, "up_side_bits": float,
+    "up_buffer_bits": float, "down_wire_bits": float, "down_content_bits": float,
+    "down_buffer_bits": float, "down_news_bits": float, "up_message_bits": float,
+    "down_message_bits": float, "total_bits": float, "up_wire_bits_per_client": float,
+    "up_content_bits_per_client": float, "down_wire_bits_per_client": float, "ratio_wire": float,
+    "ratio_content": float, "total_sparsity": float, "up_sent": float, "up_share": float,
+    "failures": int, "failure_reasons": str, "failed_up_bits": float, "returned": int, "lost": int,
+    "seconds": float,
+    "data_source": str, "engine": str, "downlink": str, "status": str, "error": str,
+}  # fmt: skip
+"""The columns of `summary.csv` in their order, and what each holds."""
 
-FLOATS = (
-    "gradient", "metric", "loss",
-    "up_wire_bits", "up_content_bits",
-    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
-    "down_wire_bits", "down_content_bits", "down_buffer_bits", "down_news_bits",
-    "up_message_bits", "down_message_bits", "total_bits",
-    "up_wire_bits_per_client", "up_content_bits_per_client", "down_wire_bits_per_client",
-    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "up_share", "failed_up_bits",
-    "seconds",
-)  # fmt: skip
-
-TEXTS = (
-    "task", "method", "metric_name", "failure_reasons", "data_source", "engine", "downlink",
-    "status", "error",
-)  # fmt: skip
-
-COLUMNS = (
-    "task", "method", "temporal", "gradient", "seed",
-    "clients", "iterations", "rounds", "parameters", "trained_parameters",
-    "metric_name", "higher_is_better", "metric", "loss",
-    "up_wire_bits", "up_content_bits",
-    "up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits", "up_buffer_bits",
-    "down_wire_bits", "down_content_bits", "down_buffer_bits", "down_news_bits",
-    "up_message_bits", "down_message_bits", "total_bits",
-    "up_wire_bits_per_client", "up_content_bits_per_client", "down_wire_bits_per_client",
-    "ratio_wire", "ratio_content", "total_sparsity", "up_sent", "up_share",
-    "failures", "failure_reasons", "failed_up_bits", "returned", "lost", "seconds",
-    "data_source", "engine", "downlink", "status", "error",
-)  # fmt: skip
+INTEGERS, FLOATS, TEXTS = (
+    [name for name, kind in COLUMNS.items() if kind is wanted] for wanted in (int, float, str)
+)
 
 ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
 LAYER_COLUMNS = ("round", "tensor", "entries", "sent")

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import fedsim
+from fedsim import report
 from fedsim.commands.cli import COMMANDS, main, parser
 from fedsim.results import schema
 from tests.support.commands import SMALL, Typed, document, files, no_page, typed
@@ -209,5 +210,6 @@ def test_json_has_no_nan(
     diverged = summary | {"metric": math.nan, "loss": math.inf}
     monkeypatch.setattr(run_module, "run", lambda config, out, progress: diverged)
     monkeypatch.setattr(schema, "write_summary", lambda out, cells: None)
+    monkeypatch.setattr(report, "read", lambda folders: (None, folders[0]))
     printed = document(typed("run", "--json").out)
     assert printed["metric"] is None and printed["loss"] is None

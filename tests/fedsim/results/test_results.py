@@ -199,7 +199,7 @@ def test_counts_stay_whole_where_one_is_missing(tmp_path: Path) -> None:
     write_summary(tmp_path, [done, failed])
     assert frame([done])["clients"].dtype == "int64"
     first, second = (tmp_path / "summary.csv").read_text().splitlines()[1:]
-    place = COLUMNS.index("clients")
+    place = [*COLUMNS].index("clients")
     assert first.split(",")[place] == "4" and second.split(",")[place] == ""
 
 

@@ -20,7 +20,7 @@ def test_both_spellings_everywhere(key: str, tmp_path: Path, typed: Typed, no_pa
     file.write_text(f"{key} = 8\n")
     assert config.from_toml(file).batch_size == grids.from_toml(file).base.batch_size == 8
     assert SweepConfig.of(**{key: 8}).base.batch_size == 8
-    context = type("Context", (), {"run_config": {key: 8, "out": ""}})()
+    context = type("Context", (), {"run_config": {key: 8, "out": ""}, "node_config": {}})()
     assert config_of(context).batch_size == 8
     file.write_text(f"{key} = 8\n[cells.one]\nmethod = 'raw'\nevaluate-every = 2\n")
     assert cellfile.from_toml(file)[0].config == RunConfig(
