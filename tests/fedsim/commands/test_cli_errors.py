@@ -181,6 +181,6 @@ def test_what_nobody_thought_of_is_code_1_and_one_line(
     assert (said.code, said.err) == (1, "fedsim: ZeroDivisionError: oh (--debug shows where)\n")
     with pytest.raises(ZeroDivisionError):
         typed("--debug", "run", "--iterations", "20")
-    monkeypatch.setattr(run_module, "run", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(run_module, "run", lambda *a, **b: (_ for _ in ()).throw(KeyboardInterrupt))
     said = typed("run", "--iterations", "20")
     assert said.code == 130 and "the same command goes on" in said.err

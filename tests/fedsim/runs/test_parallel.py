@@ -54,7 +54,7 @@ class DyingBoard:
         self.pin, self.board, self.marker = self, board, marker
 
     def remote(self, name: str, row: dict[str, Any]) -> Any:
-        if row["last"] and name[:2] == "n1-":
+        if row["last"] and name.startswith("n1-"):
             killed_once(self.marker)
         return self.board.pin.remote(name, row)
 
