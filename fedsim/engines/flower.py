@@ -13,10 +13,12 @@ from fedsim.errors import RunFailed
 
 
 def simulate(
-    main: Callable[[Grid], None], client_app: ClientApp, clients: int, workers: int
-) -> None:
+    main: Callable[[Grid], None], client_app: ClientApp, clients: int, workers: int,
+    gpus_per_client: float = 0.0,
+) -> None:  # fmt: skip
     """Runs ``main`` as a ServerApp in Flower's simulation, ``workers`` clients at a time.
 
+    Ray assigns each client its share of a GPU, ``gpus_per_client``, and shows it no other.
     What ``main`` raises is raised here; Flower itself would end the run normally.
     """
     from flwr.simulation import run_simulation  # takes a second, for this engine only
@@ -34,7 +36,7 @@ def simulate(
 
     logging.getLogger("flwr").setLevel(logging.CRITICAL)  # fedsim tells failures, once
     settings: dict[str, dict[str, Any]] = {
-        "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+        "client_resources": {"num_cpus": 1, "num_gpus": gpus_per_client},
         # "local": a cluster of its own, whatever other clusters this machine runs
         "init_args": {"address": "local", "num_cpus": workers, "include_dashboard": False,
                       "log_to_driver": False},

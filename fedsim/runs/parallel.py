@@ -12,7 +12,7 @@ from typing import Any
 from fedsim.errors import UsageError
 from fedsim.files import write_json, write_text
 from fedsim.results.schema import read_summary
-from fedsim.runs import checkpoint, lock
+from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
@@ -85,6 +85,7 @@ def run_on_ray(
     attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
     _start(jobs, address)
     try:
+        _check_gpus(max(devices.gpus_per_run(config, jobs) for _, config, _ in work))
         board = board_type.remote()
         waiting = list(work)
         running: dict[Any, Work] = {}
@@ -92,7 +93,8 @@ def run_on_ray(
             while waiting and len(running) < jobs:
                 item = waiting.pop(0)
                 name, config, folder = item
-                running[attempt.remote(name, Cargo(config), folder, board)] = item
+                share = attempt.options(num_gpus=devices.gpus_per_run(config, jobs))
+                running[share.remote(name, Cargo(config), folder, board)] = item
             ended, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
             for name, row in ray.get(board.take.remote()):
                 if progress:
@@ -105,6 +107,17 @@ def run_on_ray(
                     _record(config, folder, error)
     finally:
         ray.shutdown()
+
+
+def _check_gpus(wanted: float) -> None:
+    """``UsageError`` where no machine could ever start a run: Ray would wait without end."""
+    import ray
+
+    most = max((node["Resources"].get("GPU", 0.0) for node in ray.nodes()), default=0.0)
+    if wanted > most:
+        raise UsageError(
+            f"--gpus-per-run is {wanted:g}: no machine of the Ray cluster has more than {most:g}"
+        )
 
 
 def _start(jobs: int, address: str | None) -> None:

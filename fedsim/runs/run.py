@@ -73,7 +73,8 @@ def _engine(config: RunConfig) -> tuple[InProcess | None, Engine]:
     cargo, clients, workers = Cargo(config), config.plan.clients, config.workers
     if config.engine == "flower":
         app = make_client_app(lambda context: cargo.config, InContext())
-        return None, lambda main: flower.simulate(main, app, clients, workers)
+        gpus = devices.gpus_per_client(config)
+        return None, lambda main: flower.simulate(main, app, clients, workers, gpus)
     states = InProcess(deferred=True)
     app = make_client_app(lambda context: cargo.config, states)
     return states, lambda main: local.simulate(main, app, clients, workers, states.settle)
