@@ -19,6 +19,7 @@ def simulate(
     clients: int,
     workers: int,
     address: str | None = None,
+    gpus_per_client: float = 0.0,
 ) -> None:
     """Runs ``main`` as a ServerApp in Flower's simulation, ``workers`` clients at a time.
 
@@ -32,6 +33,7 @@ def simulate(
         clients: how many.
         workers: how many at a time, in a cluster that is started here.
         address: of a running cluster, all of whose cores serve clients; None: one is started.
+        gpus_per_client: the share of a GPU that Ray sets aside for a client; it sees no other GPU.
 
     Raises:
         UsageError: no cluster answers at ``address``, or this process has one already.
@@ -43,7 +45,7 @@ def simulate(
     logging.getLogger("flwr").setLevel(logging.CRITICAL)  # fedsim tells failures, once
     cluster.connect(workers, address, "--engine is 'flower'")  # here: an error ends the run at once
     try:
-        _run(_server(main, failures), lost.Telling(client_app), clients)
+        _run(_server(main, failures), lost.Telling(client_app), clients, gpus_per_client)
     except Exception as error:
         if failures:
             raise failures[0] from None
@@ -69,12 +71,12 @@ def _server(main: Callable[[Grid], None], failures: list[BaseException]) -> Serv
     return app
 
 
-def _run(server_app: ServerApp, client_app: ClientApp, clients: int) -> None:
+def _run(server_app: ServerApp, client_app: ClientApp, clients: int, gpus: float) -> None:
     """Flower's simulation on the cluster to which this process is connected."""
     from flwr.simulation import run_simulation  # takes a second, for this engine only
 
     # Flower hands these to its actors as Ray's options.
-    actor = {"num_cpus": 1, "num_gpus": 0.0, "max_restarts": -1, "max_task_retries": lost.AGAIN}
+    actor = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": lost.AGAIN}
     settings: dict[str, dict[str, Any]] = {"client_resources": actor}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # run_simulation says that it is deprecated

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.engines import cluster
+from fedsim.errors import UsageError
 from fedsim.files import write_json, write_text
 from fedsim.results.schema import read_summary
-from fedsim.runs import checkpoint, lock
+from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
@@ -88,6 +89,7 @@ def run_on_ray(
     tries: Counter[str] = Counter()
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
+        _check_gpus(max(devices.gpus_per_run(config, jobs) for _, config, _ in work))
         board = board_type.remote()
         waiting = list(work)
         running: dict[Any, Work] = {}
@@ -95,7 +97,8 @@ def run_on_ray(
             while waiting and len(running) < jobs:
                 item = waiting.pop(0)
                 name, config, folder = item
-                running[attempt.remote(name, Cargo(config), folder, board)] = item
+                share = attempt.options(num_gpus=devices.gpus_per_run(config, jobs))
+                running[share.remote(name, Cargo(config), folder, board)] = item
             ended, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
             for name, row in ray.get(board.take.remote()):
                 if progress:
@@ -108,6 +111,17 @@ def run_on_ray(
                     _lost(item, error, tries, waiting)
     finally:
         ray.shutdown()
+
+
+def _check_gpus(wanted: float) -> None:
+    """``UsageError`` where no machine could ever start a run: Ray would wait without end."""
+    import ray
+
+    most = max((node["Resources"].get("GPU", 0.0) for node in ray.nodes()), default=0.0)
+    if wanted > most:
+        raise UsageError(
+            f"--gpus-per-run is {wanted:g}: no machine of the Ray cluster has more than {most:g}"
+        )
 
 
 def _lost(item: Work, error: Exception, tries: "Counter[str]", waiting: list[Work]) -> None:

@@ -85,8 +85,8 @@ def _engine(config: RunConfig, address: str | None) -> tuple[InProcess | None, E
         )
     cargo, clients, workers = Cargo(config), config.plan.clients, config.workers
     if config.engine == "flower":
-        app = make_client_app(lambda context: cargo.config, AtNode())
-        return None, lambda main: flower.simulate(main, app, clients, workers, address)
+        app, gpus = make_client_app(lambda _: cargo.config, AtNode()), devices.gpus_per_client(config)
+        return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
     states = InProcess()
     app = make_client_app(lambda context: cargo.config, states)
     return states, lambda main: local.simulate(main, app, clients, workers)

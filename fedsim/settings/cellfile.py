@@ -32,7 +32,7 @@ from fedsim.settings.grids import GRID, Cell
 from fedsim.settings.spelling import FILE, TABLE, underscored
 from fedsim.tasks import Task
 
-_MACHINE = ("data", "device")
+_MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
 _ALWAYS = ("task", "method", "temporal")  # what a run is, whether or not it is the default
 _FROM_TASK = ("clients", "iterations", "batch_size", "partition")
 

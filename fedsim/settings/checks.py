@@ -32,6 +32,7 @@ _CHOICES = {
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
     "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr",
+    "gpus_per_client", "gpus_per_run",
 )  # fmt: skip
 _ALLOWED = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
 
@@ -62,6 +63,23 @@ def alone(config: Settings) -> None:
         raise UsageError(f"--label is {config.label!r}: it is a line of text, and not empty")
     if config.seed < 0:
         raise UsageError(f"--seed is {config.seed}: it is 0 or above")
+    for name in ("gpus_per_client", "gpus_per_run"):
+        _gpus(config, name, getattr(config, name))
+
+
+def _gpus(config: Settings, name: str, share: float | None) -> None:
+    """Refuses a share of GPUs that Ray does not take, and one where no GPU is used."""
+    if share is None:
+        return
+    if share > 1 and share != int(share):
+        raise UsageError(f"{flag(name)} is {share}: above 1 it is a whole number")
+    if config.device != "cuda":
+        raise UsageError(
+            f"{flag(name)} is {share} and --device is {config.device!r}: it goes with cuda, "
+            "for Ray assigns the GPU"
+        )
+    if name == "gpus_per_client" and config.engine != "flower":
+        raise UsageError(f"{flag(name)} is {share}: it goes with --engine flower")
 
 
 def together(config: Settings, plan: Plan) -> None:

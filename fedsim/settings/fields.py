@@ -81,6 +81,14 @@ class Settings:
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
     workers: int = setting(1, "clients at the same time, one torch thread each", result=False)
+    gpus_per_client: float | None = setting(
+        None, "GPUs per client of engine flower; default with cuda: one for all workers",
+        result=False,
+    )  # fmt: skip
+    gpus_per_run: float | None = setting(
+        None, "GPUs per cell of a sweep with --jobs; default with cuda: one for all jobs",
+        result=False,
+    )  # fmt: skip
     timeout: float = setting(600.0, "seconds to wait for the replies of a round", result=False)
     data: str | None = setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
     download: bool = setting(False, "let torchvision download a missing data set", result=False)

@@ -14,7 +14,8 @@ from tests.support.markdown import ROOT
 KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "tool"]["flwr"]["app"]["config"]  # fmt: skip
 ELSEWHERE = {
-    "engine", "workers", "checkpoint-every", "keep-checkpoint", "download", "tensorboard",
+    "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
+    "download", "tensorboard",
 }  # fmt: skip
 """What the SuperLink decides, or the app does not do."""
 
