@@ -23,15 +23,15 @@ def simulate(
 ) -> None:
     """Runs ``main`` as a ServerApp in Flower's simulation, ``workers`` clients at a time.
 
-    What ``main`` raises is raised here; Flower itself would end the run normally. Ray replaces a
-    worker that is lost (killed, out of memory), and the message that it had is done again: a
-    client's memory is with the message, so nothing differs. Every loss is told.
+    What ``main`` raises is raised here. Ray replaces a worker that is lost (killed, out of memory),
+    and the message that it had is done again: a client's memory is with the message, so nothing
+    differs. Every loss is told.
 
     Args:
         main: the server.
         client_app: the clients.
         clients: how many.
-        workers: how many at a time, in a cluster that is started here.
+        workers: how many at a time.
         address: of a running cluster, all of whose cores serve clients; None: one is started.
         gpus_per_client: the share of a GPU that Ray sets aside for a client; it sees no other GPU.
 

@@ -85,7 +85,8 @@ def _engine(config: RunConfig, address: str | None) -> tuple[InProcess | None, E
         )
     cargo, clients, workers = Cargo(config), config.plan.clients, config.workers
     if config.engine == "flower":
-        app, gpus = make_client_app(lambda _: cargo.config, AtNode()), devices.gpus_per_client(config)
+        app = make_client_app(lambda _: cargo.config, AtNode())
+        gpus = devices.gpus_per_client(config)
         return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
     states = InProcess()
     app = make_client_app(lambda context: cargo.config, states)
