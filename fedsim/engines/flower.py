@@ -23,9 +23,8 @@ def simulate(
 ) -> None:
     """Runs ``main`` as a ServerApp in Flower's simulation, ``workers`` clients at a time.
 
-    What ``main`` raises is raised here. Ray replaces a worker that is lost (killed, out of memory),
-    and the message that it had is done again: a client's memory is with the message, so nothing
-    differs. Every loss is told.
+    What ``main`` raises is raised here. Ray replaces a worker that is lost, tells so, and does its
+    message again: a client's memory is with the message, so nothing differs.
 
     Args:
         main: the server.
