@@ -25,7 +25,8 @@ from flwr.serverapp import Grid
 from fedsim.engines import compat
 
 _RUN = 1
-_RAISED = 2  # Flower's code for a client app that raised
+_NOT_DONE, _RAISED = 0, 2  # Flower's codes: unknown, and a client app that raised
+_TOO_LATE = "the round was over before the client's turn came"
 # The server decodes while clients train, in short steps of Python each. At Python's 5 ms a
 # thread waits for most of the other's work before it gets its turn: 4 % of a LeNet5 round.
 _SWITCH_SECONDS = 2e-4
@@ -115,6 +116,7 @@ class LocalGrid(Grid):
 
     def _reply(self, message: Message, call: "_Call") -> None:
         if call.closed:
+            self._late.put(Message(Error(_NOT_DONE, _TOO_LATE), reply_to=message))
             return
         reply, context = self._answer(message)
         if reply.has_content():

@@ -25,7 +25,7 @@ from strategies.channel.acknowledge import APPLIED, CHANNEL, told
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
 from strategies.channel.payload import BASE, CLIENT, ROUND, VERSION, payload_bits, put
 from strategies.channel.replies import check_round, uplink_of, wants_model
-from strategies.channel.shortage import ABSENT, check_enough
+from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers
 
 
@@ -65,13 +65,16 @@ class ServerEnd:
         return not isinstance(self.downlink, Raw)
 
     def begin(
-        self, round_number: int, clients: Iterable[int], absent: Iterable[int] = ()
+        self, round_number: int, clients: Iterable[int], out: Mapping[int, str] | None = None
     ) -> RoundTraffic:
-        """Starts a round: decides what each of ``clients`` is sent; nothing reaches the absent."""
+        """Starts a round: decides what each of ``clients`` is sent.
+
+        ``out``: clients of the cohort that are sent nothing, with the reason.
+        """
         start = time.perf_counter()
         downlinks = {client: self._for(client, round_number) for client in clients}
         self.trip = RoundTraffic(round_number, downlinks)
-        self.trip.failures = dict.fromkeys(absent, ABSENT)
+        self.trip.failures = dict(out or {})
         if self.buffers is not None:
             self.trip.asks_buffers = self.buffers.asked(round_number)
             beside = self.buffers.payload()

@@ -5,6 +5,9 @@ from strategies.channel.traffic import RoundTraffic
 ABSENT = "no node is connected"
 """Why a client of the cohort failed that nothing could be sent to."""
 
+AT_WORK = "still at work on an earlier round"
+"""Why a client failed that was not asked: its reply to an earlier message has not come yet."""
+
 _LATE = "no reply within the timeout"
 
 

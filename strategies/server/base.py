@@ -13,9 +13,11 @@ from compressors import Compressor, Raw, State
 from compressors.whole.lift import inside
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
+from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import Roster
 from strategies.channel.payload import BASE, KEY, OURS, to_arrays, to_parameters
 from strategies.channel.server_end import ServerEnd
+from strategies.channel.shortage import ABSENT, AT_WORK
 from strategies.server.around import check_around
 
 
@@ -60,9 +62,7 @@ class ChannelStrategy(Strategy):
         self.seed, self.timeout, self.buffers = seed, timeout, buffers
         self.exchange: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
-        self._sent: dict[int, Message] = {}  # client -> the message of this round
-        self._answered: set[str] = set()  # which of those have a reply
-        self._open: dict[str, int] = {}  # message of an earlier round without a reply -> client
+        self._mail = Mailbox()
         self._grid: Grid | None = None
 
     @abstractmethod
@@ -91,26 +91,35 @@ class ChannelStrategy(Strategy):
             self.exchange.applied = known.applied
         return self.exchange
 
-    def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], list[int]]:
-        """A round's cohort: the node of each of its clients, and those that have none now.
+    def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], dict[int, str]]:
+        """A round's cohort: the node of each client, and why others of it cannot be asked now.
 
-        The first round waits until all clients have registered, or as many as are ``required``.
+        The first round waits until all clients have registered, or as many as are ``required``. A
+        client that still works on an earlier message is not asked again before it has answered.
         """
         assert self.roster is not None and self.clients is not None and self.cohort is not None
+        self._grid = grid
+        self._mail.hear(grid)
         if self.roster.nodes:
             self.roster.look(grid)
         else:
             self.roster.gather(grid, self.clients if self.required is None else self.required)
-        chosen = nodes.cohort(self.clients, self.cohort, self.seed, server_round)
-        there = {c: self.roster.nodes[c] for c in chosen if c in self.roster.nodes}
-        return there, [client for client in chosen if client not in there]
+        there, out = dict[int, int](), dict[int, str]()
+        for client in nodes.cohort(self.clients, self.cohort, self.seed, server_round):
+            node = self.roster.nodes.get(client)
+            if node is None:
+                out[client] = ABSENT
+            elif self._mail.at_work(client, node):
+                out[client] = AT_WORK
+            else:
+                there[client] = node
+        return there, out
 
     def sent(self, messages: dict[int, Message], grid: Grid) -> list[Message]:
         """Notes which client each message of the round goes to, and returns them."""
-        before = {m.metadata.message_id: client for client, m in self._sent.items()}
-        self._open |= {asked: c for asked, c in before.items() if asked not in self._answered}
-        self._sent, self._answered, self._grid = messages, set(), grid
-        return list(messages.values())
+        self._grid = grid
+        self._charge_late()
+        return self._mail.send(messages)
 
     def collect(self, replies: Iterable[Message]) -> dict[int, Message]:
         """Books every reply as it comes; returns each client's last.
@@ -123,27 +132,22 @@ class ChannelStrategy(Strategy):
         wishes = exchange.grant()
         if wishes:
             again = {client: self._once_more(client, exchange) for client in wishes}
-            answers = grid.send_and_receive(self.sent(again, grid), timeout=self.timeout)
+            answers = grid.send_and_receive(self._mail.send(again), timeout=self.timeout)
             last |= self._take(answers, exchange)
         return last
 
     def _take(self, replies: Iterable[Message], exchange: ServerEnd) -> dict[int, Message]:
-        last, asked = {}, dict[str, int]()
-        for reply in replies:  # a grid names messages when it sends them: not before the first
-            asked = asked or {m.metadata.message_id: c for c, m in self._sent.items()}
-            answered = reply.metadata.reply_to_message_id
-            # The reply for a node that died comes from elsewhere: its message tells the client.
-            client = asked.get(answered, -1)
-            if client < 0:
-                client = self.client_at(reply.metadata.src_node_id)
+        last = {}
+        for reply in replies:
+            client = self._mail.client_of(reply)
+            client = self.client_at(reply.metadata.src_node_id) if client is None else client
             exchange.take(client, reply)
             last[client] = reply
-            self._answered.add(answered)
         return last
 
     def _once_more(self, client: int, exchange: ServerEnd) -> Message:
         """The round's message to a client, with the whole model in it."""
-        first = self._sent[client]
+        first = self._mail.messages[client]
         before = first.content.config_records[KEY]
         settings = ConfigRecord({k: v for k, v in before.items() if k != BASE})
         others = RecordDict({k: v for k, v in first.content.items() if k not in OURS})
@@ -152,11 +156,13 @@ class ChannelStrategy(Strategy):
 
     def charge_late(self, grid: Grid) -> None:
         """Charges uploads of earlier rounds that have come by now: they are not used."""
-        if self._open and self.exchange is not None:
-            for reply in grid.pull_messages(list(self._open)):
-                client = self._open.pop(reply.metadata.reply_to_message_id, None)
-                if client is not None:
-                    self.exchange.charge(client, reply)
+        self._mail.hear(grid)
+        self._charge_late()
+
+    def _charge_late(self) -> None:
+        assert self.exchange is not None
+        for client, reply in self._mail.late():
+            self.exchange.charge(client, reply)
 
     def client_at(self, node: int) -> int:
         """The number of the client at a node; the node's own where none is known."""

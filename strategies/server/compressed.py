@@ -19,7 +19,7 @@ from compressors.whole.lift import inside, nest
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import ARRAYS, NAMED, OURS, to_arrays, to_tensors
 from strategies.channel.server_end import ServerEnd
-from strategies.channel.shortage import ABSENT, TooFewReplies
+from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
 from strategies.server.around import chain
 from strategies.server.base import ChannelStrategy
@@ -70,25 +70,26 @@ class Compressed(ChannelStrategy):
         for inner in chain(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
-        there, absent = self.drawn(server_round, grid) if self.clients else ({}, [])
-        self._check_enough(len(there), absent)
+        there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
+        self._check_enough(len(there), out)
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
         messages = list(self.strategy.configure_train(server_round, arrays, config, seen))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
         told = config if self._arrays == ARRAYS else ConfigRecord({**config, NAMED: self._arrays})
-        exchange.begin(server_round, sorted(clients), absent)
+        exchange.begin(server_round, sorted(clients), out)
         for client, message in clients.items():
             message.content = exchange.content(client, told, _without_arrays(message.content))
         return self.sent(clients, grid)
 
-    def _check_enough(self, there: int, absent: list[int]) -> None:
+    def _check_enough(self, there: int, out: dict[int, str]) -> None:
         """Raises ``TooFewReplies`` where a strategy inside would wait for nodes for ever."""
         least = max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
-        if absent and there < least:
+        if out and there < least:
+            client, why = next(iter(out.items()))
             raise TooFewReplies(
-                f"{there} clients of the cohort have a node and the strategy inside waits for "
-                f"{least} (min_available_nodes); client {absent[0]}: {ABSENT}"
+                f"{there} clients of the cohort can be asked and the strategy inside waits for "
+                f"{least} (min_available_nodes); client {client}: {why}"
             )
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:

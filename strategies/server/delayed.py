@@ -57,11 +57,11 @@ class DelayedDSGD(ChannelStrategy):
         self.weighting = weighting
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
-        """One message per client of the round's cohort that has a node."""
+        """One message per client of the round's cohort that can be asked."""
         exchange = self.exchange
         assert exchange is not None
-        there, absent = self.drawn(server_round, grid)
-        exchange.begin(server_round, there, absent)
+        there, out = self.drawn(server_round, grid)
+        exchange.begin(server_round, there, out)
         messages = {
             client: Message(exchange.content(client, config), node, "train")
             for client, node in there.items()

@@ -10,9 +10,11 @@ import pytest
 
 from fedsim import RunConfig, load, run
 from fedsim.engines.local import LocalGrid
+from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer
 from strategies.channel.payload import KEY, put
-from tests.support.runs import clients, make_task, rounds, small
+from tests.support import books
+from tests.support.runs import Memories, clients, make_task, rounds, small
 
 __all__ = ["make_task"]  # the fixture
 BAD = 1  # the client of these tests
@@ -90,27 +92,18 @@ def test_an_upload_that_cannot_be_decoded_is_charged(
 
 def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the bad client's first upload come in the second round, which waits for it."""
-    answer, asked = LocalGrid._answer, [0]
+    answer, replied = LocalGrid._answer, LocalGrid._reply
     second, came = threading.Event(), threading.Event()
 
     def held(self: LocalGrid, message: Any) -> Any:
+        number = message.content.config_records.get(KEY, {}).get("round")
+        if number == 2:
+            second.set()
+            assert came.wait(60)  # the second round does not end before the late upload is there
         reply = answer(self, message)
-        if not is_train_of_bad(message):
-            if asked[0] > 1:  # the second round does not end before the late upload is there
-                assert came.wait(60)
-            return reply
-        if asked[0] == 1:
+        if number == 1 and is_train_of_bad(message):
             assert second.wait(60)
         return reply
-
-    serve, replied = LocalGrid._serve, LocalGrid._reply
-
-    def served(self: LocalGrid, message: Any, call: Any) -> None:
-        if is_train_of_bad(message):
-            asked[0] += 1
-            if asked[0] == 2:  # it waits until its node is free
-                second.set()
-        serve(self, message, call)
 
     def reply(self: LocalGrid, message: Any, call: Any) -> None:
         replied(self, message, call)
@@ -118,26 +111,54 @@ def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
             came.set()
 
     monkeypatch.setattr(LocalGrid, "_answer", held)
-    monkeypatch.setattr(LocalGrid, "_serve", served)
     monkeypatch.setattr(LocalGrid, "_reply", reply)
+
+
+def late_run(
+    method: str, make_task: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[RunConfig, dict[str, Any], Memories]:
+    """Three rounds of three clients; the bad client's first upload comes in the second."""
+    task = make_task(iterations=12)
+    config = RunConfig(task=task.name, method=method, temporal=4, workers=4, min_replies=2,
+                       timeout=3.0, momentum=0.0, keep_payloads=True)  # fmt: skip
+    run(config, folder / "warm")  # so that the time is enough for those who do reply
+    hold_back(monkeypatch)
+    memories = Memories(monkeypatch)
+    return config, run(config, folder / "run"), memories
 
 
 def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bad client's first upload is held back until its round is over, in the second."""
-    task = make_task(iterations=8)
-    config = RunConfig(task=task.name, method="raw", temporal=4, workers=4, min_replies=2,
-                       timeout=3.0)  # fmt: skip
-    run(config, tmp_path / "warm")  # so that the time is enough for those who do reply
-    hold_back(monkeypatch)
-    summary = run(config, tmp_path / "run")
+    """While it is on its way its client is not asked; without a memory the update is lost."""
+    _, summary, _ = late_run("raw", make_task, tmp_path, monkeypatch)
     bits = 32 * 43 + 24
-    assert summary["failures"] == 1
-    assert summary["failure_reasons"] == "no reply within the timeout x 1"
-    assert rounds(tmp_path / "run")["failures"].tolist() == [1, 0]
-    assert rounds(tmp_path / "run")["failed_up_bits"].tolist() == [0, bits]
+    assert summary["failures"] == 2 and (summary["returned"], summary["lost"]) == (0, 1)
+    assert summary["failure_reasons"] == (
+        "no reply within the timeout x 1; still at work on an earlier round x 1"
+    )
+    frame = rounds(tmp_path / "run")
+    assert frame["failures"].tolist() == [1, 1, 0] and frame["absent"].tolist() == [0, 1, 0]
+    assert frame["failed_up_bits"].tolist() == [0, bits, 0]
+    assert frame["lost"].tolist() == [0, 0, 1]
     assert summary["failed_up_bits"] == bits
+
+
+def test_what_a_late_upload_carried_is_sent_again(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trained = applied + residual + pending, in a run whose second client was late once."""
+    method = "ef(per_tensor(topk(0.2) | cnat | golomb))"
+    config, summary, memories = late_run(method, make_task, tmp_path, monkeypatch)
+    assert (summary["returned"], summary["lost"]) == (1, 0)
+    trainer, folder = Trainer(config, Federation.of(config)), tmp_path / "run"
+    for client in range(3):
+        asked = list(books.names(folder, client, "down"))
+        assert asked == ([1, 3] if client == BAD else [1, 2, 3])
+        done = books.trained(folder, client, config, trainer, asked)
+        got = books.applied(folder, client, config, trainer.parameters)
+        kept = books.held(memories.states.states[client], 3, config, trainer.parameters)
+        books.assert_balanced(done, got, kept)
 
 
 def test_the_books_of_the_wire_balance_with_failures(

@@ -1,0 +1,62 @@
+"""Which message went to which client, and which clients are still at work on an earlier one."""
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+
+class Mailbox:
+    """The messages of a round, and those of earlier rounds that have no reply yet.
+
+    Attributes:
+        messages: client -> its message of this round.
+    """
+
+    def __init__(self) -> None:
+        self.messages: dict[int, Message] = {}
+        self._clients: dict[str, int] = {}  # id of a message of this round -> client
+        self._answered: set[str] = set()
+        self._open: dict[str, tuple[int, int]] = {}  # id of an earlier message -> client, node
+        self._late: list[tuple[int, Message]] = []
+
+    def send(self, messages: dict[int, Message]) -> list[Message]:
+        """Notes the messages that leave now; those before them that have no reply stay open."""
+        self._end()
+        self.messages = messages
+        return list(messages.values())
+
+    def _end(self) -> None:
+        """Nothing more is waited for: messages without a reply are of an earlier round now."""
+        for client, message in self.messages.items():
+            if message.metadata.message_id not in self._answered:
+                node = message.metadata.dst_node_id
+                self._open[message.metadata.message_id] = client, node
+        self.messages, self._clients, self._answered = {}, {}, set()
+
+    def client_of(self, reply: Message) -> int | None:
+        """Whose message of this round it answers; None where it answers no such message.
+
+        The reply for a node that died comes from another node: its message tells the client.
+        """
+        if not self._clients:  # a grid gives messages their ids when it sends them
+            self._clients = {m.metadata.message_id: c for c, m in self.messages.items()}
+        self._answered.add(reply.metadata.reply_to_message_id)
+        return self._clients.get(reply.metadata.reply_to_message_id)
+
+    def hear(self, grid: Grid) -> None:
+        """Ends the round, and takes in what has come for earlier messages, errors too."""
+        self._end()
+        if not self._open:
+            return
+        for reply in grid.pull_messages(list(self._open)):
+            client, _ = self._open.pop(reply.metadata.reply_to_message_id, (None, 0))
+            if client is not None and reply.has_content():
+                self._late.append((client, reply))
+
+    def late(self) -> list[tuple[int, Message]]:
+        """Replies that came after their round, with their clients; each is told once."""
+        late, self._late = self._late, []
+        return late
+
+    def at_work(self, client: int, node: int) -> bool:
+        """Whether a client has not answered an earlier message yet, to the same node."""
+        return (client, node) in self._open.values()
