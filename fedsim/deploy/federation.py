@@ -1,7 +1,9 @@
 """A SuperLink and its SuperNodes as processes on this machine, and runs through them."""
 
+import json
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -101,8 +103,13 @@ class Federation:
         failed is in its ``summary.json``; Flower does not say.
         """
         self._runs += 1
-        app, home = self.private / f"app-{self._runs}", self.private / "cli"
+        app = self.private / f"app-{self._runs}"
         bundle.write_app(app, {**settings, "clients": self.clients, "out": str(out.resolve())})
+        return self.run_app(app, told)
+
+    def run_app(self, app: Path, told: Told = print) -> Group:
+        """Runs the Flower app in the folder ``app``, as ``run`` does fedsim's."""
+        home = self.private / "cli"
         bundle.write_connection(home, self.port, self._certificates)
         command = [programs.find("flwr"), "run", str(app), bundle.CONNECTION, "--stream"]
         self._run = self._group("run", "`flwr run`", command, home)
@@ -110,6 +117,15 @@ class Federation:
         if self._run.process.returncode:
             raise RunFailed(f"`flwr run` failed:{self._run.last_lines()}")
         return self._run
+
+    def traffic(self) -> list[dict[str, int]]:
+        """What Flower counted of each run, in order: bytes ``up`` to the SuperLink and ``down``."""
+        command = [programs.find("flwr"), "list", bundle.CONNECTION, "--format", "json"]
+        environment = programs.environment(self.private / "cli")
+        listed = subprocess.run(command, env=environment, capture_output=True, check=True)
+        runs = sorted(json.loads(listed.stdout)["runs"], key=lambda run: run["pending-at"])
+        counted = [run["network-traffic"] for run in runs]
+        return [{"up": c["inbound-bytes"], "down": c["outbound-bytes"]} for c in counted]
 
     def _follow(self, run: Group, told: Told) -> None:
         """Tells of rounds until the run has ended."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 
 from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
-from compressors.given import update_of
+from compressors.given import check_finite, update_of
 from fedsim.errors import UsageError
 from fedsim.settings.methods import compressor_of, with_fraction
 
@@ -73,7 +73,7 @@ def checked_updates(updates: Tensors | Sequence[Tensors]) -> list[Tensors]:
     checked = [updates] if isinstance(updates, Mapping) else list(updates)
     for update in checked:
         try:
-            update_of(update)
+            check_finite(update_of(update))
         except UpdateError as error:
             raise UsageError(str(error)) from error
     if not any(checked):

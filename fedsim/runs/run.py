@@ -74,7 +74,7 @@ def run(
         return carry_out(config, Path(out), *_engine(config, ray_address), by_row)
 
 
-def _engine(config: RunConfig, address: str | None) -> tuple[InProcess | None, Engine]:
+def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | None, Engine]:
     """The clients' memory, where this process holds it, and the engine of ``config``."""
     if address is not None and (config.engine != "flower" or config.workers != 1):
         what = "--engine" if config.engine != "flower" else "--workers"

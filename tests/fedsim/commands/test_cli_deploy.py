@@ -77,6 +77,7 @@ def test_the_app_has_the_settings_of_the_flags(tmp_path: Path) -> None:
 
     class Context:
         run_config = deploying._given(config) | {"out": "x"}
+        node_config: dict[str, str] = {}
 
     assert config_of(Context()) == config  # type: ignore[arg-type]
 

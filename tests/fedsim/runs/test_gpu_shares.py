@@ -8,6 +8,7 @@ import pytest
 import ray
 
 from fedsim import RunConfig, UsageError
+from fedsim.engines import cluster
 from fedsim.runs import devices, parallel
 from fedsim.runs.run import _engine
 
@@ -27,9 +28,10 @@ def test_flower_is_told_the_share_of_a_client(monkeypatch: pytest.MonkeyPatch) -
         "flwr.simulation.run_simulation",
         lambda *_, backend_config: asked.append(backend_config["client_resources"]),
     )
+    monkeypatch.setattr(cluster, "connect", lambda *_: None)
     config = RunConfig(device="cuda", engine="flower", gpus_per_client=0.5)
     _engine(config)[1](lambda grid: None)
-    assert asked == [{"num_cpus": 1, "num_gpus": 0.5}]
+    assert [(one["num_cpus"], one["num_gpus"]) for one in asked] == [(1, 0.5)]
 
 
 @pytest.mark.slow

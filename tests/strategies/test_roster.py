@@ -1,0 +1,128 @@
+"""Clients by name: nodes that come, go, and come back under other ids."""
+
+from typing import Any
+
+import pytest
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from compressors import Raw, sbc
+from fedsim.app import config_of
+from fedsim.engines.local import LocalGrid
+from strategies import DelayedDSGD, answer_partition
+from strategies.channel import nodes
+from strategies.channel.cohort_grid import CohortGrid
+from strategies.channel.nodes import Roster
+from strategies.channel.shortage import ABSENT
+from tests.support.linear import Pull, grid_of, modded_app, tensor
+
+
+class Named(LocalGrid):
+    """Nodes whose configs have names in the place of partitions."""
+
+    def __init__(self, names: list[str]) -> None:
+        app = ClientApp()
+        answer_partition(app)
+        super().__init__(app, len(names))
+        for node, name in enumerate(names, 1):
+            self._contexts[node] = Context(1, node, {"client-id": name}, RecordDict(), {})
+
+
+class Seen(CohortGrid):
+    """The nodes that are there now."""
+
+    def set(self, *node_ids: int) -> "Seen":
+        self._node_ids = list(node_ids)
+        return self
+
+
+def test_names_get_numbers_in_their_order_and_keep_them() -> None:
+    grid = Named(["west", "east", "north", "west"])
+    seen, roster = Seen(grid, [1, 2]), Roster(3, 5.0)
+    roster.gather(seen, 2)
+    assert roster.names == {"east": 0, "west": 1} and roster.nodes == {0: 2, 1: 1}
+    roster.look(seen.set(2))
+    assert roster.nodes == {0: 2}  # west has left
+    roster.look(seen.set(2, 3, 4))  # north is new; west is back at another node
+    assert roster.names == {"east": 0, "west": 1, "north": 2}
+    assert roster.nodes == {0: 2, 1: 4, 2: 3}
+    grid.close()
+
+
+def test_a_node_is_asked_once_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = Named(["a", "b"])
+    asked: list[int] = []
+    send = LocalGrid.send_and_receive
+
+    def counted(self: LocalGrid, messages: Any, **given: Any) -> Any:
+        messages = list(messages)
+        asked.extend(m.metadata.dst_node_id for m in messages)
+        return send(self, messages, **given)
+
+    monkeypatch.setattr(LocalGrid, "send_and_receive", counted)
+    roster = Roster(2, 5.0)
+    roster.gather(grid, 2)
+    roster.look(grid)
+    assert sorted(asked) == [1, 2]
+    grid.close()
+
+
+def test_a_run_starts_with_the_clients_that_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "REGISTRATION_SECONDS", 0.2)
+    whole = grid_of(modded_app(Pull([(8.0, 4.0)] * 3), Raw()), 3)
+    grid, strategy = Seen(whole, [1, 3]), DelayedDSGD(Raw(), clients=3, required=2)
+    exchange = strategy.open(tensor(0.0, 0.0))
+    messages = strategy.ask(1, ConfigRecord(), grid)
+    assert [m.metadata.dst_node_id for m in messages] == [1, 3]
+    strategy.advance(grid.send_and_receive(messages, timeout=10))
+    assert exchange.trip.failures == {1: ABSENT} and sorted(exchange.trip.uplinks) == [0, 2]
+    messages = strategy.ask(2, ConfigRecord(), grid.set(1, 2, 3))  # it joins
+    strategy.advance(grid.send_and_receive(messages, timeout=10))
+    assert exchange.trip.failures == {} and sorted(exchange.trip.uplinks) == [0, 1, 2]
+    assert exchange.trip.downlinks[1].kind == "model" and exchange.trip.downlinks[1].charged
+    whole.close()
+
+
+def test_the_reply_for_a_dead_node_counts_for_its_client() -> None:
+    """It comes from node 1, which is another client's; that client's update is used."""
+    grid = grid_of(modded_app(Pull([(8.0, 4.0)] * 3), Raw()), 3)
+    strategy = DelayedDSGD(Raw(), clients=3, required=2)
+    exchange = strategy.open(tensor(0.0, 0.0))
+    replies = list(grid.send_and_receive(strategy.ask(1, ConfigRecord(), grid)))
+    dead = next(r for r in replies if r.metadata.src_node_id == 3)
+    from flwr.app import Error
+
+    error = Message(Error(3, "Node Unavailable"), reply_to=dead)
+    error.metadata.__dict__["_reply_to_message_id"] = dead.metadata.reply_to_message_id
+    error.metadata.__dict__["_src_node_id"] = 1
+    strategy.advance([error, *(r for r in replies if r is not dead)])
+    assert exchange.trip.failures == {2: "Node Unavailable"}
+    assert sorted(exchange.trip.uplinks) == [0, 1]
+    grid.close()
+
+
+def test_a_client_that_forgot_its_model_is_sent_it_in_the_same_round() -> None:
+    method, pull = sbc(0.5), Pull([(8.0, 4.0)] * 2)
+    grid = grid_of(modded_app(pull, method, method), 2)
+    strategy = DelayedDSGD(method, method, clients=2)
+    exchange = strategy.open(tensor(0.0, 0.0))
+    for number in (1, 2):
+        messages = strategy.ask(number, ConfigRecord(), grid)
+        if number == 2:
+            grid._contexts[2].state = RecordDict()  # the node was restarted, its memory is gone
+        strategy.advance(grid.send_and_receive(messages, timeout=10))
+    trip = exchange.trip
+    assert sorted(trip.uplinks) == [0, 1] and trip.failures == {}
+    assert [(client, down.kind) for client, down in trip.unused] == [(1, "update")]
+    assert trip.downlinks[1].kind == "model" and trip.downlinks[1].charged
+    assert pull.seen[0][1] == pull.seen[1][1]  # both trained from the same model
+    grid.close()
+
+
+def test_a_nodes_data_is_what_its_config_names() -> None:
+    run = {"task": "digits", "partition": "dirichlet(0.3)", "data": "/of/the/server"}
+    at_node = Context(1, 1, {"client-id": "west", "data": "/of/west"}, RecordDict(), run)
+    config = config_of(at_node)
+    assert (config.data, config.partition) == ("/of/west", "whole")
+    elsewhere = config_of(Context(1, 1, {"partition-id": 0}, RecordDict(), run))
+    assert (elsewhere.data, elsewhere.partition) == ("/of/the/server", "dirichlet(0.3)")
