@@ -20,9 +20,10 @@ def rows() -> list[tuple[str, ...]]:
     for power in range(2, 8):
         payload = bytes(i % 251 for i in range(10**power))
         down = RecordDict({"config": ConfigRecord({"server-round": 7})})
-        put(down, payload, kind="update", round=7)
+        told = {"kind": "update", "round": 7, "version": 6, "client": 3, "channel": 2**30}
+        put(down, payload, **told, base=5, applied=b"\x01")
         up = RecordDict({METRICS: MetricRecord({SAMPLES: 100, "train_loss": 0.5})})
-        put(up, payload)
+        put(up, payload, round=7)
         there, back = to_client(down), to_server(up)
         sent, came = there.down + back.down, there.up + back.up
         share = (sent + came) / (2 * len(payload)) - 1
