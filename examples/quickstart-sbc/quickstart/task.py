@@ -34,7 +34,7 @@ def train(model: nn.Module, x: Tensor, y: Tensor) -> float:
         loss = nn.functional.cross_entropy(model(x[index]), y[index])
         loss.backward()
         optimizer.step()
-    return float(loss)
+    return float(loss.detach())
 
 
 def accuracy(model: nn.Module) -> float:

@@ -1,5 +1,6 @@
 """A SuperNode that is killed in round 3 and comes back: nothing that was trained is lost."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 federation.start(VICTIM)
 
         federation.run(SETTINGS, out, told)
+        (counted,) = federation.traffic()
+    (out / "traffic.json").write_text(json.dumps(counted))
     return out
 
 
@@ -45,6 +48,13 @@ def test_the_run_ends_with_all_clients_and_names_the_rounds_that_failed(run: Pat
     assert set(failed["client"]) == {VICTIM} and 3 <= failed["round"].min() <= 4
     assert all(failed["failure_reasons"].str.len() > 0)
     assert frame["clients"].min() == 2
+
+
+def test_what_flower_counted_is_what_total_bits_says(run: Path) -> None:
+    """But for who is who, asked of four nodes, and ids whose lengths are random."""
+    counted = json.loads((run / "traffic.json").read_text())
+    told = rounds(run)["total_bits"].sum() / 8
+    assert 0 < counted["up"] + counted["down"] - told < 0.02 * told
 
 
 def test_what_was_trained_was_applied_or_is_held(run: Path) -> None:
