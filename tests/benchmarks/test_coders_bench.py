@@ -61,6 +61,7 @@ def test_every_work_is_timed_and_printed(bench: Any, tmp_path: Path, capsys) -> 
     assert "30 ms where" in printed and "the next 0.25 ms" in printed
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(bench: Any) -> None:
     first, second = bench.first_encodes()
     assert first["compiled"] > 0 and second["compiled"] == 0

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from compressors import compress, parse, text, to_json
 from tests.support.contract import (  # noqa: F401
@@ -41,6 +42,7 @@ for job in json.load(sys.stdin):
 """
 
 
+@pytest.mark.slow
 def test_a_new_process_reads_text_json_and_bytes() -> None:
     """One process for all methods, with other hashes of strings; what it decodes is compared."""
     update = {name: x for name, x in small_update().items() if x.numel()}

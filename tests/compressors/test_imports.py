@@ -90,6 +90,7 @@ print(len(ROWS))
 """
 
 
+@pytest.mark.slow
 def test_compressors_work_on_a_machine_with_numpy_torch_and_numba() -> None:
     blocked = ",".join(sorted(other_dependencies()))
     child = subprocess.run(

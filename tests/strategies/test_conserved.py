@@ -57,7 +57,7 @@ def identity() -> None:
 @pytest.mark.parametrize("downlink", DOWNLINKS)
 @pytest.mark.parametrize("method", METHODS)
 @given(events)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_nothing_that_was_trained_is_lost(
     method: str, downlink: str, happens: list[tuple[str, ...]]
 ) -> None:

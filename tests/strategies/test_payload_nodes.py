@@ -90,6 +90,7 @@ def environment(code: str, **given: str) -> dict[str, str]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_telemetry_is_off_when_flower_and_ray_are_imported() -> None:
     watch = f"""
 import os, sys

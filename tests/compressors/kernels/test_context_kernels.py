@@ -165,6 +165,7 @@ def test_columns_are_found_by_mass(width: int, gain: int, columns: list[int]) ->
         weights.guide(urn, span, total)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 3000), max_size=200), st.sampled_from([0.001, 1.0, 8.0, 50.0, 1e3]))
 def test_counts_survive(sent: list[int], mean: float) -> None:
     words = np.zeros(2 * len(sent) + 8, np.uint64)

@@ -6,6 +6,7 @@ import sys
 import tomllib
 import zipfile
 
+import pytest
 from flwr.cli.build import build_fab_from_disk
 
 from tests.support.markdown import ROOT
@@ -54,6 +55,7 @@ REST = (
 """What other commands, tasks and partitions need. Flower itself brings rich and tomli-w."""
 
 
+@pytest.mark.slow
 def test_a_client_serves_a_message_without_the_rest(tmp_path: object) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, ",".join(REST), str(tmp_path)],

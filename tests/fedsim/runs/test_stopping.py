@@ -34,6 +34,7 @@ def stopped(pattern: str, out: Path, *arguments: str) -> "subprocess.Popen[str]"
 LONG = ("--iterations", "100000", "--temporal", "5", "--checkpoint-every", "5")
 
 
+@pytest.mark.slow
 def test_a_run_on_threads(tmp_path: Path) -> None:
     child = stopped("checkpoint-*", tmp_path, "run", *LONG, "--workers", "2")
     out, err = child.communicate(timeout=60)

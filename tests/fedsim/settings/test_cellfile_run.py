@@ -33,6 +33,7 @@ def summaries(out: Path) -> dict[str, dict[str, Any]]:
     return {name: {k: v for k, v in row.items() if k != "seconds"} for name, row in rows.items()}
 
 
+@pytest.mark.slow
 def test_a_sweep_of_the_file_is_the_experiment_again(typed: Typed) -> None:
     """Bit for bit: the numbers, and the weights in which they end."""
     assert run_shown(CELLS, Path("first")) is not None
@@ -54,6 +55,7 @@ def test_a_sweep_of_the_file_is_the_experiment_again(typed: Typed) -> None:
     assert typed(*arguments, "--out", "again").code == 0 and files(Path("again/cells")) == before
 
 
+@pytest.mark.slow
 def test_flags_go_over_every_cell_and_the_folder_is_named_for_them(typed: Typed) -> None:
     Path("few.toml").write_text(to_toml(CELLS[:2]))
     arguments = ("sweep", "--config", "few.toml", "--jobs", "1")
@@ -67,6 +69,7 @@ def test_flags_go_over_every_cell_and_the_folder_is_named_for_them(typed: Typed)
     assert said.code == 2 and "--seed" in said.err
 
 
+@pytest.mark.slow
 def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
     """The table of `sweep` calls them by their names, and averages the seeds of one cell alone."""
     fast, served = replace(BASE, lr=0.1), replace(BASE, strategy="fedadam")

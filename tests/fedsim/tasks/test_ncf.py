@@ -138,6 +138,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
             get_task("ncf").load(tmp_path, False)
 
 
+@pytest.mark.slow
 def test_movielens_is_learnt() -> None:
     """60 iterations of one client: a guess hits one in ten."""
     folder = folder_with("ml-latest-small")

@@ -173,6 +173,7 @@ def test_iid_deals_as_flwr_datasets_does(clients):
         assert part.tolist() == sorted(flower.load_partition(number)["sample"])
 
 
+@pytest.mark.slow
 def test_a_split_in_a_new_process_is_quiet_and_the_same(tmp_path):
     code = (
         "import numpy as np; from fedsim.tasks.data.partition import split;"

@@ -208,6 +208,7 @@ def test_shakespeare_as_the_paper_splits_it() -> None:
     assert int(max(data.train_y.max(), data.test_y.max())) == 83
 
 
+@pytest.mark.slow
 def test_characters_are_learnt() -> None:
     """150 iterations of one client: far below what the frequencies of characters tell (3.33)."""
     folder = folder_with("shakespeare")
@@ -224,6 +225,7 @@ def test_characters_are_learnt() -> None:
     assert score.loss < unigram - 0.4
 
 
+@pytest.mark.slow
 def test_wikitext_2() -> None:
     data = get_task("word_lstm").load(folder_with("wikitext-2"), False)
     assert data.source.startswith("wikitext-2, 2,088,628 training words, 10,000 distinct")
