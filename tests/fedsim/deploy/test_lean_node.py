@@ -1,4 +1,4 @@
-"""A SuperNode needs the extra ``node`` and no more: one message served without the rest."""
+"""A SuperNode needs what node-requirements.txt names: one message is served without the rest."""
 
 import io
 import subprocess
