@@ -9,7 +9,7 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedsim.engines import cluster, lost
+from fedsim.engines import cluster, compat, lost
 from fedsim.errors import RunFailed
 
 
@@ -70,13 +70,17 @@ def _server(main: Callable[[Grid], None], failures: list[BaseException]) -> Serv
     return app
 
 
+def actor_options(gpus: float) -> dict[str, Any]:
+    """What Flower hands to its actors as Ray's options."""
+    return {"num_cpus": 1, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": lost.AGAIN}
+
+
 def _run(server_app: ServerApp, client_app: ClientApp, clients: int, gpus: float) -> None:
     """Flower's simulation on the cluster to which this process is connected."""
     from flwr.simulation import run_simulation  # takes a second, for this engine only
 
-    # Flower hands these to its actors as Ray's options.
-    actor = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": lost.AGAIN}
-    settings: dict[str, dict[str, Any]] = {"client_resources": actor}
+    compat.end_actors_once()
+    settings = {"client_resources": actor_options(gpus)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
         run_simulation(server_app, client_app, clients, backend_config=settings)
