@@ -48,7 +48,8 @@ class Row:
         if not _is_place(made):
             _check(self, made)
             if isclass(made) and "codec_id" not in get_annotations(made):
-                made.codec_id = self.name  # type: ignore[attr-defined]
+                own: Any = made
+                own.codec_id = self.name
 
     def __reduce__(self) -> Any:
         """A row is made anew in another process, and names its class there too."""
@@ -129,7 +130,7 @@ def lacking(kind: str, thing: Any) -> list[str]:
         >>> lacking("codec", Nothing)
         ['needs_seed', 'write', 'read']
     """
-    settings = getattr(thing, "__dataclass_fields__", {})  # one without a default is no attribute
+    settings = getattr(thing, "__dataclass_fields__", {})  # a default may be missing
     missing = []
     for contract in _contracts()[kind]:
         for name, value in vars(contract).items():

@@ -115,11 +115,22 @@ def refused(make: Callable[[], Strategy], mods: Sequence[Any]) -> str:
     raise AssertionError("it runs")
 
 
+class _Lines(logging.Handler):
+    """Adds what is logged to ``lines``."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self.lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        self.lines.append(record.getMessage())
+
+
 def logged(mods: Sequence[Any]) -> str:
     """What a mod that logs sizes says of a reply; the model has to be as without it."""
     lines: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    handler = _Lines(lines)
     log = logging.getLogger("flwr")
     log.setLevel(logging.INFO)
     shown, log.handlers = log.handlers, [handler]
@@ -227,7 +238,8 @@ def rows() -> list[tuple[str, str, str, str]]:
     """Every composition, tried."""
     logging.getLogger("flwr").setLevel(logging.CRITICAL)
     tried = [*of_strategies(), *of_mods(), *after_a_clip()]
-    return [(part, order, *came.split("|", 1)) for part, order, came in tried]  # type: ignore[misc]
+    split = [(part, order, came.partition("|")) for part, order, came in tried]
+    return [(part, order, verdict, told) for part, order, (verdict, _, told) in split]
 
 
 def table() -> str:

@@ -3,6 +3,7 @@
 import csv
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flwr.client import mod as legacy
@@ -13,7 +14,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 AGAIN = "run: PYTHONPATH=. python docs/make_compositions.py"
 
 
-def made() -> dict[str, object]:
+def made() -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "make_compositions.py"))
 
 
@@ -23,7 +24,7 @@ def written() -> list[tuple[str, ...]]:
 
 
 def test_the_page_is_up_to_date() -> None:
-    page = made()["page"]()  # type: ignore[operator]
+    page = made()["page"]()
     assert (DOCS / "flower.md").read_text(encoding="utf-8") == page, AGAIN
 
 
@@ -41,4 +42,4 @@ def test_nothing_is_wrong() -> None:
 
 @pytest.mark.slow
 def test_what_is_written_is_what_comes_out() -> None:
-    assert written() == made()["rows"](), AGAIN  # type: ignore[operator]
+    assert written() == made()["rows"](), AGAIN

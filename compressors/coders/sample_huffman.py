@@ -23,7 +23,7 @@ _MOST = 1 << 16  # zeros in a token
 
 
 def sampled(numbers: np.ndarray, size: int) -> np.ndarray:
-    """``size`` of the numbers, drawn uniformly with replacement; all, where there are no more.
+    """``size`` of the numbers, drawn uniformly with replacement; all where ``size`` is larger.
 
     Which ones is a function of how many there are.
     """

@@ -18,7 +18,7 @@ def lengths(place: Place, columns: bool = True) -> Tensor:
     """How many of the k values stand in each column that has any, in order: int64 (c,).
 
     Both sides know it: it follows from the shape and the positions. ``columns`` False: the
-    whole tensor counts as one column. Without values there are no columns.
+    whole tensor counts as one column. Without values the result is empty.
 
     Example:
         >>> lengths(Place(torch.tensor([0, 1, 5]), torch.Size((2, 3))))

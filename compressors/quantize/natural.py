@@ -27,7 +27,7 @@ class Natural:
 
     * zero stays zero, and its sign travels;
     * a denormal (|t| < 2**-126) becomes 0 or 2**-126: unbiased, but beyond 9/8;
-    * above 2**127 there is no greater power: such values always become 2**127, biased.
+    * above 2**127 a greater power is missing: such values always become 2**127, biased.
 
     ``rounding="nearest"`` takes the nearer power, the greater of two at equal distance: biased,
     no random numbers, within a third of t.

@@ -45,7 +45,7 @@ class Pipeline:
     A sparse tensor starts with one bit: 1, the nominal number of units travels; 0, a
     gamma code of the number plus one follows. Then positions, the quantizer's side
     information, and the symbols. Where all entries travel (``Identity``) or the positions
-    follow from the seed there is no such bit and there are no positions. A tensor without
+    follow from the seed, neither this bit nor positions are written. A tensor without
     entries takes no bits at all. Values are gathered at the positions that the receiver
     will rebuild, so a lossy position code carries true values.
 

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, MetricRecord, RecordDict
 from flwr.proto.recorddict_pb2 import SintList
@@ -156,7 +156,8 @@ def _items(values: list[object]) -> int:
         return _field(len(values))
     if isinstance(values[0], float):
         return _field(8 * len(values))
-    return SintList(vals=values).ByteSize()  # type: ignore[arg-type]  # many, and compiled
+    numbers = cast(list[int], values)  # a list of a ConfigRecord holds one type
+    return SintList(vals=numbers).ByteSize()  # many, and compiled
 
 
 def _error(error: Error) -> int:

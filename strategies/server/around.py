@@ -6,6 +6,7 @@ say nothing. Inside ``Compressed`` they see what the receiver decodes.
 
 import sys
 from collections.abc import Iterator
+from types import FrameType
 
 from flwr.serverapp.strategy import (
     DifferentialPrivacyClientSideAdaptiveClipping,
@@ -49,7 +50,7 @@ def check_around(strategy: Strategy) -> None:
 
     Raises ``WrongOrder``, which names the order that works.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         caller = frame.f_locals.get("self")
         if isinstance(caller, PRIVATE) and strategy in chain(caller):
@@ -58,4 +59,4 @@ def check_around(strategy: Strategy) -> None:
                 f"{name}({mine}(...)) would clip nothing, for replies hold bytes and no arrays: "
                 f"the order that works is Compressed({name}(...), ...)"
             )
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back

@@ -25,7 +25,7 @@ def present() -> bool:
 
 
 def jit(function: Any) -> Any:
-    """``function`` as a kernel, or as it is where there is no triton to compile it."""
+    """``function`` as a kernel, or as it is where triton is missing."""
     return function if triton is None else triton.jit(function)
 
 

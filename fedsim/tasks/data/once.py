@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from functools import lru_cache
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from fedsim.tasks.base import Data
+D = TypeVar("D")
 
 
-class Once:
+class Once(Generic[D]):
     """A function that reads a data set, kept in memory: asked again for the same, it reads nothing.
 
     Clients on several threads wait for one copy instead of reading their own.
@@ -24,10 +24,10 @@ class Once:
         (None, None)
     """
 
-    def __init__(self, read: Callable[..., Data], copies: int = 1) -> None:
+    def __init__(self, read: Callable[..., D], copies: int = 1) -> None:
         self._kept, self._lock = lru_cache(maxsize=copies)(read), Lock()
 
-    def __call__(self, *given: Any) -> Data:
+    def __call__(self, *given: Any) -> D:
         """What the function gives, or gave when it was last given the same."""
         with self._lock:
             return self._kept(*given)

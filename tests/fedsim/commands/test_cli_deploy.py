@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flwr.app import Context, RecordDict
 
 import fedsim
 from fedsim.app import config_of
@@ -75,11 +76,8 @@ def test_the_app_has_the_settings_of_the_flags(tmp_path: Path) -> None:
     config = deploying._config(flags)
     assert config.engine == "flower" and config.momentum == 0 and config.clients == 4
 
-    class Context:
-        run_config = deploying._given(config) | {"out": "x"}
-        node_config: dict[str, str] = {}
-
-    assert config_of(Context()) == config  # type: ignore[arg-type]
+    context = Context(1, 0, {}, RecordDict(), deploying._given(config) | {"out": "x"})
+    assert config_of(context) == config
 
 
 def test_what_the_app_left_is_judged(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
 
 from fedsim import RunFailed, UsageError, run
 from fedsim.engines import local, lost
+from strategies.channel.cohort_grid import CohortGrid
 from tests.support.killing import killed_once
 from tests.support.runs import assert_same, run_module, small
 
@@ -46,17 +46,16 @@ def _round(message: Message) -> int:
     return next((int(str(record["round"])) for record in records if "round" in record), 0)
 
 
-class Replies(Grid):
+class Replies(CohortGrid):
     """A grid with one reply, an error."""
 
     def __init__(self, reason: str) -> None:
+        super().__init__(local.LocalGrid(ClientApp(), clients=1), [])
         ask = Message(RecordDict(), dst_node_id=1, message_type="train")
         self.reply = Message(Error(code=0, reason=reason), reply_to=ask)
 
     def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Message]:
         return [self.reply]
-
-    set_run = run = create_message = get_node_ids = push_messages = pull_messages = None  # type: ignore[assignment]
 
 
 def test_worker_after_worker_lost_ends_the_run() -> None:

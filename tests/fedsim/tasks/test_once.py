@@ -27,7 +27,7 @@ def test_threads_wait_for_one_copy() -> None:
 
 
 def test_several_copies_are_kept_where_they_are_asked_for() -> None:
-    once = Once(lambda name: [name], copies=2)  # type: ignore[arg-type, return-value]
+    once = Once(lambda name: [name], copies=2)
     first = once("MNIST")
     once("FashionMNIST")
     assert once("MNIST") is first
