@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from turns import Pair
 
 from compressors import compress, decompress, device, parse
 from compressors.kernels.gpu.layout import layout_of
@@ -33,13 +34,9 @@ TESTS = ("tests/compressors/device", "tests/compressors/kernels", "tests/compres
 
 
 @dataclass(frozen=True)
-class Work:
+class Work(Pair):
     """One line of the table: our way, torch's, and how many bytes ours must move at least."""
 
-    name: str
-    ours: Callable[[], Any]
-    peer_name: str = ""
-    peer: Callable[[], Any] | None = None
     moved: int = 0
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from turns import in_turns
+from turns import Pair, in_turns
 
 from compressors import BitWriter, parse
 from compressors.kernels import natural, noise, select
@@ -29,13 +29,9 @@ from fedsim.runs import environment
 
 
 @dataclass(frozen=True)
-class Work:
+class Work(Pair):
     """One line of the table: our way, public code's way, and what was to be reached."""
 
-    name: str
-    ours: Callable[[], Any]
-    peer_name: str = ""
-    peer: Callable[[], Any] | None = None
     nanoseconds: float | None = None  # target: at most so many an entry
     times: float | None = None  # target: at least so many times faster than the peer
 

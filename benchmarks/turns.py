@@ -2,10 +2,21 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 Way = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What is timed under a name: our way, and a peer's where one is known."""
+
+    name: str
+    ours: Way
+    peer_name: str = ""
+    peer: Way | None = None
 
 
 def in_turns(

@@ -12,7 +12,7 @@ from compressors import Packet, State, Tensors, compress, decompress, parse
 from compressors import device as room
 from compressors.device import plan
 from compressors.kernels.gpu.language import present
-from compressors.kernels.gpu.layout import Layout, layout_of
+from compressors.kernels.gpu.layout import Layout, fetch, layout_of
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 needs_triton = pytest.mark.skipif(not present(), reason="triton is not installed")
@@ -26,6 +26,22 @@ def taken() -> Iterator[None]:
         yield
     finally:
         room.DEVICES.discard("cpu")
+
+
+def waits(monkeypatch: pytest.MonkeyPatch, *rooms: str) -> list[int]:
+    """How many tensors each wait for the device brings to the host, filled as they happen.
+
+    ``rooms``: the modules whose ``fetch`` is counted.
+    """
+    brought: list[int] = []
+
+    def counted(*tensors: Tensor) -> list[np.ndarray]:
+        brought.append(len(tensors))
+        return fetch(*tensors)
+
+    for room_of_fetch in rooms:
+        monkeypatch.setattr(f"{room_of_fetch}.fetch", counted)
+    return brought
 
 
 def there(*arrays: object) -> list[Tensor]:

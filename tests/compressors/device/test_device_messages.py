@@ -7,8 +7,7 @@ from torch import Tensor
 
 from compressors import ROWS, UpdateError, compress, parse
 from compressors.device import chosen, plan
-from compressors.kernels.gpu import layout
-from tests.support.gpu import by_kernels, needs_triton, same_as_host, taken
+from tests.support.gpu import by_kernels, needs_triton, same_as_host, taken, waits
 
 pytestmark = needs_triton
 TEXTS = (
@@ -68,18 +67,11 @@ def test_an_update_of_many_blocks() -> None:
 
 
 def test_a_message_waits_twice_for_any_number_of_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = []
-
-    def counted(*tensors: Tensor) -> list[np.ndarray]:
-        waits.append(len(tensors))
-        return layout.fetch(*tensors)
-
-    monkeypatch.setattr("compressors.device.chosen.fetch", counted)
-    monkeypatch.setattr("compressors.device.write.fetch", counted)
+    waited = waits(monkeypatch, "compressors.device.chosen", "compressors.device.write")
     rng = np.random.default_rng(1)
     many = {f"t{i}": torch.from_numpy(rng.normal(size=i + 3).astype(np.float32)) for i in range(8)}
     packet, _ = by_kernels("sbc(0.3)", many)
-    assert len(waits) == 2
+    assert len(waited) == 2
     assert packet.payload == compress(parse("sbc(0.3)"), many)[0].payload
 
 

@@ -1,13 +1,10 @@
 """Messages that are read on a GPU: what is refused there, and that the host waits once."""
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from compressors import PayloadError, compress, decompress, parse
-from compressors.kernels.gpu import layout
-from tests.support.gpu import needs_triton, received
+from tests.support.gpu import needs_triton, received, waits
 
 pytestmark = needs_triton
 UPDATE = {"a": torch.tensor([1.0, -2.0, 3.0, 0.5]), "b": torch.tensor([4.0, 5.0])}
@@ -41,14 +38,8 @@ def test_infinity_is_refused() -> None:
 
 
 def test_the_host_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = []
-
-    def counted(*tensors: Tensor) -> list[np.ndarray]:
-        waits.append(len(tensors))
-        return layout.fetch(*tensors)
-
-    monkeypatch.setattr("compressors.device.read.fetch", counted)
+    waited = waits(monkeypatch, "compressors.device.read")
     many = {f"t{i}": torch.arange(float(i + 2)) for i in range(5)}
     payload = compress(parse("sbc(0.5)"), many)[0].payload
     received("sbc(0.5)", payload, many)
-    assert len(waits) == 1
+    assert len(waited) == 1
