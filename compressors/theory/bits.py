@@ -45,6 +45,7 @@ COSTS: dict[str, Cost] = {
     "sign": lambda one, k: (1, 0),
     "l1_sign": lambda one, k: (1, 32),
     "onebit": lambda one, k: (1, 64),
+    "lloyd": lambda one, k: (one.bits, 32 * k.bit_count()),
     "magnitude": lambda one, k: (one.bits, 32 * one.bits),
     "sketch": lambda one, k: (width(min(one.buckets, k)),
                             width(one.buckets) + 32 * min(one.buckets, k)),
