@@ -25,7 +25,7 @@ from compressors.kernels.sign import two_means
 from compressors.parts import code_dtype
 from compressors.quantize.dither import Dither
 from compressors.quantize.floats import Float32
-from compressors.quantize.levels import bucket_norms
+from compressors.quantize.levels import NORMS, bucket_norms
 from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
 from compressors.quantize.natural import Natural
@@ -154,7 +154,7 @@ def _natural(part: Natural) -> Way:
 
 
 def _dither(part: Dither) -> Way | None:
-    if part.bucket is not None or part.norm_code != "float32":
+    if part.bucket is not None or part.norm_code != "float32" or part.norm not in NORMS:
         return None
     return _levels(part.levels, str(part.norm), part.kind == "natural")
 
