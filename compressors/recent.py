@@ -3,6 +3,7 @@
 from compressors.row import Row
 
 _DRIVE = "Vargaftik et al. 2021"
+_SPARSELOCO = "Sarfi et al. 2025"
 _EDEN = "Vargaftik et al. 2022"
 
 RECENT = (
@@ -16,6 +17,17 @@ RECENT = (
     Row("fedpaq", "method", "published.quantized:fedpaq",
         "FedPAQ: QSGD of the whole update, no memory", "Reisizadeh et al. 2020, Algorithm 1",
         "fedpaq(7)"),
+    Row("sparseloco", "method", "published.local:sparseloco",
+        "SparseLoCo: top-k within chunks, 2 bits, a memory that fades",
+        f"{_SPARSELOCO}, Algorithm 1", "sparseloco(0.05, 0.9)"),
+    Row("chunk_topk", "sparsifier", "sparsify.chunks:ChunkTopK",
+        "The fraction p of largest magnitude of every chunk", f"{_SPARSELOCO}; Peng et al. 2024",
+        "chunk_topk(0.1, 64) | float32 | golomb"),
+    Row("bins", "quantizer", "quantize.bins:Bins", "Even bins around the mean, and their means",
+        _SPARSELOCO, "topk(0.3) | bins(2) | golomb"),
+    Row("steps", "quantizer", "quantize.bins:Steps",
+        "The nearest whole number of steps, int4 or int8, a step per bucket",
+        "Wang et al. 2023 (CocktailSGD)", "steps(4, 64)"),
     Row("elias_gaps", "symbols", "coders.elias_gaps:EliasGaps",
         "QSGD's own format: gaps, signs and levels in Elias codes",
         "Alistarh et al. 2017, section 3.2", "qsgd(3) | elias_gaps"),

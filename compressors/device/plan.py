@@ -113,6 +113,8 @@ def plan_of(compressor: Hashable) -> Plan | None:
         (2, None)
     """
     keeps = type(compressor) is ErrorFeedback
+    if isinstance(compressor, ErrorFeedback) and compressor.decay != 1:
+        return None
     lift: Any = compressor.inner if isinstance(compressor, ErrorFeedback) else compressor
     if type(lift) not in (PerTensor, Flat) or type(lift.codec) is not Pipeline:
         return None

@@ -45,6 +45,8 @@ COSTS: dict[str, Cost] = {
     "sign": lambda one, k: (1, 0),
     "l1_sign": lambda one, k: (1, 32),
     "onebit": lambda one, k: (1, 64),
+    "bins": lambda one, k: (one.bits, 32 << one.bits),
+    "steps": lambda one, k: (one.bits, 32 * -(-k // (one.bucket or max(1, k)))),
     "lloyd": lambda one, k: (one.bits, 32 * k.bit_count()),
     "magnitude": lambda one, k: (one.bits, 32 * one.bits),
     "sketch": lambda one, k: (width(min(one.buckets, k)),

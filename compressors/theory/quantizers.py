@@ -128,6 +128,22 @@ def lloyd_spread(bits: int) -> float:
     return 4 * least * greatest / (least + greatest) ** 2
 
 
+def bins(_: Any, k: int) -> Bound:
+    """None: the bin in the middle may hold both signs."""
+    return neither("a projection, so the error never exceeds the values, but the mean of a bin "
+                   "around zero may be zero")  # fmt: skip
+
+
+def steps(one: Any, k: int) -> Bound:
+    """4 m^2 / (4 m^2 + k - 1), m = 2^(b - 1) - 1 steps: the largest arrives, others lose half one.
+
+    No error exceeds its entry or half a step. Most is lost where all others are half a step.
+    """
+    entries = max(1, k if one.bucket is None else min(k, one.bucket))
+    square = 4 * (2 ** (one.bits - 1) - 1) ** 2
+    return contraction(square / (square + entries - 1), "ours: 4 m^2 / (4 m^2 + d - 1), reached")
+
+
 def sketch(_: Any, k: int) -> Bound:
     """At least 1 / k: one entry may share its bucket with all others."""
     return contraction(1 / max(k, 1), "at least 1 / d: a bucket's mean; far more for spread values")

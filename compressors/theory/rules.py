@@ -98,6 +98,7 @@ def _with_memory(inner: Bound) -> Bound:
 SPARSIFIERS: dict[str, Callable[[Any, int], Kept]] = {
     "identity": sparsifiers.identity,
     "topk": sparsifiers.topk,
+    "chunk_topk": sparsifiers.chunk_topk,
     "one_sided": sparsifiers.one_sided,
     "dryden": sparsifiers.dryden,
     "threshold": sparsifiers.threshold,
@@ -127,6 +128,8 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "magnitude": quantizers.magnitude,
     "sketch": quantizers.sketch,
     "lloyd": quantizers.lloyd,
+    "bins": quantizers.bins,
+    "steps": quantizers.steps,
     "fit_poly": _fit_poly,
     "fit_dexp": lambda one, k: neither("the search for two rates promises no fit"),
     "then": _then,
@@ -153,7 +156,7 @@ PAIRS: dict[tuple[str, str], Callable[[Any, int], Bound | None]] = {
 """Pipelines of which more is known than of their parts (for some settings)."""
 
 PROJECTIONS: frozenset[str] = frozenset(
-    {"mean", "l1_sign", "onebit", "magnitude", "sketch", "fit_poly", "lloyd"}
+    {"mean", "l1_sign", "onebit", "magnitude", "sketch", "fit_poly", "lloyd", "bins"}
 )
 """Biased quantizers with a bound whose error is orthogonal to what they decode."""
 
