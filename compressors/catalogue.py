@@ -7,6 +7,7 @@ catalogue page and the benchmarks run over these rows.
 
 from importlib.util import find_spec
 
+from compressors.recent import RECENT
 from compressors.row import Kind, Row
 
 __all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "own_rows"]
@@ -215,6 +216,7 @@ _EVERY = (
     Row("deepreduce", "method", "published.deepreduce:deepreduce",
         "DeepReduce: a coder for indices, a coder for values", f"{DEEPREDUCE}, Table 3",
         "deepreduce(0.1, bloom_p0, 'qsgd')"),
+    *RECENT,
 )  # fmt: skip
 
 CATALOGUE: dict[str, Row] = {row.name: row for row in _EVERY}

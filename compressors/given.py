@@ -27,7 +27,8 @@ def check_method(given: Any) -> None:
 def update_of(given: Any) -> Tensors:
     """``given`` with views that a kernel cannot read made plain; ``UpdateError`` for no update.
 
-    An update is a mapping of names to dense float32 tensors that have values.
+    An update is a mapping of names to dense float32 tensors that have values. bfloat16 tensors are
+    taken too: every one of their values is a float32 number.
     """
     tensors = _named(given, "an update", UpdateError)
     for name, x in tensors.items():
@@ -37,13 +38,13 @@ def update_of(given: Any) -> Tensors:
         if x.layout != torch.strided or x.is_nested:
             layout = "nested" if x.is_nested else x.layout
             raise UpdateError(f"tensor {name!r} is {layout}: updates are dense (Tensor.to_dense)")
-        if x.dtype != torch.float32:
+        if x.dtype not in (torch.float32, torch.bfloat16):
             raise UpdateError(f"tensor {name!r} is {x.dtype}: updates are float32")
         if x.is_meta:
             raise UpdateError(f"tensor {name!r} is on the device meta: it has no values")
-    if not any(x.is_neg() for x in tensors.values()):
+    if not any(x.is_neg() or x.dtype != torch.float32 for x in tensors.values()):
         return tensors
-    return {name: x.resolve_neg() for name, x in tensors.items()}
+    return {name: x.resolve_neg().to(torch.float32) for name, x in tensors.items()}
 
 
 def check_finite(update: Tensors) -> None:

@@ -64,7 +64,7 @@ def compress(
 
     Args:
         compressor: the method.
-        update: names to float32 tensors of any shape, all finite.
+        update: names to float32 tensors of any shape, all finite; bfloat16 ones are widened.
         state: the memory after the message before; None for the first.
         seed: a whole number, for methods with random choices; reduced to 32 bits. Each
             message needs its own, or all of them make the same choices.

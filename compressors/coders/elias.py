@@ -95,7 +95,7 @@ _SMALL = {omega_word(v): v.bit_length() for v in range(1, 64)}  # whole words of
 _LARGE = {omega_word(length - 1)[:-1] + "1": length for length in range(7, 64)}
 _GAMMA = _tables(gamma_word, 0, 0, {})
 _DELTA = _tables(delta_word, -1, 0, {gamma_word(length): length for length in range(1, 64)})
-_OMEGA = _tables(omega_word, 1, 1, _SMALL | _LARGE)
+OMEGA = _tables(omega_word, 1, 1, _SMALL | _LARGE)
 
 
 class _Elias:
@@ -217,4 +217,4 @@ class EliasOmega(_Elias):
     """
 
     codec_id: ClassVar[str] = "elias_omega"
-    _tables: ClassVar[_Tables] = _OMEGA
+    _tables: ClassVar[_Tables] = OMEGA

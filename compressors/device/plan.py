@@ -25,7 +25,7 @@ from compressors.kernels.sign import two_means
 from compressors.parts import code_dtype
 from compressors.quantize.dither import Dither
 from compressors.quantize.floats import Float32
-from compressors.quantize.levels import bucket_norms
+from compressors.quantize.levels import NORMS, bucket_norms
 from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
 from compressors.quantize.natural import Natural
@@ -113,6 +113,8 @@ def plan_of(compressor: Hashable) -> Plan | None:
         (2, None)
     """
     keeps = type(compressor) is ErrorFeedback
+    if isinstance(compressor, ErrorFeedback) and compressor.decay != 1:
+        return None
     lift: Any = compressor.inner if isinstance(compressor, ErrorFeedback) else compressor
     if type(lift) not in (PerTensor, Flat) or type(lift.codec) is not Pipeline:
         return None
@@ -154,7 +156,7 @@ def _natural(part: Natural) -> Way:
 
 
 def _dither(part: Dither) -> Way | None:
-    if part.bucket is not None or part.norm_code != "float32":
+    if part.bucket is not None or part.norm_code != "float32" or part.norm not in NORMS:
         return None
     return _levels(part.levels, str(part.norm), part.kind == "natural")
 

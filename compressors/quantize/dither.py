@@ -17,8 +17,8 @@ from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.printing import text
-from compressors.quantize.levels import NORMS, bucket_norms, codes_of, nothing, values_of
+from compressors.printing import shown, text
+from compressors.quantize.levels import bucket_norms, codes_of, nothing, values_of
 from compressors.settings import check_one_of, check_whole, plain
 
 MOST_LEVELS = {"standard": 65535, "natural": 127}
@@ -47,7 +47,8 @@ class Dither:
 
     Args:
         levels: levels above zero, s >= 1; at most 65535 (standard) or 127 (natural).
-        norm: ``"1"``, ``"2"`` or ``"inf"``, the p of the p-norm.
+        norm: the p of the p-norm, a number of at least 1 or ``"inf"``. For others than 1, 2 and
+            inf the last bit of a norm is that of this machine's ``pow``.
         kind: ``"standard"``: 0, 1/s, ..., 1; ``"natural"``: 0, 2**(1 - s), ..., 1/2, 1.
         bucket: values that share a norm, in the order in which they are sent; None for all.
         norm_code: ``"float32"`` or ``"cnat"``, or the quantizer of that name and no settings.
@@ -158,8 +159,11 @@ def _to_powers(norms: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _norm_name(norm: Any) -> str:
-    """``norm`` as one of NORMS: numbers are taken too."""
-    if isinstance(norm, int | float) and not isinstance(norm, bool):
-        norm = {1: "1", 2: "2", math.inf: "inf"}.get(norm, norm)
-    check_one_of("dither: norm", norm, NORMS)
-    return norm
+    """``norm`` as the text of a number of at least 1, or ``inf``: numbers are taken too."""
+    try:
+        p = math.nan if isinstance(norm, bool) else float(norm)
+    except (TypeError, ValueError, OverflowError):
+        p = math.nan
+    if not p >= 1:
+        raise ValueError(f"dither: norm is {shown(norm)}: p is a number of at least 1, or inf")
+    return str(p).removesuffix(".0")

@@ -14,7 +14,7 @@ from compressors.kernels.noise import key
 from compressors.parts import code_dtype
 
 NORMS = ("inf", "1", "2")
-"""The p of the p-norms, in the order that ``kernel.bucket_sums`` numbers them."""
+"""The p of the p-norms that have loops, in the order that ``kernel.bucket_sums`` numbers them."""
 
 _LARGEST = float(torch.finfo(torch.float32).max)
 
@@ -43,12 +43,25 @@ def bucket_norms(values: Tensor, norm: str, size: int) -> np.ndarray:
 
     Never infinite, and never below a magnitude in the bucket (rounding keeps order).
     """
+    if norm not in NORMS:
+        return _power_norms(values.detach().cpu().numpy(), float(norm), size)
     if on_cpu(values):
         sums = kernel.bucket_sums(values.numpy(), size, NORMS.index(norm))
     else:
         sums = _bucket_sums_torch(values, norm, size).cpu().numpy()
     exact = np.sqrt(sums) if norm == "2" else sums
     return np.minimum(exact, _LARGEST).astype(np.float32)
+
+
+def _power_norms(values: np.ndarray, p: float, size: int) -> np.ndarray:
+    """The norms of any p: of magnitudes over the largest one, so that no power overflows."""
+    found = np.zeros(-(-values.size // size))
+    for b in range(found.size):
+        sizes = np.abs(values[b * size : (b + 1) * size].astype(np.float64))
+        top = sizes.max()
+        if top > 0:
+            found[b] = top * max(1.0, float(np.power(sizes / top, p).sum() ** (1 / p)))
+    return np.minimum(found, _LARGEST).astype(np.float32)
 
 
 def _bucket_sums_torch(values: Tensor, norm: str, size: int) -> Tensor:

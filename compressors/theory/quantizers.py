@@ -7,6 +7,7 @@ magnitude: their error is orthogonal to what is decoded, and ``compose`` holds f
 import math
 from typing import Any
 
+from compressors.kernels.centroids import LEVELS
 from compressors.theory.bound import (
     Bound,
     compose_omegas,
@@ -103,6 +104,44 @@ def magnitude(one: Any, k: int) -> Bound:
     if one.value == "min":
         return neither("the smallest magnitude may be anything above 0: delta tends to 0")
     return contraction(1 / max(k, 1), "at least 1 / d: ||x||_1^2 / (d ||x||_2^2)")
+
+
+def lloyd(one: Any, k: int) -> Bound:
+    """1 / k for one bit and the least error (as l1_sign, by block); of more bits see ``spread``."""
+    if one.scale == "unbiased":
+        return neither(
+            "unbiased over rotations drawn uniformly: 0.571, 0.133, 0.0358, 0.0096 of the squared "
+            "norm with 1 to 4 bits; Hadamard's small blocks are biased"
+        )
+    delta = lloyd_spread(one.bits) / max(k, 1)
+    return contraction(delta, "ours: at least 1 / d for one bit, times 4 c C / (c + C)^2")
+
+
+def lloyd_spread(bits: int) -> float:
+    """4 c C / (c + C)^2 of the least and the greatest level: how far from equal magnitudes.
+
+    Magnitudes and levels rise together, so <v, Q> >= ||v||_1 ||Q||_1 / k (Chebyshev), and
+    ||Q||_1^2 is at least this part of k ||Q||^2 (Kantorovich). Hence the cosine of v and Q has
+    cos^2 >= this times ||v||_1^2 / (k ||v||^2).
+    """
+    least, greatest = LEVELS[bits][0], LEVELS[bits][-1]
+    return 4 * least * greatest / (least + greatest) ** 2
+
+
+def bins(_: Any, k: int) -> Bound:
+    """None: the bin in the middle may hold both signs."""
+    return neither("a projection, so the error never exceeds the values, but the mean of a bin "
+                   "around zero may be zero")  # fmt: skip
+
+
+def steps(one: Any, k: int) -> Bound:
+    """4 m^2 / (4 m^2 + k - 1), m = 2^(b - 1) - 1 steps: the largest arrives, others lose half one.
+
+    No error exceeds its entry or half a step. Most is lost where all others are half a step.
+    """
+    entries = max(1, k if one.bucket is None else min(k, one.bucket))
+    square = 4 * (2 ** (one.bits - 1) - 1) ** 2
+    return contraction(square / (square + entries - 1), "ours: 4 m^2 / (4 m^2 + d - 1), reached")
 
 
 def sketch(_: Any, k: int) -> Bound:

@@ -68,6 +68,20 @@ def _threelc(one: Any, d: int) -> Bound:
     return contraction(delta, "ours: s (2 - s) / d; the paper states none")
 
 
+def _rotated(one: Any, d: int) -> Bound:
+    """The codec's: norms stay. Of rotated values more is known of their levels.
+
+    By Khintchine's inequality with its best constant (Szarek 1976) a rotated entry has
+    E|y| >= ||x|| / sqrt(2 d), so that E||y||_1^2 >= d ||x||^2 / 2, whatever the block.
+    """
+    quantizer: Any = getattr(one.codec, "quantize", None)
+    dense = known_name(getattr(one.codec, "sparsify", None)) == "identity"
+    if dense and known_name(quantizer) == "lloyd" and quantizer.scale == "least":
+        delta = quantizers.lloyd_spread(quantizer.bits) / 2
+        return contraction(delta, "1 / 2 for one bit, in the mean (Vargaftik et al. 2021)")
+    return bound(one.codec, d)
+
+
 def _low_rank(_: Any, d: int) -> Bound:
     return neither("a projection, so the error never exceeds the update, but one power iteration "
                    "may miss a matrix; delta = r / min(n, m) once it has converged")  # fmt: skip
@@ -84,6 +98,7 @@ def _with_memory(inner: Bound) -> Bound:
 SPARSIFIERS: dict[str, Callable[[Any, int], Kept]] = {
     "identity": sparsifiers.identity,
     "topk": sparsifiers.topk,
+    "chunk_topk": sparsifiers.chunk_topk,
     "one_sided": sparsifiers.one_sided,
     "dryden": sparsifiers.dryden,
     "threshold": sparsifiers.threshold,
@@ -112,12 +127,15 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "onebit": quantizers.onebit,
     "magnitude": quantizers.magnitude,
     "sketch": quantizers.sketch,
+    "lloyd": quantizers.lloyd,
+    "bins": quantizers.bins,
+    "steps": quantizers.steps,
     "fit_poly": _fit_poly,
     "fit_dexp": lambda one, k: neither("the search for two rates promises no fit"),
     "then": _then,
     "shrink": _shrink,
     "pipeline": _pipeline,
-    "rotate": lambda one, d: bound(one.codec, d),  # orthonormal: norms stay
+    "rotate": _rotated,
     "threelc": _threelc,
     "sketchml": lambda one, d: neither("a collision may take most of the largest entry"),
     "raw": lambda one, d: exact(),
@@ -138,7 +156,7 @@ PAIRS: dict[tuple[str, str], Callable[[Any, int], Bound | None]] = {
 """Pipelines of which more is known than of their parts (for some settings)."""
 
 PROJECTIONS: frozenset[str] = frozenset(
-    {"mean", "l1_sign", "onebit", "magnitude", "sketch", "fit_poly"}
+    {"mean", "l1_sign", "onebit", "magnitude", "sketch", "fit_poly", "lloyd", "bins"}
 )
 """Biased quantizers with a bound whose error is orthogonal to what they decode."""
 

@@ -46,6 +46,15 @@ def topk(one: Any, d: int) -> Kept:
     return Kept(contraction(delta, "ours: 0.49 k / d, about k / d"), min(d, MOST * k), k)
 
 
+def chunk_topk(one: Any, d: int) -> Kept:
+    """The least share of a chunk that is kept: of the whole ones, or of the last."""
+    size = min(one.size, d)
+    lengths = [size, d % size or size]
+    share = min(nominal_count(one.p, m) / m for m in lengths)
+    k = one.count(d)
+    return Kept(contraction(share, "k / m of the worst chunk"), k, k)
+
+
 def dryden(one: Any, d: int) -> Kept:
     """Each sign keeps max(1, round(p m)) of its m entries: the least share is at m = 1.5 / p."""
     delta = 1 / min(d, max(1, math.floor(1.5 / one.p)))

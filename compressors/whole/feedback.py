@@ -8,8 +8,8 @@ from torch import Tensor
 from compressors.base import Compressor, Sent, SentTensor, State, Tensors, empty_like, finite
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import NotFinite, UpdateError
-from compressors.printing import short_text
-from compressors.settings import check_compressor
+from compressors.printing import short_text, shown
+from compressors.settings import check_compressor, plain
 from compressors.whole.dgc import DGC
 from compressors.whole.growth import always_grows, grows
 from compressors.whole.lift import inside, nest, recall
@@ -20,9 +20,19 @@ class ErrorFeedback:
     """Sends ``update + residual`` and keeps what the receiver will not see of it.
 
     At every moment the sum of what was decoded plus the residual is the sum of the
-    updates, up to float32 rounding. Raises ``ValueError`` around what keeps a residual itself
-    (``ef``, ``dgc``): what is not sent would be kept, and sent, twice; and around what would
-    feed that residual on its own noise, for tensors of any size (``compressors.whole.growth``).
+    updates, up to float32 rounding.
+
+    With a ``decay`` below 1 it sends ``update + decay * residual``: what is left of old updates
+    fades, and that much of them is never sent. SparseLoCo (Sarfi et al. 2025, Algorithm 1) has it
+    in the place of an outer momentum, DeMo (Peng et al. 2024, Algorithm 1) as its momentum.
+
+    Args:
+        inner: the compressor that sends.
+        decay: the residual's factor, 0 < decay <= 1.
+
+    Raises ``ValueError`` for another decay; around what keeps a residual itself (``ef``, ``dgc``):
+    what is not sent would be kept, and sent, twice; and around what would feed that residual on
+    its own noise, for tensors of any size (``compressors.whole.growth``).
 
     Example:
         >>> from compressors import parse
@@ -35,9 +45,14 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
     codec_id: ClassVar[str] = "ef"
     held: ClassVar[str] = "residual"  # see compressors.whole.returned
     inner: Compressor
+    decay: float = 1.0
 
     def __post_init__(self) -> None:
+        plain(self)
         check_compressor("ef", self.inner)
+        number = isinstance(self.decay, int | float) and not isinstance(self.decay, bool)
+        if not number or not 0 < self.decay <= 1:
+            raise ValueError(f"ef: decay is {shown(self.decay)}: 0 < decay <= 1")
         if keeper := _keeper(self.inner):
             raise ValueError(
                 f"ef around {short_text(keeper)}, which keeps what is not sent itself: it would "
@@ -66,7 +81,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         """See ``Compressor.write``."""
         kept = recall("residual", state, {name: x.shape for name, x in update.items()})
         wanted = {
-            name: (x.detach() + kept[name]).contiguous()
+            name: (x.detach() + self._faded(kept[name])).contiguous()
             for name, x in update.items()
         }
         for name, x in wanted.items():
@@ -75,6 +90,9 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
         residual = {name: _rest(x, sent[name]) for name, x in wanted.items()}
         return sent, nest("residual", residual) | nest("inner", memory)
+
+    def _faded(self, kept: Tensor) -> Tensor:
+        return kept if self.decay == 1 else kept * self.decay
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""

@@ -163,10 +163,22 @@ def test_what_is_not_finite_is_refused_by_name(method: str, device: str) -> None
 
 
 @every_method
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
 def test_other_dtypes_are_refused_by_name(method: str, dtype: torch.dtype) -> None:
     with pytest.raises(UpdateError, match=f"tensor 'fc.bias' is {dtype}: updates are float32"):
         compress(parse(method), {"ok": torch.ones(3), "fc.bias": torch.ones(3, dtype=dtype)})
+
+
+@pytest.mark.parametrize("method", ["sbc(0.5)", "raw", "per_tensor(bfloat16)"])
+def test_bfloat16_updates_are_widened(method: str) -> None:
+    """Every bfloat16 number is a float32 number: the message is that of the widened update."""
+    narrow = torch.tensor([1.5, -3.0, 0.0, 7e30]).to(torch.bfloat16)
+    packet, memory = compress(parse(method), {"w": narrow})
+    again, wide = compress(parse(method), {"w": narrow.float()})
+    assert packet.payload == again.payload and same_bits(memory, wide)
+    assert packet.sent["w"].decoded.dtype == torch.float32
+    if method != "sbc(0.5)":
+        assert torch.equal(packet.sent["w"].decoded.to(torch.bfloat16), narrow)
 
 
 @pytest.mark.parametrize("method", [m for m in SPARSE if text(parse(m)).startswith("ef(")])

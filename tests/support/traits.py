@@ -82,6 +82,8 @@ def keeps_single_entries(method: str) -> bool:
 def forgets_nothing(compressor: Compressor) -> bool:
     """Whether what is not sent now is sent later: residuals, or no loss at all."""
     printed = text(compressor)
+    if getattr(compressor, "decay", 1) != 1:
+        return False
     return printed.startswith("ef(") or printed in ("raw", "per_tensor(float32)")
 
 

@@ -100,7 +100,7 @@ def test_norms_in_any_spelling_print_the_same() -> None:
         ({"levels": True}, "levels is True"),
         ({"levels": 65536}, "levels is 65536"),
         ({"levels": 128, "kind": "natural"}, "levels is 128: it is a whole number from 1 to 127"),
-        ({"levels": 1, "norm": 3}, "norm is 3: it is one of"),
+        ({"levels": 1, "norm": 0.5}, "norm is 0.5: p is a number of at least 1"),
         ({"levels": 1, "norm": True}, "norm is True"),
         ({"levels": 1, "norm": None}, "norm is None"),
         ({"levels": 1, "kind": "even"}, "kind is 'even': it is one of standard, natural"),

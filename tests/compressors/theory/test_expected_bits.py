@@ -23,7 +23,8 @@ SPARSE = 20_000
         "dither(8, 2, natural, bucket=512)", "dither(7, bucket=100, norm_code='cnat')",
         "terngrad", "minmax(3)", "codebook(5, 0.1)", "sign(0.5)", "l1_sign", "onebit",
         "topk(0.1) | magnitude(min, 2)", "topk(0.1) | ternary()", "sketch(64)",
-        "then(dither(3), cnat)", "rotate(topk(0.05) | float32)",
+        "then(dither(3), cnat)", "rotate(topk(0.05) | float32)", "rotate(lloyd(2))",
+        "topk(0.1) | bins(2)", "steps(4, 100)", "chunk_topk(0.02, 1000) | float32",
     ],
 )  # fmt: skip
 def test_expected_bits_are_those_of_a_random_vector(method: str) -> None:

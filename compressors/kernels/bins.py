@@ -1,0 +1,56 @@
+"""Values to even bins and to whole numbers, with the sums that their means need: numba."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def moments(x):
+    """The mean of ``x`` (k,), and the standard deviation with k - 1 in its divisor."""
+    total = 0.0
+    for value in x:
+        total += np.float64(value)
+    center = total / x.size
+    spread = 0.0
+    for value in x:
+        spread += (np.float64(value) - center) ** 2
+    return center, np.sqrt(spread / max(1, x.size - 1))
+
+
+@njit(cache=True, nogil=True)
+def even(x, center, step, codes, sums, counts):
+    """Fills ``codes`` with the bin of each value, and adds values and their number to its bin.
+
+    Bin b of ``sums.size`` = B is around center + step (b - B / 2); the first and the last take all
+    beyond. A step of 0 puts all values into the middle.
+    """
+    last = sums.size - 1
+    for i in range(x.size):
+        place = np.float64(sums.size // 2)
+        if step > 0.0:
+            place += (np.float64(x[i]) - center) / step
+        bin = np.int64(np.floor(min(max(place + 0.5, 0.0), last + 0.5)))
+        codes[i] = bin
+        sums[bin] += np.float64(x[i])
+        counts[bin] += 1
+
+
+@njit(cache=True, nogil=True)
+def whole(x, size, most, scales, codes):
+    """Fills ``codes`` with ``most`` + the nearest whole number of |x| <= ``most`` in steps.
+
+    The step of a bucket of ``size`` values is its largest magnitude over ``most``; ``scales`` gets
+    it as float32. Halves go away from zero.
+    """
+    for bucket in range(scales.size):
+        part = x[bucket * size : min((bucket + 1) * size, x.size)]
+        top = np.float32(0.0)
+        for value in part:
+            top = max(top, abs(value))
+        scale = np.float32(np.float64(top) / most)
+        scales[bucket] = scale
+        for i in range(part.size):
+            level = 0
+            if scale > 0:
+                level = int(min(np.floor(abs(np.float64(part[i])) / scale + 0.5), most))
+            codes[bucket * size + i] = most - level if part[i] < 0 else most + level

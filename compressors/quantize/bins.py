@@ -1,0 +1,151 @@
+"""Nearest levels: even bins around the mean with their means, and whole numbers per bucket."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.kernels import bins as kernel
+from compressors.parts import Place, Symbols
+from compressors.printing import shown
+from compressors.quantize.levels import nothing
+from compressors.settings import check_whole, plain
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Each value as the mean of its bin: 2**bits even bins around the mean of all.
+
+    For the 2 bits of SparseLoCo (Sarfi et al. 2025, https://arxiv.org/abs/2508.15706); which levels
+    they stand for is this project's choice. Bins are ``spread`` standard deviations
+    wide together, the first and the last take what lies beyond, and each value arrives as the mean
+    of its bin's values: the best level that a bin can have. So the error is orthogonal to what
+    arrives, and never larger than the values. Side information: 2**bits means, float32; a bin
+    without values has 0.
+
+    Args:
+        bits: a value, 1 to 8.
+        spread: the width of all bins in standard deviations, above 0.
+
+    Raises ``ValueError`` for any other.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> x = {"w": torch.tensor([5.0, 7.0, -6.0, -6.0])}
+        >>> compress(parse("bins(2, 2)"), x)[0].sent["w"].decoded
+        tensor([ 6.,  6., -6., -6.])
+    """
+
+    codec_id: ClassVar[str] = "bins"
+    bits: int
+    spread: float = 6.0
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_whole("bins: bits", self.bits, 1, 8)
+        number = isinstance(self.spread, int | float) and not isinstance(self.spread, bool)
+        if not number or not 0 < self.spread < 1e6:
+            raise ValueError(f"bins: spread is {shown(self.spread)}: 0 < spread < 1e6")
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The bin of each value; the bins' means are the side information."""
+        alphabet = 1 << self.bits
+        if values.numel() == 0:
+            return Symbols(nothing(values, torch.uint8), alphabet)
+        x = values.detach().cpu().contiguous().numpy()
+        center, deviation = kernel.moments(x)
+        codes = np.empty(x.size, np.uint8)
+        sums, counts = np.zeros(alphabet), np.zeros(alphabet, np.int64)
+        kernel.even(x, center, self.spread * deviation / alphabet, codes, sums, counts)
+        means = (sums / np.maximum(counts, 1)).astype(np.float32)
+        with out.span("side"):
+            out.float32s(means)
+        return Symbols(torch.from_numpy(codes).to(values.device), alphabet, means)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray | None]:
+        """The means (2**bits,)."""
+        alphabet = 1 << self.bits
+        if place.k == 0:
+            return alphabet, None
+        with bits.span("side"):
+            return alphabet, bits.float32s(alphabet)
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """The mean of each value's bin."""
+        codes, _, means = symbols
+        if means is None:
+            return nothing(codes, torch.float32)
+        return torch.from_numpy(means[codes.cpu().numpy()]).to(codes.device)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The nearest whole number of steps: int4 or int8 values with a float32 step per bucket.
+
+    A step is the largest magnitude of its bucket over 2**(bits - 1) - 1, so that levels are
+    symmetric and zero is one of them. CocktailSGD (Wang et al. 2023) sends 4 bits so, and 8 bits
+    are what is common for updates of large models (DiLoCo's followers). Halves go away from zero. A
+    part of the largest magnitude is lost on each entry, at most half a step: no entry
+    is further off than 1 / (2**bits - 2) of it. Steps below the least float32 make zeros.
+
+    Args:
+        bits: a value, 2 to 8.
+        bucket: values that share a step, in the order in which they are sent; None for all.
+
+    Raises ``ValueError`` for any other.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("steps(4)"), {"w": torch.tensor([7.0, -2.6, 0.4])})
+        >>> packet.sent["w"].decoded, packet.spans["values"], packet.spans["side"]
+        (tensor([ 7., -3.,  0.]), 12, 32)
+    """
+
+    codec_id: ClassVar[str] = "steps"
+    bits: int
+    bucket: int | None = None
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_whole("steps: bits", self.bits, 2, 8)
+        if self.bucket is not None:
+            check_whole("steps: bucket", self.bucket, 1, (1 << 31) - 1)
+
+    @property
+    def _most(self) -> int:
+        return (1 << self.bits - 1) - 1
+
+    def _bucket(self, k: int) -> int:
+        return max(1, k) if self.bucket is None else self.bucket
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """Symbol j is j - (2**(bits - 1) - 1) steps; a step per bucket is the side information."""
+        x = values.detach().cpu().contiguous().numpy()
+        size = self._bucket(x.size)
+        codes, scales = np.empty(x.size, np.uint8), np.empty(-(-x.size // size), np.float32)
+        kernel.whole(x, size, self._most, scales, codes)
+        with out.span("side"):
+            out.float32s(scales)
+        return Symbols(torch.from_numpy(codes).to(values.device), 2 * self._most + 1, scales)
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
+        """The steps (buckets,)."""
+        with bits.span("side"):
+            return 2 * self._most + 1, bits.float32s(-(-place.k // self._bucket(place.k)))
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """Steps times whole number, a float32 product."""
+        codes, _, scales = symbols
+        if codes.numel() == 0:
+            return nothing(codes, torch.float32)
+        levels = codes.cpu().numpy().astype(np.float32) - np.float32(self._most)
+        each = np.repeat(scales, self._bucket(levels.size))[: levels.size]
+        with np.errstate(over="ignore", invalid="ignore"):  # of hostile steps: refused afterwards
+            return torch.from_numpy(levels * each + np.float32(0)).to(codes.device)

@@ -1,0 +1,109 @@
+"""The nearest of 2**bits levels made for normal values, with a scale per block: EDEN and DRIVE."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.bits import BitReader, BitWriter
+from compressors.kernels import centroids as kernel
+from compressors.kernels.centroids import LEVELS
+from compressors.kernels.hadamard import block_sizes
+from compressors.parts import Place, Symbols
+from compressors.quantize.levels import nothing
+from compressors.settings import check_one_of, check_whole, plain
+
+_LARGEST = float(torch.finfo(torch.float32).max)
+
+
+@dataclass(frozen=True)
+class Lloyd:
+    """Each value as the nearest of 2**bits levels, the best ones for normal values, times a scale.
+
+    Made for rotated values, which are nearly normal: ``rotate(lloyd(1))`` is DRIVE (Vargaftik et
+    al. 2021, https://arxiv.org/abs/2105.08339, Algorithm 1) and ``rotate(lloyd(bits))`` is EDEN
+    (Vargaftik et al. 2022, https://arxiv.org/abs/2108.08842, Algorithm 1). Values v are divided by
+    their root mean square, and Q are the levels that they come to.
+
+    * ``unbiased``: the scale is ||v||^2 / <v, Q>. Over rotations drawn uniformly the mean of what
+      arrives is what was sent. A Hadamard rotation is close to that for blocks of a hundred
+      entries and more. For large blocks E||error||^2 / ||v||^2 is 0.571, 0.133, 0.0358 and 0.0096
+      with 1, 2, 3 and 4 bits.
+    * ``least``: the scale is <v, Q> / ||Q||^2, of least error: 0.363, 0.117, 0.0345 and 0.0095. Its
+      error is orthogonal to what arrives: use it inside ``ef``.
+
+    ``rotate`` turns a vector in blocks whose sizes are powers of two, the largest first. Each block
+    has a scale of its own, a float32 number of side information; the papers pad to one
+    block. One scale for all would be biased: blocks have different energies. Values must stand as
+    the rotation made them: behind a sparsifier blocks are those of as many values. A block of zeros
+    has scale 0. A level that leaves float32 saturates.
+
+    Args:
+        bits: a value, 1 to 4.
+        scale: ``"unbiased"`` or ``"least"``.
+
+    Raises ``ValueError`` for any other.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("lloyd(1, least)"), {"w": torch.tensor([3.0, -1.0])})
+        >>> packet.sent["w"].decoded, packet.spans["values"], packet.spans["side"]
+        (tensor([ 2., -2.]), 2, 32)
+    """
+
+    codec_id: ClassVar[str] = "lloyd"
+    bits: int
+    scale: str = "unbiased"
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_whole("lloyd: bits", self.bits, 1, len(LEVELS))
+        check_one_of("lloyd: scale", self.scale, ("unbiased", "least"))
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """The level of each value; a scale per block is the side information."""
+        alphabet = 1 << self.bits
+        x = values.detach().cpu().contiguous().numpy()
+        levels = np.array(LEVELS[self.bits])
+        edges = (levels[1:] + levels[:-1]) / 2
+        codes = np.empty(x.size, np.uint8)
+        scales, start = [], 0
+        for size in block_sizes(x.size):
+            part = slice(start, start + size)
+            scales.append(self._scale(*kernel.nearest(x[part], edges, levels, codes[part])))
+            start += size
+        side = np.minimum(scales, _LARGEST).astype(np.float32)
+        with out.span("side"):
+            out.float32s(side)
+        return Symbols(torch.from_numpy(codes).to(values.device), alphabet, side)
+
+    def _scale(self, own: float, both: float, square: float) -> float:
+        """Of sums over a block: of squared values, of values times levels, of squared levels."""
+        if own == 0:
+            return 0.0
+        return own / both if self.scale == "unbiased" else both / square
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
+        """The scales (blocks,)."""
+        with bits.span("side"):
+            return 1 << self.bits, bits.float32s(len(block_sizes(place.k)))
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        """Scale times level, a float64 product rounded once."""
+        codes, _, scales = symbols
+        if codes.numel() == 0:
+            return nothing(codes, torch.float32)
+        above = np.array(LEVELS[self.bits])
+        levels = np.concatenate((-above[::-1], above))
+        flat, start = codes.cpu().numpy(), 0
+        values = np.empty(flat.size, np.float32)
+        for size, scale in zip(block_sizes(flat.size), scales, strict=True):
+            table = np.clip(levels * np.float64(scale), -_LARGEST, _LARGEST).astype(np.float32)
+            values[start : start + size] = table[flat[start : start + size]]
+            start += size
+        return torch.from_numpy(values).to(codes.device)

@@ -1,0 +1,79 @@
+"""The largest entries of every chunk: what SparseLoCo and DeMo send."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from compressors.base import nominal_count
+from compressors.kernels import chunks as kernel
+from compressors.settings import check_share, check_whole, plain
+
+
+def chunk_counts(p: float, size: int, n: int) -> np.ndarray:
+    """How many entries of each chunk of ``size`` a fraction ``p`` means: int64 (chunks,)."""
+    whole, rest = divmod(n, size)
+    counts = np.full(whole + (rest > 0), nominal_count(p, size), np.int64)
+    if rest:
+        counts[-1] = nominal_count(p, rest)
+    return counts
+
+
+def largest_torch(x: Tensor, size: int, counts: np.ndarray) -> Tensor:
+    """The slow, obvious twin of ``kernels.chunks.largest``, for any device."""
+    sizes = pad(x.abs(), (0, counts.size * size - x.numel())).view(-1, size)
+    order = torch.sort(sizes, dim=1, descending=True, stable=True).indices
+    rank = order.argsort(1)
+    most = torch.from_numpy(counts).to(x.device)[:, None]
+    return ((rank < most) & (sizes > 0)).flatten().nonzero().flatten()
+
+
+@dataclass(frozen=True)
+class ChunkTopK:
+    """The fraction ``p`` of largest magnitude of every ``size`` neighbouring entries.
+
+    SparseLoCo (Sarfi, Thérien, Lidin & Belilovsky 2025, https://arxiv.org/abs/2508.15706) and DeMo
+    (Peng, Quesnelle & Kingma 2024, https://arxiv.org/abs/2411.19870) choose so: no chunk is left
+    out, and chunks are chosen from side by side. k = max(1, round(p m)) of a chunk's m entries; the
+    last chunk may be shorter. Ties go to the lowest index and zeros are never sent, as with
+    ``topk``. Entries are those of the tensor in its order; the papers cut matrices into tiles.
+
+    Args:
+        p: 0 < p <= 1.
+        size: entries of a chunk, 1 to 2**24.
+
+    Raises ``ValueError`` for any other.
+
+    Example:
+        >>> ChunkTopK(0.5, 2).select(torch.tensor([1.0, -3.0, 0.0, 0.0, 2.0]), 0)
+        (tensor([1, 4]), 1.0)
+    """
+
+    codec_id: ClassVar[str] = "chunk_topk"
+    p: float
+    size: int = 4096
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_share("chunk_topk: p", self.p)
+        check_whole("chunk_topk: size", self.size, 1, 1 << 24)
+
+    def count(self, n: int) -> int:
+        """The sum over chunks of max(1, round(p m))."""
+        return int(chunk_counts(self.p, self.size, n).sum())
+
+    def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
+        """See ``Sparsifier.select``; needs no seed."""
+        counts = chunk_counts(self.p, self.size, x.numel())
+        if x.device.type != "cpu":
+            return largest_torch(x, self.size, counts), 1.0
+        found = np.empty(int(counts.sum()), np.int64)
+        size = min(self.size, max(1, x.numel()))
+        taken = kernel.largest(x.detach().numpy(), size, counts, found)
+        return torch.from_numpy(found[:taken]), 1.0
