@@ -77,6 +77,11 @@ class Settings:
     test_samples: int | None = setting(
         None, "held-out samples that are scored, evenly spread; default: all", later=True
     )
+    network: str | None = setting(
+        None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
+        "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; default: none",
+        later=True,
+    )  # fmt: skip
     min_replies: int | None = setting(None, "usable replies a round needs; default: the cohort")
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
