@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.channel.nodes import answer_partition
     from strategies.channel.server_end import ServerEnd
     from strategies.channel.shortage import TooFewReplies
-    from strategies.channel.turns import Arrival
     from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average
+    from strategies.channel.turns import Arrival
     from strategies.client_mod import client_mod
     from strategies.server.around import WrongOrder
     from strategies.server.asynchronous import Asynchronous, FedAsync, FedBuff
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.server.innetwork import AccumulatorOverflow, InNetwork, natural_code
     from strategies.server.majority import Majority, vote_code
     from strategies.server.server_optimizer import Stepped
+    from strategies.server.sharded import Sharded
     from strategies.server.staleness import Staleness
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Majority",
     "RoundTraffic",
     "ServerEnd",
+    "Sharded",
     "Staleness",
     "Stepped",
     "TooFewReplies",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import simpy
-from flwr.app import ConfigRecord, Message
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from compressors import derive
@@ -63,8 +63,9 @@ class EventServer(Server):
         self.flows = Flows(self.env, self.rates())
         self.over = self.env.event()
         self._jobs: dict[int, Job] = {}  # by client: at work
+        self.arrived: dict[int, float] = {}  # by client: when its last update came
         self._updates: list[Update] = []  # of the row that is not full yet
-        self._number, self._row_start, self._turns = 0, 0.0, 0
+        self.number, self._row_start, self._turns = 0, 0.0, 0
         self._clock = time.perf_counter()
 
     def rates(self) -> dict[Any, Rate]:
@@ -100,7 +101,7 @@ class EventServer(Server):
         reply = self.reply(job)
         yield flows.send(payload_bits(reply), [("up", client), "server up"])
         yield env.timeout(delay)
-        with failing(self._number + 1):
+        with failing(self.number + 1):
             arrival = self.strategy.arrive(client, reply)
         self.came(job, [arrival])
         if not self.over.triggered:
@@ -108,10 +109,15 @@ class EventServer(Server):
 
     def ask(self, client: int) -> Job:
         """The next message to a client; it waits until somebody needs a reply."""
-        count = self.plan.local_iterations(self._number + 1)
+        count = self.plan.local_iterations(self.number + 1)
         content = self.strategy.message(client, ConfigRecord({"iterations": count}))
+        return self.job(client, content, self.env.now)
+
+    def job(self, client: int, content: RecordDict, asked: float) -> Job:
+        """A client that is at work from now on, with a message that it was sent at ``asked``."""
         message = Message(content, self._nodes[client], "train")
-        self._jobs[client] = Job(client, message, count, self.env.now)
+        count = self.plan.local_iterations(self.number + 1)
+        self._jobs[client] = Job(client, message, count, asked)
         return self._jobs[client]
 
     def train(self, job: Job) -> Process:
@@ -139,12 +145,13 @@ class EventServer(Server):
         times = (job.received - job.asked, job.trained - job.received, now - job.trained, 0.0)
         self._updates.append(Update(job.client, arrivals, own, times, now))
         self._jobs.pop(job.client)
+        self.arrived[job.client] = now
         if len(self._updates) == self.plan.cohort:
             self._close()
 
     def _close(self) -> None:
         """Writes a row, and ends the run where it is the last."""
-        exchange, number = self._exchange, self._number + 1
+        exchange, number = self._exchange, self.number + 1
         trip = together(number, self._updates)
         if len(trip.uplinks) < self.plan.min_replies:
             raise RunFailed(
@@ -153,7 +160,7 @@ class EventServer(Server):
             )
         exchange.trip = trip
         self._record(number, self._clock)
-        self._updates, self._number, self._row_start = [], number, self.env.now
+        self._updates, self.number, self._row_start = [], number, self.env.now
         self._clock = time.perf_counter()
         if self.plan.ends(number, self.recorder.up_bits):
             self.over.succeed()

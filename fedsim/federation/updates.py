@@ -9,6 +9,7 @@ from torch import Tensor
 from compressors.bits import SPANS, Span
 from strategies import Arrival, Downlink, RoundTraffic, Uplink
 
+
 @dataclass
 class Update:
     """One update of a client, from the message that asked for it to its arrival.
@@ -67,8 +68,7 @@ def together(number: int, updates: list[Update]) -> Updates:
         if failures:
             made.failures[place] = failures[0]
         else:
-            whole = update.trips[0].uplinks[client]
-            made.uplinks[place] = _uplink(trips, client, whole)
+            made.uplinks[place] = _uplink(update)
         if failed := sum(trip.failed_bits.get(client, 0) for trip in trips):
             made.failed_bits[place] = failed
         for trip in trips:
@@ -90,21 +90,21 @@ def _downlink(downs: list[Downlink]) -> Downlink:
     )
 
 
-def _uplink(trips: list[RoundTraffic], client: int, first: Uplink) -> Uplink:
-    """One uplink of the parts that travelled."""
-    ups = [trip.uplinks[client] for trip in trips]
-    if len(ups) == 1 and ups[0] is first:
-        return first
-    update: dict[str, Tensor] = {}
+def _uplink(update: Update) -> Uplink:
+    """One uplink of all parts; its bits, and the entries that it sent, are those that travelled."""
+    every = [trip.uplinks[update.client] for trip in update.trips]
+    if len(every) == 1 and update.own is None:
+        return every[0]
+    whole: dict[str, Tensor] = {}
     sent: dict[str, int] = {}
-    for up in ups:  # a tensor may lie in two parts
-        for name, count in up.sent.items():
-            before = [update[name]] if name in update else []
-            update[name] = torch.cat([*before, up.update[name]])
-            sent[name] = sent.get(name, 0) + count
+    for place, up in enumerate(every):
+        for name, count in up.sent.items():  # a tensor may lie in two parts
+            whole[name] = torch.cat([*([whole[name]] if name in whole else []), up.update[name]])
+            sent[name] = sent.get(name, 0) + (count if place != update.own else 0)
+    ups = [up for place, up in enumerate(every) if place != update.own]
     return Uplink(
         payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
-        update=update, metrics=first.metrics | {"sent": sum(sent.values())}, sent=sent,
+        update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
     )  # fmt: skip
 
 

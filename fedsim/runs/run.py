@@ -18,6 +18,7 @@ from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.events import EventServer
 from fedsim.federation.server import Server
+from fedsim.federation.sharding import ShardServer
 from fedsim.federation.shards import Federation
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings
@@ -36,7 +37,7 @@ from fedsim.settings.strategies import STRATEGIES
 
 Engine = Callable[[Callable[[Grid], None]], None]
 
-SERVERS: dict[str, type[Server]] = {"": Server, "server": EventServer}
+SERVERS: dict[str, type[Server]] = {"": Server, "server": EventServer, "shards": ShardServer}
 """The server's loop, by what drives the strategy (``fedsim.settings.strategies``)."""
 
 

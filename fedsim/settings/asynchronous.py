@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import strategies
 from fedsim.errors import UsageError
+from fedsim.settings import gradients
 
 if TYPE_CHECKING:
     from compressors import Compressor
@@ -75,7 +76,8 @@ def check_mixing(asked: "Combination") -> None:
 
 
 def check_shards(asked: "Combination") -> None:
-    """What a server at every worker goes with; gradients are checked beside it."""
+    """What a server at every worker goes with."""
+    gradients.check(asked, "sharded")
     _timed(asked)
     if asked.cohort != asked.clients:
         raise UsageError(

@@ -126,9 +126,13 @@ def _strategy(config: Settings, plan: Plan) -> None:
             f"--checkpoint-every is {config.checkpoint_every}: a run of strategy {config.strategy} "
             "always has messages under way, which no checkpoint holds"
         )
-    rest = plan.clients, config.server_lr, config.staleness, plan.network
-    method = config.method, plan.method.compressor
-    strategy.check(Combination(*method, plan.temporal, plan.cohort, plan.masks, *rest))
+    strategy.check(
+        Combination(
+            method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,
+            cohort=plan.cohort, masks=plan.masks, clients=plan.clients,
+            server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
+        )
+    )  # fmt: skip
 
 
 def _momentum(config: Settings, plan: Plan) -> None:

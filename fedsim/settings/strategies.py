@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import compressors
 import strategies
 from fedsim.errors import UsageError
-from fedsim.settings import asynchronous
+from fedsim.settings import asynchronous, gradients
 
 if TYPE_CHECKING:
     from compressors import Compressor, Natural
@@ -53,10 +53,10 @@ class Combination:
     temporal: int
     cohort: int
     masks: bool
-    clients: int = 0
-    server_lr: float | None = None
-    staleness: str | None = None
-    network: "Network | None" = None
+    clients: int
+    server_lr: float | None
+    staleness: str | None
+    network: "Network | None"
 
 
 def _raw(method: str, uplink: "Compressor") -> "Compressor":
@@ -163,20 +163,6 @@ def _capacity(natural: "Natural") -> int:
         return 0
 
 
-def _one_gradient(asked: Combination) -> None:
-    """Refuses rounds of more than one gradient, and masking of a momentum that the server has."""
-    if asked.temporal != 1:
-        raise UsageError(
-            f"--temporal is {asked.temporal}: strategy gradients sends the gradient of one batch; "
-            "give --temporal 1"
-        )
-    if asked.masks:
-        raise UsageError(
-            "--momentum-masking is 'on': with strategy gradients the server has the momentum, and "
-            "clients have none to mask"
-        )
-
-
 def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
     """A strategy of Flower's by its class; ``rate``: its argument for the learning rate."""
 
@@ -215,7 +201,9 @@ STRATEGIES: dict[str, Strategy] = {
     "fedadagrad": _flower("FedAdagrad", "eta"),
     "fedadam": _flower("FedAdam", "eta"),
     "fedyogi": _flower("FedYogi", "eta"),
-    "gradients": Strategy(_stepping, takes=("weighting",), check=_one_gradient, gradients=True),
+    "gradients": Strategy(
+        _stepping, takes=("weighting",), check=gradients.check, gradients=True
+    ),
     "fedbuff": Strategy(
         asynchronous.fedbuff, takes=("server_lr", "staleness", "buffer_size"), rate=lambda: 1.0,
         check=asynchronous.check_server, driven="server",
@@ -223,6 +211,10 @@ STRATEGIES: dict[str, Strategy] = {
     "fedasync": Strategy(
         asynchronous.fedasync, takes=("server_lr", "staleness"), rate=lambda: asynchronous.MIXING,
         check=asynchronous.check_mixing, driven="server",
+    ),
+    "sharded": Strategy(
+        asynchronous.sharded, check=asynchronous.check_shards, gradients=True, driven="shards",
+        downlink=asynchronous.own_downlink,
     ),
 }
 """Every strategy, in the order in which help lists them."""

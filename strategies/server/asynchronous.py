@@ -45,14 +45,14 @@ class Asynchronous(ChannelStrategy):
         downlink: Compressor | None = None,
         *,
         clients: int,
-        staleness: Staleness = Staleness(),
+        staleness: Staleness | None = None,
         server_lr: float = 1.0,
         **common: Any,
     ) -> None:
         super().__init__(uplink, downlink, clients=clients, **common)
         if self.buffers is not None:
             raise ValueError("an asynchronous server has no rounds in which buffers could travel")
-        self.staleness, self.server_lr = staleness, server_lr
+        self.staleness, self.server_lr = staleness or Staleness(), server_lr
         self.held = 0
 
     @property
