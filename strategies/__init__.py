@@ -19,18 +19,24 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.channel.server_end import ServerEnd
     from strategies.channel.shortage import TooFewReplies
     from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average
+    from strategies.channel.turns import Arrival
     from strategies.client_mod import client_mod
     from strategies.server.around import WrongOrder
+    from strategies.server.asynchronous import Asynchronous, FedAsync, FedBuff
     from strategies.server.base import ChannelStrategy
     from strategies.server.compressed import Compressed
     from strategies.server.delayed import Aggregate, DelayedDSGD
     from strategies.server.innetwork import AccumulatorOverflow, InNetwork, natural_code
     from strategies.server.majority import Majority, vote_code
     from strategies.server.server_optimizer import Stepped
+    from strategies.server.sharded import Sharded
+    from strategies.server.staleness import Staleness
 
 __all__ = [
     "AccumulatorOverflow",
     "Aggregate",
+    "Arrival",
+    "Asynchronous",
     "Buffers",
     "ChannelStrategy",
     "ClientEnd",
@@ -38,10 +44,14 @@ __all__ = [
     "DelayedDSGD",
     "Delivery",
     "Downlink",
+    "FedAsync",
+    "FedBuff",
     "InNetwork",
     "Majority",
     "RoundTraffic",
     "ServerEnd",
+    "Sharded",
+    "Staleness",
     "Stepped",
     "TooFewReplies",
     "Uplink",

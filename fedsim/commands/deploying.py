@@ -13,8 +13,9 @@ from fedsim.settings.config import RunConfig, default_of, from_mapping
 
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "tensorboard", "label",
+    "network",
 )  # fmt: skip
-"""Settings of other engines, and of what only `run` does."""
+"""Settings of other engines, of what only `run` does, and of simulated time."""
 
 _FLOWERS = "most of it Flower's, which asks for messages every 3 s and starts a process for each"
 

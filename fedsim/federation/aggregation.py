@@ -31,6 +31,8 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> ChannelS
         server_lr=config.server_lr,
         optimizer=partial(make_optimizer, config),
         factor=lambda round_number: lr_factor(plan.task, round_number - 1),
+        staleness=config.staleness,
+        buffer_size=config.buffer_size,
     )
     return STRATEGIES[config.strategy].build(parts)
 

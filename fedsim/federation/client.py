@@ -15,9 +15,11 @@ from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.memories import suspect
 from fedsim.federation.trainer import Trainer, mask_momentum, trainer_of
 from fedsim.settings.config import RunConfig
+from fedsim.settings.strategies import STRATEGIES
 from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model
 from strategies.channel.nodes import PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY, METRICS, SAMPLES, SENT
+from strategies.channel.shards import ShardedClientEnd
 
 ConfigOf = Callable[[Context], RunConfig]
 
@@ -75,15 +77,18 @@ def serve(
     end.reply(content, packet, delivery, trained.buffers)
     samples = len(trainer.federation.shards[client])
     content[METRICS] = _metrics(packet, list(end.like), samples, trained.loss, clock)
+    end.tell(content)
     own = {name: x for name, x in trained.buffers.items() if name not in delivery.buffers}
     memory |= nest("optimizer", optimizer) | nest("buffers", own)
     return content, memory | {"iterations": torch.tensor(done + count)}
 
 
-def _end(config: RunConfig, trainer: Trainer) -> ClientEnd:
+def _end(config: RunConfig, trainer: Trainer) -> ClientEnd | ShardedClientEnd:
     """The channel's end of a client that ``trainer`` serves."""
     like = {name: p.detach() for name, p in trainer.parameters.items()}
     uplink, downlink = config.plan.method.compressor, config.plan.downlink
+    if STRATEGIES[config.strategy].driven == "shards":
+        return ShardedClientEnd(uplink, downlink, like, config.plan.clients, config.seed)
     return ClientEnd(uplink, downlink, like, trainer.buffers.initial, config.seed)
 
 

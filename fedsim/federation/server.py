@@ -81,7 +81,7 @@ class Server:
         while not self.plan.ends(number, self.recorder.up_bits):
             number += 1
             start = time.perf_counter()
-            with _failing(number):
+            with failing(number):
                 self._round(number, grid)
             self._record(number, start)
 
@@ -118,7 +118,14 @@ class Server:
         row |= bits
         now = time.perf_counter()
         row |= _seconds(exchange.trip) | {"evaluate_seconds": now - scored, "seconds": now - start}
-        self.recorder.round(row, ledger.client_rows(exchange.trip), exchange.trip, self.strategy)
+        row, clients = self._told(row, exchange.trip)
+        self.recorder.round(row, clients, exchange.trip, self.strategy)
+
+    def _told(
+        self, row: dict[str, Any], trip: RoundTraffic
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """What is written of a round, and of each client in it."""
+        return row, ledger.client_rows(trip)
 
     def _score(self, number: int, weights: Tensors, sent: float) -> dict[str, float]:
         """Metric and loss, NaN where none is due; ``sent``: a client's bits of this round.
@@ -136,7 +143,7 @@ class Server:
 
 
 @contextmanager
-def _failing(number: int) -> Iterator[None]:
+def failing(number: int) -> Iterator[None]:
     """Makes errors that end a run ``RunFailed``."""
     try:
         yield

@@ -22,9 +22,11 @@ from fedsim.errors import UsageError
 from fedsim.federation import memories
 from fedsim.federation.evaluation import spread
 from fedsim.federation.fingerprint import attributes
+from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.shards import Federation
-from fedsim.federation.trainer import Trainer
+from fedsim.federation.trainer import Trainer, build_model
 from fedsim.settings.config import RunConfig
+from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks import Data, Task
 
 
@@ -35,14 +37,27 @@ def check(config: RunConfig) -> None:
         DataError: the data is missing or is not what a task's `load` returns.
         UsageError: it cannot be split so; or, of a user's own task, a field refuses the first
             batch of client 0 or returns what it should not; or the memory of the method would grow
-            without end for the task's tensors.
+            without end for the task's tensors; or the model has buffers, and the strategy no rounds
+            in which they could travel.
     """
     Federation.of(config)
+    if STRATEGIES[config.strategy].driven:
+        _without_buffers(config)
     if isinstance(config.task, Task):
         names = ("task", "clients", "batch_size", "seed", "partition", "precision", "device",
                  "data", "download")  # fmt: skip
         _passes(RunConfig(method="raw", temporal=1, **{n: getattr(config, n) for n in names}))
     memories.check(config)
+
+
+def _without_buffers(config: RunConfig) -> None:
+    task = config.plan.task
+    model = build_model(task, config.seed, Federation.of(config).data)
+    if ModelBuffers(model, task.name).names:
+        raise UsageError(
+            f"--strategy is {config.strategy!r}: the model of task {task.name} has buffers "
+            "(BatchNorm's statistics), which go from round to round, and it has no rounds"
+        )
 
 
 @lru_cache(maxsize=256)

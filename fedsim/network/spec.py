@@ -116,6 +116,25 @@ def parse(text: str, name: str = "--network") -> Network:
     return replace(_network(given, folder, name), name=text.strip())
 
 
+def without_file(text: str, name: str = "--network") -> str:
+    """A network's text; that of a TOML file as the settings in it, so that the file may change.
+
+    Raises:
+        UsageError: the file cannot be read, or says what no network has.
+
+    Example:
+        >>> without_file("4g, compute=10ms")
+        '4g, compute=10ms'
+    """
+    if not text.strip().endswith(".toml"):
+        return text.strip()
+    file = Path(text.strip())
+    given = _from_file(file, name)
+    if "trace" in given:
+        given["trace"] = str(file.parent / given["trace"])
+    return ", ".join(f"{key}={value}" for key, value in given.items())
+
+
 def _given(items: list[str], name: str) -> dict[str, str]:
     given: dict[str, str] = {}
     for place, item in enumerate(items):

@@ -3,12 +3,15 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from fedsim.errors import UsageError
 from fedsim.network.rates import Rate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _COLUMNS = ("seconds", "up", "down")
 
@@ -35,6 +38,8 @@ def read_trace(file: Path) -> Trace:
     Raises:
         UsageError: the file cannot be read, or its numbers are not as said.
     """
+    import pandas as pd  # settings are read where it is not installed: a client's machine
+
     try:
         table = pd.read_csv(file)
     except (OSError, ValueError) as error:
@@ -49,7 +54,7 @@ def read_trace(file: Path) -> Trace:
     return Trace(tuple(_pair(file, part) for _, part in groups))
 
 
-def _pair(file: Path, part: pd.DataFrame) -> tuple[Rate, Rate]:
+def _pair(file: Path, part: "pd.DataFrame") -> tuple[Rate, Rate]:
     try:
         values = part[list(_COLUMNS)].to_numpy(dtype=float)
     except (ValueError, TypeError) as error:

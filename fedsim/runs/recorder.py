@@ -76,7 +76,8 @@ class FolderRecorder:
         if not math.isnan(row["metric"]):  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(trip))
         if self.config.keep_payloads:
-            self._keep(trip)
+            for part in trip.parts:
+                self._keep(part)
         if self.states is not None and self._due(row["round"]):
             self._checkpoint(row["round"], strategy, self.states)
         if self.progress:
@@ -133,12 +134,12 @@ class FolderRecorder:
         folder = self.folder / "payloads" / f"round-{trip.round:05d}"
         folder.mkdir(parents=True, exist_ok=True)
         for client, up in trip.uplinks.items():
-            write_bytes(folder / f"client-{client:03d}-up.bin", up.payload)
+            write_bytes(folder / f"client-{client:03d}{trip.place}-up.bin", up.payload)
             if up.buffers:
                 write_bytes(folder / f"client-{client:03d}-up.buffers", up.buffers)
         for client, down in trip.downlinks.items():
             charged = "" if down.charged else "-free"
-            name = f"client-{client:03d}-down-{down.kind}{charged}.bin"
+            name = f"client-{client:03d}{trip.place}-down-{down.kind}{charged}.bin"
             write_bytes(folder / name, down.payload)
             if down.buffers:
                 write_bytes(folder / f"client-{client:03d}-down{charged}.buffers", down.buffers)

@@ -16,7 +16,9 @@ from fedsim.errors import RunFailed, UsageError, expect
 from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
+from fedsim.federation.events import EventServer
 from fedsim.federation.server import Server
+from fedsim.federation.sharding import ShardServer
 from fedsim.federation.shards import Federation
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings
@@ -31,8 +33,12 @@ from fedsim.runs.recorder import FolderRecorder, Progress
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import told
+from fedsim.settings.strategies import STRATEGIES
 
 Engine = Callable[[Callable[[Grid], None]], None]
+
+SERVERS: dict[str, type[Server]] = {"": Server, "server": EventServer, "shards": ShardServer}
+"""The server's loop, by what drives the strategy (``fedsim.settings.strategies``)."""
 
 
 def run(
@@ -126,8 +132,10 @@ def _locked(
         return finished
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
-    recorder = FolderRecorder(out, config, states, progress, trained_entries(trainer))
-    server = Server(config, trainer, recorder)
+    driven = STRATEGIES[config.strategy].driven
+    kept = None if driven else states  # messages that are under way are in no checkpoint
+    recorder = FolderRecorder(out, config, kept, progress, trained_entries(trainer))
+    server = SERVERS[driven](config, trainer, recorder)
     try:
         engine(server.main)
     except Exception as error:

@@ -32,7 +32,7 @@ _CHOICES = {
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
     "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr",
-    "gpus_per_client", "gpus_per_run",
+    "gpus_per_client", "gpus_per_run", "buffer_size",
 )  # fmt: skip
 _ALLOWED = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
 
@@ -114,8 +114,25 @@ def _strategy(config: Settings, plan: Plan) -> None:
             "majority and a switch count every client once, and Flower's strategies weight by "
             "samples"
         )
-    method = config.method, plan.method.compressor
-    strategy.check(Combination(*method, plan.temporal, plan.cohort, plan.masks))
+    for name in ("staleness", "buffer_size"):
+        if getattr(config, name) is not None and name not in strategy.takes:
+            taking = [key for key, other in STRATEGIES.items() if name in other.takes]
+            raise UsageError(
+                f"{flag(name)} is {getattr(config, name)!r} and --strategy is {config.strategy!r}: "
+                f"it belongs to {' and '.join(taking)}"
+            )
+    if strategy.driven and config.checkpoint_every is not None:
+        raise UsageError(
+            f"--checkpoint-every is {config.checkpoint_every}: a run of strategy {config.strategy} "
+            "always has messages under way, which no checkpoint holds"
+        )
+    strategy.check(
+        Combination(
+            method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,
+            cohort=plan.cohort, masks=plan.masks, clients=plan.clients,
+            server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
+        )
+    )  # fmt: skip
 
 
 def _momentum(config: Settings, plan: Plan) -> None:

@@ -73,7 +73,8 @@ class RunConfig(Settings):
             f.name for f in shown if not f.metadata["later"] or getattr(self, f.name) != f.default
         ]
         plan = self.plan
-        filled = {"gradient": plan.method.gradient, "method": plan.method.text}
+        filled = {"gradient": plan.method.gradient, "method": plan.method.text,
+                  "network": self.network}  # fmt: skip
         return {k: filled.get(k, getattr(plan, k, getattr(self, k))) for k in named} | {
             "task": plan.task.name,
             "downlink": text(plan.downlink),
@@ -158,6 +159,10 @@ def _plain(name: str, value: Any) -> Any:
         return spelled(value, flag(name))
     if name == "stop_at_bits" and value is not None:
         return units.parse_bits(value, flag(name))
+    if name == "network" and isinstance(value, str):
+        from fedsim.network.spec import without_file
+
+        return without_file(value)
     if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):  # a single number
         return value.item()
     return str(value) if isinstance(value, PurePath) else value

@@ -57,6 +57,14 @@ class Settings:
     partition: str | None = setting(None, PARTITIONS + "; default: the task's")
     strategy: str = setting("dsgd", "one of " + ", ".join(STRATEGIES))
     server_lr: float | None = setting(None, "learning rate of a server optimizer (fedadam, ...)")
+    staleness: str | None = setting(
+        None, "weight of an update by how old the model is that it was made from, with fedbuff and "
+        "fedasync: constant, polynomial(a), hinge(a, b); default: polynomial(0.5)", later=True,
+    )  # fmt: skip
+    buffer_size: int | None = setting(
+        None, "updates per step of fedbuff; default: 10, or the cohort where that is smaller",
+        later=True,
+    )  # fmt: skip
     weighting: str = setting("uniform", "mean over clients: uniform or by samples")
     downlink: str | None = setting(
         None, "how the global update is compressed; default: raw, for a majority one bit per entry"
@@ -77,6 +85,11 @@ class Settings:
     test_samples: int | None = setting(
         None, "held-out samples that are scored, evenly spread; default: all", later=True
     )
+    network: str | None = setting(
+        None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
+        "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; default: none",
+        later=True,
+    )  # fmt: skip
     min_replies: int | None = setting(None, "usable replies a round needs; default: the cohort")
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from compressors import Compressor, parse
 from fedsim.errors import UsageError
+from fedsim.network import spec
 from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
 from fedsim.settings.strategies import STRATEGIES
@@ -12,7 +13,10 @@ from fedsim.tasks import Task, get_task
 
 @dataclass(frozen=True)
 class Plan:
-    """The task, the methods and counts, all above zero; only ``stop_at_bits`` may be None."""
+    """The task, the methods and counts, all above zero.
+
+    ``stop_at_bits`` and ``network`` are None where they are not asked for.
+    """
 
     task: Task
     method: Method
@@ -27,6 +31,7 @@ class Plan:
     evaluate_every: int
     masks: bool
     stop_at_bits: float | None = None
+    network: spec.Network | None = None
 
     @property
     def rounds(self) -> int:
@@ -75,6 +80,7 @@ def filled(config: Settings) -> Plan:
         evaluate_every=config.evaluate_every or max(1, iterations // config.temporal // 20),
         masks=_masks(config, method),
         stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
+        network=None if config.network is None else spec.parse(config.network),
     )
 
 

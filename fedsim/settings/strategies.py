@@ -8,14 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import compressors
 import strategies
 from fedsim.errors import UsageError
+from fedsim.settings import asynchronous, gradients
 
 if TYPE_CHECKING:
     from compressors import Compressor, Natural
+    from fedsim.network.spec import Network
     from strategies import Aggregate, ChannelStrategy
 
 WIDTH = 32
@@ -27,7 +29,8 @@ class Parts:
     """What a strategy is built from.
 
     ``common``: what every strategy takes (``strategies.ChannelStrategy``); ``optimizer``: makes the
-    task's optimizer of a model's parameters; ``factor``: round -> factor on its learning rate.
+    task's optimizer of a model's parameters; ``factor``: round -> factor on its learning rate;
+    ``staleness``, ``buffer_size``: of asynchronous strategies, None where they are not given.
     """
 
     uplink: "Compressor"
@@ -37,6 +40,8 @@ class Parts:
     server_lr: float | None
     optimizer: Callable[[Any], Any]
     factor: Callable[[int], float]
+    staleness: str | None = None
+    buffer_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,10 @@ class Combination:
     temporal: int
     cohort: int
     masks: bool
+    clients: int
+    server_lr: float | None
+    staleness: str | None
+    network: "Network | None"
 
 
 def _raw(method: str, uplink: "Compressor") -> "Compressor":
@@ -60,13 +69,16 @@ class Strategy:
 
     Args:
         build: from a run's parts to the strategy.
-        takes: which of ``weighting`` and ``server_lr`` it takes; the others are refused.
+        takes: which of ``weighting``, ``server_lr``, ``staleness`` and ``buffer_size`` it takes;
+            the others are refused.
         check: raises ``UsageError`` for a combination that the strategy refuses.
         downlink: the downlink by default, from the method's text and its compressor.
         coded: the strategy aggregates codes, and takes only methods that send them: never ``raw``.
         gradients: clients send the gradient of one batch, and the server has the optimizer.
         by_samples: the strategy weights clients by their samples, whatever ``weighting`` says.
         rate: the server's learning rate where none is given; None: the strategy has none.
+        driven: how simulated time drives an asynchronous strategy: ``server`` or ``shards``;
+            empty for the others, which go round by round.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -77,6 +89,7 @@ class Strategy:
     gradients: bool = False
     by_samples: bool = False
     rate: Callable[[], float | None] = lambda: None
+    driven: Literal["", "server", "shards"] = ""
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -150,20 +163,6 @@ def _capacity(natural: "Natural") -> int:
         return 0
 
 
-def _one_gradient(asked: Combination) -> None:
-    """Refuses rounds of more than one gradient, and masking of a momentum that the server has."""
-    if asked.temporal != 1:
-        raise UsageError(
-            f"--temporal is {asked.temporal}: strategy gradients sends the gradient of one batch; "
-            "give --temporal 1"
-        )
-    if asked.masks:
-        raise UsageError(
-            "--momentum-masking is 'on': with strategy gradients the server has the momentum, and "
-            "clients have none to mask"
-        )
-
-
 def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
     """A strategy of Flower's by its class; ``rate``: its argument for the learning rate."""
 
@@ -202,7 +201,21 @@ STRATEGIES: dict[str, Strategy] = {
     "fedadagrad": _flower("FedAdagrad", "eta"),
     "fedadam": _flower("FedAdam", "eta"),
     "fedyogi": _flower("FedYogi", "eta"),
-    "gradients": Strategy(_stepping, takes=("weighting",), check=_one_gradient, gradients=True),
+    "gradients": Strategy(
+        _stepping, takes=("weighting",), check=gradients.check, gradients=True
+    ),
+    "fedbuff": Strategy(
+        asynchronous.fedbuff, takes=("server_lr", "staleness", "buffer_size"), rate=lambda: 1.0,
+        check=asynchronous.check_server, driven="server",
+    ),
+    "fedasync": Strategy(
+        asynchronous.fedasync, takes=("server_lr", "staleness"), rate=lambda: asynchronous.MIXING,
+        check=asynchronous.check_mixing, driven="server",
+    ),
+    "sharded": Strategy(
+        asynchronous.sharded, check=asynchronous.check_shards, gradients=True, driven="shards",
+        downlink=asynchronous.own_downlink,
+    ),
 }
 """Every strategy, in the order in which help lists them."""
 

@@ -134,6 +134,9 @@ class ClientEnd:
             beside[FATE] = delivery.settled.fate
         put(content, packet.payload, round=delivery.round, **beside)
 
+    def tell(self, content: RecordDict) -> None:
+        """The metrics of a reply stay as they are."""
+
     @property
     def _device(self) -> torch.device:
         return next(iter(self.like.values())).device

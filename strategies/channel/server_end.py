@@ -112,7 +112,7 @@ class ServerEnd:
             CLIENT: client, CHANNEL: self.channel,
         }  # fmt: skip
         if down.kind == "update":
-            own[BASE] = self.version - 1
+            own[BASE] = self.base[client]
         if down.news:
             own[APPLIED] = down.news
         if self.trip.asks_buffers:

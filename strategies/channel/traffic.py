@@ -58,6 +58,7 @@ class RoundTraffic:
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
     ``wire``: what travelled for all of them, framing included.
+    ``place``: of whose messages, in the names of files, where a client has several in a round.
     """
 
     round: int
@@ -71,6 +72,12 @@ class RoundTraffic:
     asks_buffers: bool = False
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding
+    place: str = ""
+
+    @property
+    def parts(self) -> "Sequence[RoundTraffic]":
+        """The traffic as messages of single rounds: this; or those that it was made of."""
+        return [self]
 
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:

@@ -39,6 +39,13 @@ class Wire:
         """Books a reply."""
         _add(self.used if used else self.unused, client, _of(reply))
 
+    def add(self, key: int, client: int, other: "Wire") -> None:
+        """Books what ``other`` has of a client, under another key."""
+        for mine, theirs in ((self.asked, other.asked), (self.used, other.used),
+                             (self.unused, other.unused)):  # fmt: skip
+            if client in theirs:
+                _add(mine, key, theirs[client])
+
     def evaluating(self, messages: Iterable[Message]) -> list[Message]:
         """Books messages for evaluation, which share their contents; returns them."""
         known: dict[int, Travel] = {}

@@ -16,6 +16,58 @@ from strategies.optimizers import load_optimizer_state, optimizer_state, setting
 from strategies.server.delayed import DelayedDSGD
 
 
+class AtServer:
+    """An optimizer at a server: from a gradient to the change of the model.
+
+    Args:
+        make: makes the optimizer of the model's parameters.
+        factor: round (1, 2, ...) -> factor on its learning rate.
+        seed: of what the optimizer draws.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[list[Parameter]], Optimizer],
+        factor: Callable[[int], float] = lambda round_number: 1.0,
+        seed: int = 0,
+    ) -> None:
+        self._make, self._factor, self._seed = make, factor, seed
+        self._held: State = {}
+        self._parameters: dict[str, Parameter] = {}
+        self._optimizer: Optimizer | None = None
+
+    def state(self) -> State:
+        """The optimizer's memory by kind and parameter."""
+        if self._optimizer is None:
+            return self._held
+        return optimizer_state(self._optimizer, self._parameters, self._made)
+
+    def restore(self, held: State) -> None:
+        """Goes on from what ``state`` returned."""
+        self._optimizer, self._held = None, held
+
+    def change(
+        self, weights: Mapping[str, Tensor], gradient: Mapping[str, Tensor], round_number: int
+    ) -> dict[str, Tensor]:
+        """What one step on ``gradient`` adds to ``weights``."""
+        if self._optimizer is None:
+            self._parameters = {n: Parameter(x.clone()) for n, x in weights.items()}
+            self._optimizer = self._make(list(self._parameters.values()))
+            self._rates = [group["lr"] for group in self._optimizer.param_groups]
+            self._made = settings_of(self._optimizer)
+            load_optimizer_state(self._optimizer, self._parameters, self._held, self._made)
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * self._factor(round_number)
+        with torch.no_grad():
+            for name, p in self._parameters.items():
+                p.copy_(weights[name])  # with a lossy downlink it is not where it stepped to
+                p.grad = gradient[name]
+        device = next(iter(weights.values())).device
+        with seeded(derive(self._seed, "server step", round_number), device):  # it may draw, too
+            self._optimizer.step()
+        return {name: p.detach() - weights[name] for name, p in self._parameters.items()}
+
+
 class Stepped(DelayedDSGD):
     """Averages compressed gradients; an optimizer at the server makes one step of the mean.
 
@@ -47,43 +99,22 @@ class Stepped(DelayedDSGD):
         **common: Any,
     ) -> None:
         super().__init__(uplink, downlink, **common)
-        self._make, self._factor = optimizer, factor
-        self._held: State = {}
-        self._parameters: dict[str, Parameter] = {}
-        self._optimizer: Optimizer | None = None
+        self._optimizer = AtServer(optimizer, factor, self.seed)
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The channel's memory, and the optimizer's by kind and parameter."""
         tensors, values = super().state()
-        held = self._held
-        if self._optimizer is not None:
-            held = optimizer_state(self._optimizer, self._parameters, self._made)
-        return tensors | nest("optimizer", held), values
+        return tensors | nest("optimizer", self._optimizer.state()), values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
-        self._optimizer, self._held = None, inside("optimizer", tensors)
+        self._optimizer.restore(inside("optimizer", tensors))
 
     def _global_update(
         self, uplinks: Mapping[int, Uplink], round_number: int
     ) -> dict[str, Tensor]:
         """One step of the optimizer on the mean gradient, by ``weighting``."""
         assert self.exchange is not None
-        weights, gradient = self.exchange.weights, average(uplinks, self.weighting)
-        if self._optimizer is None:
-            self._parameters = {n: Parameter(x.clone()) for n, x in weights.items()}
-            self._optimizer = self._make(list(self._parameters.values()))
-            self._rates = [group["lr"] for group in self._optimizer.param_groups]
-            self._made = settings_of(self._optimizer)
-            load_optimizer_state(self._optimizer, self._parameters, self._held, self._made)
-        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * self._factor(round_number)
-        with torch.no_grad():
-            for name, p in self._parameters.items():
-                p.copy_(weights[name])  # with a lossy downlink it is not where it stepped to
-                p.grad = gradient[name]
-        device = next(iter(weights.values())).device
-        with seeded(derive(self.seed, "server step", round_number), device):  # it may draw, too
-            self._optimizer.step()
-        return {name: p.detach() - weights[name] for name, p in self._parameters.items()}
+        gradient = average(uplinks, self.weighting)
+        return self._optimizer.change(self.exchange.weights, gradient, round_number)

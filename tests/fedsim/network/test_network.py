@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim import UsageError
+from fedsim import RunConfig, UsageError
 from fedsim.network import PRESETS, parse
 from fedsim.network.traces import read_trace
 
@@ -93,3 +93,26 @@ def test_a_trace_that_is_none_is_told_in_a_line(rows: str, told: str, tmp_path: 
     (tmp_path / "t.csv").write_text(rows)
     with pytest.raises(UsageError, match=told):
         read_trace(tmp_path / "t.csv")
+
+
+def test_a_run_s_network_is_checked_first_and_names_the_run_only_where_it_is_given() -> None:
+    assert RunConfig().plan.network is None and "network" not in RunConfig().identity()
+    config = RunConfig(network="4g, compute=10ms")
+    assert config.plan.network == parse("4g, compute=10ms")
+    assert config.identity()["network"] == "4g, compute=10ms"
+    assert config.digest != RunConfig().digest
+    with pytest.raises(UsageError, match="--network: unknown network '6g'"):
+        RunConfig(network="6g")
+
+
+def test_a_run_s_network_does_not_change_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "links.csv").write_text("seconds,up,down\n0,10,20\n")
+    file = tmp_path / "net.toml"
+    file.write_text('trace = "links.csv"\ncompute = "10ms"\n')
+    config = RunConfig(network=str(file))
+    assert config.network == f"trace={tmp_path / 'links.csv'}, compute=10ms"
+    assert config.plan.network is not None and config.plan.network.trace is not None
+    file.write_text('preset = "wifi"\nup = "lognormal(5Mbit, 0.5)"\n')
+    changed = RunConfig(network=str(file)).plan.network
+    typed = parse("wifi, up=lognormal(5Mbit, 0.5)")
+    assert changed is not None and (changed.up, changed.down) == (typed.up, typed.down)

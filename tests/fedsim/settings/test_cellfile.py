@@ -29,6 +29,7 @@ OTHER: dict[str, Any] = {
     "min_replies": 2, "engine": "flower", "workers": 2, "timeout": 5.5, "download": True,
     "keep_payloads": True, "tensorboard": True, "checkpoint_every": 6, "keep_checkpoint": True,
     "stop_at_bits": 2e6, "label": "mine",
+    "network": "4g, compute=10ms",
 }  # fmt: skip
 NEEDS = {"gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"}}
 """Another value of every setting, and what it takes."""

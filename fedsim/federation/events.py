@@ -1,0 +1,195 @@
+"""The server of an asynchronous strategy: events on a simulated clock, over any engine's grid.
+
+Nothing sleeps. A client's reply follows from the message that it was sent and from its memory, so
+that it may be worked out at any moment before it is needed: when the first of the clients at work
+is done, all messages that wait go to the grid together. A row of the results is as many updates as
+clients are at work at once (the cohort): the same work as a synchronous round.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from compressors import derive
+from fedsim.errors import RunFailed
+from fedsim.federation import ledger
+from fedsim.federation.server import Recorder, Server, failing
+from fedsim.federation.trainer import Trainer
+from fedsim.federation.updates import Update, together
+from fedsim.network.flows import Flows
+from fedsim.network.pricing import SECONDS
+from fedsim.network.rates import Rate
+from fedsim.settings.config import RunConfig
+from strategies import Arrival, Asynchronous, Downlink, RoundTraffic
+from strategies.channel.nodes import cohort
+from strategies.channel.payload import payload_bits
+
+Process = simpy.events.ProcessGenerator
+
+
+@dataclass
+class Job:
+    """A client at work: its message, its reply once that is worked out, and when what was."""
+
+    client: int
+    message: Message
+    iterations: int
+    asked: float
+    received: float = 0.0
+    trained: float = 0.0
+    reply: Message | None = None
+
+
+class EventServer(Server):
+    """One run's server, driven by a simulated clock.
+
+    Raises ``RunFailed`` from ``main`` as ``Server``, and where a client does not answer in time.
+    """
+
+    strategy: Asynchronous
+
+    def __init__(self, config: RunConfig, trainer: Trainer, recorder: Recorder) -> None:
+        super().__init__(config, trainer, recorder)
+        plan = self.plan
+        assert plan.network is not None
+        self.links = plan.network.links(plan.clients, config.seed, measured=0.0)
+        self.env = simpy.Environment()
+        self.flows = Flows(self.env, self.rates())
+        self.over = self.env.event()
+        self._jobs: dict[int, Job] = {}  # by client: at work
+        self.arrived: dict[int, float] = {}  # by client: when its last update came
+        self._updates: list[Update] = []  # of the row that is not full yet
+        self.number, self._row_start, self._turns = 0, 0.0, 0
+        self._clock = time.perf_counter()
+
+    def rates(self) -> dict[Any, Rate]:
+        """Every link's rate over time."""
+        links = self.links
+        ends = {"server up": links.server_up, "server down": links.server_down}
+        return {
+            **{("up", client): rate for client, rate in enumerate(links.up)},
+            **{("down", client): rate for client, rate in enumerate(links.down)},
+            **{name: Rate.constant(capacity) for name, capacity in ends.items()},
+        }
+
+    def main(self, grid: Grid) -> None:
+        """Runs all rounds; there is no checkpoint to go on from."""
+        plan, roster = self.plan, self.strategy.roster
+        assert roster is not None
+        self.strategy.open(self._initial)
+        with failing(1):
+            roster.gather(grid, plan.clients)
+        self._grid, self._nodes = grid, roster.nodes
+        for client in cohort(plan.clients, plan.cohort, self.config.seed, 1):
+            self.env.process(self.work(client))
+        self.env.run(until=self.over)
+
+    def work(self, client: int) -> Process:
+        """A client from its message to its reply; then the next client is asked."""
+        env, flows, delay = self.env, self.flows, float(self.links.latency[client])
+        job = self.ask(client)
+        down = self._exchange.trip.downlinks[client]
+        yield flows.send(charged_bits(down), [("down", client), "server down"])
+        yield env.timeout(delay)
+        yield from self.train(job)
+        reply = self.reply(job)
+        yield flows.send(payload_bits(reply), [("up", client), "server up"])
+        yield env.timeout(delay)
+        with failing(self.number + 1):
+            arrival = self.strategy.arrive(client, reply)
+        self.came(job, [arrival])
+        if not self.over.triggered:
+            env.process(self.work(self._next()))
+
+    def ask(self, client: int) -> Job:
+        """The next message to a client; it waits until somebody needs a reply."""
+        count = self.plan.local_iterations(self.number + 1)
+        content = self.strategy.message(client, ConfigRecord({"iterations": count}))
+        return self.job(client, content, self.env.now)
+
+    def job(self, client: int, content: RecordDict, asked: float) -> Job:
+        """A client that is at work from now on, with a message that it was sent at ``asked``."""
+        message = Message(content, self._nodes[client], "train")
+        count = self.plan.local_iterations(self.number + 1)
+        self._jobs[client] = Job(client, message, count, asked)
+        return self._jobs[client]
+
+    def train(self, job: Job) -> Process:
+        """The time that a client computes."""
+        job.received = self.env.now
+        yield self.env.timeout(job.iterations * float(self.links.compute[job.client]))
+        job.trained = self.env.now
+
+    def reply(self, job: Job) -> Message:
+        """What a client answers: all that are at work answer now, if it has not yet."""
+        if job.reply is None:
+            waiting = {job.client: job for job in self._jobs.values() if job.reply is None}
+            asked = [waiting[client].message for client in sorted(waiting)]
+            replies = list(self._grid.send_and_receive(asked, timeout=self.config.timeout))
+            ids = {job.message.metadata.message_id: job for job in waiting.values()}
+            for reply in replies:
+                ids[reply.metadata.reply_to_message_id].reply = reply
+        if job.reply is None:
+            raise RunFailed(f"client {job.client} did not answer in {self.config.timeout:g} s")
+        return job.reply
+
+    def came(self, job: Job, arrivals: Sequence[Arrival], own: int | None = None) -> None:
+        """Books an update that has arrived; a row that is full with it is written."""
+        now = self.env.now
+        times = (job.received - job.asked, job.trained - job.received, now - job.trained, 0.0)
+        self._updates.append(Update(job.client, arrivals, own, times, now))
+        self._jobs.pop(job.client)
+        self.arrived[job.client] = now
+        if len(self._updates) == self.plan.cohort:
+            self._close()
+
+    def _close(self) -> None:
+        """Writes a row, and ends the run where it is the last."""
+        exchange, number = self._exchange, self.number + 1
+        trip = together(number, self._updates)
+        if len(trip.uplinks) < self.plan.min_replies:
+            raise RunFailed(
+                f"round {number}: {len(trip.uplinks)} of {self.plan.cohort} updates can be used "
+                f"and {self.plan.min_replies} are required; {next(iter(trip.failures.values()))}"
+            )
+        exchange.trip = trip
+        self._record(number, self._clock)
+        self._updates, self.number, self._row_start = [], number, self.env.now
+        self._clock = time.perf_counter()
+        if self.plan.ends(number, self.recorder.up_bits):
+            self.over.succeed()
+
+    def _told(
+        self, row: dict[str, Any], trip: RoundTraffic
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """With them the clock, and how old the models were that updates were made from."""
+        updates, now = self._updates, self.env.now
+        means = np.mean([update.seconds for update in updates], axis=0)
+        row |= dict(zip(SECONDS, means.tolist(), strict=True))
+        row |= {"sim_seconds": now - self._row_start, "sim_end_seconds": now}
+        stale = [update.staleness for update in updates]
+        row |= {"version": self.strategy.steps, "staleness": float(np.mean(stale))}
+        row |= {"staleness_max": max(stale), "buffered": self.strategy.held}
+        return row | {"in_flight": len(self._jobs)}, [
+            {**client, "client": update.client, "message": update.trips[0].round,
+             "staleness": update.staleness, **dict(zip(SECONDS, update.seconds, strict=True)),
+             "sim_end_seconds": update.end}
+            for client, update in zip(ledger.client_rows(trip), updates, strict=True)
+        ]  # fmt: skip
+
+    def _next(self) -> int:
+        """Who is asked now: drawn from the clients that are not at work."""
+        idle = [c for c in range(self.plan.clients) if c not in self._jobs]
+        self._turns += 1
+        return idle[derive(self.config.seed, "next client", self._turns) % len(idle)]
+
+
+def charged_bits(down: Downlink) -> int:
+    """The bits of a download that are charged: the initial model is known to all."""
+    return ledger.wire_bits(down.payload) if down.charged else 0

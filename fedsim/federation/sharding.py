@@ -1,0 +1,76 @@
+"""The events of a parameter server in parts: pushes and pulls go to each part by themselves."""
+
+from typing import Any
+
+import simpy
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from fedsim.federation.events import EventServer, Job, Process, charged_bits
+from fedsim.federation.server import failing
+from fedsim.network.rates import Rate
+from strategies import Arrival, Sharded
+from strategies.channel.payload import payload_bits
+from strategies.channel.shards import part_of, together
+
+
+class ShardServer(EventServer):
+    """``EventServer`` where every client holds a part of the model, and there is no other server.
+
+    A message between two clients takes the upload link of one and the download link of the other,
+    and the latency of both.
+    """
+
+    strategy: Sharded
+
+    def rates(self) -> dict[Any, Rate]:
+        """As for one server, without its links."""
+        return {link: rate for link, rate in super().rates().items() if isinstance(link, tuple)}
+
+    def work(self, client: int) -> Process:
+        """A worker, again and again: pulls of all parts, a batch, pushes to all parts."""
+        places = range(self.plan.clients)
+        pulled: dict[int, RecordDict] = {}
+        yield self._all([self._pull(client, place, pulled) for place in places])
+        start = 0.0
+        while True:
+            contents = [pulled[place] for place in places]
+            job = self.job(client, together(contents, client), start)
+            yield from self.train(job)
+            reply, booked = self.reply(job), dict[int, Arrival]()
+            pulled = {}
+            yield self._all([self._push(job, p, reply, booked, pulled) for p in places])
+            start = self.arrived[client]
+
+    def _all(self, processes: list[Process]) -> simpy.Event:
+        return self.env.all_of([self.env.process(process) for process in processes])
+
+    def _pull(self, client: int, place: int, pulled: dict[int, RecordDict]) -> Process:
+        config = ConfigRecord({"iterations": self.plan.local_iterations(self.number + 1)})
+        pulled[place] = self.strategy.pull(client, place, config)
+        down = self.strategy.ends[place].trip.downlinks[client]
+        yield from self._travel(charged_bits(down), place, client)
+
+    def _push(
+        self, job: Job, place: int, reply: Message, booked: dict[int, Arrival],
+        pulled: dict[int, RecordDict],
+    ) -> Process:  # fmt: skip
+        """A part of a gradient to where the part is held, which answers at once."""
+        client = job.client
+        bits = 0
+        if reply.has_content():
+            part = Message(part_of(reply.content, place), reply_to=reply)
+            bits = payload_bits(part)
+        yield from self._travel(bits, client, place)
+        with failing(self.number + 1):
+            booked[place] = self.strategy.push(client, place, reply)
+        if len(booked) == self.plan.clients:
+            self.came(job, [booked[i] for i in sorted(booked)], own=client)
+        if not self.over.triggered:
+            yield from self._pull(client, place, pulled)
+
+    def _travel(self, bits: int, sender: int, receiver: int) -> Process:
+        """A message from client to client; one to itself takes no time."""
+        if sender == receiver:
+            return
+        yield self.flows.send(bits, [("up", sender), ("down", receiver)])
+        yield self.env.timeout(float(self.links.latency[[sender, receiver]].sum()))

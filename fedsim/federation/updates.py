@@ -1,0 +1,112 @@
+"""The traffic of as many updates as make a round, of a server that takes them in one by one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from compressors.bits import SPANS, Span
+from strategies import Arrival, Downlink, RoundTraffic, Uplink
+
+
+@dataclass
+class Update:
+    """One update of a client, from the message that asked for it to its arrival.
+
+    Args:
+        client: whose it is.
+        arrivals: what came of it: one, or one at each server that holds a part of the model.
+        own: the place in ``arrivals`` of the part that the client holds itself: that does not
+            travel; None: all do.
+        seconds: of download, compute, upload and waiting.
+        end: the clock at its arrival.
+    """
+
+    client: int
+    arrivals: Sequence[Arrival]
+    own: int | None
+    seconds: Sequence[float]
+    end: float
+
+    @property
+    def trips(self) -> list[RoundTraffic]:
+        """All messages, the client's to itself too."""
+        return [arrival.trip for arrival in self.arrivals]
+
+    @property
+    def travelled(self) -> list[RoundTraffic]:
+        """Messages over a link."""
+        return [trip for place, trip in enumerate(self.trips) if place != self.own]
+
+    @property
+    def staleness(self) -> float:
+        """The mean over ``arrivals``."""
+        return sum(arrival.staleness for arrival in self.arrivals) / len(self.arrivals)
+
+
+@dataclass
+class Updates(RoundTraffic):
+    """A round's traffic by the place of each update in the order of arrival."""
+
+    updates: list[Update] = field(default_factory=list)
+
+    @property
+    def parts(self) -> Sequence[RoundTraffic]:
+        """Every message: its round is its number among those to its client."""
+        return [trip for update in self.updates for trip in update.trips]
+
+
+def together(number: int, updates: list[Update]) -> Updates:
+    """The traffic of ``updates`` as that of round ``number``."""
+    made = Updates(number, updates=updates)
+    for place, update in enumerate(updates):
+        trips, client = update.travelled, update.client
+        downs = [trip.downlinks[client] for trip in trips]
+        made.downlinks[place] = _downlink(downs)
+        failures = [trip.failures[client] for trip in update.trips if client in trip.failures]
+        if failures:
+            made.failures[place] = failures[0]
+        else:
+            made.uplinks[place] = _uplink(update)
+        if failed := sum(trip.failed_bits.get(client, 0) for trip in trips):
+            made.failed_bits[place] = failed
+        for trip in trips:
+            made.wire.add(place, client, trip.wire)
+        made.decode_seconds += sum(trip.decode_seconds for trip in update.trips)
+        made.downlink_seconds += sum(trip.downlink_seconds for trip in update.trips)
+    return made
+
+
+def _downlink(downs: list[Downlink]) -> Downlink:
+    if len(downs) == 1:
+        return downs[0]
+    return Downlink(
+        payload=b"".join(down.payload for down in downs),
+        kind=downs[0].kind if downs else "model",
+        spans=_spans([down.spans for down in downs]),
+        charged=all(down.charged for down in downs),
+        news=b"".join(down.news for down in downs),
+    )
+
+
+def _uplink(update: Update) -> Uplink:
+    """One uplink of all parts; its bits, and the entries that it sent, are those that travelled."""
+    every = [trip.uplinks[update.client] for trip in update.trips]
+    if len(every) == 1 and update.own is None:
+        return every[0]
+    whole: dict[str, Tensor] = {}
+    sent: dict[str, int] = {}
+    for place, up in enumerate(every):
+        for name, count in up.sent.items():  # a tensor may lie in two parts
+            whole[name] = torch.cat([*([whole[name]] if name in whole else []), up.update[name]])
+            sent[name] = sent.get(name, 0) + (count if place != update.own else 0)
+    ups = [up for place, up in enumerate(every) if place != update.own]
+    return Uplink(
+        payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
+        update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
+    )  # fmt: skip
+
+
+def _spans(every: list[dict[Span, int]]) -> dict[Span, int]:
+    return {name: sum(spans[name] for spans in every) for name in SPANS}

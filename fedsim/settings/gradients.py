@@ -1,0 +1,22 @@
+"""Strategies to which clients send the gradient of one batch: what they go with."""
+
+from typing import TYPE_CHECKING
+
+from fedsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from fedsim.settings.strategies import Combination
+
+
+def check(asked: "Combination", name: str = "gradients") -> None:
+    """Refuses rounds of more than one gradient, and masking of a momentum that the server has."""
+    if asked.temporal != 1:
+        raise UsageError(
+            f"--temporal is {asked.temporal}: strategy {name} sends the gradient of one batch; "
+            "give --temporal 1"
+        )
+    if asked.masks:
+        raise UsageError(
+            f"--momentum-masking is 'on': with strategy {name} the server has the momentum, and "
+            "clients have none to mask"
+        )

@@ -1,0 +1,184 @@
+"""A model in equal parts, each of which has a line of its own, and the client's end of these lines.
+
+A message holds a record per part, as the message of a model of that part alone would; so does the
+reply. Every part has a version, a memory and an acknowledgement of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import torch
+from flwr.app import ConfigRecord, MetricRecord, RecordDict
+from torch import Tensor
+
+from compressors import Compressor, Packet, Sent, State, derive
+from compressors.whole.lift import inside, nest
+from strategies.channel.client_end import ClientEnd, Delivery
+from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
+
+
+class Shards:
+    """A model's entries in as many runs of equal length as there are parts; they may cut a tensor.
+
+    Args:
+        like: the model's parameters; values are not read.
+        count: how many parts.
+
+    Raises ``ValueError`` where the model has fewer entries than parts are wanted.
+
+    Example:
+        >>> shards = Shards({"a": torch.zeros(2, 2), "b": torch.zeros(2)}, 2)
+        >>> [{n: len(x) for n, x in shards.cut(shards.like, i).items()} for i in (0, 1)]
+        [{'a': 3}, {'a': 1, 'b': 2}]
+    """
+
+    def __init__(self, like: Mapping[str, Tensor], count: int) -> None:
+        self.like, self.count = dict(like), count
+        total = sum(x.numel() for x in like.values())
+        if count > total:
+            raise ValueError(f"a model of {total} entries cannot be held in {count} parts")
+        self._spans: list[dict[str, slice]] = []
+        for place in range(count):
+            low, high = total * place // count, total * (place + 1) // count
+            self._spans.append(self._within(low, high))
+
+    def _within(self, low: int, high: int) -> dict[str, slice]:
+        """The entries from ``low`` up to ``high`` of the whole, tensor by tensor."""
+        spans, start = {}, 0
+        for name, x in self.like.items():
+            first, last = max(low - start, 0), min(high - start, x.numel())
+            if first < last:
+                spans[name] = slice(first, last)
+            start += x.numel()
+        return spans
+
+    def cut(self, tensors: Mapping[str, Tensor], place: int) -> dict[str, Tensor]:
+        """One part of the tensors, flat."""
+        spans = self._spans[place].items()
+        return {name: tensors[name].reshape(-1)[span] for name, span in spans}
+
+    def join(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """The tensors of all parts, in their shapes."""
+        return {
+            name: torch.cat([part[name] for part in parts if name in part]).view(x.shape)
+            for name, x in self.like.items()
+        }
+
+
+def line_seed(seed: int, place: int) -> int:
+    """The seed of a part's line; the first has that of the run."""
+    return derive(seed, "shard", place) if place else seed
+
+
+def together(contents: Sequence[RecordDict], client: int) -> RecordDict:
+    """One content of those of all parts."""
+    joined = RecordDict({KEY: ConfigRecord({CLIENT: client})})
+    for place, content in enumerate(contents):
+        for name, record in content.items():
+            joined[f"{name}/{place}"] = record
+    return joined
+
+
+def part_of(content: RecordDict, place: int) -> RecordDict:
+    """The content of one part, and what the client says beside it of that part."""
+    names = {f"{name}/{place}": name for name in (*OURS, METRICS)}
+    return RecordDict({names[name]: x for name, x in content.items() if name in names})
+
+
+@dataclass(frozen=True)
+class ShardedDelivery(Delivery):
+    """What came of all parts; ``each``: of each of them."""
+
+    each: tuple[Delivery, ...] = ()
+
+
+@dataclass(frozen=True)
+class ShardedPacket(Packet):
+    """The messages to all parts; ``each``: that to each of them, ``payload`` all of them."""
+
+    each: tuple[Packet, ...] = ()
+
+
+@dataclass(frozen=True)
+class ShardedClientEnd:
+    """``ClientEnd`` to a model in parts.
+
+    Args:
+        uplink: how the client encodes each part of its update.
+        downlink: how each part of the change of the model is encoded.
+        model: the model's parameters; values are not read.
+        count: how many parts.
+        seed: for methods with random choices.
+    """
+
+    uplink: Compressor
+    downlink: Compressor
+    model: Mapping[str, Tensor]
+    count: int
+    seed: int = 0
+
+    @cached_property
+    def shards(self) -> Shards:
+        """How the model is cut."""
+        return Shards(self.model, self.count)
+
+    @cached_property
+    def ends(self) -> tuple[ClientEnd, ...]:
+        """A line per part."""
+        cuts = [self.shards.cut(self.model, place) for place in range(self.count)]
+        return tuple(
+            ClientEnd(self.uplink, self.downlink, cut, {}, line_seed(self.seed, place))
+            for place, cut in enumerate(cuts)
+        )
+
+    @property
+    def like(self) -> dict[str, Tensor]:
+        """What travels by its part: ``PART/TENSOR``."""
+        return {f"{i}/{name}": x for i, end in enumerate(self.ends) for name, x in end.like.items()}
+
+    def decode(self, content: RecordDict, memory: State | None) -> ShardedDelivery:
+        """See ``ClientEnd.decode``."""
+        each = tuple(
+            end.decode(part_of(content, place), inside(f"shard-{place}", memory or {}) or None)
+            for place, end in enumerate(self.ends)
+        )
+        weights = self.shards.join([delivery.weights for delivery in each])
+        first = each[0]
+        return ShardedDelivery(weights, {}, first.settings, first.first, first.settled, each)
+
+    def encode(
+        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
+    ) -> tuple[ShardedPacket, State]:
+        """See ``ClientEnd.encode``."""
+        assert isinstance(delivery, ShardedDelivery)
+        packets, memory, sent = [], State(), Sent()
+        for place, (end, part) in enumerate(zip(self.ends, delivery.each, strict=True)):
+            packet, after = end.encode(client, self.shards.cut(update, place), part)
+            memory |= nest(f"shard-{place}", after)
+            sent |= {f"{place}/{name}": x for name, x in packet.sent.items()}
+            packets.append(packet)
+        payload = b"".join(packet.payload for packet in packets)
+        return ShardedPacket(payload, sent, packets[0].spans, tuple(packets)), memory
+
+    def reply(
+        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State
+    ) -> None:
+        """See ``ClientEnd.reply``."""
+        assert isinstance(packet, ShardedPacket) and isinstance(delivery, ShardedDelivery)
+        parts = zip(self.ends, packet.each, delivery.each, strict=True)
+        for place, (end, mine, came) in enumerate(parts):
+            record = RecordDict()
+            end.reply(record, mine, came, {})
+            for name, value in record.items():
+                content[f"{name}/{place}"] = value
+
+    def tell(self, content: RecordDict) -> None:
+        """Puts the metrics of a reply beside each part, with the entries that it holds."""
+        metrics = content.metric_records.pop(METRICS)
+        counts, names = cast(list[int], metrics[SENT]), list(self.like)
+        for place in range(self.count):
+            mine = [k for k, n in zip(counts, names, strict=True) if n.startswith(f"{place}/")]
+            told = {**metrics, "sent": sum(mine), SENT: mine}
+            content[f"{METRICS}/{place}"] = MetricRecord(told)

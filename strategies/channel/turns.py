@@ -1,0 +1,101 @@
+"""The server's end where clients are asked one at a time, each from the model that it was sent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from torch import Tensor
+
+from compressors import Compressor
+from strategies.channel.server_end import ServerEnd
+from strategies.channel.traffic import RoundTraffic, Uplink
+
+_GONE = "the client does not hold the model that the server believes"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A message that has no reply yet.
+
+    ``weights``: the model that the client works from; ``version``: its number.
+    """
+
+    trip: RoundTraffic
+    version: int
+    weights: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One reply, booked.
+
+    ``staleness``: steps of the server's model since the client was sent its own; ``uplink``: None
+    where the reply is not used, for which ``trip`` has the reason.
+    """
+
+    client: int
+    asked: Asked
+    staleness: int
+    uplink: Uplink | None
+
+    @property
+    def trip(self) -> RoundTraffic:
+        """What travelled: the message and its reply."""
+        return self.asked.trip
+
+
+class Turns(ServerEnd):
+    """A ``ServerEnd`` without rounds: every message is a trip of its own.
+
+    A message's number (``round``, on the wire) counts the messages to its client, 1, 2, ...; the
+    acknowledgement and the seeds of random methods go by it. An update counts as applied when the
+    server has taken it in: from then on nothing but the server decides when it moves the model.
+
+    Args:
+        uplink: how clients encode their updates.
+        downlink: how the server encodes a change of its model.
+        weights: the initial model, known to all.
+        seed: for methods with random choices.
+
+    Example:
+        >>> import torch
+        >>> from compressors import Raw
+        >>> end = Turns(Raw(), Raw(), {"w": torch.zeros(2)})
+        >>> _ = end.ask(3, ConfigRecord())
+        >>> end.asked[3].version, end.asked[3].trip.round
+        (0, 1)
+    """
+
+    def __init__(
+        self, uplink: Compressor, downlink: Compressor, weights: Mapping[str, Tensor], seed: int = 0
+    ) -> None:
+        super().__init__(uplink, downlink, weights, seed)
+        self.asked: dict[int, Asked] = {}
+        self._count: dict[int, int] = {}
+
+    def ask(self, client: int, config: ConfigRecord) -> RecordDict:
+        """The content of the next message to ``client``, who has answered all before it."""
+        number = self._count[client] = self._count.get(client, 0) + 1
+        trip = self.begin(number, [client])
+        content = self.content(client, config)
+        self.asked[client] = Asked(trip, self.version, self.weights)
+        return content
+
+    def arrive(self, client: int, reply: Message) -> Arrival:
+        """Books the reply of ``client`` to its last message."""
+        asked = self.asked.pop(client)
+        self.trip = asked.trip
+        self.take(client, reply)
+        if asked.trip.wishes:
+            asked.trip.wishes.clear()
+            asked.trip.failures[client] = _GONE
+        uplink = asked.trip.uplinks.get(client)
+        if uplink is not None:
+            self.base[client] = asked.version
+            self.applied[client] = asked.trip.round
+        return Arrival(client, asked, self.version - asked.version, uplink)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Refused: messages that are under way are in no checkpoint."""
+        raise RuntimeError("messages are under way: there is no state between two rounds")

@@ -1,0 +1,118 @@
+"""A parameter server in parts, one at every worker: Aji & Heafield's asynchronous SGD."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from compressors import Compressor
+from strategies.channel.copies import Copies
+from strategies.channel.shards import Shards, line_seed, part_of, together
+from strategies.channel.traffic import RoundTraffic
+from strategies.channel.turns import Arrival
+from strategies.server.asynchronous import Asynchronous
+from strategies.server.server_optimizer import AtServer
+
+
+class Whole:
+    """The model of all parts, as the run's loop looks at it."""
+
+    def __init__(self, shards: Shards, ends: list[Copies]) -> None:
+        self.shards, self.ends = shards, ends
+        self.trip = RoundTraffic(0)
+        self.buffers = None
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The model."""
+        return self.shards.join([end.weights for end in self.ends])
+
+
+class Sharded(Asynchronous):
+    """Each of N workers holds 1/N of the parameters, and serves it to all.
+
+    A worker pushes the gradient of one batch in N parts. Whoever holds a part makes a step of its
+    optimizer with every push at once, and answers with how the part has changed since that worker
+    pulled last. The worker goes on when all parts have come. What a worker pushes to itself, and
+    pulls from itself, is compressed too, and does not travel.
+
+    Args:
+        uplink: how each part of a gradient is encoded.
+        downlink: how each change is encoded; raw: parts travel whole.
+        optimizer: makes a part's optimizer of its parameters, which are flat.
+        factor: round (1, 2, ...) -> factor on its learning rate; a round is N pushes.
+        common: what ``Asynchronous`` takes.
+
+    Source: Aji & Heafield 2017, sections 3 and 4.
+    """
+
+    def __init__(
+        self,
+        uplink: Compressor,
+        downlink: Compressor | None = None,
+        *,
+        optimizer: Callable[[list[Parameter]], Optimizer],
+        factor: Callable[[int], float] = lambda round_number: 1.0,
+        **common: Any,
+    ) -> None:
+        super().__init__(uplink, downlink, **common)
+        assert self.clients is not None
+        self.optimizers = [
+            AtServer(optimizer, factor, line_seed(self.seed, place))
+            for place in range(self.clients)
+        ]
+        self.ends: list[Copies] = []
+
+    def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Any:
+        """The lines to all parts; opened once."""
+        if self.exchange is None:
+            assert self.clients is not None
+            shards = Shards(weights, self.clients)
+            self.ends = [
+                Copies(self.uplink, self.downlink, shards.cut(weights, place),
+                       line_seed(self.seed, place))
+                for place in range(self.clients)
+            ]  # fmt: skip
+            self.exchange: Any = Whole(shards, self.ends)
+        return self.exchange
+
+    @property
+    def steps(self) -> int:
+        """How often a part has moved, the least of them."""
+        return min((end.version for end in self.ends), default=0)
+
+    def pull(self, client: int, place: int, config: ConfigRecord) -> RecordDict:
+        """What a worker is sent of one part."""
+        return self.ends[place].ask(client, config)
+
+    def push(self, client: int, place: int, reply: Message) -> Arrival:
+        """Takes in a worker's reply as far as it is of one part, which moves at once."""
+        end = self.ends[place]
+        if reply.has_content():
+            reply = Message(part_of(reply.content, place), reply_to=reply)
+        arrival = end.arrive(client, reply)
+        if arrival.uplink is not None:
+            end.advance(self._change(place, arrival.uplink.update))
+        return arrival
+
+    def _change(self, place: int, gradient: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A step of a part's optimizer."""
+        assert self.clients is not None
+        end = self.ends[place]
+        return self.optimizers[place].change(
+            end.weights, gradient, end.version // self.clients + 1
+        )
+
+    def message(self, client: int, config: ConfigRecord) -> RecordDict:
+        """All parts as they are now."""
+        return together([self.pull(client, i, config) for i in range(len(self.ends))], client)
+
+    def arrive(self, client: int, reply: Message) -> Arrival:
+        """Takes in all parts of a reply; returns that of the first."""
+        return [self.push(client, i, reply) for i in range(len(self.ends))][0]
+
+    def step(self, arrival: Arrival) -> None:
+        """Nothing: every part moves by itself."""

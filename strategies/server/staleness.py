@@ -1,0 +1,55 @@
+"""How much an update counts that was made from an older model: FedAsync's weights."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_FORMS = "constant, polynomial(a) or hinge(a, b), such as polynomial(0.5)"
+
+
+@dataclass(frozen=True)
+class Staleness:
+    """A weight in (0, 1] by the steps that the server's model has made meanwhile; 1 for none.
+
+    Args:
+        text: ``constant``; ``polynomial(a)``: ``(1 + s) ** -a``; ``hinge(a, b)``: 1 up to ``b``
+            steps, then ``1 / (a * (s - b) + 1)``. Neither ``a`` nor ``b`` is below 0.
+
+    Raises ``ValueError``, which says what is allowed.
+
+    Source: Xie et al. 2019 (FedAsync), section 5.2; ``polynomial(0.5)`` is what Nguyen et al. 2022
+    (FedBuff), section 3, use. In the source ``hinge`` is ``1 / (a * (s - b))``, above 1 where
+    ``a * (s - b)`` is below 1; the 1 added here keeps it from that.
+
+    Example:
+        >>> [Staleness("polynomial(0.5)")(steps) for steps in (0, 3)]
+        [1.0, 0.5]
+        >>> [Staleness("hinge(1, 2)")(steps) for steps in (2, 5)]
+        [1.0, 0.25]
+    """
+
+    text: str = "polynomial(0.5)"
+
+    def __post_init__(self) -> None:
+        self._rule()
+
+    def __call__(self, steps: int) -> float:
+        """The weight of an update that is so many steps old."""
+        return self._rule()(steps)
+
+    def _rule(self) -> Callable[[int], float]:
+        found = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", self.text)
+        name, inside = found.groups() if found else ("", None)
+        try:
+            given = [float(x) for x in inside.split(",")] if inside is not None else []
+        except ValueError:
+            name, given = "", []
+        if all(0 <= x < float("inf") for x in given):
+            if name == "constant" and not given:
+                return lambda steps: 1.0
+            if name == "polynomial" and len(given) == 1:
+                return lambda steps: float((1 + steps) ** -given[0])
+            if name == "hinge" and len(given) == 2:
+                a, b = given
+                return lambda steps: 1.0 if steps <= b else 1 / (a * (steps - b) + 1)
+        raise ValueError(f"{self.text!r} is not a weight by staleness: it is {_FORMS}")
