@@ -11,13 +11,15 @@ from flwr.clientapp import ClientApp
 from compressors import Packet, State
 from compressors.whole.lift import inside, nest
 from fedsim.errors import training
+from fedsim.federation import orders
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.memories import suspect
-from fedsim.federation.trainer import Trainer, mask_momentum, trainer_of
+from fedsim.federation.trainer import Trained, Trainer, mask_momentum, trainer_of
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES
-from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model
+from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model
 from strategies.channel.nodes import PARTITION_ID, answer_partition
+from strategies.channel.orders import ORDER, WANTED, to_report
 from strategies.channel.payload import CLIENT, KEY, METRICS, SAMPLES, SENT
 from strategies.channel.shards import ShardedClientEnd
 
@@ -58,14 +60,16 @@ def serve(
     empty before its first message.
     """
     trainer, plan = trainer_of(config), config.plan
-    end = _end(config, trainer)
+    ordered = message.content.config_records[KEY].get(ORDER)
+    work = orders.from_payload(config, ordered) if isinstance(ordered, bytes) else None
+    end = _end(config, trainer, work, state)
     clock = [time.perf_counter()]
     delivery = end.decode(message.content, state or None)
     clock.append(time.perf_counter())
     done = int(state["iterations"]) if "iterations" in state else 0
-    count = int(str(delivery.settings["iterations"]))
+    count = work.n if work else int(str(delivery.settings["iterations"]))
     buffers = inside("buffers", state) | delivery.buffers
-    start = plan.iterations_after(delivery.round - 1)
+    start = work.start if work else plan.iterations_after(delivery.round - 1)
     held = inside("optimizer", state)
     trained = trainer.train(client, delivery.weights, held, done, count, buffers, start)
     clock.append(time.perf_counter())
@@ -74,22 +78,44 @@ def serve(
     optimizer = mask_momentum(trained.optimizer, packet.sent) if plan.masks else trained.optimizer
     clock.append(time.perf_counter())
     content = RecordDict()
-    end.reply(content, packet, delivery, trained.buffers)
+    report = _report(end, delivery, trained, memory)
+    end.reply(content, packet, delivery, trained.buffers, report)
     samples = len(trainer.federation.shards[client])
     content[METRICS] = _metrics(packet, list(end.like), samples, trained.loss, clock)
     end.tell(content)
     own = {name: x for name, x in trained.buffers.items() if name not in delivery.buffers}
     memory |= nest("optimizer", optimizer) | nest("buffers", own)
+    if work:
+        memory[orders.FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     return content, memory | {"iterations": torch.tensor(done + count)}
 
 
-def _end(config: RunConfig, trainer: Trainer) -> ClientEnd | ShardedClientEnd:
-    """The channel's end of a client that ``trainer`` serves."""
+def _end(
+    config: RunConfig, trainer: Trainer, work: orders.Work | None, state: State
+) -> ClientEnd | ShardedClientEnd:
+    """The channel's end of a client that ``trainer`` serves, for the ``work`` that is ordered."""
     like = {name: p.detach() for name, p in trainer.parameters.items()}
-    uplink, downlink = config.plan.method.compressor, config.plan.downlink
-    if STRATEGIES[config.strategy].driven == "shards":
-        return ShardedClientEnd(uplink, downlink, like, config.plan.clients, config.seed)
-    return ClientEnd(uplink, downlink, like, trainer.buffers.initial, config.seed)
+    downlink, buffers = config.plan.downlink, trainer.buffers.initial
+    if work is None:
+        uplink = config.plan.method.compressor
+        if STRATEGIES[config.strategy].driven == "shards":
+            return ShardedClientEnd(uplink, downlink, like, config.plan.clients, config.seed)
+        return ClientEnd(uplink, downlink, like, buffers, config.seed)
+    uplink, before = orders.uplink_at(config, work.p), orders.uplink_before(config, state)
+    return ClientEnd(uplink, downlink, like, buffers, config.seed, before)
+
+
+def _report(
+    end: ClientEnd | ShardedClientEnd, delivery: Delivery, trained: Trained, memory: State
+) -> bytes:
+    """What the server wants to know beside the update; empty where that is nothing."""
+    wanted = str(delivery.settings.get(WANTED, ""))
+    known = {
+        "train_loss": lambda: trained.loss,
+        "update_norm": lambda: orders.norm(trained.update),
+        "residual_norm": lambda: orders.norm(orders.kept(end.uplink, memory)),
+    }
+    return to_report(known[name]() for name in wanted.split(",") if name)
 
 
 def _metrics(

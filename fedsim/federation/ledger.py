@@ -4,6 +4,7 @@ Uplinks are counted as they arrived, downlinks once for each receiver. The initi
 is known to all and not charged. ``wire`` is the whole message; ``content`` is what
 papers report: positions, values and side information, without the header. Buffers
 (BatchNorm's statistics), which papers leave out, are in ``wire`` and in a column of their own.
+With a controller an order to a client and what the client reports are in ``wire`` and in columns.
 What a message says of the client's own last uplink (``news``, some 8 bits) has a column, too, and
 is in no other: it is not a part of the model.
 ``message`` is ``wire`` and what Flower sends around it (``strategies/channel/framing.py``);
@@ -19,6 +20,7 @@ import pandas as pd
 from compressors.bits import Span
 from fedsim.federation.failures import reasons
 from strategies import RoundTraffic
+from strategies.channel.traffic import Downlink, Uplink
 
 _SPLIT: dict[str, Span] = {
     "header_bits": "header", "position_bits": "positions", "value_bits": "values",
@@ -57,11 +59,26 @@ def round_bits(trip: RoundTraffic) -> dict[str, int]:
     row["down_buffer_bits"] = sum(wire_bits(down.buffers) for down in downs)
     for direction in ("up", "down"):
         row[f"{direction}_wire_bits"] += row[f"{direction}_buffer_bits"]
+    if any(down.order for down in sent):
+        row |= {"up_report_bits": sum(_report_bits(up) for up in ups)}
+        row |= {"down_order_bits": sum(_order_bits(down) for down in sent)}
+        row["up_wire_bits"] += row["up_report_bits"]
+        row["down_wire_bits"] += row["down_order_bits"]
     row["down_news_bits"] = sum(wire_bits(down.news) for down in sent)
     row["up_message_bits"] = 8 * sum(trip.wire.up(client) for client in trip.uplinks)
     row["down_message_bits"] = sum(_down_message_bits(trip, c) for c in trip.downlinks)
     row["total_bits"] = 8 * sum(trip.wire.total())
     return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
+
+
+def _report_bits(up: Uplink) -> int:
+    """What a client reports beside its update, 32 bits each."""
+    return 32 * len(up.report)
+
+
+def _order_bits(down: Downlink) -> int:
+    """What a client is told to do, where that moves from round to round."""
+    return wire_bits(down.order.payload) if down.order else 0
 
 
 def _down_message_bits(trip: RoundTraffic, client: int) -> int:
@@ -101,7 +118,7 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
     up, down = trip.uplinks.get(client), trip.downlinks.get(client)
     sent = [*([down] if down else []), *(first for c, first in trip.unused if c == client)]
     charged = [message for message in sent if message.charged]
-    return {
+    row: dict[str, Any] = {
         "round": trip.round,
         "client": client,
         "samples": int(up.samples) if up else 0,
@@ -119,6 +136,12 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
         "failed_up_bits": trip.failed_bits.get(client, 0),
         **{fate: int(up is not None and up.fate == fate) for fate in FATES},
     }
+    if any(message.order for message in sent):
+        row |= {"up_report_bits": _report_bits(up) if up else 0}
+        row |= {"down_order_bits": sum(_order_bits(message) for message in sent)}
+        row["up_wire_bits"] += row["up_report_bits"]
+        row["down_wire_bits"] += row["down_order_bits"]
+    return row
 
 
 def layer_rows(trip: RoundTraffic) -> list[dict[str, Any]]:

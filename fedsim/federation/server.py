@@ -21,6 +21,7 @@ from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
+from fedsim.federation.pilot import Pilot
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan
@@ -47,6 +48,11 @@ class Recorder(Protocol):
         """Rounds that were done before (a run that goes on)."""
         ...
 
+    @property
+    def iterations_done(self) -> int:
+        """Local iterations that were done in these rounds."""
+        ...
+
     def resume(self, strategy: ChannelStrategy) -> None:
         """Gives the strategy back its memory, if there is a checkpoint."""
         ...
@@ -71,14 +77,18 @@ class Server:
         self.trainer, self.recorder = trainer, recorder
         self.strategy = make_strategy(config, server_buffers(config, trainer.buffers))
         self._initial = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
+        self.pilot = Pilot(config, self._initial) if config.controller else None
+        self.strategy.ordering = self.pilot
 
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""
         self.recorder.resume(self.strategy)
         if self.strategy.exchange is None:
             self.strategy.open(self._initial)
+        if self.pilot is not None:
+            self.pilot.resumed(self._exchange.weights)
         number = self.recorder.rounds_done
-        while not self.plan.ends(number, self.recorder.up_bits):
+        while not self.plan.ends(self.recorder.iterations_done, self.recorder.up_bits):
             number += 1
             start = time.perf_counter()
             with failing(number):
@@ -89,7 +99,8 @@ class Server:
         """One round: ask the cohort, wait for the replies, move the model."""
         exchange, strategy = self._exchange, self.strategy
         before = exchange.version
-        settings = ConfigRecord({"iterations": self.plan.local_iterations(number)})
+        steps = {} if self.pilot else {"iterations": self.plan.local_iterations(number)}
+        settings = ConfigRecord(steps)
         messages = strategy.ask(number, settings, grid)
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
         if exchange.version == before:
@@ -105,20 +116,26 @@ class Server:
         exchange = self._exchange
         _check_finite(number, exchange.weights, self.plan)
         scored = time.perf_counter()
+        done = self.recorder.iterations_done
+        steps = self.pilot.steps if self.pilot else self.plan.local_iterations(number)
         row: dict[str, Any] = {
             "round": number,
-            "iteration": self.plan.iterations_after(number),
-            "local_iterations": self.plan.local_iterations(number),
+            "iteration": done + steps,
+            "local_iterations": steps,
             "clients": len(exchange.trip.uplinks),
             **ledger.failures(exchange.trip),
         }
         bits = ledger.round_bits(exchange.trip)
-        row |= self._score(number, exchange.weights, bits["up_wire_bits"] / row["clients"])
+        due = self.plan.evaluates_between(done, done + steps)
+        row |= self._score(due, exchange.weights, bits["up_wire_bits"] / row["clients"])
         row["train_loss"] = _mean(exchange.trip, "train-loss")
         row |= bits
         now = time.perf_counter()
         row |= _seconds(exchange.trip) | {"evaluate_seconds": now - scored, "seconds": now - start}
         row, clients = self._told(row, exchange.trip)
+        if self.pilot is not None:
+            row |= self.pilot.columns(clients)
+            self.pilot.learn(row, clients, exchange.trip, exchange.weights)
         self.recorder.round(row, clients, exchange.trip, self.strategy)
 
     def _told(
@@ -127,14 +144,14 @@ class Server:
         """What is written of a round, and of each client in it."""
         return row, ledger.client_rows(trip)
 
-    def _score(self, number: int, weights: Tensors, sent: float) -> dict[str, float]:
-        """Metric and loss, NaN where none is due; ``sent``: a client's bits of this round.
+    def _score(self, due: bool, weights: Tensors, sent: float) -> dict[str, float]:
+        """Metric and loss, NaN where none is ``due``; ``sent``: a client's bits of this round.
 
         The last round is scored. A run that stops at so many bits is scored in the round before the
         last too, the last within its budget: the next message is taken to be as large as this one.
         """
         stops = self.plan.reaches(self.recorder.up_bits + 2 * sent)
-        if not (stops or self.plan.evaluates(number)):
+        if not (stops or due):
             return {"metric": float("nan"), "loss": float("nan")}
         if self.strategy.buffers is not None:
             self.trainer.buffers.load(self.strategy.buffers.values)

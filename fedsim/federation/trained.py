@@ -57,6 +57,7 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
         "momentum_masking": plan.masks,
         "buffers": config.buffers,
         "precision": config.precision,
+        **({"controller": config.controller} if config.controller else {}),
     }
 
 

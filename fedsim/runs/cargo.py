@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from compressors import CATALOGUE, Row, own_rows
+from fedsim.controllers import CONTROLLERS, Listed, own_controllers
 from fedsim.settings.config import RunConfig
 
 
 @dataclass(frozen=True)
 class Cargo:
-    """A config; pickled, it brings the rows that a user added to ``CATALOGUE``.
+    """A config; pickled, it brings the rows that a user added to ``CATALOGUE`` and ``CONTROLLERS``.
 
     The rows have to be there before the config: a config is checked when it is made, and a method
     of the user's own would be unknown. Ray's pickle takes what a script or a notebook defines by
@@ -23,9 +24,12 @@ class Cargo:
     def __reduce__(self) -> tuple[Callable[..., "Cargo"], tuple[Any, ...]]:
         from ray import cloudpickle
 
-        return _unpacked, (own_rows(), cloudpickle.dumps(self.config))
+        controllers = cloudpickle.dumps(own_controllers())
+        return _unpacked, (own_rows(), cloudpickle.dumps(self.config), controllers)
 
 
-def _unpacked(rows: dict[str, Row], config: bytes) -> Cargo:
+def _unpacked(rows: dict[str, Row], config: bytes, controllers: bytes) -> Cargo:
     CATALOGUE.update(rows)
+    own: dict[str, Listed] = pickle.loads(controllers)
+    CONTROLLERS.update(own)
     return Cargo(pickle.loads(config))

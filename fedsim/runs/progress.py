@@ -80,7 +80,7 @@ class Lines:
         score, done = self._score.get(name, f"{self.metric} –"), row["round"]
         told = f"{name}: {done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
         self._lines[name] = told
-        if done == self.rounds[name]:
+        if row.get("last", done == self.rounds[name]):
             self._done, self._last = self._done + 1, self._lines.pop(name)
         if time.monotonic() - self._drawn > self._SECONDS:
             self._draw()

@@ -58,6 +58,11 @@ class FolderRecorder:
         """Rounds in the checkpoint from which the run goes on, and those since."""
         return len(self.rows)
 
+    @property
+    def iterations_done(self) -> int:
+        """See ``Recorder.iterations_done``."""
+        return int(self.rows[-1]["iteration"]) if self.rows else 0
+
     def resume(self, strategy: ChannelStrategy) -> None:
         """See ``Recorder.resume``."""
         if self._loaded is not None:
@@ -78,10 +83,10 @@ class FolderRecorder:
         if self.config.keep_payloads:
             for part in trip.parts:
                 self._keep(part)
-        if self.states is not None and self._due(row["round"]):
+        if self.states is not None and self._due(row["round"], row["iteration"]):
             self._checkpoint(row["round"], strategy, self.states)
         if self.progress:
-            last = self.config.plan.ends(row["round"], self.up_bits)
+            last = self.config.plan.ends(row["iteration"], self.up_bits)
             self.progress(row | {"up_bits": self.up_bits, "last": last})
 
     def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -104,8 +109,8 @@ class FolderRecorder:
             self._scalars = Scalars(self.folder, self.trained, metric, self.rows)
         self._scalars(row)
 
-    def _due(self, number: int) -> bool:
-        if self.config.plan.ends(number, self.up_bits):
+    def _due(self, number: int, iteration: int) -> bool:
+        if self.config.plan.ends(iteration, self.up_bits):
             return False  # a finished run needs no checkpoint
         if self.config.checkpoint_every is not None:
             return number % self.config.checkpoint_every == 0

@@ -10,6 +10,7 @@ from torch.nn import Parameter
 from torch.optim import SGD
 
 from fedsim.errors import PlacedError, UsageError
+from fedsim.settings import moving
 from fedsim.settings.fields import (
     BUFFERS,
     ENGINES,
@@ -95,6 +96,7 @@ def together(config: Settings, plan: Plan) -> None:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
     _momentum(config, plan)
+    moving.check(config, plan)
 
 
 def partition(plan: Plan) -> None:

@@ -159,6 +159,10 @@ def _plain(name: str, value: Any) -> Any:
         return spelled(value, flag(name))
     if name == "stop_at_bits" and value is not None:
         return units.parse_bits(value, flag(name))
+    if name == "controller" and value is not None and not isinstance(value, str):
+        from fedsim.controllers import text as text_of
+
+        return text_of(value)
     if name == "network" and isinstance(value, str):
         from fedsim.network.spec import without_file
 

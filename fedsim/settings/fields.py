@@ -90,6 +90,11 @@ class Settings:
         "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; default: none",
         later=True,
     )  # fmt: skip
+    controller: str | None = setting(
+        None, "what chooses n and p of every round and client, from --temporal and --gradient on: "
+        "one of `fedsim list controllers`, such as 'plateau(10)'; default: nothing, they stay",
+        later=True,
+    )  # fmt: skip
     min_replies: int | None = setting(None, "usable replies a round needs; default: the cohort")
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)

@@ -39,16 +39,22 @@ class Plan:
         return -(-self.iterations // self.temporal)
 
     def evaluates(self, round_number: int) -> bool:
-        """Whether the server scores its model after that round."""
-        return round_number == self.rounds or round_number % self.evaluate_every == 0
+        """Whether the server scores its model after that round of ``temporal`` iterations."""
+        done = self.iterations_after(round_number)
+        return self.evaluates_between(self.iterations_after(round_number - 1), done)
+
+    def evaluates_between(self, before: int, after: int) -> bool:
+        """Whether the server scores its model after a round between these local iterations."""
+        every = self.evaluate_every * self.temporal
+        return after >= self.iterations or before // every != after // every
 
     def reaches(self, up_bits: float) -> bool:
         """Whether a client's upstream bits have reached ``stop_at_bits``."""
         return self.stop_at_bits is not None and up_bits >= self.stop_at_bits
 
-    def ends(self, round_number: int, up_bits: float) -> bool:
-        """Whether the run is over after that round, a client having sent ``up_bits``."""
-        return round_number >= self.rounds or self.reaches(up_bits)
+    def ends(self, iteration: int, up_bits: float) -> bool:
+        """Whether the run is over after so many local iterations and bits that a client sent."""
+        return iteration >= self.iterations or self.reaches(up_bits)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""

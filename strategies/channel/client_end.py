@@ -20,6 +20,7 @@ from compressors import Compressor, Packet, Raw, State, check_decoded, compress,
 from compressors.whole.lift import inside, nest
 from strategies.channel.acknowledge import FATE, Settled, pending, placed, settle
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
+from strategies.channel.orders import REPORT
 from strategies.channel.payload import BASE, KEY, VERSION, WANTS, get, put
 
 
@@ -58,6 +59,7 @@ class ClientEnd:
         like: the model's parameters: names, shapes and devices; values are not read.
         buffers: what else of the model travels, likewise.
         seed: for methods with random choices.
+        before: how the client encoded its last message, where it did otherwise.
 
     Example:
         >>> ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)}).follows
@@ -69,6 +71,7 @@ class ClientEnd:
     like: Mapping[str, Tensor]
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
     seed: int = 0
+    before: Compressor | None = None
 
     @property
     def follows(self) -> bool:
@@ -85,7 +88,7 @@ class ClientEnd:
         """
         payload, settings = get(content)
         held = memory or {}
-        settled = settle(self.uplink, settings, held, self.like)
+        settled = settle(self.before or self.uplink, settings, held, self.like)
         if settings["kind"] == "model":
             weights = decompress(Raw(), payload, self.like)
         else:
@@ -119,8 +122,9 @@ class ClientEnd:
         return packet, memory
 
     def reply(
-        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State
-    ) -> None:
+        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State,
+        report: bytes = b"",
+    ) -> None:  # fmt: skip
         """Puts the message into a reply's ``content``, and the ``buffers`` that were asked for.
 
         A client's first message is decoded and compared with what it was said to hold; later
@@ -130,6 +134,8 @@ class ClientEnd:
             check_decoded(self.uplink, packet, self.like)
         own = {name: buffers[name] for name in self.buffers} if ASKED in delivery.settings else {}
         beside: dict[str, str | bytes] = {PAYLOAD: to_payload(own)} if own else {}
+        if report:
+            beside[REPORT] = report
         if delivery.settled.fate:
             beside[FATE] = delivery.settled.fate
         put(content, packet.payload, round=delivery.round, **beside)

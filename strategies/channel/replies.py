@@ -1,6 +1,7 @@
 """What a client's reply says: an update, a wish for the model, or why there is none."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from flwr.app import Message, MetricRecord
@@ -9,6 +10,7 @@ from torch import Tensor
 from compressors import Compressor, receive
 from strategies.channel.acknowledge import FATE, Fate
 from strategies.channel.buffers import Buffers
+from strategies.channel.orders import REPORT, from_report
 from strategies.channel.payload import KEY, METRICS, ROUND, SENT, WANTS, get, hint
 from strategies.channel.traffic import Uplink
 
@@ -31,8 +33,9 @@ def check_round(reply: Message, round_number: int) -> None:
 
 
 def uplink_of(
-    reply: Message, uplink: Compressor, like: Mapping[str, Tensor], buffers: Buffers | None
-) -> Uplink:
+    reply: Message, uplink: Compressor, like: Mapping[str, Tensor], buffers: Buffers | None,
+    wanted: tuple[str, ...] = (),
+) -> Uplink:  # fmt: skip
     """The decoded update of a reply, with what stands beside it.
 
     Args:
@@ -40,6 +43,7 @@ def uplink_of(
         uplink: how clients encode their updates.
         like: the model's parameters.
         buffers: the server's, where the reply is to hold the client's; None: it is not.
+        wanted: the names of the numbers that the client was asked to report.
 
     Raises ``ValueError`` where the reply is an error or lacks what it should hold, and
     ``PayloadError`` where a payload is damaged.
@@ -53,7 +57,9 @@ def uplink_of(
     numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
     fate = cast(Fate, beside.get(FATE, ""))
     sent = _counts(metrics, like)
-    return Uplink(payload, message.spans, message.update, numbers, sent, fate, *statistics)
+    report = from_report(beside.get(REPORT), wanted) if wanted else {}
+    up = Uplink(payload, message.spans, message.update, numbers, sent, fate, *statistics)
+    return replace(up, report=report) if report else up
 
 
 def _counts(metrics: MetricRecord, like: Mapping[str, Tensor]) -> dict[str, int]:

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
 from compressors.whole.lift import inside, nest
-from strategies.channel.acknowledge import APPLIED, CHANNEL, told
+from strategies.channel.acknowledge import CHANNEL, told
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
+from strategies.channel.orders import Order, Ordering
 from strategies.channel.payload import BASE, CLIENT, ROUND, VERSION, payload_bits, put
 from strategies.channel.replies import check_round, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
@@ -58,6 +59,7 @@ class ServerEnd:
         self.last_update: Downlink | None = None
         self.trip = RoundTraffic(0)
         self._model: Downlink | None = None
+        self.ordering: Ordering | None = None
 
     @property
     def follows(self) -> bool:
@@ -72,7 +74,9 @@ class ServerEnd:
         ``out``: clients of the cohort that are sent nothing, with the reason.
         """
         start = time.perf_counter()
-        downlinks = {client: self._for(client, round_number) for client in clients}
+        asked = list(clients)
+        orders = self.ordering.give(round_number, asked) if self.ordering else {}
+        downlinks = {c: self._for(c, round_number, orders.get(c)) for c in asked}
         self.trip = RoundTraffic(round_number, downlinks)
         self.trip.failures = dict(out or {})
         if self.buffers is not None:
@@ -83,10 +87,10 @@ class ServerEnd:
         self.trip.downlink_seconds = time.perf_counter() - start
         return self.trip
 
-    def _for(self, client: int, round_number: int) -> Downlink:
-        """The model or its update, and news of the client's last uplink."""
+    def _for(self, client: int, round_number: int, order: Order | None) -> Downlink:
+        """The model or its update, the client's order, and news of its last uplink."""
         news = told(round_number, self.applied.get(client, 0))
-        return replace(self._model_or_update(client), news=news)
+        return replace(self._model_or_update(client), news=news, order=order)
 
     def _model_or_update(self, client: int) -> Downlink:
         """The last update for a client that holds the version before it, else the whole model."""
@@ -113,8 +117,7 @@ class ServerEnd:
         }  # fmt: skip
         if down.kind == "update":
             own[BASE] = self.base[client]
-        if down.news:
-            own[APPLIED] = down.news
+        own |= down.beside()
         if self.trip.asks_buffers:
             own[ASKED] = True
         if down.buffers:
@@ -128,8 +131,8 @@ class ServerEnd:
         wishes, self.trip.wishes = self.trip.wishes, []
         for client in wishes:
             self.trip.unused.append((client, self.trip.downlinks[client]))
-            down = self._model_or_update(client)
-            self.trip.downlinks[client] = replace(down, buffers=self.trip.downlinks[client].buffers)
+            down, first = self._model_or_update(client), self.trip.downlinks[client]
+            self.trip.downlinks[client] = replace(down, buffers=first.buffers, order=first.order)
         return wishes
 
     def take(self, client: int, reply: Message) -> None:
@@ -150,7 +153,8 @@ class ServerEnd:
         try:
             asked = self.buffers if self.trip.asks_buffers else None
             check_round(reply, self.trip.round)
-            self.trip.uplinks[client] = uplink_of(reply, self.uplink, self.weights, asked)
+            uplink, wanted = self.trip.asked_of(client, self.uplink)
+            self.trip.uplinks[client] = uplink_of(reply, uplink, self.weights, asked, wanted)
             self.base[client] = self.version
             self.trip.failures.pop(client, None)  # an error may have come for it before
             self.trip.wire.came(client, reply, used=True)

@@ -163,9 +163,10 @@ class ShardedClientEnd:
         return ShardedPacket(payload, sent, packets[0].spans, tuple(packets)), memory
 
     def reply(
-        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State
-    ) -> None:
-        """See ``ClientEnd.reply``."""
+        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State,
+        report: bytes = b"",
+    ) -> None:  # fmt: skip
+        """See ``ClientEnd.reply``; nobody asks for a report here, so that ``report`` is empty."""
         assert isinstance(packet, ShardedPacket) and isinstance(delivery, ShardedDelivery)
         parts = zip(self.ends, packet.each, delivery.each, strict=True)
         for place, (end, mine, came) in enumerate(parts):

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from compressors import Compressor
 from compressors.bits import Span
-from strategies.channel.acknowledge import Fate
+from strategies.channel.acknowledge import APPLIED, Fate
+from strategies.channel.orders import ORDER, WANTED, Order
 from strategies.channel.payload import SAMPLES, Kind
 from strategies.channel.wire import Wire
 
@@ -16,7 +18,8 @@ from strategies.channel.wire import Wire
 class Downlink:
     """What one client is sent. The initial model is known to all and not ``charged``.
 
-    ``news``: which of the client's own uplinks was applied last (``acknowledge``).
+    ``news``: which of the client's own uplinks was applied last (``acknowledge``). ``order``: what
+    is wanted of the client, where that moves (``orders``).
     """
 
     payload: bytes
@@ -25,6 +28,14 @@ class Downlink:
     charged: bool = True
     buffers: bytes = b""
     news: bytes = b""
+    order: Order | None = None
+
+    def beside(self) -> dict[str, str | bytes]:
+        """What the message says of the client's last uplink, and what it orders."""
+        news: dict[str, str | bytes] = {APPLIED: self.news} if self.news else {}
+        if self.order is None:
+            return news
+        return news | {ORDER: self.order.payload, WANTED: ",".join(self.order.wanted)}
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class Uplink:
 
     ``sent``: by tensor, how many entries travelled; empty where the client does not say.
     ``fate``: what became of the client's message before, where that was not applied.
+    ``report``: what the client was asked to say beside its update (``orders``).
     """
 
     payload: bytes
@@ -43,6 +55,7 @@ class Uplink:
     fate: Fate = ""
     buffers: bytes = b""
     statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
+    report: dict[str, float] = field(default_factory=dict)
 
     @property
     def samples(self) -> float:
@@ -78,6 +91,11 @@ class RoundTraffic:
     def parts(self) -> "Sequence[RoundTraffic]":
         """The traffic as messages of single rounds: this; or those that it was made of."""
         return [self]
+
+    def asked_of(self, client: int, uplink: Compressor) -> tuple[Compressor, tuple[str, ...]]:
+        """How a client was to encode its update (``uplink`` unless ordered), and to report what."""
+        order = self.downlinks[client].order if client in self.downlinks else None
+        return (uplink, ()) if order is None else (order.uplink, order.wanted)
 
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:

@@ -10,11 +10,12 @@ from flwr.serverapp.strategy import Strategy
 from torch import Tensor
 
 from compressors import Compressor, Raw, State
-from compressors.whole.lift import inside
+from compressors.whole.lift import inside, nest
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
 from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import Roster
+from strategies.channel.orders import Ordering
 from strategies.channel.payload import BASE, KEY, OURS, to_arrays, to_parameters
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import ABSENT, AT_WORK
@@ -43,6 +44,8 @@ class ChannelStrategy(Strategy):
     Attributes:
         exchange: the channel; None before the first round.
         roster: which client is at which node; None where clients are not known by number.
+        ordering: who says what is wanted of each client, where that moves from round to round;
+            set before the first round.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class ChannelStrategy(Strategy):
         self.seed, self.timeout, self.buffers = seed, timeout, buffers
         self.exchange: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
+        self.ordering: Ordering | None = None
         self._mail = Mailbox()
         self._grid: Grid | None = None
 
@@ -86,6 +90,7 @@ class ChannelStrategy(Strategy):
         if known is not None and known.holds(weights):
             return known
         self.exchange = ServerEnd(self.uplink, self.downlink, weights, self.seed, self.buffers)
+        self.exchange.ordering = self.ordering
         if known is not None and server_round > known.trip.round:
             self.exchange.version, self.exchange.channel = known.version + 1, known.channel
             self.exchange.applied = known.applied
@@ -177,6 +182,9 @@ class ChannelStrategy(Strategy):
         if self.exchange is None:
             raise RuntimeError("there is no memory before the first round")
         tensors, values = self.exchange.state()
+        if self.ordering is not None:
+            kept, notes = self.ordering.state()
+            tensors, values = tensors | nest("ordering", kept), values | {"ordering": notes}
         return tensors, values | ({"names": self.roster.names} if self.roster else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
@@ -184,6 +192,9 @@ class ChannelStrategy(Strategy):
         weights = inside("weights", tensors)
         self.exchange = ServerEnd(self.uplink, self.downlink, weights, self.seed, self.buffers)
         self.exchange.restore(tensors, values)
+        if self.ordering is not None:
+            self.exchange.ordering = self.ordering
+            self.ordering.restore(inside("ordering", tensors), values["ordering"])
         if self.roster is not None:
             self.roster.names = dict(values.get("names", {}))
 

@@ -1,0 +1,31 @@
+"""Learning curves over bits and over simulated time: fixed cells in grey, controllers in colour."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.common.figures import COLOURS, canvas, grids
+
+AXES = {"up_bits": "bits that a client has sent", "seconds": "simulated seconds"}
+
+
+def figure(task: str, lines: pd.DataFrame, limits: pd.DataFrame) -> Figure:
+    """The mean score over seeds of every method; a dotted line per budget."""
+    drawn = canvas(10, 3.8)
+    panels = drawn.subplots(1, 2, sharey=True)
+    fixed = {name for name in lines["name"] if name.startswith("n") and "-p" in name}
+    for axes, (unit, label) in zip(panels, AXES.items(), strict=True):
+        place = 0
+        for name, mine in lines.groupby("name", sort=False):
+            means = mine.groupby("iteration")[[unit, "score"]].mean()
+            look = {"color": "0.7", "linewidth": 1.0, "zorder": 1}
+            if name not in fixed:
+                look = {"color": COLOURS[place % len(COLOURS)], "label": name, "zorder": 2}
+                place += 1
+            axes.plot(means[unit], 100 * means["score"], **look)
+        for most in limits.loc[limits["unit"] == unit, "value"]:
+            axes.axvline(most, color="0.4", linestyle=":", linewidth=1)
+        axes.set(xlabel=label, xscale="log")
+    grids(panels)
+    panels[0].set(ylabel="accuracy (%)", title=f"{task}, fixed cells in grey")
+    panels[0].legend(fontsize="small")
+    return drawn

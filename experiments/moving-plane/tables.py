@@ -1,0 +1,150 @@
+"""Scores at equal bits and at equal simulated time, with intervals over seeds."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from experiments.common.scores import rows_of
+from experiments.common.tables import table
+from fedsim import Results
+from fedsim.network import parse
+from fedsim.network.pricing import price
+
+BUDGETS = ("few bits", "more bits", "little time", "more time")
+"""The budgets: bits that a client has sent, and simulated seconds; each of one of two cells."""
+
+_T = {1: math.nan, 2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
+"""Student's 97.5 % quantiles for so many seeds."""
+
+
+def priced(results: Results, network: str) -> pd.DataFrame:
+    """The rounds of all runs with ``seconds`` on the network's clock and a client's ``up_bits``."""
+    found = []
+    for run, rounds in results.rounds.groupby("run", sort=False):
+        told = results.runs.loc[run]
+        clients = pd.read_parquet(results.folders[run] / "clients.parquet")
+        timed, _ = price(rounds, clients, parse(network), int(told["clients"]), int(told["seed"]))
+        bits = (timed["up_wire_bits"] / timed["clients"]).cumsum()
+        found.append(timed.assign(up_bits=bits, seconds=timed["sim_end_seconds"]))
+    return pd.concat(found)
+
+
+def curves(rounds: pd.DataFrame) -> pd.DataFrame:
+    """A row per run and evaluation: name, seed, iteration, bits, seconds, score."""
+    scored = rounds[rounds["metric"].notna()]
+    return pd.DataFrame(
+        {
+            "name": rows_of(scored["run"]), "seed": scored["seed"].to_numpy(),
+            "iteration": scored["iteration"].to_numpy(), "up_bits": scored["up_bits"].to_numpy(),
+            "seconds": scored["seconds"].to_numpy(), "score": scored["metric"].to_numpy(),
+        }
+    )  # fmt: skip
+
+
+def budgets(lines: pd.DataFrame, small: str, large: str) -> pd.DataFrame:
+    """The four budgets: what two fixed cells have spent in the end, the mean over seeds."""
+    ends = lines.groupby(["name", "seed"])[["up_bits", "seconds"]].max()
+    means = ends.groupby("name").mean()
+    values = [means.loc[cell, unit] for unit in ("up_bits", "seconds") for cell in (small, large)]
+    units = ["up_bits", "up_bits", "seconds", "seconds"]
+    return pd.DataFrame({"budget": BUDGETS, "unit": units, "value": values})
+
+
+def within(lines: pd.DataFrame, unit: str, most: float) -> pd.Series:
+    """The score of every run at a budget, between two evaluations on the line through them.
+
+    NaN where the first evaluation is beyond the budget. A run that ends before it has spent the
+    budget has the score of its end.
+
+    Example:
+        >>> lines = pd.DataFrame({"name": "a", "seed": 0, "up_bits": [10, 20], "score": [0.0, 1.0]})
+        >>> [float(within(lines, "up_bits", most).iloc[0]) for most in (5, 15, 30)]
+        [nan, 0.5, 1.0]
+    """
+    runs = lines.groupby(["name", "seed"], sort=False)
+    found = {key: np.interp(most, run[unit], run["score"], left=np.nan) for key, run in runs}
+    return pd.Series(found).rename_axis(["name", "seed"])
+
+
+def compared(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str]) -> pd.DataFrame:
+    """A row per budget and method: the mean score, its interval, and the controllers' verdicts.
+
+    ``gap`` is the mean over seeds of a controller's score less that of the best fixed cell of that
+    budget, by the mean over the same seeds; ``gap_interval`` is half the width of its 95 % interval
+    (Student's t over paired seeds). A controller wins or loses where the interval lies on one side.
+    """
+    found = []
+    for _, limit in limits.iterrows():
+        scores = within(lines, limit["unit"], limit["value"]).unstack("seed")
+        scores = scores.reindex(lines["name"].unique())
+        fixed = scores.drop(index=moving)
+        best = fixed.mean(axis=1, skipna=False).idxmax()
+        for name, mine in scores.iterrows():
+            row = {"budget": limit["budget"], "name": name, "score": mine.mean(skipna=False),
+                   "interval": half_width(mine), "best": name == best}  # fmt: skip
+            if name in moving:
+                gaps = mine - fixed.loc[best]
+                row |= {"gap": gaps.mean(skipna=False), "gap_interval": half_width(gaps)}
+                row |= {"verdict": verdict(float(row["gap"]), float(row["gap_interval"]))}
+            found.append(row)
+    return pd.DataFrame(found)
+
+
+def half_width(values: pd.Series) -> float:
+    """Half the 95 % interval of a mean over seeds.
+
+    Example:
+        >>> round(half_width(pd.Series([0.0, 1.0, 2.0])), 3)
+        2.484
+    """
+    return float(_T[len(values)] * values.std(ddof=1) / math.sqrt(len(values)))
+
+
+def verdict(gap: float, interval: float) -> str:
+    """``wins``, ``loses``, or ``level`` where 0 lies in the interval or there is none.
+
+    Example:
+        >>> verdict(0.02, 0.01), verdict(-0.02, 0.03)
+        ('wins', 'level')
+    """
+    if not abs(gap) > interval:
+        return "level"
+    return "wins" if gap > 0 else "loses"
+
+
+def markdown(frame: pd.DataFrame, limits: pd.DataFrame) -> str:
+    """A table of scores, a line per method and a column per budget, and one of the gaps."""
+    names = list(dict.fromkeys(frame["name"]))
+    places = {(row["budget"], row["name"]): row for _, row in frame.iterrows()}
+    heads = [f"{row['budget']} ({_amount(row)})" for _, row in limits.iterrows()]
+    moving = [n for n in names if isinstance(places[BUDGETS[0], n].get("verdict"), str)]
+    fixed = [n for n in names if n not in moving]
+    first = [[n, *(_score(places[b, n]) for b in BUDGETS)] for n in (*fixed, *moving)]
+    gaps = [[n, *(_gap(places[b, n]) for b in BUDGETS)] for n in moving]
+    scores, against = table(["accuracy (%)", *heads], first), ["less the best fixed cell", *heads]
+    return f"{scores}\n{table(against, gaps)}"
+
+
+def _amount(limit: pd.Series) -> str:
+    if limit["unit"] == "seconds":
+        return f"{limit['value']:.1f} s"
+    return f"{limit['value'] / 1e3:.0f} kbit"
+
+
+def _score(row: pd.Series) -> str:
+    if pd.isna(row["score"]):
+        return "no score yet"
+    text = f"{100 * row['score']:.1f}{_interval(row['interval'])}"
+    return f"**{text}**" if row["best"] else text
+
+
+def _gap(row: pd.Series) -> str:
+    if pd.isna(row["gap"]):
+        return "no score yet"
+    return f"{100 * row['gap']:+.1f}{_interval(row['gap_interval'])}, {row['verdict']}"
+
+
+def _interval(half: float) -> str:
+    """Nothing where there is one seed."""
+    return "" if pd.isna(half) else f" ± {100 * half:.1f}"

@@ -1,0 +1,42 @@
+"""AdaComm: the delay follows the training loss."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedsim.controllers.base import Choice, Memory, Told
+from fedsim.controllers.settings import whole
+
+
+@dataclass(frozen=True)
+class AdaComm:
+    """n = ceil(sqrt(loss / first loss) * first n), worked out again every so many iterations.
+
+    Where that is not below the n before it, n halves instead; n never grows. The loss is the mean
+    training loss that clients report.
+
+    Source: Wang & Joshi 2019 (Adaptive communication strategies to achieve the best error-runtime
+    trade-off in local-update SGD), equations 16 and 17, at a constant learning rate. Their interval
+    is wall-clock time; here it is local iterations, so that the same seed gives the same run.
+
+    Args:
+        every: local iterations from one change to the next.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("train_loss",)
+    moves: ClassVar[tuple[str, ...]] = ("n",)
+    every: int
+
+    def __post_init__(self) -> None:
+        whole("adacomm: every", self.every)
+
+    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+        """See ``Controller.choose``."""
+        n, first, loss = memory.get("n", told.n), memory.get("first"), told.train_loss
+        turn, now = memory.get("turn", 0), told.iteration // self.every
+        if first is None:
+            first = loss
+        elif loss is not None and now > turn and first > 0:
+            wanted = math.ceil(math.sqrt(max(0.0, loss) / first) * told.n)
+            n = max(1, wanted if wanted < n else n // 2)
+        return Choice(n, told.p), {"n": n, "first": first, "turn": max(turn, now)}

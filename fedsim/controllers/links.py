@@ -1,0 +1,49 @@
+"""A controller that gives each client the fraction that its link has time for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedsim.controllers.base import NETWORK, Choice, Memory, Seen, Told
+from fedsim.controllers.settings import above_zero, share
+
+BITS = 16.0
+"""Bits per entry that are assumed of a client's first message; later its last message says."""
+
+
+@dataclass(frozen=True)
+class FillUpload:
+    """Each client the p whose upload takes ``seconds`` on its link.
+
+    With rate r and b bits per entry in the client's last message, k = seconds * r / b entries fit:
+    p = k / entries, at least ``least`` and at most ``most``. What the latency takes is not counted.
+
+    Args:
+        seconds: the time that an upload is to take.
+        least: the smallest p.
+        most: the largest p.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = (NETWORK,)
+    moves: ClassVar[tuple[str, ...]] = ("p",)
+    seconds: float
+    least: float = 0.001
+    most: float = 1.0
+
+    def __post_init__(self) -> None:
+        above_zero("link: seconds", self.seconds)
+        share("link: least", self.least)
+        share("link: most", self.most)
+        if self.least > self.most:
+            raise ValueError(f"link: least is {self.least!r}, above most, {self.most!r}")
+
+    def fraction(self, seen: Seen, entries: int) -> float:
+        """The p of one client."""
+        assert seen.up is not None  # the network is needed, and so is there
+        each = seen.up_bits / seen.sent if seen.up_bits and seen.sent else BITS
+        return min(self.most, max(self.least, self.seconds * seen.up / each / entries))
+
+    def choose(self, told: Told, memory: Memory) -> tuple[Mapping[int, Choice], Memory]:
+        """See ``Controller.choose``."""
+        clients = told.clients.items()
+        return {c: Choice(told.n, self.fraction(x, told.entries)) for c, x in clients}, memory

@@ -1,0 +1,43 @@
+"""A controller that goes by whether successive global updates agree."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedsim.controllers.base import AGREEMENT, Choice, Memory, Told
+from fedsim.controllers.settings import whole
+
+
+@dataclass(frozen=True)
+class Noise:
+    """n halves where noise decides the direction of the global updates.
+
+    While the gradient's mean is larger than its noise, successive updates point one way and their
+    inner products are positive; where noise dominates, the model goes back and forth and the sum of
+    the products falls below zero (Pflug's statistic). Here the cosines are summed since n last
+    changed, and n halves when the sum is negative after ``burn`` rounds or more.
+
+    Source: Chee & Toulis 2018 (Convergence diagnostics for stochastic gradient descent with constant
+    learning rate), section 3, who stop there, or lower the learning rate.
+
+    Args:
+        burn: rounds before the sum is looked at.
+        least: the smallest n.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = (AGREEMENT,)
+    moves: ClassVar[tuple[str, ...]] = ("n",)
+    burn: int = 10
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        whole("noise: burn", self.burn)
+        whole("noise: least", self.least)
+
+    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+        """See ``Controller.choose``."""
+        n, rounds, total = (memory.get(k, v) for k, v in (("n", told.n), ("rounds", 0), ("sum", 0)))
+        if told.agreement is not None:
+            rounds, total = rounds + 1, total + told.agreement
+        if rounds >= self.burn and total < 0:
+            n, rounds, total = max(min(self.least, told.n), n // 2), 0, 0
+        return Choice(n, told.p), {"n": n, "rounds": rounds, "sum": total}

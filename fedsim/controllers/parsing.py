@@ -1,0 +1,90 @@
+"""From the text of a controller to the controller, and back."""
+
+import ast
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+from fedsim.controllers.base import NEEDS, Controller
+from fedsim.controllers.listed import CONTROLLERS
+from fedsim.errors import UsageError, unknown
+
+_FLAG = "--controller"
+
+
+def parse(written: str) -> Controller:
+    """The controller that a text names: a name, and its settings in parentheses.
+
+    Raises ``UsageError`` for an unknown name or setting, or a value that is not allowed.
+
+    Example:
+        >>> parse("warmup(20, first=0.25)")
+        Warmup(rounds=20, first=0.25)
+    """
+    name, given, named = _call(written)
+    if name not in CONTROLLERS:
+        raise UsageError(f"{_FLAG}: {unknown('controller', name, CONTROLLERS)}")
+    make = CONTROLLERS[name].made
+    settings = [f.name for f in fields(make)] if is_dataclass(make) else []
+    for key in named:
+        if key not in settings:
+            known = ", ".join(settings) or "nothing"
+            raise UsageError(f"{_FLAG} is {written!r}: {name} has no {key!r}; it takes {known}")
+    try:
+        made: Controller = make(*given, **named)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{_FLAG} is {written!r}: {error}") from error
+    _check(name, made)
+    return made
+
+
+def text(controller: Any) -> str:
+    """The text of a controller: ``parse`` of it gives an equal one.
+
+    Raises ``UsageError`` where its class is in no row of ``CONTROLLERS``.
+
+    Example:
+        >>> text(parse("warmup(20)"))
+        'warmup(20)'
+    """
+    name = next((n for n, row in CONTROLLERS.items() if row.made is type(controller)), None)
+    if name is None or not is_dataclass(controller):
+        raise UsageError(
+            f"{_FLAG} is {controller!r}: it is a frozen dataclass whose class is in CONTROLLERS "
+            "(fedsim.controllers)"
+        )
+    said = [
+        f"{f.name}={getattr(controller, f.name)!r}" if f.default is not MISSING
+        else repr(getattr(controller, f.name))
+        for f in fields(controller)
+        if getattr(controller, f.name) != f.default
+    ]  # fmt: skip
+    return f"{name}({', '.join(said)})" if said else name
+
+
+def _call(written: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """Name, values and named values of ``name(...)``."""
+    try:
+        node = ast.parse(written.strip(), mode="eval").body
+        if isinstance(node, ast.Name):
+            return node.id, [], {}
+        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        given = [ast.literal_eval(value) for value in node.args]
+        named = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
+    except (SyntaxError, ValueError, AssertionError) as error:
+        raise UsageError(
+            f"{_FLAG} is {written!r}: it takes a name and settings, as in 'warmup(20, first=0.25)'"
+        ) from error
+    return node.func.id, given, named
+
+
+def _check(name: str, controller: Any) -> None:
+    """Refuses a class that does not say what the contract asks of it."""
+    needs, moves = getattr(controller, "needs", None), getattr(controller, "moves", None)
+    if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
+        raise UsageError(
+            f"controller {name}: needs is {needs!r}; it is a tuple of some of {', '.join(NEEDS)}"
+        )
+    if not isinstance(moves, tuple) or not {*moves} <= {"n", "p"}:
+        raise UsageError(f"controller {name}: moves is {moves!r}; it is a tuple of 'n' and 'p'")
+    if not callable(getattr(controller, "choose", None)):
+        raise UsageError(f"controller {name}: it has no choose(told, memory)")

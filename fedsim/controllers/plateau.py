@@ -1,0 +1,51 @@
+"""A controller that communicates more where training stays."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedsim.controllers.base import Choice, Memory, Told
+from fedsim.controllers.settings import above_zero, share, whole
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """n halves and p doubles where the training loss has not fallen for ``patience`` rounds.
+
+    The best loss is that of the rounds since n and p last changed: the loss of few local iterations
+    is another loss than that of many. n ends at 1 and p at ``most``.
+
+    Args:
+        patience: rounds without a better loss.
+        factor: what n is divided by and p multiplied with.
+        better: by which share of the best loss a loss is better.
+        most: the largest p.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("train_loss",)
+    moves: ClassVar[tuple[str, ...]] = ("n", "p")
+    patience: int = 10
+    factor: float = 2.0
+    better: float = 0.01
+    most: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole("plateau: patience", self.patience)
+        above_zero("plateau: factor", self.factor)
+        share("plateau: better", self.better)
+        share("plateau: most", self.most)
+        if self.factor <= 1:
+            raise ValueError(f"plateau: factor is {self.factor!r}: it is a number above 1")
+
+    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+        """See ``Controller.choose``."""
+        steps, bad, best = memory.get("steps", 0), memory.get("bad", 0), memory.get("best")
+        loss = told.train_loss
+        if loss is not None and (best is None or loss < best * (1 - self.better)):
+            best, bad = loss, 0
+        elif loss is not None:
+            bad += 1
+        if bad >= self.patience:
+            steps, bad, best = steps + 1, 0, None
+        n = max(1, round(told.n / self.factor**steps))
+        p = max(told.p, min(self.most, told.p * self.factor**steps))
+        return Choice(n, p), {"steps": steps, "bad": bad, "best": best}

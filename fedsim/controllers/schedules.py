@@ -1,0 +1,95 @@
+"""Controllers that go by the clock of the run alone: no client reports anything."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedsim.controllers.base import Choice, Memory, Told
+from fedsim.controllers.settings import share, whole
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """n and p as typed: the same training as without a controller, and the orders' bits more."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    moves: ClassVar[tuple[str, ...]] = ()
+
+    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+        """See ``Controller.choose``."""
+        return told.base, memory
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """A fraction that falls exponentially from ``first`` to ``--gradient`` over ``rounds`` rounds.
+
+    Source: Lin et al. 2018 (Deep Gradient Compression), section 3.3, who go in stages of an epoch.
+
+    Args:
+        rounds: after so many rounds the fraction is ``--gradient``.
+        first: the fraction of the first round, in (0, 1].
+
+    Example:
+        >>> Warmup(2, first=0.16).fraction(0.01, 1), Warmup(2, first=0.16).fraction(0.01, 2)
+        (0.16, 0.04)
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    moves: ClassVar[tuple[str, ...]] = ("p",)
+    rounds: int
+    first: float = 0.25
+
+    def __post_init__(self) -> None:
+        whole("warmup: rounds", self.rounds)
+        share("warmup: first", self.first)
+
+    def fraction(self, p: float, round_number: int) -> float:
+        """The fraction of one round (1, 2, ...)."""
+        left = max(0.0, 1 - (round_number - 1) / self.rounds)
+        return max(p, float(p * (self.first / p) ** left))
+
+    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+        """See ``Controller.choose``."""
+        return Choice(told.n, self.fraction(told.p, told.round)), memory
+
+
+@dataclass(frozen=True)
+class DelayFirst:
+    """Long delays and dense messages first; after the learning rate drops n = 1 and few entries.
+
+    Source: Sattler et al. 2018 (Sparse Binary Compression), conclusion: temporal sparsity does
+    better before the rate is lowered and gradient sparsity after it. Both phases have the total
+    sparsity p / n of ``--gradient`` and ``--temporal``: first n / p iterations per dense message
+    (at most ``longest``), then one iteration per message with the fraction p / n.
+
+    Args:
+        at: the share of the run's iterations at which the phases change; 0: at the first drop of
+            the task's learning rate, and half-way where the rate never drops.
+        longest: the most local iterations of a round of the first phase.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    moves: ClassVar[tuple[str, ...]] = ("n", "p")
+    at: float = 0.0
+    longest: int = 100
+
+    def __post_init__(self) -> None:
+        if self.at:
+            share("delay_first: at", self.at)
+        whole("delay_first: longest", self.longest)
+
+    def change(self, told: Told) -> float:
+        """The iteration at which the second phase begins."""
+        if self.at:
+            return self.at * told.iterations
+        inside = [drop for drop in told.rate_drops if drop < told.iterations]
+        return inside[0] if inside else told.iterations / 2
+
+    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+        """See ``Controller.choose``."""
+        sparsity, left = told.p / told.n, self.change(told) - told.iteration
+        if left > 0:
+            n = min(max(1, round(1 / sparsity)), self.longest)
+            return Choice(min(n, max(1, round(left))), min(1.0, n * sparsity)), memory
+        return Choice(1, sparsity), memory
+

@@ -1,0 +1,176 @@
+"""Between a run and its controller: what the controller is told, and what its choices become."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compressors import State
+from fedsim.controllers import Choice, Memory, Seen, Told, parse
+from fedsim.controllers.base import AGREEMENT, REPORTS
+from fedsim.errors import RunFailed
+from fedsim.federation import orders
+from fedsim.federation.linkclock import LinkClock
+from fedsim.federation.orders import Work
+from fedsim.federation.trainer import lr_factor
+from fedsim.settings.config import RunConfig
+from strategies import RoundTraffic
+from strategies.channel.orders import Order
+
+
+@dataclass
+class Facts:
+    """What is known after the rounds so far, as JSON holds it; None: not yet."""
+
+    iteration: int = 0
+    up_bits: float = 0.0
+    down_bits: float = 0.0
+    seconds: float = 0.0
+    train_loss: float | None = None
+    loss: float | None = None
+    metric: float | None = None
+    update_norm: float | None = None
+    agreement: float | None = None
+    clients: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class Pilot:
+    """A run's controller at work; the ``ordering`` of the run's strategy.
+
+    Args:
+        config: the run, which names a controller.
+        weights: the initial model.
+    """
+
+    def __init__(self, config: RunConfig, weights: Mapping[str, Tensor]) -> None:
+        assert config.controller is not None
+        self.config, self.plan, self.name = config, config.plan, config.controller
+        self.controller = parse(config.controller)
+        self.clock = LinkClock(config)
+        self.facts, self.memory = Facts(), Memory()
+        self.work: dict[int, Work] = {}
+        self._weights, self._change = dict(weights), State()
+        self._entries = sum(x.numel() for x in weights.values())
+
+    @property
+    def steps(self) -> int:
+        """The local iterations of the round: the most that a client of it does."""
+        return max((work.n for work in self.work.values()), default=0)
+
+    def give(self, round_number: int, clients: Sequence[int]) -> dict[int, Order]:
+        """See ``Ordering.give``."""
+        told = self._told(round_number, clients)
+        chosen, memory = self.controller.choose(told, self.memory)
+        self.memory = self._plain(round_number, memory)
+        self.work = {c: self._work(round_number, c, chosen) for c in clients}
+        wanted = tuple(name for name in REPORTS if name in self.controller.needs)
+        return {
+            client: Order(
+                orders.to_payload(self.config, work), orders.uplink_at(self.config, work.p), wanted
+            )
+            for client, work in self.work.items()
+        }
+
+    def _told(self, round_number: int, clients: Sequence[int]) -> Told:
+        known, task = asdict(self.facts), self.plan.task
+        seen = known.pop("clients")
+        now = known.pop("seconds")
+        linked = {c: seen.get(str(c), {}) | self.clock.link(c, now) for c in clients}
+        drops = [at for (at, factor), before in zip(
+            task.lr_steps, [1.0, *(f for _, f in task.lr_steps)], strict=False
+        ) if factor < before]  # fmt: skip
+        return Told(
+            round=round_number, iterations=self.plan.iterations, n=self.plan.temporal,
+            p=self.plan.method.gradient, rate=lr_factor(task, self.facts.iteration),
+            rate_drops=tuple(drops), seconds=now if self.clock.ticks else None,
+            entries=self._entries, clients={c: Seen(**x) for c, x in linked.items()}, **known,
+        )  # fmt: skip
+
+    def _work(
+        self, number: int, client: int, chosen: Choice | Mapping[int, Choice]
+    ) -> Work:
+        """One client's work; ``RunFailed`` names a choice that is none."""
+        choice = chosen.get(client) if isinstance(chosen, Mapping) else chosen
+        if not isinstance(choice, Choice):
+            raise self._failed(number, f"it chose {choice!r} for client {client}: it is a Choice")
+        moves, done = self.controller.moves, self.facts.iteration
+        n = choice.n if "n" in moves else self.plan.temporal
+        p = float(choice.p) if "p" in moves else self.plan.method.gradient
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise self._failed(number, f"it chose n = {n!r}: it is a whole number from 1")
+        if not 0 < p <= 1:
+            raise self._failed(number, f"it chose p = {p!r}: it lies in (0, 1]")
+        return Work(min(n, self.plan.iterations - done), orders.rounded(p), done)
+
+    def _plain(self, number: int, memory: Any) -> Memory:
+        """The memory as a checkpoint would bring it back, so that a run that goes on is the same."""
+        try:
+            kept = json.loads(json.dumps(memory))
+        except (TypeError, ValueError) as error:
+            raise self._failed(number, f"its memory cannot be kept as JSON: {error}") from error
+        if not isinstance(kept, dict):
+            raise self._failed(number, f"its memory is {memory!r}: it is a dict")
+        return kept
+
+    def _failed(self, number: int, why: str) -> RunFailed:
+        return RunFailed(f"round {number}: controller {self.name}: {why}")
+
+    def resumed(self, weights: Mapping[str, Tensor]) -> None:
+        """The model from which the run goes on."""
+        self._weights = dict(weights)
+
+    def learn(
+        self, row: Mapping[str, Any], rows: list[dict[str, Any]], trip: RoundTraffic,
+        weights: Mapping[str, Tensor],
+    ) -> None:  # fmt: skip
+        """Takes in a finished round: its row, its clients' rows, its traffic, the model after."""
+        facts, asked = self.facts, row["clients"] + row["failures"] - row["absent"]
+        facts.iteration = row["iteration"]
+        facts.up_bits += row["up_wire_bits"] / row["clients"]
+        facts.down_bits += row["down_wire_bits"] / asked
+        if not math.isnan(row["metric"]):
+            facts.metric, facts.loss = row["metric"], row["loss"]
+        facts.seconds = self.clock.after(facts.seconds, rows, self.work)
+        self._moved(weights)
+        losses = []
+        for client, up in sorted(trip.uplinks.items()):
+            work = self.work[client]
+            bits, sent = 8 * len(up.payload), int(up.metrics.get("sent", 0))
+            known = {"n": work.n, "p": work.p, "up_bits": bits, "sent": sent}
+            facts.clients[str(client)] = known | up.report
+            losses += [up.report["train_loss"]] if "train_loss" in up.report else []
+        facts.train_loss = sum(losses) / len(losses) if losses else None
+
+    def _moved(self, weights: Mapping[str, Tensor]) -> None:
+        """The norm of the global update, and its cosine with the one before."""
+        change = {name: x - self._weights[name] for name, x in weights.items()}
+        self._weights, before = dict(weights), self.facts.update_norm
+        size = self.facts.update_norm = orders.norm(change)
+        if AGREEMENT not in self.controller.needs:
+            return
+        if self._change and before and size:
+            inner = sum(torch.sum(x.double() * self._change[n]) for n, x in change.items())
+            self.facts.agreement = float(inner) / (before * size)
+        self._change = change
+
+    def columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Adds n and p to the clients' rows; returns those of the round, p being the mean."""
+        for row in rows:
+            work = self.work.get(row["client"])
+            row["local_iterations"] = work.n if work else 0
+            row["sent_fraction"] = work.p if work else float("nan")
+        fractions = [work.p for work in self.work.values()]
+        return {"sent_fraction": sum(fractions) / len(fractions)}
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """See ``Ordering.state``."""
+        return self._change, {"facts": asdict(self.facts), "memory": self.memory}
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """See ``Ordering.restore``."""
+        self._change, self.memory = tensors, values["memory"]
+        self.facts = Facts(**values["facts"])

@@ -1,0 +1,60 @@
+"""What a controller goes with: ``--controller`` and the other settings of a run."""
+
+from fedsim.controllers import parse
+from fedsim.errors import UsageError
+from fedsim.settings.fields import Settings
+from fedsim.settings.methods import corrects_momentum, takes_fraction
+from fedsim.settings.resolved import Plan
+from fedsim.settings.strategies import STRATEGIES
+
+
+def check(config: Settings, plan: Plan) -> None:
+    """Refuses an unknown controller, and one that moves or needs what the run does not have."""
+    if config.controller is None:
+        return
+    controller, said = parse(config.controller), f"--controller is {config.controller!r}"
+    if STRATEGIES[config.strategy].driven:
+        raise UsageError(
+            f"{said} and --strategy is {config.strategy!r}: a controller goes by rounds, which an "
+            "asynchronous server does not have"
+        )
+    if "p" in controller.moves:
+        _fraction(config, said)
+    if "n" in controller.moves:
+        _delay(config, plan, said)
+    if config.buffers == "local":
+        raise UsageError(
+            f"{said} and --buffers is 'local': such buffers travel in rounds that are known "
+            "beforehand; give --buffers mean"
+        )
+    if plan.network is None and "network" in controller.needs:
+        raise UsageError(f"{said}, which goes by the clients' links: give --network")
+    if plan.network is not None and plan.network.measured:
+        raise UsageError(
+            f"{said} and --network is {config.network!r}: what a controller is told of the time "
+            "must be the same in every run; give the network a compute time, such as compute=20ms"
+        )
+
+
+def _fraction(config: Settings, said: str) -> None:
+    if not takes_fraction(config.method):
+        raise UsageError(
+            f"{said}, which moves p, and --method is {config.method!r}: it has no place for a "
+            "fraction; write {p} where it belongs, such as 'topk({p}) | float32 | golomb'"
+        )
+    if STRATEGIES[config.strategy].coded:
+        raise UsageError(
+            f"{said}, which moves p, and --strategy is {config.strategy!r}, whose codes do not "
+            "change"
+        )
+
+
+def _delay(config: Settings, plan: Plan, said: str) -> None:
+    if STRATEGIES[config.strategy].gradients:
+        raise UsageError(
+            f"{said}, which moves n, and --strategy is {config.strategy!r}, which has n = 1"
+        )
+    if corrects_momentum(plan.method.compressor):
+        raise UsageError(
+            f"{said}, which moves n, and --method is {plan.method.text}, which has n = 1"
+        )

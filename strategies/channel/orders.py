@@ -1,0 +1,71 @@
+"""Orders: what the server wants of one client in a round, where that moves from round to round.
+
+An order travels with the model and is charged; it says how the client's update is to be encoded, so
+that the server reads the update by the order that it gave. What a client reports beside its update
+travels as float32 numbers and is charged, too.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from compressors import Compressor, State
+
+ORDER = "order"
+"""In a message to a client: the order, as bytes."""
+
+WANTED = "wanted"
+"""In a message to a client: the names of what it is to report; they are the same in every round."""
+
+REPORT = "report"
+"""In a reply: what was wanted, as float32 numbers in that order."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One client's order: how it travels, and how the client then encodes its update.
+
+    ``wanted``: the names of the numbers that the client is to report.
+    """
+
+    payload: bytes
+    uplink: Compressor
+    wanted: tuple[str, ...] = ()
+
+
+class Ordering(Protocol):
+    """Who gives the orders; what it remembers is kept with the strategy's memory."""
+
+    def give(self, round_number: int, clients: Sequence[int]) -> Mapping[int, Order]:
+        """The orders of a round, for the clients that are asked."""
+        ...
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The memory after a finished round: tensors, and values that JSON can hold."""
+        ...
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        ...
+
+
+def to_report(values: Iterable[float]) -> bytes:
+    """Numbers as float32.
+
+    Example:
+        >>> from_report(to_report([0.5, -2.0]), ("a", "b"))
+        {'a': 0.5, 'b': -2.0}
+    """
+    listed = list(values)
+    return struct.pack(f"<{len(listed)}f", *listed)
+
+
+def from_report(data: object, wanted: tuple[str, ...]) -> dict[str, float]:
+    """The numbers by name.
+
+    Raises ``ValueError`` where they are not those that were wanted.
+    """
+    if not isinstance(data, bytes) or len(data) != 4 * len(wanted):
+        raise ValueError(f"the reply does not report {', '.join(wanted)}")
+    return dict(zip(wanted, struct.unpack(f"<{len(wanted)}f", data), strict=True))

@@ -1,0 +1,66 @@
+"""Runs whose n and p are moved: orders on the wire, ends, resumed runs, both engines."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import run
+from tests.support.interrupting import Stopped, stop_after
+from tests.support.runs import assert_same, clients, layers, model, rounds, small
+
+LINKS = "up=lognormal(100kbit, 1), down=20Mbit, latency=10ms, compute=2ms"
+CONTROLLED: dict[str, dict[str, Any]] = {
+    "warmup": {"controller": "warmup(3)"},
+    "plateau": {"controller": "plateau(1, better=0.2)", "checkpoint_every": 1},
+    "link": {"controller": "link(0.02)", "network": LINKS},
+    "noise": {"controller": "noise(1)", "cohort": 2},
+    "adacomm, downlink": {"controller": "adacomm(5)", "downlink": "sbc(0.1)"},
+}
+
+
+def controlled(**settings: Any) -> Any:
+    """A run of twenty iterations whose method takes a fraction."""
+    return small(**{"method": "sbc", "gradient": 0.05} | settings)
+
+
+def test_fixed_is_the_ordinary_run_and_its_orders(tmp_path: Path) -> None:
+    """The same weights, updates and scores; three bytes down per client and round."""
+    plain, fixed = controlled(), controlled(controller="fixed")
+    run(plain, tmp_path / "plain")
+    run(fixed, tmp_path / "fixed")
+    assert model(tmp_path / "plain") == model(tmp_path / "fixed")
+    one, other = rounds(tmp_path / "plain"), rounds(tmp_path / "fixed")
+    assert (other["down_order_bits"] == 4 * 24).all() and (other["up_report_bits"] == 0).all()
+    assert (other["down_wire_bits"] - one["down_wire_bits"] == 4 * 24).all()
+    same = ["iteration", "local_iterations", "metric", "up_wire_bits", "down_content_bits"]
+    assert one[same].equals(other[same])
+    new = {"up_report_bits", "down_order_bits", "sent_fraction"}
+    assert {*other.columns} - {*one.columns} == new
+    rows = clients(tmp_path / "fixed")
+    assert {*rows.columns} - {*clients(tmp_path / "plain").columns} == new | {"local_iterations"}
+    assert (rows["sent_fraction"] == 0.05).all() and (rows["local_iterations"] == 5).all()
+
+
+@pytest.mark.parametrize("settings", CONTROLLED.values(), ids=CONTROLLED)
+def test_a_stopped_run_goes_on_with_the_same_n_and_p(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    config = controlled(**{"checkpoint_every": 2, "iterations": 30, **settings})
+    run(config, tmp_path / "whole")
+    with pytest.raises(Stopped):
+        run(config, tmp_path / "parts", stop_after(3))
+    run(config, tmp_path / "parts")
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+    assert rounds(tmp_path / "whole")["iteration"].iloc[-1] == 30
+
+
+@pytest.mark.slow
+def test_both_engines_give_the_same_bits(tmp_path: Path) -> None:
+    config = controlled(controller="plateau(1, better=0.2)", keep_payloads=True, iterations=30)
+    run(config, tmp_path / "local")
+    run(replace(config, engine="flower", workers=2), tmp_path / "flower")
+    assert_same(tmp_path / "local", tmp_path / "flower")
+    assert rounds(tmp_path / "local")["local_iterations"].nunique() > 1
+    assert layers(tmp_path / "local")["sent"].gt(0).all()
