@@ -1,0 +1,41 @@
+"""The methods whose times are compared: each with the downlink that suits it."""
+
+from dataclasses import dataclass
+
+UNION = "per_tensor(nonzero | float32 | golomb)"
+"""What all clients sent together, without loss: what an allgather of sparse messages brings."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method, its delay n, and how the global update travels.
+
+    ``claims``: whether DeepReduce's Figure 11 speaks of it.
+    """
+
+    title: str
+    method: str
+    downlink: str = "raw"
+    temporal: int = 1
+    masking: str = "auto"
+    claims: bool = False
+
+
+ROWS = {
+    "dense": Row("no compression", "raw"),
+    "topr": Row("Top-r 10 %", "deepreduce(0.1, none)", UNION, masking="off", claims=True),
+    "bf-p2-qsgd": Row(
+        "DeepReduce, BF-P2, QSGD", "deepreduce(0.1, bloom_p2, 'qsgd')", UNION, masking="off",
+        claims=True,
+    ),
+    "golomb": Row(
+        "Top-r 1 %, Golomb", "ef(per_tensor(topk(0.01) | float32 | golomb))", UNION, masking="off"
+    ),
+    "cnat": Row("natural compression", "cnat", "cnat"),
+    "delay10": Row("no compression, n = 10", "raw", temporal=10),
+    "sbc1": Row("SBC, n = 1, 1 %", "sbc(0.01)", UNION),
+    "sbc10": Row("SBC, n = 10, 1 %", "sbc(0.01)", UNION, temporal=10),
+}  # fmt: skip
+"""By the names of ``--only``. Momentum masking is SBC's; the paper of Top-r 10 % has none."""
+
+SMOKE = ["dense", "topr", "bf-p2-qsgd", "cnat"]

@@ -1,0 +1,101 @@
+"""The time to a target over bandwidth, after DeepReduce's Figure 11.
+
+    python -m fedsim experiment bandwidth --scale short --jobs 2 --data DIR
+
+Every run is trained once; the clock of each link is computed from its messages.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.tables import of_task
+from fedsim import Cell, Results, RunConfig
+from fedsim.analysis.times import over_bandwidths
+from fedsim.network import Network, parse
+from fedsim.plot.times import over_bandwidths as drawn
+
+from .rows import ROWS, SMOKE
+from .tables import claim, markdown, times
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long a task trains, the metric whose time is compared, and the time per iteration."""
+
+    iterations: int
+    evaluate_every: int
+    seeds: int
+    target: float
+    compute: str
+    test_samples: int | None = None
+
+    @property
+    def network(self) -> Network:
+        """Links without a limit, which the tables replace."""
+        return parse(f"compute={self.compute}")
+
+
+TASKS = {
+    "digits": {"smoke": Size(10, 5, 1, 0.01, "2ms"), "short": Size(500, 10, 3, 0.95, "2ms")},
+    "fashion_lenet5": {"short": Size(300, 10, 2, 0.8, "8ms", 2000)},
+}
+"""By task and scale; the paper trains NCF on ml-20m, which may not be passed on.
+
+A local iteration takes about so long on one thread of the machine that the README describes: given,
+so that the clock is the same on every machine.
+"""
+
+
+def config(asked: Asked, size: Size, row: str, seed: int) -> RunConfig:
+    """One run; evaluated at the same iterations whatever the delay."""
+    has = ROWS[row]
+    return RunConfig(
+        task=asked.task, method=has.method, downlink=has.downlink, temporal=has.temporal,
+        seed=seed, data=asked.data, iterations=size.iterations,
+        evaluate_every=max(1, size.evaluate_every // has.temporal), label=has.title,
+        test_samples=size.test_samples, momentum_masking=has.masking,
+    )  # fmt: skip
+
+
+def cells(asked: Asked) -> list[Cell]:
+    """The runs of a task: a row and a seed each."""
+    size = TASKS[asked.task][asked.scale]
+    names = asked.rows or (SMOKE if asked.scale == "smoke" else list(ROWS))
+    return [Cell(f"{name}-seed{seed}", config(asked, size, name, seed))
+            for name in names for seed in range(size.seeds)]  # fmt: skip
+
+
+def show(asked: Asked, results: Results | None) -> Shown:
+    """The time to the target at every bandwidth, as a table and as lines."""
+    assert results is not None
+    size = TASKS[asked.task][asked.scale]
+    target, network = size.target, size.network
+    frame = times(results, network, target)
+    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame))
+    across = over_bandwidths(results, network, target)
+    return Shown(
+        {"times": frame},
+        {"times": f"{text}\n{claim(frame)}"},
+        {"times": drawn(across, results.rounds, target)},
+    )
+
+
+EXPERIMENT = Experiment(
+    show,
+    cells,
+    tasks=lambda scale: [name for name, sizes in TASKS.items() if scale in sizes],
+    rows=lambda scale: ROWS,
+    default=lambda scale: ["digits"] if scale == "smoke" else None,
+    what="tasks and rows",
+)
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, two for each task, from its times in ``results``."""
+    named = [name for name, sizes in TASKS.items() if "short" in sizes]
+    frames = {name: pd.read_csv(results / name / "times.csv") for name in named}
+    times_ = {name: markdown(frame) for name, frame in frames.items()}
+    return times_ | {f"{name}/claim": claim(frame) for name, frame in frames.items()}

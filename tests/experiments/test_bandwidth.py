@@ -1,0 +1,51 @@
+"""Times over bandwidth: by hand from bits and iterations, and what the README says of them."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.experiments import experiment
+from tests.support.markdown import ROOT
+
+RESULTS = ROOT / "experiments" / "bandwidth" / "results"
+TASKS = sorted(path.parent.name for path in RESULTS.glob("*/times.csv"))
+
+
+@pytest.fixture(scope="module")
+def bandwidth() -> Any:
+    return experiment("bandwidth")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_times_follow_from_bits_and_iterations(bandwidth: Any, task: str) -> None:
+    """Exactly without compression; else the longest message of a round counts, and not the mean."""
+    frame = pd.read_csv(RESULTS / task / "times.csv")
+    rates = experiment("bandwidth", "tables").RATES
+    compute = float(bandwidth.TASKS[task]["short"].compute.removesuffix("ms")) / 1000
+    least = frame["iteration"] * compute + 1e6 * frame["mbit"] / frame["rate"].map(rates)
+    ratio = (frame["seconds"] / least).dropna()
+    assert len(ratio) > 30 and ratio.between(1 - 1e-4, 1.05).all()
+    dense = ratio[frame.loc[ratio.index, "row"].isin(["dense", "delay10", "cnat"])]
+    assert dense.between(1 - 1e-4, 1 + 1e-4).all()
+
+
+def test_coding_is_added_to_both(bandwidth: Any) -> None:
+    """2 s beside 10 s; with coding, 1 s more each: 11 / 3."""
+    frame = pd.DataFrame({
+        "row": ["dense", "topr"], "rate": ["1 Gbit/s"] * 2, "seconds": [10.0, 2.0],
+        "coding": [1.0, 1.0],
+    })  # fmt: skip
+    fast = experiment("bandwidth", "tables").speedups(frame).iloc[1]
+    assert (fast["faster"], fast["faster_coded"]) == (5.0, pytest.approx(11 / 3))
+
+
+def test_every_row_is_a_message(bandwidth: Any) -> None:
+    from compressors import compress, decompress, parse
+    from tests.support.generators import small_update
+
+    for row in experiment("bandwidth", "rows").ROWS.values():
+        for text in (row.method, row.downlink):
+            update = small_update()
+            packet, _ = compress(parse(text), update)
+            assert set(decompress(parse(text), packet.payload, update)) == set(update)
