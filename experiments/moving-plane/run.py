@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.tables import table
 from fedsim import Cell, Results, RunConfig
 
 from .figures import figure
@@ -129,15 +130,14 @@ def readme_tables(results: Path) -> Mapping[str, str]:
 
 def verdicts(frames: Mapping[str, pd.DataFrame]) -> str:
     """Of each controller: at how many of the tasks' budgets it wins, is level, loses."""
-    from experiments.common.tables import table
-
     every = pd.concat(frames.values())
     moving = every[every["verdict"].notna()]
     lines = []
     for name, mine in moving.groupby("name", sort=False):
         count = mine["verdict"].value_counts()
         gaps = 100 * mine["gap"]
-        lines.append([str(name), *(str(count.get(word, 0)) for word in ("wins", "level", "loses")),
-                      f"{gaps.mean():+.1f}", f"{gaps.min():+.1f} to {gaps.max():+.1f}"])  # fmt: skip
+        words = [str(count.get(word, 0)) for word in ("wins", "level", "loses")]
+        span = f"{gaps.min():+.1f} to {gaps.max():+.1f}"
+        lines.append([str(name), *words, f"{gaps.mean():+.1f}", span])
     heading = ["controller", "wins", "level", "loses", "mean gap", "gaps"]
     return f"{len(frames)} tasks, {len(BUDGETS)} budgets each\n\n{table(heading, lines)}"

@@ -10,6 +10,7 @@ from compressors.catalogue import ROWS, Kind
 from fedsim.analysis.layout import Column, Laid, Row, laid, print_whole
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
+from fedsim.controllers.listed import CONTROLLERS
 from fedsim.network.presets import PRESETS
 from fedsim.tasklist import LISTED
 
@@ -46,11 +47,20 @@ def _networks() -> list[Listed]:
     ]  # fmt: skip
 
 
+def _controllers() -> list[Listed]:
+    return [
+        {"name": name, "kind": "controller", "title": row.title, "source": row.source,
+         "example": row.example}
+        for name, row in CONTROLLERS.items()
+    ]  # fmt: skip
+
+
 WHAT: dict[str, Callable[[], list[Listed]]] = {
     "tasks": _tasks,
     "methods": lambda: _rows(METHODS),
     "coders": lambda: _rows(CODERS),
     "networks": _networks,
+    "controllers": _controllers,
     "experiments": experiments,
 }
 
@@ -58,7 +68,7 @@ WHAT: dict[str, Callable[[], list[Listed]]] = {
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "list", help="list tasks, methods, coders, networks or experiments"
+        "list", help="list tasks, methods, coders, networks, controllers or experiments"
     )
     parser.add_argument("kind", choices=WHAT, help="what to list")
     parser.add_argument("--json", action="store_true", help="print one JSON document")

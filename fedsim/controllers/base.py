@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 REPORTS = ("train_loss", "update_norm", "residual_norm")
-"""What clients can say of a round beside their update, 32 bits each, where a controller needs it."""
+"""What clients can report beside their update, 32 bits each, where a controller needs it."""
 
 AGREEMENT, NETWORK = "agreement", "network"
 NEEDS = (*REPORTS, AGREEMENT, NETWORK)

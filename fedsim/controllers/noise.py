@@ -16,8 +16,8 @@ class Noise:
     the products falls below zero (Pflug's statistic). Here the cosines are summed since n last
     changed, and n halves when the sum is negative after ``burn`` rounds or more.
 
-    Source: Chee & Toulis 2018 (Convergence diagnostics for stochastic gradient descent with constant
-    learning rate), section 3, who stop there, or lower the learning rate.
+    Source: Chee & Toulis 2018 (Convergence diagnostics for stochastic gradient descent with
+    constant learning rate), section 3, who stop there, or lower the learning rate.
 
     Args:
         burn: rounds before the sum is looked at.

@@ -8,8 +8,6 @@ far, as n. Everything else the client knows from the run's settings.
 import math
 from dataclasses import dataclass
 
-import torch
-
 from compressors import Compressor, State
 from compressors.whole.lift import inside
 from fedsim.settings.config import RunConfig
@@ -93,6 +91,7 @@ def kept(uplink: Compressor, memory: State) -> State:
     """What a client's method will add to the next update: ``ef``'s residual, ``dgc``'s velocity.
 
     Example:
+        >>> import torch
         >>> from compressors import sbc
         >>> kept(sbc(0.1), {"uplink/residual/w": torch.ones(2), "base/w": torch.ones(2)})
         {'w': tensor([1., 1.])}

@@ -107,7 +107,7 @@ class Pilot:
         return Work(min(n, self.plan.iterations - done), orders.rounded(p), done)
 
     def _plain(self, number: int, memory: Any) -> Memory:
-        """The memory as a checkpoint would bring it back, so that a run that goes on is the same."""
+        """The memory as a checkpoint brings it back: a run that goes on is the same."""
         try:
             kept = json.loads(json.dumps(memory))
         except (TypeError, ValueError) as error:

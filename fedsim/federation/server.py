@@ -99,8 +99,9 @@ class Server:
         """One round: ask the cohort, wait for the replies, move the model."""
         exchange, strategy = self._exchange, self.strategy
         before = exchange.version
-        steps = {} if self.pilot else {"iterations": self.plan.local_iterations(number)}
-        settings = ConfigRecord(steps)
+        settings = ConfigRecord()
+        if self.pilot is None:  # else every client has an order of its own
+            settings["iterations"] = self.plan.local_iterations(number)
         messages = strategy.ask(number, settings, grid)
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
         if exchange.version == before:

@@ -197,6 +197,9 @@ def _finish(
         "status": "done",
         "error": None,
     }
+    if config.controller is not None:  # n and p moved: what they were on average
+        fractions = float(rounds["sent_fraction"].sum())
+        summary["total_sparsity"] = fractions / summary["iterations"]
     for kind in ("wire", "content"):
         up_bits = summary[f"up_{kind}_bits"]
         summary[f"ratio_{kind}"] = ledger.ratio(

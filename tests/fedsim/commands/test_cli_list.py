@@ -13,6 +13,7 @@ LISTED = {
     "methods": (None, {"sbc", "gradient_dropping", "raw", "topk", "one_sided", "mean", "ef"}),
     "coders": (None, {"golomb", "fixed"}),
     "experiments": ("experiment", {"sbc-table2"}),
+    "controllers": ("controller", {"fixed", "warmup", "plateau", "link", "noise", "adacomm"}),
 }
 
 

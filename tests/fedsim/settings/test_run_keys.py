@@ -42,7 +42,7 @@ def test_keys_left_alone_are_the_defaults() -> None:
         ("momentum", 0.5), ("weighting", "samples"), ("evaluate_every", 3),
         ("momentum_masking", "off"), ("min_replies", 2), ("timeout", 5), ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
-        ("stop_at_bits", 2e6),
+        ("stop_at_bits", 2e6), ("controller", "plateau(3)"),
     ],
 )  # fmt: skip
 def test_a_key_is_the_flag(name: str, value: Any) -> None:
