@@ -24,7 +24,10 @@ def identity() -> None:
     compat.identify()
 
 
-def turning(server: Asynchronous, up: Compressor = Raw(), down: Compressor = Raw()) -> Turning:
+RAW = Raw()
+
+
+def turning(server: Asynchronous, up: Compressor = RAW, down: Compressor = RAW) -> Turning:
     return Turning(server, ClientEnd(up, down, LIKE), LIKE)
 
 
