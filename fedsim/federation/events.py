@@ -101,6 +101,8 @@ class EventServer(Server):
         reply = self.reply(job)
         yield flows.send(payload_bits(reply), [("up", client), "server up"])
         yield env.timeout(delay)
+        if self.over.triggered:  # at this very moment, by another client
+            return
         with failing(self.number + 1):
             arrival = self.strategy.arrive(client, reply)
         self.came(job, [arrival])
@@ -149,10 +151,15 @@ class EventServer(Server):
         if len(self._updates) == self.plan.cohort:
             self._close()
 
+    def begun(self) -> list[RoundTraffic]:
+        """What has come of updates of which other parts are still under way."""
+        return []
+
     def _close(self) -> None:
         """Writes a row, and ends the run where it is the last."""
         exchange, number = self._exchange, self.number + 1
         trip = together(number, self._updates)
+        trip.begun = self.begun()
         if len(trip.uplinks) < self.plan.min_replies:
             raise RunFailed(
                 f"round {number}: {len(trip.uplinks)} of {self.plan.cohort} updates can be used "

@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from fedsim.federation.events import EventServer, Job, Process, charged_bits
 from fedsim.federation.server import failing
 from fedsim.network.rates import Rate
-from strategies import Arrival, Sharded
+from strategies import Arrival, RoundTraffic, Sharded
 from strategies.channel.payload import payload_bits
 from strategies.channel.shards import part_of, together
 
@@ -21,6 +21,14 @@ class ShardServer(EventServer):
     """
 
     strategy: Sharded
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._booked: dict[int, dict[int, Arrival]] = {}  # by worker: parts that have come
+
+    def begun(self) -> list[RoundTraffic]:
+        """See ``EventServer.begun``."""
+        return [arrival.trip for booked in self._booked.values() for arrival in booked.values()]
 
     def rates(self) -> dict[Any, Rate]:
         """As for one server, without its links."""
@@ -36,8 +44,8 @@ class ShardServer(EventServer):
             contents = [pulled[place] for place in places]
             job = self.job(client, together(contents, client), start)
             yield from self.train(job)
-            reply, booked = self.reply(job), dict[int, Arrival]()
-            pulled = {}
+            reply, pulled = self.reply(job), {}
+            booked = self._booked[client] = {}
             yield self._all([self._push(job, p, reply, booked, pulled) for p in places])
             start = self.arrived[client]
 
@@ -61,9 +69,12 @@ class ShardServer(EventServer):
             part = Message(part_of(reply.content, place), reply_to=reply)
             bits = payload_bits(part)
         yield from self._travel(bits, client, place)
+        if self.over.triggered:  # at this very moment, by another worker
+            return
         with failing(self.number + 1):
             booked[place] = self.strategy.push(client, place, reply)
         if len(booked) == self.plan.clients:
+            self._booked.pop(client)
             self.came(job, [booked[i] for i in sorted(booked)], own=client)
         if not self.over.triggered:
             yield from self._pull(client, place, pulled)

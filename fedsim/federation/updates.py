@@ -47,14 +47,18 @@ class Update:
 
 @dataclass
 class Updates(RoundTraffic):
-    """A round's traffic by the place of each update in the order of arrival."""
+    """A round's traffic by the place of each update in the order of arrival.
+
+    ``begun``: messages of updates that have come in parts, of which some are still under way.
+    """
 
     updates: list[Update] = field(default_factory=list)
+    begun: list[RoundTraffic] = field(default_factory=list)
 
     @property
     def parts(self) -> Sequence[RoundTraffic]:
         """Every message: its round is its number among those to its client."""
-        return [trip for update in self.updates for trip in update.trips]
+        return [trip for update in self.updates for trip in update.trips] + self.begun
 
 
 def together(number: int, updates: list[Update]) -> Updates:

@@ -96,6 +96,7 @@ class Sharded(Asynchronous):
         arrival = end.arrive(client, reply)
         if arrival.uplink is not None:
             end.advance(self._change(place, arrival.uplink.update))
+        arrival.trip.place = f"-shard-{place:02d}-step-{end.version:06d}"
         return arrival
 
     def _change(self, place: int, gradient: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,64 @@
+"""The runs: four workers that each hold a quarter of the model, at several dropping ratios."""
+
+from dataclasses import dataclass
+
+from fedsim import Cell, RunConfig
+
+TARGET = 0.94
+"""The accuracy to which times are told: the lowest that the paper's figures show."""
+
+LINK = "up=4Gbit, down=4Gbit, latency=0.1ms, compute=lognormal(20ms, 0.1)"
+"""On it a dense update sends for 41 % of its time, as the paper's do (section 5.3)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run: the method of pushes and pulls, and the paper's images per second (Table 1).
+
+    ``strategy`` is ``gradients`` for the synchronous runs, whose server stands by itself.
+    """
+
+    title: str
+    method: str
+    images: int | None = None
+    strategy: str = "sharded"
+    seeds: int = 1
+
+
+def _drop(p: float) -> str:
+    return f"gradient_dropping({p:g}, model)"
+
+
+ROWS = {
+    "dense": Row("no dropping", "raw", 2489, seeds=3),
+    "drop-90": Row("drop 90 %", _drop(0.1), 3174),
+    "drop-99": Row("drop 99 %", _drop(0.01), 3726, seeds=3),
+    "drop-99.9": Row("drop 99.9 %", _drop(0.001), 3921),
+    "sync-dense": Row("no dropping, synchronous", "raw", strategy="gradients"),
+    "sync-99": Row("drop 99 %, synchronous", _drop(0.01), strategy="gradients"),
+}
+SMOKE = ("dense", "drop-99")
+SCALES = {
+    "smoke": ("digits", 2, 8, 2),
+    "short": ("mnist_mlp512_ln", 250, 40, 4),
+    "paper": ("mnist_mlp4096_ln", 7500, 40, 4),
+}
+"""Task, batches per worker, batch size and workers of each scale."""
+
+
+def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
+    """A run per row and seed, called ``ROW-seedN``."""
+    task, iterations, batch_size, workers = SCALES[scale]
+    made = []
+    for name in names or (SMOKE if scale == "smoke" else ROWS):
+        row = ROWS[name]
+        for seed in range(1 if scale == "smoke" else row.seeds):
+            config = RunConfig(
+                task=task, method=row.method, downlink=row.method, strategy=row.strategy,
+                temporal=1, iterations=iterations, batch_size=batch_size, clients=workers,
+                evaluate_every=max(1, iterations // 25), seed=seed, data=data,
+                network=LINK if row.strategy == "sharded" else None,
+                test_samples=None if scale == "paper" else 5000,
+            )  # fmt: skip
+            made.append(Cell(f"{name}-seed{seed}", config))
+    return made

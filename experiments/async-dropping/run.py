@@ -1,0 +1,145 @@
+"""Asynchronous SGD with a sharded parameter server, dense and dropped (Aji & Heafield 2017).
+
+    python -m fedsim experiment async-dropping --data DIR
+"""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.common.figures import COLOURS, canvas, grids
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.tables import spread, table
+from fedsim import Results
+
+from .rows import ROWS, TARGET, cells
+
+LEARNT = (
+    "method", "seeds", "accuracy, %", f"updates to {TARGET:.0%}", f"seconds to {TARGET:.0%}",
+    "staleness", "bits per entry, up", "down",
+)  # fmt: skip
+SPEED = ("method", "simulated images/s", "ratio", "paper: images/s", "ratio")
+
+
+def show(asked: Asked, results: Results | None) -> Shown:
+    """The runs, the curves, and both as tables and a figure."""
+    assert results is not None
+    runs, lines = collect(results), curves(results)
+    texts = {"tables": f"{learnt(runs)}\n{speeds(runs)}"}
+    return Shown({"runs": runs, "curves": lines}, texts, {"async-dropping": figure(lines)})
+
+
+EXPERIMENT = Experiment(
+    show, lambda asked: cells(asked.rows, asked.scale, asked.data), rows=lambda scale: ROWS,
+    default=lambda scale: [], what="rows",
+)  # fmt: skip
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, from what is in ``results``."""
+    runs = pd.read_csv(results / "runs.csv")
+    return {"learnt": learnt(runs), "speed": speeds(runs)}
+
+
+def collect(results: Results) -> pd.DataFrame:
+    """A row per run; an update is a push of one worker, to all parts.
+
+    ``target_updates`` and ``target_seconds`` are those of the first evaluation at ``TARGET`` or
+    above; empty where there is none.
+    """
+    made = []
+    for run, mine in results.rounds.groupby("run", sort=False):
+        name, _, seed = str(run).rpartition("-seed")
+        cell, workers = results.runs.loc[run], int(mine["clients"].iloc[0])
+        there = mine[mine["metric"] >= TARGET].head(1)
+        seconds = mine["sim_end_seconds"] if "sim_end_seconds" in mine else mine["metric"] * pd.NA
+        entries = cell["parameters"] * cell["rounds"]
+        made.append(
+            {
+                "name": name, "seed": int(seed), "workers": workers, "rounds": cell["rounds"],
+                "accuracy_percent": 100 * cell["metric"],
+                "target_updates": workers * there["round"].squeeze() if len(there) else None,
+                "target_seconds": seconds[there.index].squeeze() if len(there) else None,
+                "seconds": seconds.iloc[-1],
+                "staleness": mine["staleness"].mean() if "staleness" in mine else None,
+                "up_bits_per_entry": cell["up_wire_bits"] / entries,
+                "down_bits_per_entry": cell["down_wire_bits"] / entries,
+                "images": workers * cell["rounds"] * _batch(results, run) / seconds.iloc[-1],
+            }
+        )  # fmt: skip
+    return pd.DataFrame(made).sort_values(["name", "seed"], key=_places, ignore_index=True)
+
+
+def _batch(results: Results, run: object) -> int:
+    return int(results.given[str(run)]["batch_size"])
+
+
+def _places(column: pd.Series) -> pd.Series:
+    """Rows in the order of ``ROWS``."""
+    return column.map(list(ROWS).index) if column.name == "name" else column
+
+
+def curves(results: Results) -> pd.DataFrame:
+    """A row per row of the experiment and evaluation: means over seeds."""
+    scored = results.rounds.dropna(subset=["metric"])
+    scored = scored.assign(
+        name=scored["run"].str.rpartition("-seed")[0], updates=scored["round"] * scored["clients"]
+    )
+    columns = {"metric": "accuracy_percent", "sim_end_seconds": "seconds", "loss": "loss"}
+    means = scored.groupby(["name", "updates"])[[*columns]].mean().rename(columns=columns)
+    means["accuracy_percent"] *= 100
+    return means.reset_index().sort_values(["name", "updates"], key=_places, ignore_index=True)
+
+
+def _over_seeds(runs: pd.DataFrame, name: str, column: str, places: int) -> str:
+    values = runs.loc[runs["name"] == name, column]
+    if values.isna().any():
+        return "–"
+    return spread(values.mean(), values.std(ddof=1), len(values), places)
+
+
+def learnt(runs: pd.DataFrame) -> str:
+    """How each row learns, per update and per simulated second."""
+    shown = [("accuracy_percent", 2), ("target_updates", 0), ("target_seconds", 2),
+             ("staleness", 2), ("up_bits_per_entry", 3), ("down_bits_per_entry", 3)]  # fmt: skip
+    return table(
+        LEARNT,
+        [
+            [ROWS[name].title, f"{(runs['name'] == name).sum()}",
+             *(_over_seeds(runs, name, column, places) for column, places in shown)]
+            for name in dict.fromkeys(runs["name"])
+        ],
+    )  # fmt: skip
+
+
+def speeds(runs: pd.DataFrame) -> str:
+    """Table 1's speeds beside ours, each over that of no dropping with the same seed."""
+    first = runs[runs["seed"] == 0].set_index("name")
+    dense, paper = first.loc["dense", "images"], ROWS["dense"].images
+    lines = []
+    for name, row in first.iterrows():
+        theirs = ROWS[str(name)].images
+        if theirs is not None and paper is not None:
+            lines.append([ROWS[str(name)].title, f"{row['images']:.0f}",
+                          f"×{row['images'] / dense:.2f}", f"{theirs}",
+                          f"×{theirs / paper:.2f}"])  # fmt: skip
+    return table(SPEED, lines)
+
+
+def figure(lines: pd.DataFrame) -> Figure:
+    """Accuracy over updates, and over simulated time."""
+    drawn = canvas(9, 3.6)
+    panels = drawn.subplots(1, 2, sharey=True)
+    for place, (name, mine) in enumerate(lines.groupby("name", sort=False)):
+        look = {"color": COLOURS[place % len(COLOURS)], "label": ROWS[str(name)].title}
+        look["linestyle"] = "-" if ROWS[str(name)].strategy == "sharded" else "--"
+        panels[0].plot(mine["updates"], mine["accuracy_percent"], **look)
+        panels[1].plot(mine["seconds"], mine["accuracy_percent"], **look)
+    panels[0].set(xlabel="updates of all workers", ylabel="accuracy (%)")
+    panels[1].set(xlabel="simulated seconds")
+    if lines["accuracy_percent"].max() > 90:
+        panels[0].set_ylim(80, 100)
+    panels[0].legend(fontsize=8)
+    grids(panels)
+    return drawn

@@ -1,0 +1,273 @@
+"""Asynchronous runs from settings to folder: who comes when, how old, and from messages alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from compressors import decompress
+from fedsim import RunConfig, UsageError, load, run
+from fedsim.engines import local
+from fedsim.errors import RunFailed
+from fedsim.federation.aggregation import server_rate
+from fedsim.federation.trainer import make_optimizer
+from fedsim.network.spec import Links, Network
+from strategies import Staleness
+from strategies.channel.shards import Shards
+from tests.support import replaying
+from tests.support.runs import assert_same, clients, model, rounds, small
+
+NETWORK = "up=1Mbit, down=4Mbit, latency=10ms, compute=lognormal(20ms, 1)"
+ASYNC: dict[str, dict[str, Any]] = {
+    "fedbuff": {"strategy": "fedbuff", "buffer_size": 3, "server_lr": 0.5},
+    "fedasync": {"strategy": "fedasync", "staleness": "hinge(2, 1)"},
+    "fewer at work": {"strategy": "fedbuff", "cohort": 2},
+    "sharded": {
+        "strategy": "sharded", "method": "gradient_dropping(0.05)", "temporal": 1,
+        "iterations": 5,
+    },
+}  # fmt: skip
+
+
+def asynchronous(name: str, **more: Any) -> RunConfig:
+    return small(**({"network": NETWORK} | ASYNC[name] | more))
+
+
+@pytest.fixture(scope="module", params=ASYNC)
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run of each kind with its messages: its name, settings and folder."""
+    config, out = asynchronous(request.param, keep_payloads=True), tmp_path_factory.mktemp("run")
+    run(config, out)
+    return request.param, config, out
+
+
+Clocked = Callable[[list[float]], None]
+
+
+@pytest.fixture
+def computing(monkeypatch: pytest.MonkeyPatch) -> Clocked:
+    """Gives each client seconds per local iteration of its own."""
+    plain = Network.links
+
+    def with_times(seconds: list[float]) -> None:
+        def links(self: Network, *given: Any, **named: Any) -> Links:
+            made = plain(self, *given, **named)
+            made.compute[:] = seconds
+            return made
+
+        monkeypatch.setattr(Network, "links", links)
+
+    return with_times
+
+
+def test_who_comes_when_by_hand(computing: Clocked, tmp_path: Path) -> None:
+    """Batches of 2, 3 and 5 s without links; the buffer of two moves the model at 3, 5 and 6 s."""
+    computing([2.0, 3.0, 5.0])
+    settings = {"strategy": "fedbuff", "clients": 3, "buffer_size": 2, "temporal": 1}
+    run(small(network="compute=1s", iterations=2, **settings), tmp_path)
+    came = clients(tmp_path)
+    assert came["client"].tolist() == [0, 1, 0, 2, 1, 0]
+    assert came["sim_end_seconds"].tolist() == [2, 3, 4, 5, 6, 6]
+    assert came["staleness"].tolist() == [0, 0, 1, 1, 1, 1]
+    assert came["message"].tolist() == [1, 1, 2, 1, 2, 3]
+    made = pd.read_parquet(tmp_path / "rounds.parquet")
+    assert made["sim_end_seconds"].tolist() == [4, 6]
+    assert made["version"].tolist() == [1, 3]
+    assert made[["buffered", "in_flight"]].to_numpy().tolist() == [[1, 2], [0, 2]]
+
+
+def test_a_worker_goes_on_when_all_parts_have_come(computing: Clocked, tmp_path: Path) -> None:
+    """Two workers, batches of 1 and 4.5 s, and 1 s a message, whatever its length.
+
+    Worker 0 has the model at 1 s and pushes at 2 s: to itself at once, to worker 1 by 3 s; what
+    that part has become is back at 4 s. Worker 1 pushes at 5.5 s, and has come at 6.5 s.
+    """
+    computing([1.0, 4.5])
+    settings = {"strategy": "sharded", "clients": 2, "method": "raw", "temporal": 1}
+    run(small(network="latency=500ms, compute=1s", iterations=2, **settings), tmp_path)
+    came = clients(tmp_path)
+    assert came["client"].tolist() == [0, 0, 1, 0]
+    assert came["sim_end_seconds"].tolist() == [3, 6, 6.5, 9]
+    # Part 1 has moved once when worker 0 comes again; part 0 twice, and part 1 once, when worker 1
+    # does; part 0 once when worker 0 comes for the third time.
+    assert came["staleness"].tolist() == [0, 0.5, 1.5, 0.5]
+
+
+@pytest.mark.parametrize("more", [{}, {"downlink": "sbc(0.1)"}], ids=["model", "updates"])
+def test_one_client_is_the_synchronous_run(more: dict[str, Any], tmp_path: Path) -> None:
+    alone = {"clients": 1, "iterations": 23, "network": "4g, compute=20ms", **more}
+    run(small(**alone), tmp_path / "dsgd")
+    for strategy in ({"strategy": "fedbuff"}, {"strategy": "fedasync", "server_lr": 1.0}):
+        out = tmp_path / strategy["strategy"]
+        run(small(**alone, **strategy), out)
+        assert model(out) == model(tmp_path / "dsgd")
+        pd.testing.assert_frame_equal(
+            rounds(out)[list(rounds(tmp_path / "dsgd"))], rounds(tmp_path / "dsgd")
+        )
+
+
+def test_one_worker_is_the_optimizer_at_the_server(tmp_path: Path) -> None:
+    alone = {"clients": 1, "temporal": 1, "iterations": 6, "method": "gradient_dropping(0.05)"}
+    run(small(strategy="gradients", **alone), tmp_path / "gradients")
+    network = {"network": "4g, compute=20ms", "downlink": "raw"}
+    run(small(strategy="sharded", **alone, **network), tmp_path / "sharded")
+    assert model(tmp_path / "sharded") == model(tmp_path / "gradients")
+    assert rounds(tmp_path / "sharded")["up_wire_bits"].sum() == 0  # it holds all parts itself
+
+
+def test_a_seed_says_all(kept: Any, tmp_path: Path) -> None:
+    name, config, out = kept
+    run(asynchronous(name, keep_payloads=True, workers=2), tmp_path)
+    assert_same(out, tmp_path)
+
+
+def test_messages_alone_make_the_model(kept: Any) -> None:
+    name, config, out = kept
+    weights = sharded(config, out) if name == "sharded" else of_server(config, out)
+    found = load_file(out / "model.safetensors")
+    for tensor, x in weights.items():
+        torch.testing.assert_close(found[tensor], x, rtol=1e-5, atol=1e-6)
+
+
+def message(out: Path, row: Any, place: str = "") -> bytes:
+    folder = out / "payloads" / f"round-{row.message:05d}"
+    (file,) = folder.glob(f"client-{row.client:03d}{place}-up.bin")
+    return file.read_bytes()
+
+
+def of_server(config: RunConfig, out: Path) -> dict[str, Tensor]:
+    """The model, where it moves by exactly what clients sent."""
+    weights, method = replaying.initial(config), config.plan.method.compressor
+    sent = dict.fromkeys(range(config.plan.clients), weights)
+    weigh, rate = Staleness(config.staleness or "polynomial(0.5)"), server_rate(config)
+    size = config.buffer_size or config.plan.cohort
+    assert rate is not None
+    waiting: list[dict[str, Tensor]] = []
+    for row in clients(out).itertuples():
+        update, weight = decompress(method, message(out, row), weights), weigh(int(row.staleness))
+        if config.strategy == "fedbuff":
+            waiting.append({n: weight * x for n, x in update.items()})
+            if len(waiting) == size:
+                means = {n: sum(w[n] for w in waiting) / size for n in weights}
+                weights = {n: x + rate * means[n] for n, x in weights.items()}
+                waiting = []
+        else:
+            theirs = {n: sent[row.client][n] + x for n, x in update.items()}
+            share = rate * weight
+            weights = {n: (1 - share) * x + share * theirs[n] for n, x in weights.items()}
+        sent[row.client] = weights
+    return weights
+
+
+def sharded(config: RunConfig, out: Path) -> dict[str, Tensor]:
+    """Every part's steps, in the order of their numbers; of updates that are under way, too."""
+    start = replaying.initial(config)
+    shards, method = Shards(start, config.plan.clients), config.plan.method.compressor
+    parts = []
+    for place in range(shards.count):
+        part = {n: torch.nn.Parameter(x.clone()) for n, x in shards.cut(start, place).items()}
+        optimizer = make_optimizer(config, part.values())
+        files = out.glob(f"payloads/*/*-shard-{place:02d}-step-*-up.bin")
+        steps = sorted(files, key=lambda file: file.name.split("-step-")[1])
+        assert [int(f.name.split("-")[5]) for f in steps] == list(range(1, len(steps) + 1))
+        for file in steps:
+            gradient = decompress(method, file.read_bytes(), part)
+            for name, x in part.items():
+                x.grad = gradient[name]
+            optimizer.step()
+        parts.append({n: x.detach() for n, x in part.items()})
+    return shards.join(parts)
+
+
+def test_bits_are_those_of_messages_that_travelled(kept: Any) -> None:
+    name, config, out = kept
+    for row in clients(out).itertuples():
+        places = [""] if name != "sharded" else [
+            f"-shard-{i:02d}-*" for i in range(4) if i != row.client
+        ]  # fmt: skip
+        assert row.up_wire_bits == sum(8 * len(message(out, row, place)) for place in places)
+
+
+def test_the_clock_is_made_of_download_compute_and_upload(kept: Any) -> None:
+    _, config, out = kept
+    came, made = clients(out), pd.read_parquet(out / "rounds.parquet")
+    parts = came[[f"sim_{p}_seconds" for p in ("download", "compute", "upload")]].sum(axis=1)
+    assert (came["sim_end_seconds"].diff().dropna() >= 0).all()
+    for _, mine in came.assign(parts=parts).groupby("client"):
+        if config.plan.cohort == config.plan.clients:
+            np.testing.assert_allclose(mine["parts"].cumsum(), mine["sim_end_seconds"], rtol=1e-9)
+    np.testing.assert_allclose(made["sim_seconds"].cumsum(), made["sim_end_seconds"], rtol=1e-9)
+    assert load(out).runs["status"].tolist() == ["done"]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"network": None}, "--network is nothing: in an asynchronous strategy the order"),
+        ({"network": "4g"}, "--network is '4g': in an asynchronous strategy the order"),
+        ({"checkpoint_every": 1}, "--checkpoint-every is 1: a run of strategy fedbuff always"),
+        ({"staleness": "linear"}, "--staleness is 'linear' is not a weight"),
+        ({"buffer_size": 0}, "--buffer-size is 0: it is a number above 0"),
+        ({"weighting": "samples"}, "--weighting is 'samples': it belongs to dsgd"),
+        ({"strategy": "fedasync"}, "--buffer-size is 3 and --strategy is 'fedasync'"),
+        ({"strategy": "dsgd", "buffer_size": None, "server_lr": None, "staleness": "constant"},
+         "--staleness is 'constant' and --strategy is 'dsgd': it belongs to fedbuff and fedasync"),
+        ({"strategy": "fedasync", "buffer_size": None, "server_lr": 1.5}, "--server-lr is 1.5"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_told(more: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        asynchronous("fedbuff", **more)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"temporal": 5}, "--temporal is 5: strategy sharded sends the gradient of one batch"),
+        ({"cohort": 2}, "--cohort is 2 of 4 clients: with strategy sharded every worker"),
+        ({"network": "compute=1s, server_up=1Mbit"}, "--network has server_up or server_down"),
+    ],
+)
+def test_what_a_server_in_parts_does_not_go_with(more: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        asynchronous("sharded", **more)
+
+
+def test_batchnorm_is_refused_before_any_work(make_task: Any, tmp_path: Path) -> None:
+    norm = torch.nn.BatchNorm1d
+    task = make_task(build=lambda: torch.nn.Sequential(torch.nn.Linear(6, 3), norm(3)))
+    with pytest.raises(UsageError, match="--strategy is 'fedbuff': the model of task"):
+        run(asynchronous("fedbuff", task=task.name, iterations=10), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_client_that_fails_is_counted_and_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = local.LocalGrid.__init__
+    calls = {"n": 0}
+
+    def init(self: Any, client_app: Any, *given: Any) -> None:
+        def sometimes(message: Any, context: Any) -> Any:
+            if message.metadata.message_type == "train" and context.node_config["partition-id"]:
+                calls["n"] += 1
+                if calls["n"] == 3:
+                    raise ValueError("out of order")
+            return client_app(message, context)
+
+        app(self, sometimes, *given)
+
+    monkeypatch.setattr(local.LocalGrid, "__init__", init)
+    with pytest.raises(RunFailed, match=r"3 of 4 updates can be used and 4 are required; .*out of"):
+        run(asynchronous("fedbuff"), tmp_path / "strict")
+    calls["n"] = 0
+    run(asynchronous("fedbuff", min_replies=3), tmp_path / "kept")
+    came = clients(tmp_path / "kept")
+    assert came["failures"].sum() == 1 and len(came) == 16
+    assert rounds(tmp_path / "kept")["failures"].sum() == 1

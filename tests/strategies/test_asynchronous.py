@@ -1,0 +1,138 @@
+"""FedBuff and FedAsync by hand; and nothing that clients trained is lost without a count."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from compressors import Compressor, Raw, decompress, gradient_dropping
+from fedsim.engines import compat
+from strategies import Asynchronous, ClientEnd, FedAsync, FedBuff, Staleness
+from tests.support.linear import Pull, grid_of, modded_app, record, vector
+from tests.support.turning import Turning
+
+LIKE = {"w": torch.zeros(4)}
+# Three clients and five updates: client 0 is fast, client 2 is slow.
+ORDER = ((0, 4.0), (1, 2.0), (0, 8.0), (2, 6.0), (1, 16.0))
+
+
+@pytest.fixture(autouse=True)
+def identity() -> None:
+    compat.identify()
+
+
+RAW = Raw()
+
+
+def turning(server: Asynchronous, up: Compressor = RAW, down: Compressor = RAW) -> Turning:
+    return Turning(server, ClientEnd(up, down, LIKE), LIKE)
+
+
+def go(server: Asynchronous, order: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    """How old the models of the updates were, and the server's model after each."""
+    world, stale, models = turning(server), [], []
+    for client in range(3):
+        world.ask(client)
+    for client, value in order:
+        stale.append(world.turn(client, {"w": torch.full((4,), value)}).staleness)
+        assert server.exchange is not None
+        models.append(float(server.exchange.weights["w"][0]))
+    return stale, models
+
+
+def test_fedbuff_by_hand() -> None:
+    """(4 + 2) / 2 moves the model to 3; (8 / 2 + 6 / 2) / 2 to 6.5; the fifth update waits."""
+    server = FedBuff(Raw(), clients=3, size=2, staleness=Staleness("polynomial(1)"))
+    stale, models = go(server, ORDER)
+    assert stale == [0, 0, 1, 1, 1]
+    assert models == [0, 3, 3, 6.5, 6.5]
+    assert (server.steps, server.held) == (2, 1)
+
+
+def test_fedbuff_at_another_rate_without_weights() -> None:
+    server = FedBuff(
+        Raw(), clients=3, size=2, staleness=Staleness("constant"), server_lr=0.5
+    )
+    assert go(server, ORDER)[1] == [0, 1.5, 1.5, 5, 5]
+
+
+def test_fedasync_by_hand() -> None:
+    """Client 1's first: a quarter of the way from 2 to the model 0 + 2 that it has come to."""
+    server = FedAsync(Raw(), clients=3, server_lr=0.5, staleness=Staleness("polynomial(1)"))
+    stale, models = go(server, ORDER)
+    assert stale == [0, 1, 1, 3, 2]
+    assert models[:4] == [2, 2, 4, 4.25]
+    assert models[4] == pytest.approx(4.25 + (2 + 16 - 4.25) / 6)
+
+
+@pytest.mark.parametrize("text", ["", "polynomial", "polynomial(-1)", "hinge(1)", "linear(2)",
+                                  "polynomial(a)", "constant(1)", "hinge(1, inf)"])  # fmt: skip
+def test_a_weight_that_is_none_says_which_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match=r"it is constant, polynomial\(a\) or hinge\(a, b\)"):
+        Staleness(text)
+
+
+def test_a_client_is_sent_what_moved_the_model_since_it_was_asked() -> None:
+    """With a lossy downlink clients hold the server's model bit for bit, whatever they missed."""
+    down = gradient_dropping(0.5)
+    world = turning(FedBuff(Raw(), down, clients=3, size=1), down=down)
+    assert world.server.exchange is not None
+    for client in range(3):
+        world.ask(client)
+    generator = torch.Generator().manual_seed(0)
+    for client in (0, 0, 1, 0, 2, 2, 1):
+        world.turn(client, {"w": torch.randn(4, generator=generator)})
+        assert torch.equal(world.seen[client]["w"], world.server.exchange.weights["w"])
+
+
+def held(world: Turning, client: int) -> Tensor:
+    """A client's residual, and what it has sent that the server does not have."""
+    memory, end = world.memory.get(client, {}), world.server.exchange
+    assert end is not None
+    total = memory.get("uplink/residual/w", torch.zeros(4)).double()
+    if "pending/round" in memory and end.applied.get(client) != int(memory["pending/round"]):
+        payload = memory["pending/payload"].numpy().tobytes()
+        total = total + decompress(world.end.uplink, payload, LIKE)["w"].double()
+    return total
+
+
+happens = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["comes", "fails", "lost"])))
+
+
+@given(happens)
+@settings(max_examples=40, deadline=None)
+def test_taken_in_and_held_is_what_was_trained(events: list[tuple[int, str]]) -> None:
+    up = gradient_dropping(0.5)
+    world = turning(FedBuff(up, clients=3, size=2), up)
+    taken, trained = torch.zeros(4).double(), torch.zeros(4).double()
+    for client in range(3):
+        world.ask(client)
+    for number, (client, event) in enumerate(events):
+        update = torch.tensor([number + 1.0, -2, 3, client - 40])
+        reply = None
+        if event != "fails":
+            reply = world.answer(client, {"w": update})
+            trained += update
+        arrival = world.arrive(client, reply if event == "comes" else None)
+        if arrival.uplink is not None:
+            taken += arrival.uplink.update["w"]
+        assert (arrival.uplink is None) == (client in arrival.trip.failures) == (event != "comes")
+        world.ask(client)
+        assert torch.equal(taken + sum(held(world, c) for c in range(3)), trained)
+
+
+def test_in_flower_s_own_loop_replies_are_taken_in_one_by_one() -> None:
+    """Clients 0 and 1 go half-way from 0 to 4 and to 8; each update moves the model by half."""
+    strategy = FedBuff(
+        Raw(), clients=2, size=1, server_lr=0.5, staleness=Staleness("polynomial(1)")
+    )
+    grid = grid_of(modded_app(Pull([(4.0, 0.0), (8.0, 0.0)]), Raw()), 2)
+    try:
+        strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
+    finally:
+        grid.close()
+    assert strategy.exchange is not None
+    assert vector(strategy.exchange.weights) == [2 / 2 + 4 / 2 / 2, 0]

@@ -1,0 +1,86 @@
+"""A parameter server in parts by hand, with dropping both ways."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.optim import SGD
+
+from compressors import Compressor, Raw, gradient_dropping
+from fedsim.engines import compat
+from strategies import Sharded
+from strategies.channel.shards import ShardedClientEnd, Shards
+from tests.support.turning import Turning
+
+LIKE = {"w": torch.zeros(6)}
+
+
+@pytest.fixture(autouse=True)
+def identity() -> None:
+    compat.identify()
+
+
+def three(up: Compressor, down: Compressor) -> Turning:
+    """Three workers; worker i holds the entries 2 i and 2 i + 1."""
+    server = Sharded(up, down, optimizer=lambda parameters: SGD(parameters, lr=1.0), clients=3)
+    world = Turning(server, ShardedClientEnd(up, down, LIKE, 3), LIKE)
+    for worker in range(3):
+        world.ask(worker)
+    return world
+
+
+def gradient(first: float, second: float) -> dict[str, Tensor]:
+    return {"w": torch.tensor([first, second, 0.0, 0, 0, 0])}
+
+
+def model(world: Turning) -> list[float]:
+    exchange = world.server.exchange
+    assert exchange is not None
+    return exchange.weights["w"][:2].tolist()
+
+
+# Worker, its gradient in the first part, the part after the push, what the worker pulls of it.
+BY_HAND = [
+    (0, (4, 1), [-4, 0], [-4, 0]),  # sends (4, 0) and keeps (0, 1)
+    (1, (0, 2), [-4, -2], [-4, 0]),  # the difference (-4, -2) is dropped to (-4, 0)
+    (0, (1, 1), [-4, -4], [-4, -4]),  # sends (0, 2) of (1, 2); the difference is (0, -4)
+    (2, (8, 0), [-12, -4], [-12, 0]),
+    (1, (0, 1), [-12, -5], [-12, 0]),  # from (-4, 0): the difference (-8, -5) becomes (-8, 0)
+]
+
+
+def test_five_pushes_of_three_workers() -> None:
+    world, stale = three(gradient_dropping(0.5), gradient_dropping(0.5)), []
+    for worker, values, after, pulled in BY_HAND:
+        stale.append(world.turn(worker, gradient(*values)).staleness)
+        assert model(world) == after
+        assert world.seen[worker]["w"].tolist() == [*pulled, 0, 0, 0, 0]
+    assert stale == [0, 1, 1, 3, 2]
+
+
+def test_dense_pulls_are_the_model() -> None:
+    world = three(Raw(), Raw())
+    for worker, values, _, _ in BY_HAND:
+        world.turn(worker, gradient(*values))
+        assert world.seen[worker]["w"].tolist()[:2] == model(world)
+    assert model(world) == [-13, -5]
+
+
+def test_a_pull_that_failed_is_made_good_by_the_next() -> None:
+    world = three(gradient_dropping(0.5), gradient_dropping(0.5))
+    for worker, values, _, _ in BY_HAND[:2]:
+        world.turn(worker, gradient(*values))
+    arrival = world.arrive(1, None)
+    assert arrival.uplink is None and arrival.trip.failures == {1: "out of order"}
+    world.ask(1)
+    assert world.seen[1]["w"].tolist()[:2] == [-4, 0]  # from what worker 1 holds: (0, 0)
+
+
+def test_parts_are_equal_and_join_to_the_model() -> None:
+    tensors = {"a": torch.arange(12.0).view(3, 4), "b": torch.tensor(12.0), "c": torch.ones(2, 2)}
+    shards = Shards(tensors, 4)
+    cut = [shards.cut(tensors, place) for place in range(4)]
+    assert [sum(len(x) for x in part.values()) for part in cut] == [4, 4, 4, 5]
+    joined = shards.join(cut)
+    assert all(torch.equal(joined[name], x) for name, x in tensors.items())
+    with pytest.raises(ValueError, match="17 entries cannot be held in 18 parts"):
+        Shards(tensors, 18)
