@@ -61,6 +61,10 @@ class Pilot:
         """The local iterations of the round: the most that a client of it does."""
         return max((work.n for work in self.work.values()), default=0)
 
+    def work_of(self, client: int) -> Work:
+        """What a client of the round was ordered to do."""
+        return self.work[client]
+
     def give(self, round_number: int, clients: Sequence[int]) -> dict[int, Order]:
         """See ``Ordering.give``."""
         told = self._told(round_number, clients)
@@ -134,7 +138,7 @@ class Pilot:
         facts.down_bits += row["down_wire_bits"] / asked
         if not math.isnan(row["metric"]):
             facts.metric, facts.loss = row["metric"], row["loss"]
-        facts.seconds = self.clock.after(facts.seconds, rows, self.work)
+        facts.seconds = row.get("sim_end_seconds", facts.seconds)
         self._moved(weights)
         losses = []
         for client, up in sorted(trip.uplinks.items()):

@@ -22,6 +22,7 @@ from fedsim.federation.evaluation import evaluate
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.pilot import Pilot
+from fedsim.federation.simulated import Simulation, Steps, TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan
@@ -39,9 +40,11 @@ class Recorder(Protocol):
 
     Attributes:
         up_bits: upstream bits (wire) of a client that takes part in every round, so far.
+        sim_seconds: the simulated time at which the run goes on.
     """
 
     up_bits: float
+    sim_seconds: float
 
     @property
     def rounds_done(self) -> int:
@@ -76,6 +79,7 @@ class Server:
         self.config, self.plan = config, config.plan
         self.trainer, self.recorder = trainer, recorder
         self.strategy = make_strategy(config, server_buffers(config, trainer.buffers))
+        self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
         self._initial = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
         self.pilot = Pilot(config, self._initial) if config.controller else None
         self.strategy.ordering = self.pilot
@@ -87,7 +91,8 @@ class Server:
             self.strategy.open(self._initial)
         if self.pilot is not None:
             self.pilot.resumed(self._exchange.weights)
-        number = self.recorder.rounds_done
+        number, simulation = self.recorder.rounds_done, self.simulation
+        grid = TimedGrid(grid, simulation) if simulation.matters else grid
         while not self.plan.ends(self.recorder.iterations_done, self.recorder.up_bits):
             number += 1
             start = time.perf_counter()
@@ -102,6 +107,7 @@ class Server:
         settings = ConfigRecord()
         if self.pilot is None:  # else every client has an order of its own
             settings["iterations"] = self.plan.local_iterations(number)
+        self.simulation.begin(number, self._steps(number))
         messages = strategy.ask(number, settings, grid)
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
         if exchange.version == before:
@@ -143,7 +149,16 @@ class Server:
         self, row: dict[str, Any], trip: RoundTraffic
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """What is written of a round, and of each client in it."""
-        return row, ledger.client_rows(trip)
+        clients = ledger.client_rows(trip)
+        own = [client | self.simulation.client_row(client["client"]) for client in clients]
+        return row | self.simulation.row(), own
+
+    def _steps(self, number: int) -> Steps:
+        """How many local iterations each client does in a round, once it has been asked."""
+        if self.pilot is None:
+            return lambda client: self.plan.local_iterations(number)
+        work = self.pilot.work_of
+        return lambda client: work(client).n
 
     def _score(self, due: bool, weights: Tensors, sent: float) -> dict[str, float]:
         """Metric and loss, NaN where none is ``due``; ``sent``: a client's bits of this round.

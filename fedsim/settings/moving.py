@@ -18,6 +18,12 @@ def check(config: Settings, plan: Plan) -> None:
             f"{said} and --strategy is {config.strategy!r}: a controller goes by rounds, which an "
             "asynchronous server does not have"
         )
+    if not plan.rules.plain:
+        raise UsageError(
+            f"{said} and clients may be absent, drop out or be late: an update that comes late "
+            "would be read by a later round's order; leave out --availability, --dropout, "
+            "--deadline and --ask"
+        )
     if "p" in controller.moves:
         _fraction(config, said)
     if "n" in controller.moves:
