@@ -82,6 +82,12 @@ def _rotated(one: Any, d: int) -> Bound:
     return bound(one.codec, d)
 
 
+def _subset(one: Any, d: int) -> Bound:
+    k = one.count(d)
+    drawn = contraction(k / d, "the share that is drawn, in the mean")
+    return compose(drawn, bound(one.codec, k))
+
+
 def _low_rank(_: Any, d: int) -> Bound:
     return neither("a projection, so the error never exceeds the update, but one power iteration "
                    "may miss a matrix; delta = r / min(n, m) once it has converged")  # fmt: skip
@@ -136,6 +142,9 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "shrink": _shrink,
     "pipeline": _pipeline,
     "rotate": _rotated,
+    "dct": lambda one, d: bound(one.codec, d),  # orthonormal too
+    "subset": _subset,
+    "adacomp": lambda one, d: neither("its magnitude is a mean of several bins' largest entries"),
     "threelc": _threelc,
     "sketchml": lambda one, d: neither("a collision may take most of the largest entry"),
     "raw": lambda one, d: exact(),
