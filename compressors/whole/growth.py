@@ -27,6 +27,7 @@ from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.topk import TopK
 from compressors.theory.bound import Bound
 from compressors.theory.rules import SPARSIFIERS, bound, kept, known_name
+from compressors.whole.atomo import Atomo
 from compressors.whole.cosine import Cosine
 from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
@@ -64,6 +65,8 @@ def faults(codec: Any, d: int) -> tuple[Fault, ...]:
         turned = turned or not isinstance(codec, Subset)
         d = codec.count(d) if isinstance(codec, Subset) else d
         codec = codec.codec
+    if isinstance(codec, Atomo) and codec.scaled:
+        return (Fault(codec, "multiplies what it keeps", replace(codec, scaled=False)),)
     return tuple(_of_pipeline(codec, d, turned)) if isinstance(codec, Pipeline) else ()
 
 
