@@ -3,6 +3,8 @@
 from compressors.row import Row
 
 _DRIVE = "Vargaftik et al. 2021"
+_DEMO = "Peng et al. 2024"
+_COCKTAIL = "Wang et al. 2023"
 _SPARSELOCO = "Sarfi et al. 2025"
 _EDEN = "Vargaftik et al. 2022"
 
@@ -20,14 +22,40 @@ RECENT = (
     Row("sparseloco", "method", "published.local:sparseloco",
         "SparseLoCo: top-k within chunks, 2 bits, a memory that fades",
         f"{_SPARSELOCO}, Algorithm 1", "sparseloco(0.05, 0.9)"),
+    Row("cocktailsgd", "method", "published.local:cocktailsgd",
+        "CocktailSGD: drawn at random, then the largest, then 4 bits", f"{_COCKTAIL}, section 3",
+        "cocktailsgd(0.05, 0.25)"),
+    Row("demo", "method", "published.local:demo",
+        "DeMo: the largest cosine coefficients of a fading memory", f"{_DEMO}, Algorithm 1",
+        "demo(0.1, 0.9, 8)", portable=False),
+    Row("adacomp", "compressor", "whole.adacomp:AdaComp",
+        "AdaComp: in every bin what is near its largest, with a residual",
+        "Chen et al. 2018, Algorithm 2", "adacomp(50)"),
+    Row("subset", "codec", "whole.subset:Subset",
+        "A random fraction of the entries before another codec", f"{_COCKTAIL}, section 3",
+        "subset(0.3, topk(0.2) | float32 | golomb)"),
+    Row("dct", "codec", "whole.cosine:Cosine",
+        "A cosine transform of tiles before another codec", f"{_DEMO}, section 3",
+        "dct(8, topk(0.2) | float32 | golomb)", portable=False),
     Row("chunk_topk", "sparsifier", "sparsify.chunks:ChunkTopK",
-        "The fraction p of largest magnitude of every chunk", f"{_SPARSELOCO}; Peng et al. 2024",
+        "The fraction p of largest magnitude of every chunk", f"{_SPARSELOCO}; {_DEMO}",
         "chunk_topk(0.1, 64) | float32 | golomb"),
     Row("bins", "quantizer", "quantize.bins:Bins", "Even bins around the mean, and their means",
         _SPARSELOCO, "topk(0.3) | bins(2) | golomb"),
     Row("steps", "quantizer", "quantize.bins:Steps",
         "The nearest whole number of steps, int4 or int8, a step per bucket",
-        "Wang et al. 2023 (CocktailSGD)", "steps(4, 64)"),
+        _COCKTAIL, "steps(4, 64)"),
+    Row("atomo", "codec", "whole.atomo:Atomo",
+        "ATOMO: singular vectors by chance, unbiased", "Wang et al. 2018, Algorithm 1", "atomo(2)",
+        portable=False),
+    Row("inceptionn", "codec", "whole.inceptionn:Inceptionn",
+        "INCEPTIONN: a tag of 2 bits, then 0, 8, 16 or 32", "Li et al. 2018, Algorithm 2",
+        "inceptionn(10)"),
+    Row("sz", "codec", "whole.predictive:Predictive",
+        "Predicted and rounded within a bound, as SZ does", "Tao et al. 2017", "sz(0.01)"),
+    Row("exponents", "symbols", "coders.exponents:Exponents",
+        "Lossless floats: exponents by range ANS, the rest as it is",
+        "Johnson 2022 (DietGPU); Hershcovitch et al. 2024", "float32 | exponents"),
     Row("elias_gaps", "symbols", "coders.elias_gaps:EliasGaps",
         "QSGD's own format: gaps, signs and levels in Elias codes",
         "Alistarh et al. 2017, section 3.2", "qsgd(3) | elias_gaps"),

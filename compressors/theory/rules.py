@@ -4,13 +4,23 @@ Names are those that classes carry (``codec_id``), so that theory needs none of 
 those that ask it (``shrink``, ``ef``) may stand above it.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from compressors.base import nominal_count
 from compressors.printing import is_foreign, name_of, shown
 from compressors.theory import quantizers, sparsifiers
-from compressors.theory.bound import Bound, compose, contraction, exact, neither, unknown, worst
+from compressors.theory.bound import (
+    Bound,
+    compose,
+    contraction,
+    exact,
+    neither,
+    unbiased,
+    unknown,
+    worst,
+)
 from compressors.theory.sparsifiers import Kept
 
 
@@ -82,6 +92,28 @@ def _rotated(one: Any, d: int) -> Bound:
     return bound(one.codec, d)
 
 
+def _subset(one: Any, d: int) -> Bound:
+    k = one.count(d)
+    drawn = contraction(k / d, "the share that is drawn, in the mean")
+    return compose(drawn, bound(one.codec, k))
+
+
+def _bounded(one: Any, d: int) -> Bound:
+    """d (bound spread)^2 of error, and spread^2 <= 2 ||x||^2, as for minmax."""
+    lost = 2 * d * one.bound**2
+    if lost >= 1:
+        return neither("each error is within the bound, and d of them may exceed the update")
+    return contraction(1 - lost, "1 - 2 d bound^2")
+
+
+def _atomo(one: Any, d: int) -> Bound:
+    """Of a matrix of at most sqrt(d) atoms: as gspar of its singular values."""
+    share = min(1.0, one.rank / max(1, math.isqrt(d)))
+    if one.scaled:
+        return unbiased(1 / share - 1, "sqrt(d) / rank - 1 for a square matrix of equal atoms")
+    return contraction(share, "rank / sqrt(d), in the mean: larger atoms are likelier")
+
+
 def _low_rank(_: Any, d: int) -> Bound:
     return neither("a projection, so the error never exceeds the update, but one power iteration "
                    "may miss a matrix; delta = r / min(n, m) once it has converged")  # fmt: skip
@@ -136,6 +168,12 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "shrink": _shrink,
     "pipeline": _pipeline,
     "rotate": _rotated,
+    "dct": lambda one, d: bound(one.codec, d),  # orthonormal too
+    "subset": _subset,
+    "sz": _bounded,
+    "inceptionn": lambda one, d: neither(f"the bound of 2^-{one.b} per entry is absolute"),
+    "atomo": _atomo,
+    "adacomp": lambda one, d: neither("its magnitude is a mean of several bins' largest entries"),
     "threelc": _threelc,
     "sketchml": lambda one, d: neither("a collision may take most of the largest entry"),
     "raw": lambda one, d: exact(),

@@ -10,6 +10,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import NotFinite, UpdateError
 from compressors.printing import short_text, shown
 from compressors.settings import check_compressor, plain
+from compressors.whole.adacomp import AdaComp
 from compressors.whole.dgc import DGC
 from compressors.whole.growth import always_grows, grows
 from compressors.whole.lift import inside, nest, recall
@@ -30,9 +31,9 @@ class ErrorFeedback:
         inner: the compressor that sends.
         decay: the residual's factor, 0 < decay <= 1.
 
-    Raises ``ValueError`` for another decay; around what keeps a residual itself (``ef``, ``dgc``):
-    what is not sent would be kept, and sent, twice; and around what would feed that residual on
-    its own noise, for tensors of any size (``compressors.whole.growth``).
+    Raises ``ValueError`` for another decay; around what keeps a residual itself (``ef``, ``dgc``,
+    ``adacomp``): what is not sent would be kept, and sent, twice; and around what would feed that
+    residual on its own noise, for tensors of any size (``compressors.whole.growth``).
 
     Example:
         >>> from compressors import parse
@@ -101,7 +102,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
 
 def _keeper(thing: Any) -> Any:
     """The first part of a compressor that has a residual of its own, or None."""
-    if isinstance(thing, ErrorFeedback | DGC):
+    if isinstance(thing, ErrorFeedback | DGC | AdaComp):
         return thing
     parts = thing if isinstance(thing, tuple) else ()
     if is_dataclass(thing):

@@ -27,9 +27,12 @@ from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.topk import TopK
 from compressors.theory.bound import Bound
 from compressors.theory.rules import SPARSIFIERS, bound, kept, known_name
+from compressors.whole.atomo import Atomo
+from compressors.whole.cosine import Cosine
 from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.rotate import Rotate
+from compressors.whole.subset import Subset
 
 SIZES = (2, 3, 8, 64, 4096, 2**20, 2**30)
 """Numbers of entries at which a method is tried before its tensors are known."""
@@ -57,11 +60,14 @@ def faults(codec: Any, d: int) -> tuple[Fault, ...]:
         >>> faults(parse("topk(0.1) | cnat").codec, 100)
         ()
     """
-    turned = isinstance(codec, Rotate)
-    inner = codec.codec if isinstance(codec, Rotate) else codec
-    if turned and isinstance(inner, Rotate):
-        return faults(inner, d)
-    return tuple(_of_pipeline(inner, d, turned)) if isinstance(inner, Pipeline) else ()
+    turned = False
+    while isinstance(codec, Rotate | Cosine | Subset):
+        turned = turned or not isinstance(codec, Subset)
+        d = codec.count(d) if isinstance(codec, Subset) else d
+        codec = codec.codec
+    if isinstance(codec, Atomo) and codec.scaled:
+        return (Fault(codec, "multiplies what it keeps", replace(codec, scaled=False)),)
+    return tuple(_of_pipeline(codec, d, turned)) if isinstance(codec, Pipeline) else ()
 
 
 def always_grows(compressor: Compressor) -> str | None:

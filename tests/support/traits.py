@@ -18,6 +18,8 @@ from compressors import (
     text,
 )
 from compressors.parts import Lossy
+from compressors.whole.cosine import Cosine
+from compressors.whole.subset import Subset
 
 _EXACT = (Float32, Mean)
 _LARGEST = (TopK, OneSided)
@@ -41,7 +43,7 @@ def pipelines(compressor: Compressor) -> list[Pipeline]:
 
 def rotates(compressor: Compressor) -> bool:
     """Whether a pipeline sees other values than the update's own."""
-    return any(isinstance(part, Rotate) for part in parts(compressor))
+    return any(isinstance(part, Rotate | Cosine | Subset) for part in parts(compressor))
 
 
 def scales_up(method: str) -> bool:

@@ -24,6 +24,7 @@ SPARSE = 20_000
         "terngrad", "minmax(3)", "codebook(5, 0.1)", "sign(0.5)", "l1_sign", "onebit",
         "topk(0.1) | magnitude(min, 2)", "topk(0.1) | ternary()", "sketch(64)",
         "then(dither(3), cnat)", "rotate(topk(0.05) | float32)", "rotate(lloyd(2))",
+        "dct(16, topk(0.05) | float32)",
         "topk(0.1) | bins(2)", "steps(4, 100)", "chunk_topk(0.02, 1000) | float32",
     ],
 )  # fmt: skip

@@ -1,0 +1,85 @@
+"""A cosine transform of tiles before another codec, undone by the receiver: DeMo's."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.base import ALL, SentTensor, VectorCodec, tensor_seed
+from compressors.bits import BitReader, BitWriter
+from compressors.kernels import cosine as kernel
+from compressors.own_parts import write_tensor
+from compressors.settings import check_codec, check_whole, plain
+
+_INNER = 1  # purpose of a tensor's seed
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """The codec on the discrete cosine transform (DCT-II, orthonormal) of tiles of the tensor.
+
+    DeMo (Peng, Quesnelle & Kingma 2024, https://arxiv.org/abs/2411.19870, section 3) keeps the
+    largest coefficients: neighbouring entries of a momentum that move together lie in few of them.
+    A tensor is a matrix of its first axis by all others, cut into tiles of ``size`` by ``size``; a
+    vector into pieces of ``size``. The last tiles are smaller (the paper takes the largest
+    divisor of a side in the place of ``size``). Coefficients are handed on tile after tile, so that
+    ``chunk_topk(p, size * size)`` chooses tile by tile where sides are multiples of ``size``.
+    Orthonormal: errors keep their norm. What leaves float32 saturates.
+
+    Args:
+        size: the sides of a tile, 1 to 256.
+        codec: of the coefficients, a flat vector.
+
+    Raises ``ValueError`` for another size, and for anything but a codec of one tensor.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> flat = {"w": torch.full((4, 4), 2.0)}
+        >>> compress(parse("dct(4, topk(0.01) | float32)"), flat)[0].sent["w"].decoded.flatten()[:2]
+        tensor([2., 2.])
+    """
+
+    codec_id: ClassVar[str] = "dct"
+    size: int
+    codec: VectorCodec
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_whole("dct: size", self.size, 1, 256)
+        check_codec("dct", self.codec)
+
+    @property
+    def needs_seed(self) -> bool:
+        """As the codec."""
+        return self.codec.needs_seed
+
+    def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+        """See ``VectorCodec.write``; every entry of what is decoded may differ from zero."""
+        if x.numel() == 0:
+            return SentTensor(torch.zeros_like(x), ALL, x.shape)
+        turned = self._turn(x.detach().reshape(-1), x.shape, False)
+        sent = write_tensor(self.codec, turned, out, tensor_seed(seed, _INNER))
+        return SentTensor(self._turn(sent.decoded, x.shape, True).view(x.shape), ALL, x.shape)
+
+    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+        """See ``VectorCodec.read``."""
+        if like.numel() == 0:
+            return torch.zeros_like(like)
+        flat = like.new_empty(like.numel())
+        turned = self.codec.read(bits, flat, tensor_seed(seed, _INNER))
+        return self._turn(turned, like.shape, True).view(like.shape)
+
+    def _turn(self, x: Tensor, shape: torch.Size, back: bool) -> Tensor:
+        rows, columns = (shape[0], prod(shape[1:])) if len(shape) > 1 else (1, x.numel())
+        height, width = min(self.size, rows), min(self.size, columns)
+        done = np.empty((rows, columns), np.float32)
+        kernel.transform(
+            x.cpu().contiguous().numpy(), height, width,
+            (kernel.basis(height), kernel.basis(width)),
+            kernel.basis(rows % height or height), kernel.basis(columns % width or width),
+            back, done,
+        )  # fmt: skip
+        return torch.from_numpy(done).view(-1).to(x.device)

@@ -1,0 +1,71 @@
+"""A random choice of entries before another codec, which sees them alone."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors.base import ALL, SentTensor, VectorCodec, nominal_count, scatter, tensor_seed
+from compressors.bits import BitReader, BitWriter
+from compressors.own_parts import write_tensor
+from compressors.settings import check_codec, check_share, plain
+from compressors.sparsify.randk import drawn
+
+_CHOOSE, _INNER = 1, 2  # purposes of a tensor's seed
+
+
+@dataclass(frozen=True)
+class Subset:
+    """The codec on a random fraction ``q`` of the entries, drawn by the message's seed.
+
+    The first stage of CocktailSGD (Wang et al. 2023, section 3): which entries are drawn follows
+    from the seed and costs nothing, and positions that the codec writes count among the drawn
+    entries alone, so that they are shorter. max(1, round(q n)) of n entries are drawn without
+    replacement, as they are: use it inside ``ef``.
+
+    Raises ``ValueError`` unless 0 < q <= 1, and for anything but a codec of one tensor.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> packet, _ = compress(parse("subset(0.5, topk(0.5) | float32)"), {"w": torch.ones(8)})
+        >>> packet.sent["w"].count, packet.spans["values"]
+        (2, 64)
+    """
+
+    codec_id: ClassVar[str] = "subset"
+    q: float
+    codec: VectorCodec
+    needs_seed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_share("subset: q", self.q)
+        check_codec("subset", self.codec)
+
+    def count(self, n: int) -> int:
+        """How many of ``n`` entries are drawn."""
+        return nominal_count(self.q, n)
+
+    def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+        """See ``VectorCodec.write``."""
+        flat = x.detach().reshape(-1)
+        if flat.numel() == 0:
+            return SentTensor(torch.zeros_like(x), ALL, x.shape)
+        places = self._places(flat, seed)
+        sent = write_tensor(self.codec, flat[places], out, tensor_seed(seed, _INNER))
+        if isinstance(sent.indices, Tensor):
+            places = places[sent.indices]
+        return SentTensor(sent.values, places, x.shape)
+
+    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+        """See ``VectorCodec.read``."""
+        if like.numel() == 0:
+            return torch.zeros_like(like)
+        places = self._places(like, seed)
+        values = self.codec.read(bits, like.new_empty(places.numel()), tensor_seed(seed, _INNER))
+        return scatter(values, places, like.shape)
+
+    def _places(self, like: Tensor, seed: int) -> Tensor:
+        n = like.numel()
+        return drawn(n, self.count(n), tensor_seed(seed, _CHOOSE), like.device)
