@@ -77,6 +77,10 @@ class Settings:
     test_samples: int | None = setting(
         None, "held-out samples that are scored, evenly spread; default: all", later=True
     )
+    validation: float | None = setting(
+        None, "fraction of the training samples that is kept out of training and scored in place "
+        "of the held-out samples; default: none", later=True,
+    )  # fmt: skip
     min_replies: int | None = setting(None, "usable replies a round needs; default: the cohort")
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
