@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 _TOO_LONG = 1.5  # times the budget: a message is only about as long as the one that was tried
 _SEARCHED = {"method", "gradient", "temporal", "lr", "server_lr", "evaluate_every", "label",
-             "stop_at_bits"}  # fmt: skip
+             "stop_at_bits", "momentum_masking"}  # fmt: skip
 TOO_LONG, REPEATED, OVER = "one message exceeds the budget", "runs already", "the time is over"
 
 
@@ -177,7 +177,8 @@ def _place(config: RunConfig, space: Space) -> Params | None:
     """The point at which a run lies; None where it has other settings than this search."""
     mine, its = space.base.identity(), config.identity()
     keys = {f.name for f in fields(RunConfig)} - _SEARCHED
-    if any(mine.get(key) != its.get(key) for key in keys) or config.seed != space.base.seed:
+    masking = config.momentum_masking == space.base.momentum_masking  # as typed: auto goes by method
+    if not masking or any(mine.get(key) != its.get(key) for key in keys):
         return None
     p, whole = config.plan.method.gradient, config.plan.method.text
     for method in space.methods:

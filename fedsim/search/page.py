@@ -91,6 +91,8 @@ def _points(frame: pd.DataFrame, found: Sequence[Finalist], goal: Goal) -> Chart
     ))  # fmt: skip
     traces += _stars(found, goal)
     figure = chart(traces, 520, "bits that a client has sent (wire)", escape(label(goal.name)))
+    if goal.name in units.FRACTIONS:  # an interval may reach beyond what the metric can
+        figure["layout"]["yaxis"]["autorangeoptions"] = {"clipmin": -0.02, "clipmax": 1.02}
     logarithmic(figure, (float(b) for b in shown["bits"]))
     return figure
 
