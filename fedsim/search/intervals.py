@@ -56,6 +56,6 @@ def tied(first: Sequence[float], other: Sequence[float]) -> bool:
 
 def _t(degrees: int) -> float:
     """Student's t of the interval, by degrees of freedom."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
 
-    return float(t.ppf(0.5 + CONFIDENCE / 2, degrees))
+    return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))

@@ -53,6 +53,7 @@ def test_the_winner_runs_again_with_the_same_result(tmp_path: Path) -> None:
     assert found.goal.point(read_curve(tmp_path / "again")) == point
 
 
+@pytest.mark.slow
 def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
     own = RunConfig(task=TINY, method="sbc", gradient=0.25, temporal=2, validation=0.2)
     run(own, tmp_path / "cells" / "mine", progress=None)
@@ -66,6 +67,7 @@ def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
     assert len(found.trials) == 4
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_and_ends_as_one_that_did_not_stop(tmp_path: Path) -> None:
     searched(tmp_path / "parts", trials=3)
     parts, whole = searched(tmp_path / "parts"), searched(tmp_path / "whole")
@@ -109,6 +111,7 @@ def test_the_fewest_bits_to_a_target_are_those_of_every_point_tried(
     assert reached.loc[reached["metric"] >= 0.55, "bits"].min() == min(fewest)
 
 
+@pytest.mark.slow
 def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
     found = searched(tmp_path, budget=None, trials=5)
     bits = [f.validated.bits() for f in found.finalists]
