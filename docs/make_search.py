@@ -69,7 +69,8 @@ def rows(found: Found, out: Path) -> pd.DataFrame:
 
 def markdown(table: pd.DataFrame) -> str:
     """A row per setting: mean accuracy with its interval, every seed, bits."""
-    lines = ["| found by | setting | held-out accuracy | seeds | bits up |", "| --- | --- | --: | --- | --: |"]
+    lines = ["| found by | setting | held-out accuracy | seeds | bits up |"]
+    lines += ["| --- | --- | --: | --- | --: |"]
     for (by, setting), own in table.groupby(["found by", "setting"], sort=False):
         points = tuple(zip(own["bits"], own["accuracy"], strict=True))
         lot = Lot(points, ())

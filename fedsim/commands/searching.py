@@ -19,11 +19,11 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "search",
         help="find the best method, n, p, coder and rate for a task",
-        description="Searches method, delay n, fraction p, coder and learning rates by training: the "
-        "best metric within --budget, the fewest bits to --target, or, with neither, the front of "
-        "both. Scores come from a validation part of the training samples; the best settings run again "
-        "on fresh seeds and are scored on the held-out samples. --lr and --server-lr are where the "
-        "search of rates begins. The same command goes on where it was stopped.",
+        description="Searches method, delay n, fraction p, coder and learning rates by training: "
+        "the best metric within --budget, the fewest bits to --target, or, with neither, the front "
+        "of both. Scores come from a validation part of the training samples; the best settings "
+        "run again on fresh seeds and are scored on the held-out samples. --lr and --server-lr are "
+        "where the search of rates begins. The same command goes on where it was stopped.",
     )
     parser.add_argument("--budget", metavar="BITS", help="upstream bits of a client, such as 2Mbit")
     parser.add_argument("--target", type=float, metavar="METRIC", help="the metric to reach")

@@ -70,8 +70,8 @@ def told(found: Sequence[Advice]) -> str:
     none = f" None that was tried compresses {' or '.join(missing)} times." if missing else ""
     return (
         f"For this file, by relative error and by time, at a compression of at least "
-        f"{'. At least '.join(parts)}.{none} Whether such an error matters shows in training, where "
-        "what one message leaves out may travel later:"
+        f"{'. At least '.join(parts)}.{none} Whether such an error matters shows in training, "
+        "where what one message leaves out may travel later:"
     )
 
 

@@ -9,7 +9,6 @@ from fedsim import units
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.settings.config import RunConfig, default_of
-from fedsim.tasks import Task
 
 _ALWAYS = ("task", "method", "temporal", "seed")
 _MACHINE = ("data", "device", "download", "workers", "timeout", "label", "tensorboard",
@@ -24,9 +23,11 @@ def to_toml(final: Finalist, goal: Goal) -> str:
     said = goal.told()
     lines = [f"{said[0].upper()}{said[1:]}, as a search found it."]
     if point is not None:
-        lines.append(f"This run: {goal.name} {units.score(point[1], goal.name)} on held-out samples "
-                     f"with {units.bits(point[0])} per client upstream.")  # fmt: skip
-    if isinstance(config.task, Task):
+        score, bits = units.score(point[1], goal.name), units.bits(point[0])
+        lines.append(
+            f"This run: {goal.name} {score} on held-out samples with {bits} per client upstream."
+        )
+    if not isinstance(config.task, str):
         lines.append("The task is defined in Python: run it from there, with these settings.")
     return "".join(f"# {line}\n" for line in lines) + "\n" + tomli_w.dumps(_settings(config))
 

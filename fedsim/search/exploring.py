@@ -35,18 +35,20 @@ class Limits:
     Attributes:
         trials: how many there are to be in all; None: as many as the time allows.
         seconds: for the study in all, finalists included; None: no limit.
-        reserve: from the study, the seconds that the finalists will take.
+        reserve: the seconds that the finalists will take, by the trials so far.
+        held: what ``reserve`` said last.
     """
 
     trials: int | None = None
     seconds: float | None = None
     reserve: Callable[[], float] = lambda: 0.0
+    held: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
-    def over(self, study: Study, before: float) -> bool:
+    def over(self, before: float) -> bool:
         """Whether the time for trials is over; ``before``: seconds that earlier processes spent."""
         spent = before + time.monotonic() - self.started
-        return self.seconds is not None and spent + self.reserve() >= self.seconds
+        return self.seconds is not None and spent + self.held >= self.seconds
 
 
 class Exploration:
@@ -123,14 +125,15 @@ class Exploration:
     def _asked(self) -> Iterator[tuple[int, Params]]:
         """The trials that a kill interrupted, then new ones while the limits allow."""
         yield from list(self.study.left_running())
-        while not self.limits.over(self.study, self._before):
+        self.limits.held = self.limits.reserve()
+        while not self.limits.over(self._before):
             asked = len(self.study.trials) + len(self._running)
             if self.limits.trials is not None and asked >= self.limits.trials:
                 return
             yield self.study.ask()
 
     def _progress(self, name: str, row: dict[str, Any]) -> str | None:
-        if self.limits.over(self.study, self._before):
+        if self.limits.over(self._before):
             return OVER
         return self.stopper.verdict(name, row)
 
@@ -149,8 +152,10 @@ class Exploration:
         if good:
             self._learn(curve)
         self.study.seconds = self._before + time.monotonic() - self.limits.started
+        self.limits.held = self.limits.reserve()
         best = " · best so far" if better else ""
-        self.say(f"trial {number}: {at(self.space.used(params))}: {told(curve, self.goal, why)}{best}")
+        point = at(self.space.used(params))
+        self.say(f"trial {number}: {point}: {told(curve, self.goal, why)}{best}")
 
 
 def at(params: Params) -> str:
@@ -177,7 +182,7 @@ def _place(config: RunConfig, space: Space) -> Params | None:
     """The point at which a run lies; None where it has other settings than this search."""
     mine, its = space.base.identity(), config.identity()
     keys = {f.name for f in fields(RunConfig)} - _SEARCHED
-    masking = config.momentum_masking == space.base.momentum_masking  # as typed: auto goes by method
+    masking = config.momentum_masking == space.base.momentum_masking  # auto goes by the method
     if not masking or any(mine.get(key) != its.get(key) for key in keys):
         return None
     p, whole = config.plan.method.gradient, config.plan.method.text

@@ -154,8 +154,9 @@ def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path)
 
 def _lot(goal: Goal, found: Sequence[Curve]) -> Lot:
     points = tuple(goal.point(curve) for curve in found)
-    known = [goal.loss(curve) if point else None for point, curve in zip(points, found, strict=True)]
-    return Lot(points, tuple(inf if loss is None else loss for loss in known))
+    losses = [goal.loss(curve) for curve in found]
+    known = zip(points, losses, strict=True)
+    return Lot(points, tuple(inf if not point or loss is None else loss for point, loss in known))
 
 
 def _ranked(finalists: list[Finalist], goal: Goal) -> list[Finalist]:

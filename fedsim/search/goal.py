@@ -151,7 +151,7 @@ class Goal:
 def read_goal(
     budget: str | float | None, target: float | None, higher: bool, name: str
 ) -> Goal:
-    """The goal of flags; ``UsageError`` as ``Goal``, or where the budget is not a number of bits."""
+    """The goal of flags; ``UsageError`` as ``Goal``, or where the budget is no number of bits."""
     bits = None if budget is None else units.parse_bits(budget, "--budget")
     return Goal(higher, name, bits, target)
 

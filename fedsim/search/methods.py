@@ -24,7 +24,8 @@ _PARTS = (
     "raw", "bfloat16", "cnat", "qsgd(15) | huffman", "natural_dither(7) | huffman", "terngrad",
     "minmax(16) | huffman", "ef(onebit)", "ef(threelc(1.75))",
     "ef(topk({p}) | bfloat16 | golomb)", "ef(flat(topk({p}) | cnat | golomb))",
-    "ef(flat(one_sided({p}) | mean | golomb))", "ef(randk({p}, false) | float32)", "randk({p}) | cnat", "gspar({p}) | cnat | golomb", "dgc({p})",
+    "ef(flat(one_sided({p}) | mean | golomb))", "ef(randk({p}, false) | float32)",
+    "randk({p}) | cnat", "gspar({p}) | cnat | golomb", "dgc({p})",
 )  # fmt: skip
 """Beside the published methods, what ``all`` takes: sums of parts that no paper has as one."""
 
@@ -35,8 +36,8 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
     """The texts of the methods that are searched over; ``{p}`` stands for the fraction sent.
 
     Args:
-        methods: ``published`` (the catalogue's methods, and ``raw``), ``all`` (sums of parts too), or
-            texts, between semicolons or commas.
+        methods: ``published`` (the catalogue's methods, and ``raw``), ``all`` (sums of parts
+            too), or texts, between semicolons or commas.
 
     Raises:
         UsageError: no text, or one that cannot be read.
@@ -90,12 +91,12 @@ def _check(method: str) -> None:
 
 
 def _text(row: Row) -> str:
-    """A published method with ``{p}`` where it takes a fraction, its other settings as in its row."""
-    names = list(signature(row.make).parameters)
+    """A published method with ``{p}`` where it takes a fraction, all else as in its row."""
+    taken = signature(row.make).parameters
+    names = list(taken)
     if "p" not in names:
         return row.example
-    defaults = [p.default is not p.empty for n, p in signature(row.make).parameters.items() if n != "p"]
-    if all(defaults):
+    if all(own.default is not own.empty for name, own in taken.items() if name != "p"):
         return row.name
     before = rf"\b{row.name}\(\s*" if names[0] == "p" else r"\bp\s*=\s*"
     return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", r"\g<1>{p}", row.example, count=1)
@@ -149,7 +150,8 @@ def _recoded(part: Any, coder: str) -> Any:
         return changed
     positions, symbols = _codes(coder)
     changed = _replaced(changed, symbols=symbols)
-    return changed if isinstance(changed.positions, Lossy) else _replaced(changed, positions=positions)
+    lossy = isinstance(changed.positions, Lossy)
+    return changed if lossy else _replaced(changed, positions=positions)
 
 
 def _replaced(pipeline: Pipeline, **code: Any) -> Pipeline:

@@ -16,9 +16,9 @@ from fedsim.search.goal import Goal
 from fedsim.search.picture import best_so_far, styles
 
 _TRIALS = (
-    "A mark per trial, hollow where the trial was ended early; scores on the validation part. The line "
-    "joins those that no other beats in both bits and metric. Stars are finalists on held-out samples: "
-    "the mean over fresh seeds with its 95 % interval."
+    "A mark per trial, hollow where the trial was ended early; scores on the validation part. The "
+    "line joins those that no other beats in both bits and metric. Stars are finalists on held-out "
+    "samples: the mean over fresh seeds with its 95 % interval."
 )
 _SHARES = (
     "How much of what differs between trials each setting explains (Optuna's fANOVA, over ranks). "
@@ -42,12 +42,14 @@ def page(
         left: the methods that were not searched, and why.
     """
     title = f"{told['task']}: {goal.told()}"
-    answer = "<p>No trial has an evaluation that counts.</p>" if winner is None else _answer(winner, goal, told)
+    answer = "<p>No trial has an evaluation that counts.</p>"
+    answer = answer if winner is None else _answer(winner, goal, told)
+    ranked = _table(*tables.ranked(found, goal)) + _note(tables.CAPTION) if found else ""
+    bars = {name: _bars(of) for name, of in shares.items() if of}
     sections = [
-        ("finalists", "Finalists", _table(*tables.ranked(found, goal)) + _note(tables.CAPTION) if found else ""),
+        ("finalists", "Finalists", ranked),
         section("trials", "Trials", _TRIALS, {"": _points(frame, found, goal)}),
-        section("importance", "What mattered", _SHARES, {n: _bars(of) for n, of in shares.items() if of})
-        if any(shares.values()) else ("importance", "", ""),
+        *([section("importance", "What mattered", _SHARES, bars)] if bars else []),
         ("table", "Every trial", _table(*tables.trials(frame, goal))),
         ("left", "Methods left out", _listed(left)),
         ("facts", "The search", _facts(told)),
@@ -63,9 +65,10 @@ def _answer(winner: Finalist, goal: Goal, told: dict[str, str]) -> str:
     coder = f", coders {said['coder']}" if said["coder"] else ""
     text = f"{said['method']}, n = {said['n']}{p}{coder}, lr = {said['lr']}"
     seeds = len(winner.held.points)
+    many = f"{seeds} fresh seed{'s' if seeds > 1 else ''}"
     return (
-        f"<p><strong>{escape(text)}</strong>: {escape(goal.name)} {escape(score)} on held-out samples "
-        f"with {escape(bits)} per client upstream, {seeds} fresh seed{'s' if seeds > 1 else ''}.</p>"
+        f"<p><strong>{escape(text)}</strong>: {escape(goal.name)} {escape(score)} on held-out "
+        f"samples with {escape(bits)} per client upstream, {many}.</p>"
         f"<p>The command that runs it again:</p><pre>{escape(told['again'])}</pre>"
     )
 
@@ -102,8 +105,8 @@ def _stars(found: Sequence[Finalist], goal: Goal) -> list[Chart]:
     if not there:
         return []
     texts = [
-        f"finalist {rank}: {escape(tables.short(f.params['method']))}<br>held-out {escape(goal.name)} "
-        f"{units.score(mean.value, goal.name)} at {units.bits(f.held.bits())}"
+        f"finalist {rank}: {escape(tables.short(f.params['method']))}<br>held-out "
+        f"{escape(goal.name)} {units.score(mean.value, goal.name)} at {units.bits(f.held.bits())}"
         for rank, (f, mean) in enumerate(there, start=1)
     ]
     return [scatter(
@@ -117,10 +120,11 @@ def _stars(found: Sequence[Finalist], goal: Goal) -> list[Chart]:
 def _said(row: dict[str, object], goal: Goal) -> str:
     p = row["gradient"]
     fraction = f", p = {p:g}" if isinstance(p, float) and p == p else ""
+    score = units.score(float(str(row["metric"])), goal.name)
+    bits = units.bits(float(str(row["bits"])))
     return (
         f"trial {row['trial']}: {escape(str(row['method']))}<br>n = {row['temporal']}{fraction}, "
-        f"lr = {row['lr']:g}<br>{escape(goal.name)} {units.score(float(str(row['metric'])), goal.name)}"
-        f" at {units.bits(float(str(row['bits'])))}<br>{escape(str(row['why']))}"
+        f"lr = {row['lr']:g}<br>{escape(goal.name)} {score} at {bits}<br>{escape(str(row['why']))}"
     )
 
 

@@ -41,9 +41,11 @@ def picture(frame: pd.DataFrame, winner: Finalist | None, goal: Goal, task: str)
     looks = styles(frame)
     for name, rows in frame.dropna(subset=["bits", "metric"]).groupby("method"):
         look, ended = looks[str(name)], rows["state"] != "complete"
-        kind: dict[str, Any] = {"marker": marker(look), "linestyle": "", "markersize": 5, "color": look.colour}
+        kind: dict[str, Any] = {"marker": marker(look), "linestyle": "", "markersize": 5}
+        kind["color"] = look.colour
+        early = kind | {"markerfacecolor": "none", "alpha": 0.6}
         axes.plot(rows["bits"][~ended], rows["metric"][~ended], label=plain(str(name)), **kind)
-        axes.plot(rows["bits"][ended], rows["metric"][ended], markerfacecolor="none", alpha=0.6, **kind)
+        axes.plot(rows["bits"][ended], rows["metric"][ended], **early)
     front = best_so_far(frame, goal)
     axes.step(front["bits"], front["metric"], where="post", color="#777777", lw=1, zorder=0)
     if goal.budget is not None:

@@ -51,7 +51,8 @@ def finalists(found: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
         rows.append({
             "rank": rank, "tie": final.tie, "trial": final.trial,
             "method": short(point.pop("method")), **point,
-            **_columns("validation", final.validated, goal), **_columns("held_out", final.held, goal),
+            **_columns("validation", final.validated, goal),
+            **_columns("held_out", final.held, goal),
         })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -67,8 +68,9 @@ def _columns(part: str, lot: Lot, goal: Goal) -> dict[str, Any]:
     if goal.target is not None:
         bits = lot.log_bits()
         reached = isfinite(bits.value)
-        found |= {f"{part}_bits_low": 10 ** (bits.value - bits.half) if reached else None,
-                  f"{part}_bits_high": 10 ** (bits.value + bits.half) if reached else None}  # fmt: skip
+        for end, side in (("low", -1), ("high", 1)):
+            bound = 10 ** (bits.value + side * bits.half) if reached else None
+            found[f"{part}_bits_{end}"] = bound
     return found
 
 

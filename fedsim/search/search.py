@@ -61,15 +61,14 @@ def search(
 ) -> Found:  # fmt: skip
     """Searches method, n, p, coder and rates for a task, in the folder ``out``.
 
-    The same call goes on where it was stopped. Trials are cells of ``out/cells``; their scores come
-    from a validation part of the training samples (``base.validation``, 0.2 where it is None). The
-    best run again on fresh seeds, and once on the held-out samples.
+    The same call goes on where it was stopped. Scores come from a validation part of the training
+    samples (``base.validation``, 0.2 where it is None); the best run again on fresh seeds.
 
     Args:
-        base: the task and the settings that all runs share; its rates are where the search begins,
-            its method, n and p are not used.
-        out: a folder, made if need be.
-        budget: upstream bits of a client, such as ``"2Mbit"``, within which the metric is to be best.
+        base: the task and the shared settings; its rates are where the search begins, its method,
+            n and p are not used.
+        out: a folder, made if need be; trials are its ``cells``.
+        budget: upstream bits of a client, such as ``"2Mbit"``, for the best metric within them.
         target: the metric that is to be reached with the fewest bits.
         methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.chosen``).
         time: for everything, over all calls: ``"30min"``; None: 10 minutes without ``trials``.
@@ -79,26 +78,21 @@ def search(
         ray_address: a Ray cluster to run on.
         say: takes a line of progress.
 
-    Raises:
-        UsageError: before any work: contradictory or bad settings, an unknown method, a budget
-            below one message of every method.
+    Raises ``UsageError`` before any work: contradictory or bad settings, an unknown method, a
+    budget below one message of every method.
 
     Example:
         found = search(RunConfig(task="digits"), "results", budget="100kbit", trials=20)
     """
-    out = Path(out)
+    out, base = Path(out), _base(base)
     limits = _limits(time, trials, seeds)
-    base = _base(base)
     check([Cell("search", base)], jobs, here=ray_address is None)
-    task = base.plan.task
-    goal = read_goal(budget, target, task.higher_is_better, task.metric_name)
-    sizes = Sizes(base)
-    fit, left = fitting(base, goal, chosen(methods), sizes)
+    space, left = _space(base, budget, target, methods)
+    for method, why in left.items():
+        say(f"left out: {method}: {why}")
     with lock.held(out):
-        study = Study(Space(base, goal, fit, sizes), out / "study.db", _name(base, goal, fit))
+        study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
-        for method, why in left.items():
-            say(f"left out: {method}: {why}")
         Exploration(study, out, limits, say).run(jobs, ray_address)
         ranked = finals.play(study, out, seeds, jobs, ray_address, say)
         return _written(study, ranked, left, out)
@@ -111,6 +105,17 @@ def _base(base: RunConfig) -> RunConfig:
                    stop_at_bits=None, evaluate_every=None)  # fmt: skip
 
 
+def _space(
+    base: RunConfig, budget: str | float | None, target: float | None, methods: str | Sequence[str]
+) -> tuple[Space, dict[str, str]]:
+    """What is searched, and the methods that cannot be, with the reasons."""
+    task = base.plan.task
+    goal = read_goal(budget, target, task.higher_is_better, task.metric_name)
+    texts, sizes = chosen(methods), Sizes(base)
+    fit, left = fitting(base, goal, texts, sizes)
+    return Space(base, goal, fit, sizes), left
+
+
 def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
     if time is not None and trials is not None:
         raise UsageError(f"--time is {time} and --trials {trials}: give one of them")
@@ -120,9 +125,10 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
     return Limits(trials, None if trials is not None else seconds(time or TIME))
 
 
-def _name(base: RunConfig, goal: Goal, methods: Sequence[str]) -> str:
+def _name(space: Space) -> str:
     """A study's name in its file: what it depends on."""
-    told = "/".join([base.digest, str(goal.budget), str(goal.target), *methods])
+    goal = space.goal
+    told = "/".join([space.base.digest, str(goal.budget), str(goal.target), *space.methods])
     return blake2b(told.encode(), digest_size=8).hexdigest()
 
 

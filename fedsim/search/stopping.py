@@ -23,8 +23,8 @@ DEARER = "more bits than the best needed"
 class Stopper:
     """Looks at runs as they go and says which are to end.
 
-    Optuna's percentile pruner decides, over losses at steps of equal bits (``Goal.at_steps``): within
-    a budget from a quarter of it on, else from the fifth run on that has ended by itself.
+    Optuna's percentile pruner decides, over losses at steps of equal bits (``Goal.at_steps``), from
+    the fifth run on that has ended by itself; within a budget, from a quarter of the budget on.
 
     Args:
         goal: what is searched for.

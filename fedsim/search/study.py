@@ -1,4 +1,4 @@
-"""The study: Optuna's sampler over the space, and its memory on disk, so that a kill loses nothing."""
+"""The study: Optuna's sampler over the space, and its memory on disk: a kill loses nothing."""
 
 import warnings
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from fedsim.search.methods import CODERS
 from fedsim.search.space import Params, Space
 
 CELL, WHY, FIRST, SECONDS = "cell", "why", "first", "seconds"
-"""Attributes: a trial's folder, why it ended early, its method of the first round; seconds spent."""
+"""Attributes: a trial's folder, why it ended early, whose first trial it is; seconds spent."""
 
 
 class Study:

@@ -14,8 +14,9 @@ from fedsim.search.space import Params
 
 CAPTION = (
     "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "
-    "trained on all training samples. Mean over fresh seeds ± half of the 95 % interval. Bits: whole "
-    "messages of a client. tie: cannot be told from the first by its seeds. lr: the clients' rate."
+    "trained on all training samples. Mean over fresh seeds ± half of the 95 % interval. Bits: "
+    "whole messages of a client. tie: cannot be told from the first by its seeds. lr: the clients' "
+    "rate."
 )
 
 Texts = tuple[list[str], list[list[str]]]
@@ -80,7 +81,8 @@ def trials(frame: pd.DataFrame, goal: Goal) -> Texts:
 def ranked_table(found: Sequence[Finalist], goal: Goal, width: int) -> Laid:
     """The finalists for a terminal of ``width`` columns."""
     headings, rows = ranked(found, goal)
-    columns = [Column(head, "name" if head in ("method", "coder") else "number") for head in headings]
+    names = ("method", "coder")
+    columns = [Column(head, "name" if head in names else "number") for head in headings]
     lines: list[Row] = [(row, "") for row in rows]
     title = goal.told()
     return laid(columns, lines, width, keys=2, title=title[0].upper() + title[1:], caption=CAPTION)
