@@ -65,8 +65,7 @@ def search(
     samples (``base.validation``, 0.2 where it is None); the best run again on fresh seeds.
 
     Args:
-        base: the task and the shared settings; its rates are where the search begins, its method,
-            n and p are not used.
+        base: the task and the shared settings; the search of rates begins at its rates.
         out: a folder, made if need be; trials are its ``cells``.
         budget: upstream bits of a client, such as ``"2Mbit"``, for the best metric within them.
         target: the metric that is to be reached with the fewest bits.
@@ -87,9 +86,7 @@ def search(
     out, base = Path(out), _base(base)
     limits = _limits(time, trials, seeds)
     check([Cell("search", base)], jobs, here=ray_address is None)
-    space, left = _space(base, budget, target, methods)
-    for method, why in left.items():
-        say(f"left out: {method}: {why}")
+    space, left = _space(base, budget, target, methods, say)
     with lock.held(out):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
@@ -106,13 +103,16 @@ def _base(base: RunConfig) -> RunConfig:
 
 
 def _space(
-    base: RunConfig, budget: str | float | None, target: float | None, methods: str | Sequence[str]
-) -> tuple[Space, dict[str, str]]:
-    """What is searched, and the methods that cannot be, with the reasons."""
+    base: RunConfig, budget: str | float | None, target: float | None,
+    methods: str | Sequence[str], say: Say,
+) -> tuple[Space, dict[str, str]]:  # fmt: skip
+    """What is searched, and the methods that cannot be, with the reasons, which are said."""
     task = base.plan.task
     goal = read_goal(budget, target, task.higher_is_better, task.metric_name)
     texts, sizes = chosen(methods), Sizes(base)
     fit, left = fitting(base, goal, texts, sizes)
+    for method, why in left.items():
+        say(f"left out: {method}: {why}")
     return Space(base, goal, fit, sizes), left
 
 
