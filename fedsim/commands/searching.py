@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fedsim.search.search import Found
 
 _SEARCHED = ("method", "temporal", "gradient", "stop_at_bits", "evaluate_every", "label", "engine",
-             "workers", "gpus_per_client")  # fmt: skip
+             "workers", "gpus_per_client", "validation")  # fmt: skip
 
 
 def add(commands: Any) -> None:
@@ -40,6 +40,10 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--seeds", type=int, default=3, metavar="INT",
         help="fresh seeds on which the finalists run (default: 3)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--validation", type=float, metavar="FLOAT",
+        help="fraction of the training samples on which trials are scored (default: 0.2)",
     )  # fmt: skip
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
