@@ -27,6 +27,10 @@ class RunFailed(RuntimeError):
     """A run could not go on (too few clients answered, a weight is not finite)."""
 
 
+class StoppedEarly(RuntimeError):
+    """A run was ended by who watches it (a search); the message says why."""
+
+
 @contextmanager
 def training(round_number: int, loss: float, suspected: str | None = None) -> Iterator[None]:
     """Adds to an ``UpdateError`` the round and its mean training loss; to ``NotFinite``, the cause.

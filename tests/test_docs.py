@@ -32,6 +32,11 @@ def shortened(arguments: list[str]) -> list[str]:
         given = arguments[arguments.index("--temporal") + 1] if "--temporal" in arguments else "10"
         longest = max(int(n) for n in given.split(","))
         return [*arguments, "--iterations", str(max(20, longest)), "--evaluate-every", "50"]
+    if arguments[0] == "search":
+        goal = [word for flag in ("--budget", "--target") if flag in arguments
+                for word in (flag, arguments[arguments.index(flag) + 1])]  # fmt: skip
+        few = ["--trials", "2", "--seeds", "1", "--methods", "sbc, stc", "--iterations", "20"]
+        return ["search", "--task", "digits", *goal, *few]
     if arguments[0] == "experiment":
         return [*arguments, "--scale", "smoke"]
     return arguments
@@ -72,7 +77,8 @@ COMMANDS = [
 
 def test_there_are_commands_to_be_run() -> None:
     assert len(COMMANDS) >= 10
-    assert {c[0] for _, _, c in COMMANDS} >= {"sweep", "run", "report", "list", "compress"}
+    known = {c[0] for _, _, c in COMMANDS}
+    assert known >= {"search", "sweep", "run", "report", "list", "compress"}
 
 
 @pytest.mark.slow

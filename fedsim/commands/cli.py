@@ -21,6 +21,7 @@ from fedsim.commands import (
     pricing,
     reporting,
     running,
+    searching,
     sweeping,
     theory,
 )
@@ -28,7 +29,8 @@ from fedsim.errors import RunFailed, UsageError, unknown
 from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
-    sweeping, running, deploying, reporting, pricing, listing, codec, measuring, experiment, theory,
+    searching, sweeping, running, deploying, reporting, pricing, listing, codec, measuring,
+    experiment, theory,
 )  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 

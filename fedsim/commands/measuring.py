@@ -84,6 +84,19 @@ class _Job(NamedTuple):
     table: Callable[[pd.DataFrame, int], list[Laid]]
 
 
+def advice(frame: pd.DataFrame, width: int) -> str:
+    """The recommendation below the table, in lines of ``width`` characters; empty of no method."""
+    from textwrap import fill
+
+    from fedsim.measure.advice import recommended, search_command, told
+
+    found = recommended(frame)
+    if not found:
+        return ""
+    lines = fill(told(found), width, break_on_hyphens=False)
+    return f"{lines}\n{search_command(found, width)}"
+
+
 def command(flags: argparse.Namespace) -> int:
     """Measures and prints the table; 1 if a method or coder could not carry the updates."""
     job = _methods(flags) if flags.coders is None else _coders(flags)
@@ -108,6 +121,8 @@ def command(flags: argparse.Namespace) -> int:
     else:
         console = Console()
         print_whole(console, *job.table(frame, console.width))
+        if job.rows == "methods" and (words := advice(frame, console.width)):
+            console.print(f"\n{words}", highlight=False, markup=False, soft_wrap=True)
     return int(bool((frame["error"] != "").any()))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.errors import DataError, UsageError
+from fedsim.federation.validation import parted
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 from fedsim.tasks.base import check
@@ -16,7 +17,10 @@ from fedsim.tasks.data import partition as partitions
 
 @dataclass(frozen=True)
 class Federation:
-    """A data set in memory and the shard (indices of training samples) of every client."""
+    """A data set in memory and the shard (indices of training samples) of every client.
+
+    With ``validation`` the held-out part of ``data`` is that part of the training samples.
+    """
 
     data: Data
     shards: tuple[np.ndarray, ...]
@@ -31,14 +35,16 @@ class Federation:
         folder = config.data or os.environ.get("FEDSIM_DATA")
         plan = config.plan
         return _load(
-            plan.task, folder, config.download, plan.clients, plan.partition, config.seed
-        )
+            plan.task, folder, config.download, plan.clients, plan.partition, config.seed,
+            config.validation,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=4)
 def _load(
-    task: Task, folder: str | None, download: bool, clients: int, partition: str, seed: int
-) -> Federation:
+    task: Task, folder: str | None, download: bool, clients: int, partition: str, seed: int,
+    validation: float | None,
+) -> Federation:  # fmt: skip
     data = _data(task, folder, download)
     check(task.name, data)
     groups = data.groups()
@@ -48,7 +54,11 @@ def _load(
             "by; it takes iid or contiguous"
         )
     labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
-    return Federation(data, tuple(partitions.split(labels, clients, partition, seed)))
+    if validation is None:
+        return Federation(data, tuple(partitions.split(labels, clients, partition, seed)))
+    data, left = parted(task, data, validation)
+    shards = partitions.split(labels[left], clients, partition, seed)
+    return Federation(data, tuple(left[shard] for shard in shards))
 
 
 def _data(task: Task, folder: str | None, download: bool) -> Data:

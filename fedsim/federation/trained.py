@@ -50,6 +50,7 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
         "iterations": plan.iterations,
         "evaluate_every": plan.evaluate_every,
         "test_samples": config.test_samples,
+        "validation": config.validation,
         "strategy": config.strategy,
         "server_lr": server_rate(config),
         "weighting": config.weighting,

@@ -70,11 +70,11 @@ def figures(results: Results, budget: float | None = None) -> list[Section]:
     lines = (_LINES_OF_METHODS if many else _LINES) + paler
     return [
         *_answer(results, rounds, budget, paler),
-        _section(
+        section(
             "iterations", "Learning over iterations", lines,
             {"": charts.curves(rounds, "iteration", name)},
         ),
-        _section(
+        section(
             "bits", "Learning over bits", lines,
             {"": charts.curves(rounds, "up_bits", name)},
         ),
@@ -90,11 +90,11 @@ def parts(results: Results) -> list[Section]:
         return []
     text = _PARTS + (_BUFFERS if charts.send_buffers(done) else "")
     bars = {name: charts.split(own) for name, own in _apart(runs).items()}
-    sections = [_section("split", "What the bits are", text, bars)]
+    sections = [section("split", "What the bits are", text, bars)]
     shown = charts.layers(results.layers) if len(results.layers) else None
     if shown is not None:
         paler = _PALER if several(done) and _of_several_sparsities(done) else ""
-        sections.append(_section("layers", "What each layer sends", _LAYERS + paler, {"": shown}))
+        sections.append(section("layers", "What each layer sends", _LAYERS + paler, {"": shown}))
     return sections
 
 
@@ -105,12 +105,12 @@ def _answer(
     runs, name = results.runs, metric_name(results.runs)
     key, title, text = "budget", "Best within a budget of bits", tables(results, budget)
     if several(runs[runs["status"] == "done"]):
-        _, _, chart = _section(key, title, _BUDGET, {"": charts.budget(rounds, name)})
+        _, _, chart = section(key, title, _BUDGET, {"": charts.budget(rounds, name)})
         text += chart
     sections = [(key, title, text)]
     if len(pareto_points(runs)) > 1:
         points = {"": charts.pareto(runs)}
-        sections.append(_section("front", "Metric against bits", _POINTS + paler, points))
+        sections.append(section("front", "Metric against bits", _POINTS + paler, points))
     return sections
 
 
@@ -123,8 +123,8 @@ def _matrices(runs: pd.DataFrame, name: str) -> list[Section]:
     left = [name for name in _apart(runs) if name not in shown] if several(runs) else []
     text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
     return [
-        _section("metric", f"Matrix: {name}", text, _planes(runs, "metric")),
-        _section(
+        section("metric", f"Matrix: {name}", text, _planes(runs, "metric")),
+        section(
             "ratio", "Matrix: compression ratio (wire)", text + " Colours are logarithmic.",
             _planes(runs, "ratio_wire"),
         ),
@@ -153,7 +153,8 @@ def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {name: of_method(runs, name) for name in methods_of(runs)}
 
 
-def _section(key: str, title: str, caption: str, draw: Mapping[str, Chart]) -> Section:
+def section(key: str, title: str, caption: str, draw: Mapping[str, Chart]) -> Section:
+    """A section of charts, each under its name, and what they show."""
     text = ""
     for number, (name, figure) in enumerate(draw.items()):
         ending = f"-{number + 1}" if number else ""

@@ -1,5 +1,6 @@
 """The report's page: headings, words, tables and figures put together."""
 
+from collections.abc import Sequence
 from html import escape
 
 import pandas as pd
@@ -9,7 +10,7 @@ from fedsim.analysis.planes import method_text, one_celled
 from fedsim.analysis.style import metric_name
 from fedsim.analysis.telling import sends_less_per_client
 from fedsim.report.charts.frame import plotly_file
-from fedsim.report.figures import figures, parts
+from fedsim.report.figures import Section, figures, parts
 from fedsim.report.keys import KEYS
 from fedsim.report.sections import failures, settings, summary, versions
 from fedsim.results.labels import VARIANT, reference
@@ -71,19 +72,31 @@ def page(results: Results, budget: float | None = None) -> str:
         ("settings", "Settings", settings(results)),
         ("versions", "Versions", versions(results)),
     ]
+    kind = "several" if results.several else "one"
+    return document(title, _explanation(results), sections, kind)
+
+
+def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> str:
+    """A page of the report's look: a heading, words, links to the sections, the sections.
+
+    Args:
+        title: the heading, as text.
+        intro: what follows it, as HTML.
+        sections: those without content are left out.
+        kind: ``several`` where the first column of tables holds names, else ``one``.
+    """
     sections = [section for section in sections if section[2]]
     links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in sections)
     body = "".join(
         f'<section aria-labelledby="{key}"><h2 id="{key}" tabindex="-1">{name}</h2>{text}</section>'
         for key, name, text in sections
     )
-    kind = "several" if results.several else "one"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
         f"<script>{plotly_file('plotly.min.js')}</script></head>\n"
-        f"<body><header><h1>{escape(title)}</h1>{_explanation(results)}"
+        f"<body><header><h1>{escape(title)}</h1>{intro}"
         f'<nav aria-label="Sections">{links}</nav></header>'
         f'<main class="{kind}">{body}</main>'
         f'<p id="said" role="status" class="unseen"></p><script>{KEYS}</script></body></html>\n'

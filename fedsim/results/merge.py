@@ -17,7 +17,7 @@ Cells = Mapping[str, dict[str, Any]]
 
 _BESIDE = (*KEYS, "evaluate_every")  # when the server looks does not change what it finds
 _SETTINGS = [f.name for f in fields(RunConfig) if f.metadata["result"] and f.name not in _BESIDE]
-_SCORED = ("test_samples",)
+_SCORED = ("test_samples", "validation")
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
 _DIGEST = re.compile(r"sha256 \w+")
 _VERSION = re.compile(r"\d+(\.\d+)+\S*")

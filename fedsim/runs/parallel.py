@@ -1,16 +1,17 @@
 """Several runs: one after the other here, or side by side as Ray tasks of one core each."""
 
 import logging
+import math
 import re
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from fedsim.engines import cluster
-from fedsim.errors import UsageError
+from fedsim.errors import StoppedEarly, UsageError
 from fedsim.files import write_json, write_text
 from fedsim.results.schema import read_summary
 from fedsim.runs import checkpoint, devices, lock
@@ -19,7 +20,11 @@ from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
-Progress = Callable[[str, dict[str, Any]], None]
+Progress = Callable[[str, dict[str, Any]], str | None]
+"""Called with a run's name and the row of a round; returns why the run is to end there, or None."""
+
+Ended = Callable[[str], None]
+"""Called with the name of a run that has ended, before the next one is taken."""
 
 _POLL_SECONDS = 0.2
 _TRIES = 3
@@ -27,14 +32,24 @@ _ORPHAN_SECONDS = 30.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def run_here(work: Sequence[Work], progress: Progress | None) -> None:
-    """Runs each in this process; a run that fails leaves that in its folder."""
+def run_here(
+    work: Iterable[Work], progress: Progress | None, ended: Ended = lambda name: None
+) -> None:
+    """Runs each in this process; a run that fails leaves that in its folder.
+
+    ``work`` is asked for a run when the one before has ended.
+    """
     for name, config, folder in work:
         _attempt(config, folder, _named(name, progress))
+        ended(name)
 
 
 def _named(name: str, progress: Progress | None) -> Callable[[dict[str, Any]], None] | None:
-    return None if progress is None else lambda row: progress(name, row)
+    def tell(row: dict[str, Any]) -> None:
+        if progress is not None and (why := progress(name, row)):
+            raise StoppedEarly(why)
+
+    return None if progress is None else tell
 
 
 def _attempt(
@@ -73,10 +88,12 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
 
 
 def run_on_ray(
-    work: Sequence[Work], jobs: int, address: str | None, progress: Progress | None
-) -> None:
+    work: Iterable[Work], jobs: int, address: str | None, progress: Progress | None,
+    ended: Ended = lambda name: None,
+) -> None:  # fmt: skip
     """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
 
+    ``work`` is asked for a run when one is free to begin, after ``ended`` was told of all before.
     A run whose worker Ray loses (killed, out of memory) goes on from its checkpoint on another,
     which is told, twice at most; then it is recorded as failed.
 
@@ -89,28 +106,34 @@ def run_on_ray(
     tries: Counter[str] = Counter()
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
-        _check_gpus(max(devices.gpus_per_run(config, jobs) for _, config, _ in work))
         board = board_type.remote()
-        waiting = list(work)
+        again: list[Work] = []
+        waiting = iter(work)
         running: dict[Any, Work] = {}
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                item = waiting.pop(0)
+        while True:
+            while len(running) < jobs and (item := again.pop() if again else next(waiting, None)):
                 name, config, folder = item
-                share = attempt.options(num_gpus=devices.gpus_per_run(config, jobs))
+                _check_gpus(gpus := devices.gpus_per_run(config, jobs))
+                share = attempt.options(num_gpus=gpus)
                 running[share.remote(name, Cargo(config), folder, board)] = item
-            ended, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
-            for name, row in ray.get(board.take.remote()):
-                if progress:
-                    progress(name, row)
-            for task in ended:
-                item = running.pop(task)
-                try:
-                    ray.get(task)
-                except ray.exceptions.RayError as error:
-                    _lost(item, error, tries, waiting)
+            if not running:
+                break
+            done, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
+            _tell(board, progress)
+            for task in done:
+                if not _goes_on(task, item := running.pop(task), tries, again):
+                    ended(item[0])
     finally:
         ray.shutdown()
+
+
+def _tell(board: Any, progress: Progress | None) -> None:
+    """Hands on the rows on the board, and tells the board which runs are to end."""
+    import ray
+
+    for name, row in ray.get(board.take.remote()):
+        if progress and (why := progress(name, row)):
+            board.end.remote(name, why)
 
 
 def _check_gpus(wanted: float) -> None:
@@ -124,7 +147,18 @@ def _check_gpus(wanted: float) -> None:
         )
 
 
-def _lost(item: Work, error: Exception, tries: "Counter[str]", waiting: list[Work]) -> None:
+def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) -> bool:
+    """Whether a run whose Ray task has ended waits for another try."""
+    import ray
+
+    try:
+        ray.get(task)
+    except ray.exceptions.RayError as error:
+        _lost(item, error, tries, again)
+    return item in again
+
+
+def _lost(item: Work, error: Exception, tries: "Counter[str]", again: list[Work]) -> None:
     """Lets a run whose worker is gone wait for another try; records one that cannot go on."""
     from ray.exceptions import RayTaskError
 
@@ -137,17 +171,23 @@ def _lost(item: Work, error: Exception, tries: "Counter[str]", waiting: list[Wor
         "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d of %d",
         name, type(error).__name__, tries[name] + 1, _TRIES,
     )  # fmt: skip
-    waiting.insert(0, item)
+    again.append(item)
 
 
 class _Board:
-    """Holds the rows of runs in other processes until the driver takes them."""
+    """Holds the rows of runs in other processes until the driver takes them, and its answers."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[str, dict[str, Any]]] = []
+        self._ends: dict[str, str] = {}
 
-    def pin(self, name: str, row: dict[str, Any]) -> None:
+    def pin(self, name: str, row: dict[str, Any]) -> str | None:
+        """Keeps a row; returns why its run is to end, or None."""
         self._rows.append((name, row))
+        return self._ends.get(name)
+
+    def end(self, name: str, why: str) -> None:
+        self._ends[name] = why
 
     def take(self) -> list[tuple[str, dict[str, Any]]]:
         rows, self._rows = self._rows, []
@@ -162,8 +202,10 @@ def _attempt_on_ray(name: str, cargo: Cargo, folder: Path, board: Any) -> None:
     def progress(row: dict[str, Any]) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last > _POLL_SECONDS or row["last"]:
+        if now - last > _POLL_SECONDS or row["last"] or not math.isnan(row["metric"]):
             last = now
-            ray.get(board.pin.remote(name, row))  # there before the run is seen to have ended
+            why = ray.get(board.pin.remote(name, row))  # there before the run is seen to have ended
+            if why:
+                raise StoppedEarly(why)
 
     _attempt(config, folder, progress)

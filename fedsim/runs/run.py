@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from compressors import text
 from fedsim.engines import flower, heap, local
-from fedsim.errors import RunFailed, UsageError, expect
+from fedsim.errors import RunFailed, StoppedEarly, UsageError, expect
 from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
@@ -217,11 +217,15 @@ def _finish(
 def _fail(
     config: RunConfig, out: Path, recorder: FolderRecorder, trainer: Trainer, error: Exception
 ) -> None:
-    """Leaves what there is of a failed run, its unused replies too, and why it failed."""
+    """Leaves what there is of a failed or stopped run, its unused replies too, and why it ended."""
     summary = describe(config, trainer)
     if recorder.rows:
         recorder.write_frames()
         summary |= ledger.failed(*recorder.frames())
+    if isinstance(error, StoppedEarly):
+        write_json(out / "summary.json", summary | {"status": "stopped", "error": str(error)})
+        tidy(out)
+        return
     write_text(out / "error.txt", "".join(traceback.format_exception(error)))
     reason = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
     write_json(out / "summary.json", summary | {"status": "failed", "error": reason})

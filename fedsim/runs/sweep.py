@@ -17,7 +17,7 @@ from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import COLUMNS, TOLD, read_finished, read_summary, write_summary
 from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.folder import examine, prepare, same_settings
-from fedsim.runs.parallel import run_here, run_on_ray
+from fedsim.runs.parallel import Progress, run_here, run_on_ray
 from fedsim.runs.progress import Told, shown
 from fedsim.settings import cellfile
 from fedsim.settings.config import RunConfig
@@ -77,12 +77,22 @@ def _run_cells(
         rounds = {name: config.plan.rounds for name, config, _ in waiting}
         with shown(progress, rounds, cells[0].config.plan.task.metric_name) as told:
             if jobs == 1 and ray_address is None:
-                run_here(waiting, told)
+                run_here(waiting, _to_the_end(told))
             else:
-                run_on_ray(waiting, jobs, ray_address, told)
+                run_on_ray(waiting, jobs, ray_address, _to_the_end(told))
     summaries = [_summary(folders[cell.name]) for cell in cells]
     write_summary(out, summaries)
     return summaries
+
+
+def _to_the_end(told: Told | None) -> Progress | None:
+    """``told``, whatever it returns: no run of a sweep is ended by it."""
+
+    def tell(name: str, row: dict[str, Any]) -> None:
+        assert told is not None
+        told(name, row)
+
+    return None if told is None else tell
 
 
 def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:

@@ -62,6 +62,8 @@ def alone(config: Settings) -> None:
             raise UsageError(f"{flag(name)} is {value}: it is a number above 0")
     if config.momentum is not None and not 0 <= config.momentum < 1:
         raise UsageError(f"--momentum is {config.momentum}: it lies in [0, 1)")
+    if config.validation is not None and not 0 < config.validation < 1:
+        raise UsageError(f"--validation is {config.validation:g}: it lies between 0 and 1")
     if config.label is not None and (not config.label.strip() or not config.label.isprintable()):
         raise UsageError(f"--label is {config.label!r}: it is a line of text, and not empty")
     if config.seed < 0:

@@ -86,6 +86,10 @@ class Settings:
     test_samples: int | None = setting(
         None, "held-out samples that are scored, evenly spread; default: all", later=True
     )
+    validation: float | None = setting(
+        None, "fraction of the training samples that is kept out of training and scored in place "
+        "of the held-out samples; default: none", later=True,
+    )  # fmt: skip
     network: str | None = setting(
         None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
         "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; default: none",

@@ -24,11 +24,13 @@ assert (code or 0) == wanted, code
 loaded = [name for name in absent if name in sys.modules]
 raise SystemExit(f"imported: {loaded}" if loaded else 0)
 """
-COMMANDS = ("run", "sweep", "deploy", "report", "compress", "decompress", "measure", "experiment")
+COMMANDS = (
+    "search", "run", "sweep", "deploy", "report", "compress", "decompress", "measure", "experiment",
+)
 FIGURES = ("matplotlib", "plotly")
 DATA = ("sklearn", "flwr_datasets", "datasets", "torchvision")
 CLUSTER = ("ray",)
-HEAVY = ("torch", "flwr", "pandas", "numba", "ray", "pyarrow", "numpy")
+HEAVY = ("torch", "flwr", "pandas", "numba", "ray", "pyarrow", "numpy", "optuna", "scipy")
 
 
 def start(absent: tuple[str, ...], *arguments: str, code: int = 0) -> None:

@@ -39,7 +39,8 @@ def test_keys_left_alone_are_the_defaults() -> None:
     ("name", "value"),
     [
         ("buffers", "local"), ("precision", "bfloat16"), ("partition", "dirichlet(0.3)"),
-        ("test_samples", 100), ("cohort", 2), ("batch_size", 8), ("lr", 0.25), ("momentum", 0),
+        ("test_samples", 100), ("validation", 0.25), ("cohort", 2), ("batch_size", 8),
+        ("lr", 0.25), ("momentum", 0),
         ("momentum", 0.5), ("weighting", "samples"), ("evaluate_every", 3),
         ("momentum_masking", "off"), ("min_replies", 2), ("timeout", 5), ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),

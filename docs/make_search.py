@@ -1,0 +1,104 @@
+"""Runs the search of docs/search.md again, beside the best cells of the committed plane of digits.
+
+    PYTHONPATH=. python docs/make_search.py OUT
+
+writes docs/search-digits.csv, docs/search-trials.csv and docs/search-digits.png, and the table of
+docs/search.md. It takes some 15 minutes on two cores; the same command goes on where it was
+stopped. The plane's cells are those of experiments/sbc-matrix within the budget; they run on the
+fresh seeds of the search, with its clients and iterations, scored on the held-out samples.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from shutil import copyfile
+
+import pandas as pd
+
+from fedsim import RunConfig, units
+from fedsim.runs.sweep import run_cells
+from fedsim.search.curves import read_curve
+from fedsim.search.exploring import at
+from fedsim.search.finals import Lot
+from fedsim.search.goal import Goal
+from fedsim.search.search import Found, search
+from fedsim.settings.grids import Cell
+
+DOCS = Path(__file__).parent
+PLANE = DOCS.parent / "experiments" / "sbc-matrix" / "results" / "digits" / "matrix.csv"
+BUDGET, TIME, SEEDS, CELLS = 100e3, "10min", 3, 3
+BASE = RunConfig(task="digits", method="raw", temporal=1, clients=2, iterations=243, batch_size=32)
+_ENTRIES = 21386
+_BEGIN, _END = "<!-- search-digits -->", "<!-- end of search-digits -->"
+
+
+def best_cells() -> pd.DataFrame:
+    """The plane's cells of least error within the budget at their last stage, the best first."""
+    plane = pd.read_csv(PLANE)
+    plane["bits"] = 32 * _ENTRIES * plane["stage"] / plane["ratio_content"]
+    inside = plane[(plane["bits"] <= BUDGET) & (plane["stage"] == BASE.iterations)]
+    return inside.sort_values("error").head(CELLS)
+
+
+def plane_cells() -> list[Cell]:
+    """The runs of these cells on the fresh seeds."""
+    return [
+        Cell.of(replace(
+            BASE, method=row["method"], temporal=int(row["temporal"]), gradient=row["gradient"],
+            seed=seed, stop_at_bits=BUDGET, evaluate_every=1,
+        ))
+        for row in best_cells().to_dict("records") for seed in range(1, 1 + SEEDS)
+    ]  # fmt: skip
+
+
+def rows(found: Found, out: Path) -> pd.DataFrame:
+    """A row per setting and seed: the finalists, then the plane's cells, on held-out samples."""
+    table = []
+    for rank, final in enumerate(found.finalists, start=1):
+        for seed, point in enumerate(final.held.points, start=1):
+            what = f"search, rank {rank}{' (tie)' if final.tie else ''}"
+            table.append((what, at(final.params), seed, *(point or (None, None))))
+    goal = Goal(True, "accuracy", budget=BUDGET)
+    for cell in plane_cells():
+        point = goal.point(read_curve(out / "plane" / "cells" / cell.name))
+        config = cell.config
+        what = f"{config.method}, n = {config.temporal}, p = {config.gradient:.3g}, lr = 0.02"
+        table.append(("plane of sbc-matrix", what, config.seed, *(point or (None, None))))
+    return pd.DataFrame(table, columns=["found by", "setting", "seed", "bits", "accuracy"])
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A row per setting: mean accuracy with its interval, every seed, bits."""
+    lines = ["| found by | setting | held-out accuracy | seeds | bits up |"]
+    lines += ["| --- | --- | --: | --- | --: |"]
+    for (by, setting), own in table.groupby(["found by", "setting"], sort=False):
+        points = tuple(zip(own["bits"], own["accuracy"], strict=True))
+        lot = Lot(points, ())
+        mean, seeds = lot.metric(), ", ".join(f"{a:.4f}" for a in own["accuracy"])
+        lines.append(f"| {by} | {setting} | {mean.value:.4f} ± {mean.half:.4f} | {seeds} "
+                     f"| {units.bits(lot.bits())} |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def into_page(text: str) -> None:
+    """Puts the table between its marks in docs/search.md."""
+    page = DOCS / "search.md"
+    before, rest = page.read_text(encoding="utf-8").split(_BEGIN)
+    after = rest.split(_END)[1]
+    page.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}", encoding="utf-8")
+
+
+def main(out: Path) -> None:
+    """The search, the plane's cells, and the files of the page."""
+    found = search(BASE, out, budget=BUDGET, time=TIME, seeds=SEEDS, jobs=2)
+    run_cells(plane_cells(), out / "plane", jobs=2, progress=None)
+    table = rows(found, out)
+    table.to_csv(DOCS / "search-digits.csv", index=False)
+    copyfile(out / "trials.csv", DOCS / "search-trials.csv")
+    copyfile(out / "search.png", DOCS / "search-digits.png")
+    print(markdown(table))
+    into_page(markdown(table))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

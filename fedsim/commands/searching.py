@@ -1,0 +1,106 @@
+"""``fedsim search``: which method, n, p, coder and rate are best for a task and a budget."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from fedsim.commands import flags as shared
+from fedsim.commands.document import print_document, records
+
+if TYPE_CHECKING:
+    from fedsim.search.search import Found
+
+_SEARCHED = ("method", "temporal", "gradient", "stop_at_bits", "evaluate_every", "label", "engine",
+             "workers", "gpus_per_client", "validation")  # fmt: skip
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "search",
+        help="find the best method, n, p, coder and rate for a task",
+        description="Searches method, delay n, fraction p, coder and learning rates by training: "
+        "the best metric within --budget, the fewest bits to --target, or, with neither, the front "
+        "of both. Scores come from a validation part of the training samples; the best settings "
+        "run again on fresh seeds and are scored on the held-out samples. --lr and --server-lr are "
+        "where the search of rates begins. The same command goes on where it was stopped.",
+    )
+    parser.add_argument("--budget", metavar="BITS", help="upstream bits of a client, such as 2Mbit")
+    parser.add_argument("--target", type=float, metavar="METRIC", help="the metric to reach")
+    parser.add_argument(
+        "--time", metavar="TIME",
+        help="for everything, such as 90s, 30min or 2h (default: 10min, if --trials is not given)",
+    )  # fmt: skip
+    parser.add_argument("--trials", type=int, metavar="INT", help="how many, in place of --time")
+    parser.add_argument(
+        "--methods", metavar="TEXT;...", default="published",
+        help="published: those of the catalogue, and raw; all: other sums of parts too; or texts "
+        "such as 'sbc; topk({p}) | cnat' (default: published)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, default=3, metavar="INT",
+        help="fresh seeds on which the finalists run (default: 3)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--validation", type=float, metavar="FLOAT",
+        help="fraction of the training samples on which trials are scored (default: 0.2)",
+    )  # fmt: skip
+    parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
+    parser.add_argument(
+        "--jobs", type=int, metavar="INT", default=1,
+        help="runs at the same time, as Ray tasks (default: 1: in this process, without Ray)",
+    )  # fmt: skip
+    parser.add_argument("--ray-address", metavar="ADDRESS", help="run the trials on a Ray cluster")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    shared.add_settings(parser, skip=_SEARCHED)
+    parser.set_defaults(command=command)
+
+
+def command(flags: argparse.Namespace) -> int:
+    """Searches and reports; 1 where no trial has an evaluation that counts."""
+    from fedsim.search.search import search
+    from fedsim.settings.config import from_mapping
+
+    base = from_mapping({"method": "raw", "temporal": 1} | shared.given(flags), "search")
+    goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
+    out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}-{base.digest}")
+    found = search(
+        base, out, budget=flags.budget, target=flags.target, methods=flags.methods,
+        time=flags.time, trials=flags.trials, seeds=flags.seeds, jobs=flags.jobs,
+        ray_address=flags.ray_address, say=lambda line: print(line, file=sys.stderr, flush=True),
+    )  # fmt: skip
+    if flags.json:
+        _document(found)
+    else:
+        _show(found)
+    return int(found.winner is None)
+
+
+def _document(found: "Found") -> None:
+    from fedsim.search.record import finalists
+
+    table = finalists(found.finalists, found.goal)
+    print_document({
+        "out": str(found.out), "goal": found.goal.told(), "finalists": records(table),
+        "importance": found.importance, "left_out": found.left, "trials": records(found.trials),
+    })  # fmt: skip
+
+
+def _show(found: "Found") -> None:
+    from rich.console import Console
+
+    from fedsim.analysis.layout import print_whole
+    from fedsim.search.search import rerun
+    from fedsim.search.tables import ranked_table, shares
+
+    console = Console()
+    if found.finalists:
+        print_whole(console, ranked_table(found.finalists, found.goal, console.width))
+    else:
+        print("No trial has an evaluation that counts: nothing to rank.", file=sys.stderr)
+    for line in shares(found.importance):
+        console.print(f"What mattered for {line}", highlight=False)
+    if found.winner is not None:
+        console.print(f"Again:   {rerun(found.out)}", highlight=False, soft_wrap=True)
+    console.print(f"Results: {found.out}", highlight=False, soft_wrap=True)
+    console.print(f"Report:  {found.out / 'report.html'}", highlight=False, soft_wrap=True)

@@ -1,0 +1,80 @@
+"""A validation part of the training data: kept out of training, scored in place of the held-out."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsim.errors import UsageError
+from fedsim.tasks import Data, Task
+from fedsim.tasks.base import Samples
+
+_SEED = 0  # the same part for every seed of a run, so that seeds are scored on the same samples
+
+
+class Chosen:
+    """Some of the samples of inputs that may not fit into memory: ``Samples`` by their numbers.
+
+    Args:
+        inputs: all of them.
+        numbers: (N,) int64, which.
+    """
+
+    def __init__(self, inputs: Samples, numbers: Tensor) -> None:
+        self.inputs, self.numbers = inputs, numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: Any, /) -> Tensor:
+        return self.inputs[self.numbers[index]]
+
+
+def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
+    """The data with a validation part in place of the held-out part, and who may be trained on.
+
+    The part follows from the number of training samples and ``fraction`` alone.
+
+    Args:
+        task: whose data it is, for messages.
+        data: the whole data set.
+        fraction: of the training samples, in (0, 1).
+
+    Returns:
+        The data, whose ``test_x`` and ``test_y`` are the validation part; (N,) int64 numbers of the
+        training samples that are left, ascending.
+
+    Raises:
+        UsageError: no sample is left on one side, or training and held-out samples have different
+            shapes, so that the task cannot score the former.
+    """
+    _alike(task, data, fraction)
+    total = len(data.train_x)
+    count = round(fraction * total)
+    if not 0 < count < total:
+        raise UsageError(
+            f"--validation is {fraction:g}: of {total} training samples that is {count}, and one "
+            "or more must be left on both sides"
+        )
+    order = np.random.default_rng([_SEED, total]).permutation(total)
+    kept, left = np.sort(order[:count]), np.sort(order[count:])
+    numbers = torch.from_numpy(kept)
+    scored = Chosen(data.train_x, numbers)
+    return replace(data, test_x=scored, test_y=data.train_y[numbers]), left
+
+
+def _alike(task: Task, data: Data, fraction: float) -> None:
+    """Refuses data whose training samples cannot be scored as the held-out samples are."""
+    one = torch.zeros(1, dtype=torch.int64)
+    trained, scored = (
+        (tuple(x[one].shape), tuple(y[one].shape))
+        for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y))
+    )
+    if trained != scored:
+        raise UsageError(
+            f"--validation is {fraction:g}: task {task.name} scores samples of another shape "
+            f"({scored[0]}) than it trains on ({trained[0]}), so that none of the latter can be "
+            "kept for scoring"
+        )

@@ -1,0 +1,97 @@
+"""What a table of methods on somebody's update recommends, and the search that would tell more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fedsim import units
+from fedsim.settings.methods import resolve, template
+
+FACTORS = (1, 10, 100, 1000)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The best of a table at one compression.
+
+    Attributes:
+        factor: the least compression ratio.
+        near, error: the method with the smallest relative error there, and that error.
+        fast, seconds: the fastest method there that loses less than it keeps, and its time to
+            compress and decompress.
+    """
+
+    factor: int
+    near: str
+    error: float
+    fast: str
+    seconds: float
+
+
+def recommended(frame: pd.DataFrame) -> list[Advice]:
+    """The best methods at compressions of 1, 10, 100 and 1000 or more, where there are any.
+
+    A method whose error is 1 or more sends nothing that is nearer to the update than zeros: it is
+    not recommended, though with error feedback it may train.
+
+    Args:
+        frame: what ``fedsim.measure`` gave.
+
+    Example:
+        >>> names = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
+        >>> rows = [("raw", 1.0, 0.0, 1.0, 1.0, ""), ("sbc(0.01)", 386.0, 0.98, 4.0, 1.0, "")]
+        >>> [a.near for a in recommended(pd.DataFrame(rows, columns=names))]
+        ['raw', 'sbc(0.01)', 'sbc(0.01)']
+    """
+    usable = frame[(frame["error"] == "") & (frame["relative_error"] < 1)]
+    usable = usable.assign(seconds=(usable["compress_ms"] + usable["decompress_ms"]) / 1000)
+    found = []
+    for factor in FACTORS:
+        inside = usable[usable["ratio"] >= factor * (1 - 1e-3)]  # raw's header is not counted
+        if len(inside):
+            near = inside.sort_values(["relative_error", "seconds"]).iloc[0]
+            fast = inside.sort_values("seconds").iloc[0]
+            found.append(Advice(
+                factor, str(near["method"]), float(near["relative_error"]), str(fast["method"]),
+                float(fast["seconds"]),
+            ))  # fmt: skip
+    return found
+
+
+def told(found: Sequence[Advice]) -> str:
+    """The recommendation as a paragraph."""
+    parts = [
+        f"{advice.factor} times: {advice.near} (error {advice.error:.4f}); the fastest is "
+        f"{advice.fast} ({units.duration(advice.seconds)})"
+        for advice in found
+    ]
+    missing = [str(factor) for factor in FACTORS if factor not in [a.factor for a in found]]
+    none = f" None that was tried compresses {' or '.join(missing)} times." if missing else ""
+    return (
+        f"For this file, by relative error and by time, at a compression of at least "
+        f"{'. At least '.join(parts)}.{none} Whether such an error matters shows in training, "
+        "where what one message leaves out may travel later:"
+    )
+
+
+def search_command(found: Sequence[Advice], width: int) -> str:
+    """The command that trains with the recommended methods, in lines of ``width`` characters.
+
+    A line breaks between two methods, where a shell lets it.
+    """
+    methods = list(dict.fromkeys(_form(name) for a in found for name in (a.near, a.fast)))
+    lines = ["python -m fedsim search --task TASK --methods '"]
+    for place, method in enumerate(methods):
+        end = ";" if place + 1 < len(methods) else "'"
+        glue = "" if lines[-1].endswith("'") or not lines[-1] else " "
+        if len(lines[-1]) + len(glue) + len(method) + len(end) > width:
+            lines.append("")
+            glue = ""
+        lines[-1] += glue + method + end
+    return "\n".join(lines)
+
+
+def _form(method: str) -> str:
+    """A method with ``{p}`` where it has its fraction, which a search chooses."""
+    return template(method.strip(), resolve(method, None).gradient)

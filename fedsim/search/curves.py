@@ -1,0 +1,35 @@
+"""The learning curve that a run has left in its folder."""
+
+from collections.abc import Iterable, Mapping
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from fedsim.results.schema import read_summary, rounds_of
+from fedsim.search.goal import Curve
+
+
+def curve_of(rows: Iterable[Mapping[str, Any]]) -> Curve:
+    """The evaluations of rounds in order, over the bits of a client of every round.
+
+    Example:
+        >>> rows = [{"up_wire_bits": 80, "clients": 2, "metric": 0.5}]
+        >>> curve_of(rows)
+        Curve(bits=(40.0,), metric=(0.5,))
+    """
+    sent, points = 0.0, list[tuple[float, float]]()
+    for row in rows:
+        sent += row["up_wire_bits"] / row["clients"]
+        if not isnan(row["metric"]):
+            points.append((sent, float(row["metric"])))
+    return Curve(tuple(bits for bits, _ in points), tuple(metric for _, metric in points))
+
+
+def ended(folder: Path) -> dict[str, Any] | None:
+    """The summary of a run that is done, was stopped or failed; None: it has not ended."""
+    return read_summary(folder) if (folder / "summary.json").exists() else None
+
+
+def read_curve(folder: Path) -> Curve:
+    """The curve of a run that has ended; without points where it has no evaluation."""
+    return curve_of(rounds_of(folder, read_summary(folder)).to_dict("records"))

@@ -1,0 +1,204 @@
+"""The trials: asked for, run as cells here or on Ray, ended early or not, told to the study."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from compressors import text
+from fedsim import units
+from fedsim.results.load import run_folders
+from fedsim.runs import checkpoint
+from fedsim.runs.parallel import Work, run_here, run_on_ray
+from fedsim.search import curves, stopping
+from fedsim.search.goal import Curve, Goal
+from fedsim.search.methods import CODERS, OWN, compressor, short
+from fedsim.search.space import Params, Space
+from fedsim.search.study import WHY, Study
+from fedsim.settings.config import RunConfig
+from fedsim.settings.config import from_toml as read_run
+from fedsim.settings.methods import takes_fraction
+
+Say = Callable[[str], None]
+
+_TOO_LONG = 1.5  # times the budget: a message is only about as long as the one that was tried
+_SEARCHED = {"method", "gradient", "temporal", "lr", "server_lr", "evaluate_every", "label",
+             "stop_at_bits", "momentum_masking"}  # fmt: skip
+TOO_LONG, REPEATED, OVER = "one message exceeds the budget", "runs already", "the time is over"
+
+
+@dataclass
+class Limits:
+    """When to begin no further trial.
+
+    Attributes:
+        trials: how many there are to be in all; None: as many as the time allows.
+        seconds: for the study in all, finalists included; None: no limit.
+        reserve: the seconds that the finalists will take, by the trials so far.
+        held: what ``reserve`` said last.
+    """
+
+    trials: int | None = None
+    seconds: float | None = None
+    reserve: Callable[[], float] = lambda: 0.0
+    held: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+
+    def over(self, before: float) -> bool:
+        """Whether the time for trials is over; ``before``: seconds that earlier processes spent."""
+        spent = before + time.monotonic() - self.started
+        return self.seconds is not None and spent + self.held >= self.seconds
+
+
+class Exploration:
+    """The trials of one process.
+
+    Args:
+        study: which is asked and told.
+        out: the folder whose ``cells`` are the trials.
+        limits: when to end.
+        say: takes a line of progress.
+    """
+
+    def __init__(self, study: Study, out: Path, limits: Limits, say: Say) -> None:
+        self.study, self.space, self.goal = study, study.space, study.space.goal
+        self.cells, self.limits, self.say = out / "cells", limits, say
+        self._before = study.seconds
+        self.stopper = stopping.Stopper(self.goal)
+        self._running: dict[str, tuple[int, Params]] = {}
+        self._best = float("inf")
+
+    def run(self, jobs: int, ray_address: str | None) -> None:
+        """Runs trials until a limit is reached."""
+        if self.study.new:
+            self._adopt()
+            self.study.begin()
+        for trial in self.study.trials:
+            if trial.values is not None and trial.state.name == "COMPLETE":
+                self._learn(curves.read_curve(self.cells / trial.user_attrs["cell"]))
+        if jobs == 1 and ray_address is None:
+            run_here(self._work(), self._progress, self._ended)
+        else:
+            run_on_ray(self._work(), jobs, ray_address, self._progress, self._ended)
+
+    def _learn(self, curve: Curve) -> None:
+        self.stopper.learn(curve)
+        loss = self.goal.loss(curve)
+        self._best = self._best if loss is None else min(self._best, loss)
+
+    def _adopt(self) -> None:
+        """Takes runs that the folder holds already as trials."""
+        taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
+        for folder in folders:
+            summary = curves.ended(folder)
+            if summary is None or summary["status"] != "done":
+                continue
+            config = read_run(folder / "config.toml")
+            params = _place(config, self.space)
+            curve = curves.read_curve(folder)
+            stop = config.plan.stop_at_bits
+            whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
+            if params is not None and whole:
+                taken += self.study.adopt(params, folder.name, curve)
+        if folders:
+            self.say(f"{taken} of {len(folders)} runs in {self.cells} are trials of this search")
+
+    def _work(self) -> Iterator[Work]:
+        for number, params in self._asked():
+            cell = self.space.cell(params)
+            folder = self.cells / cell.name
+            found = curves.ended(folder)
+            if self.goal.budget and self.space.bits(params) > _TOO_LONG * self.goal.budget:
+                self._tell(number, params, cell.name, Curve((), ()), TOO_LONG)
+            elif cell.name in self._running:
+                self._tell(number, params, cell.name, Curve((), ()), REPEATED)
+            elif found is not None and found["status"] != "failed":
+                why = found["error"] if found["status"] == "stopped" else ""
+                self._tell(number, params, cell.name, curves.read_curve(folder), why)
+            else:
+                self._running[cell.name] = number, params
+                kept = checkpoint.load(folder) if folder.is_dir() else None
+                self.stopper.begin(cell.name, kept.rounds if kept else ())
+                yield cell.name, cell.config, folder
+
+    def _asked(self) -> Iterator[tuple[int, Params]]:
+        """The trials that a kill interrupted, then new ones while the limits allow."""
+        yield from list(self.study.left_running())
+        self.limits.held = self.limits.reserve()
+        while not self.limits.over(self._before):
+            asked = len(self.study.trials) + len(self._running)
+            if self.limits.trials is not None and asked >= self.limits.trials:
+                return
+            yield self.study.ask()
+
+    def _progress(self, name: str, row: dict[str, Any]) -> str | None:
+        if self.limits.over(self._before):
+            return OVER
+        return self.stopper.verdict(name, row)
+
+    def _ended(self, name: str) -> None:
+        (number, params), folder = self._running.pop(name), self.cells / name
+        summary = curves.ended(folder)
+        assert summary is not None
+        why = "" if summary["status"] == "done" else str(summary["error"])
+        self._tell(number, params, name, curves.read_curve(folder), why)
+
+    def _tell(self, number: int, params: Params, name: str, curve: Curve, why: str) -> None:
+        good = why in ("", stopping.REACHED) or (self.goal.front and why == stopping.BEHIND)
+        self.study.tell(number, name, curve, why, good)
+        loss = self.goal.loss(curve) if good else None
+        better = loss is not None and loss < self._best
+        if good:
+            self._learn(curve)
+        self.study.seconds = self._before + time.monotonic() - self.limits.started
+        self.limits.held = self.limits.reserve()
+        best = " · best so far" if better else ""
+        point = at(self.space.used(params))
+        self.say(f"trial {number}: {point}: {told(curve, self.goal, why)}{best}")
+
+
+def at(params: Params) -> str:
+    """A point as it is run, in words: `sbc, n = 10, p = 0.01, lr = 0.02`."""
+    p, coder = params["gradient"], params["coder"]
+    parts = [short(params["method"]), f"n = {params['temporal']}"]
+    parts += [f"p = {units.plain(p)}"] if p is not None else []
+    parts += [f"coders {coder}"] if coder != OWN else []
+    rates = {"lr": "lr", "server_lr": "server lr"}
+    parts += [f"{rates[k]} = {units.plain(params[k])}" for k in rates if k in params]
+    return ", ".join(parts)
+
+
+def told(curve: Curve, goal: Goal, why: str) -> str:
+    """What a trial has come to, in words."""
+    found = goal.point(curve) or ((curve.bits[-1], curve.metric[-1]) if curve.bits else None)
+    said = "no evaluation" if found is None else (
+        f"{goal.name} {units.score(found[1], goal.name)} at {units.bits(found[0])}"
+    )  # fmt: skip
+    return said + (f" ({why})" if why else "")
+
+
+def _place(config: RunConfig, space: Space) -> Params | None:
+    """The point at which a run lies; None where it has other settings than this search."""
+    mine, its = space.base.identity(), config.identity()
+    keys = {f.name for f in fields(RunConfig)} - _SEARCHED
+    masking = config.momentum_masking == space.base.momentum_masking  # auto goes by the method
+    if not masking or any(mine.get(key) != its.get(key) for key in keys):
+        return None
+    p, whole = config.plan.method.gradient, config.plan.method.text
+    for method in space.methods:
+        own = p if takes_fraction(method) else None
+        for coder in CODERS:
+            if text(compressor(method, own, coder)) == whole:
+                rates = {"lr": config.lr or space.sizes.rate}
+                if "server_lr" in space.limits:
+                    low, high = space.limits["server_lr"]
+                    rates["server_lr"] = config.server_lr or (low * high) ** 0.5
+                return {"method": method, "coder": coder, "temporal": config.temporal,
+                        "gradient": p, **rates}  # fmt: skip
+    return None
+
+
+def why_told(trial: Any) -> str:
+    """Why a trial ended early; empty where it did not."""
+    return str(trial.user_attrs.get(WHY) or "")

@@ -1,0 +1,184 @@
+"""What is searched for, and what a learning curve is worth by it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedsim import units
+from fedsim.errors import UsageError
+
+NOT_REACHED = 100.0
+"""A loss above that of any curve that reaches its target: logarithms of bits are far below."""
+
+STEPS = 16
+_PER_OCTAVE = 4
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run's evaluations, in order.
+
+    Attributes:
+        bits: upstream bits (wire) that a client had sent by each.
+        metric: the score of each.
+    """
+
+    bits: tuple[float, ...]
+    metric: tuple[float, ...]
+
+    def within(self, bits: float) -> int | None:
+        """The place of the last evaluation within so many bits; None: there is none."""
+        inside = [place for place, sent in enumerate(self.bits) if sent <= bits]
+        return inside[-1] if inside else None
+
+    def reaches(self, target: float, higher: bool) -> int | None:
+        """The place of the first evaluation that reaches the target; None: none does."""
+        there = (
+            place for place, score in enumerate(self.metric)
+            if (score >= target if higher else score <= target)
+        )  # fmt: skip
+        return next(there, None)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The best metric within ``budget`` bits, the fewest bits to ``target``, or the front of both.
+
+    Attributes:
+        higher: whether a higher metric is better.
+        name: what the metric is called.
+        budget: upstream bits of a client; None: no budget.
+        target: the metric to reach; None: no target. Without either the front is searched for.
+
+    Raises:
+        UsageError: both are given, or the target cannot be reached by any model.
+    """
+
+    higher: bool
+    name: str
+    budget: float | None = None
+    target: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and self.target is not None:
+            raise UsageError(
+                f"--budget is {units.round_bits(self.budget)} and --target {self.target:g}: give "
+                "one of them, or neither for the front"
+            )
+        wrong = self.target is not None and not math.isfinite(self.target)
+        if self.target is not None and self.name in units.FRACTIONS:
+            wrong = not 0 < self.target <= 1
+        if wrong:
+            raise UsageError(f"--target is {self.target}: {self.name} lies in (0, 1]"
+                             if self.name in units.FRACTIONS else
+                             f"--target is {self.target}: it is a number")  # fmt: skip
+
+    @property
+    def front(self) -> bool:
+        """Whether bits and metric are searched at once."""
+        return self.budget is None and self.target is None
+
+    def told(self) -> str:
+        """The goal in words."""
+        if self.budget is not None:
+            return f"best {self.name} within {units.round_bits(self.budget)} per client upstream"
+        if self.target is not None:
+            return f"fewest upstream bits per client to {self.name} {self.target:g}"
+        return f"front of {self.name} and upstream bits per client"
+
+    def point(self, curve: Curve) -> tuple[float, float] | None:
+        """Bits and metric of the evaluation by which a curve is judged; None: there is none.
+
+        Example:
+            >>> curve = Curve((100.0, 200.0, 300.0), (0.5, 0.8, 0.9))
+            >>> Goal(True, "accuracy", budget=250.0).point(curve)
+            (200.0, 0.8)
+            >>> Goal(True, "accuracy", target=0.85).point(curve)
+            (300.0, 0.9)
+        """
+        place: int | None = len(curve.bits) - 1 if curve.bits else None
+        if self.budget is not None:
+            place = curve.within(self.budget)
+        elif self.target is not None:
+            place = curve.reaches(self.target, self.higher)
+        return None if place is None else (curve.bits[place], curve.metric[place])
+
+    def loss(self, curve: Curve) -> float | None:
+        """What the search makes small of one curve; None: no evaluation counts.
+
+        Within a budget: the metric, its sign turned where higher is better. To a target: the
+        logarithm (base 10) of the bits; of a curve that does not reach it, ``NOT_REACHED`` and by
+        how much its best evaluation misses. For the front: as for a budget, at the last evaluation.
+        """
+        found = self.point(curve)
+        if self.target is None:
+            return None if found is None else self.worse(found[1])
+        if found is not None:
+            return math.log10(found[0])
+        missing = [abs(score - self.target) for score in curve.metric]
+        return NOT_REACHED + min(missing) if missing else None
+
+    def worse(self, metric: float) -> float:
+        """A metric as a loss: smaller is better."""
+        return -metric if self.higher else metric
+
+    def step(self, bits: float) -> int:
+        """How many steps of equal bits lie behind so many; at these, curves are compared.
+
+        Within a budget they are sixteenths of it; else there are four per doubling of bits.
+        """
+        if self.budget is not None:
+            return min(STEPS, int(STEPS * bits / self.budget))
+        return int(_PER_OCTAVE * math.log2(max(bits, 1.0)))
+
+    def at_steps(self, curve: Curve, ended: bool = False) -> dict[int, float]:
+        """The loss of a curve at every step between its first and last evaluation.
+
+        It is that of the last evaluation within the step's bits. ``ended``: of a run that is done,
+        which stays where it is up to the end of the budget.
+        """
+        if not curve.bits:
+            return {}
+        last = STEPS if ended and self.budget is not None else self.step(curve.bits[-1])
+        losses: dict[int, float] = {}
+        for step in range(self.step(curve.bits[0]), last + 1):
+            bits = self.budget * step / STEPS if self.budget else 2 ** (step / _PER_OCTAVE)
+            if (place := curve.within(bits * (1 + 1e-9))) is not None:
+                losses[step] = self.worse(curve.metric[place])
+        return losses
+
+
+def read_goal(
+    budget: str | float | None, target: float | None, higher: bool, name: str
+) -> Goal:
+    """The goal of flags; ``UsageError`` as ``Goal``, or where the budget is no number of bits."""
+    bits = None if budget is None else units.parse_bits(budget, "--budget")
+    return Goal(higher, name, bits, target)
+
+
+def seconds(text: str | float) -> float:
+    """A time as it is typed: ``30min``, ``90s``, ``2h``, or seconds.
+
+    Raises:
+        UsageError: it is not a time above 0.
+
+    Example:
+        >>> seconds("30min"), seconds("1.5h"), seconds(90)
+        (1800.0, 5400.0, 90.0)
+    """
+    lengths = {"min": 60.0, "h": 3600.0, "s": 1.0, "": 1.0}
+    typed = str(text).strip().lower()
+    unit = next(unit for unit in lengths if typed.endswith(unit))
+    try:
+        found = float(typed.removesuffix(unit)) * lengths[unit]
+    except ValueError:
+        found = 0.0
+    if not 0 < found < math.inf:
+        raise UsageError(f"--time is {text!r}: it is a time above 0, such as 90s, 30min or 2h")
+    return found
+
+
+def losses(goal: Goal, curves: Sequence[Curve]) -> list[float]:
+    """The loss of each curve; infinity where no evaluation counts."""
+    found = (goal.loss(curve) for curve in curves)
+    return [math.inf if loss is None else loss for loss in found]

@@ -1,0 +1,61 @@
+"""Means over seeds with their intervals, and which of several are ties."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, nan, sqrt
+from statistics import fmean, stdev
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean and half the width of its interval, NaN of one value.
+
+    ``count`` is the number of values; infinite ones (a target that was not reached) make the mean
+    infinite.
+    """
+
+    value: float
+    half: float
+    count: int
+
+
+def mean(values: Sequence[float]) -> Mean:
+    """The mean of a few values and its interval of 95 %, by Student's t.
+
+    Example:
+        >>> found = mean([0.9, 0.92, 0.94])
+        >>> round(found.value, 3), round(found.half, 3)
+        (0.92, 0.05)
+    """
+    if not values or not all(map(isfinite, values)):
+        return Mean(inf if values else nan, nan, len(values))
+    if len(values) == 1:
+        return Mean(values[0], nan, 1)
+    return Mean(fmean(values), _t(len(values) - 1) * stdev(values) / sqrt(len(values)), len(values))
+
+
+def tied(first: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two lots of values, of the same seeds in order, cannot be told apart.
+
+    They can where the interval of the mean of their differences leaves 0 out, or where all
+    differences are the same and not 0. One seed tells nothing apart.
+
+    Example:
+        >>> tied([0.90, 0.91, 0.92], [0.80, 0.81, 0.83]), tied([0.9, 0.8], [0.8, 0.9])
+        (False, True)
+    """
+    if not all(map(isfinite, [*first, *other])):
+        return [isfinite(a) for a in first] == [isfinite(b) for b in other]
+    if len(first) < 2:
+        return True
+    found = mean([a - b for a, b in zip(first, other, strict=True)])
+    return abs(found.value) <= found.half
+
+
+def _t(degrees: int) -> float:
+    """Student's t of the interval, by degrees of freedom."""
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
+
+    return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))

@@ -1,0 +1,162 @@
+"""Which methods are searched over, and their texts with other coders."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from inspect import signature
+from typing import Any
+
+from compressors import CATALOGUE, ROWS, Compressor, Pipeline, Row, parse, text
+from compressors.parts import Lossy
+from fedsim.errors import UsageError, unknown
+from fedsim.measure.inputs import split_texts
+from fedsim.settings.methods import resolve, takes_fraction
+
+OWN = "own"
+CODERS = (
+    OWN, "golomb | fixed", "golomb | huffman", "golomb | ans", "ans | ans", "huffman | huffman",
+    "context | fixed", "context | ans",
+)  # fmt: skip
+"""Coders of positions and symbols; own: as the method has them. All are lossless."""
+
+_PARTS = (
+    "raw", "bfloat16", "cnat", "qsgd(15) | huffman", "natural_dither(7) | huffman", "terngrad",
+    "minmax(16) | huffman", "ef(onebit)", "ef(threelc(1.75))",
+    "ef(topk({p}) | bfloat16 | golomb)", "ef(flat(topk({p}) | cnat | golomb))",
+    "ef(flat(one_sided({p}) | mean | golomb))", "ef(randk({p}, false) | float32)",
+    "randk({p}) | cnat", "gspar({p}) | cnat | golomb", "dgc({p})",
+)  # fmt: skip
+"""Beside the published methods, what ``all`` takes: sums of parts that no paper has as one."""
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+
+
+def chosen(methods: str | Sequence[str]) -> list[str]:
+    """The texts of the methods that are searched over; ``{p}`` stands for the fraction sent.
+
+    Args:
+        methods: ``published`` (the catalogue's methods, and ``raw``), ``all`` (sums of parts
+            too), or texts, between semicolons or commas.
+
+    Raises:
+        UsageError: no text, or one that cannot be read.
+
+    Example:
+        >>> chosen("sbc,raw"), chosen("topk(0.1) | cnat; stc")
+        (['sbc', 'raw'], ['topk(0.1) | cnat', 'stc'])
+    """
+    if isinstance(methods, str):
+        word = methods.strip()
+        if word in ("all", "published"):
+            named = [_text(row) for row in ROWS if row.kind == "method"]
+            return [*named, "raw"] if word == "published" else [*named, *_PARTS]
+        texts = [part for listed in split_texts(word) for part in _between_commas(listed)]
+    else:
+        texts = list(methods)
+    texts = [part for part in dict.fromkeys(texts) if part]
+    if not texts:
+        raise UsageError(f"--methods is {methods!r}: it takes all, published, or methods' texts")
+    for method in texts:
+        _check(method)
+    return texts
+
+
+def _between_commas(listed: str) -> list[str]:
+    """The parts between the commas that stand outside of brackets.
+
+    Example:
+        >>> _between_commas("sbc, deepreduce(0.1, bloom_p0)")
+        ['sbc', 'deepreduce(0.1, bloom_p0)']
+    """
+    parts, depth = [""], 0
+    for sign in listed:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
+
+
+def _check(method: str) -> None:
+    """Refuses a text that names no method."""
+    if re.fullmatch(r"\w+", method) and method not in CATALOGUE:
+        known = [row.name for row in CATALOGUE.values() if row.kind == "method"]
+        raise UsageError(f"--methods: {unknown('method', method, ['all', 'published', *known])}")
+    try:
+        resolve(method, 0.01 if takes_fraction(method) else None)
+    except UsageError as error:
+        raise UsageError(f"--methods: {str(error).removeprefix('--method: ')}") from error
+
+
+def _text(row: Row) -> str:
+    """A published method with ``{p}`` where it takes a fraction, all else as in its row."""
+    taken = signature(row.make).parameters
+    names = list(taken)
+    if "p" not in names:
+        return row.example
+    if all(own.default is not own.empty for name, own in taken.items() if name != "p"):
+        return row.name
+    before = rf"\b{row.name}\(\s*" if names[0] == "p" else r"\bp\s*=\s*"
+    return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", r"\g<1>{p}", row.example, count=1)
+
+
+def short(method: str) -> str:
+    """A method as tables call it: without what every text has.
+
+    Example:
+        >>> short("sbc"), short("ef(topk({p}) | cnat | golomb)")
+        ('sbc', 'ef(topk({p}) | cnat | golomb)')
+    """
+    return method.strip().removesuffix("()")
+
+
+@lru_cache(maxsize=4096)
+def compressor(method: str, p: float | None, coder: str) -> Compressor:
+    """The compressor of a method at a fraction, with other coders where it has places for them.
+
+    A lossy position code stays, for another code would make another method of it.
+
+    Example:
+        >>> text(compressor("sbc", 0.01, "ans | ans"))
+        'ef(per_tensor(one_sided(0.01) | mean | ans | ans))'
+    """
+    made = resolve(method, p).compressor
+    return made if coder == OWN else _recoded(made, coder)
+
+
+def coded(method: str, p: float | None, coder: str) -> bool:
+    """Whether the coders change anything in the method."""
+    return text(compressor(method, p, coder)) != text(compressor(method, p, OWN))
+
+
+@lru_cache
+def _codes(coder: str) -> tuple[Any, Any]:
+    """The codes of positions and of symbols that a text names."""
+    positions, symbols = coder.split(" | ")
+    lifted: Any = parse(f"topk(0.1) | float32 | {positions} | {symbols}")
+    return lifted.codec.positions, lifted.codec.symbols
+
+
+def _recoded(part: Any, coder: str) -> Any:
+    if isinstance(part, tuple):
+        return tuple(_recoded(item, coder) for item in part)
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    inner = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
+    changed: Any = replace(part, **{name: _recoded(value, coder) for name, value in inner.items()})
+    if not isinstance(changed, Pipeline):
+        return changed
+    positions, symbols = _codes(coder)
+    changed = _replaced(changed, symbols=symbols)
+    lossy = isinstance(changed.positions, Lossy)
+    return changed if lossy else _replaced(changed, positions=positions)
+
+
+def _replaced(pipeline: Pipeline, **code: Any) -> Pipeline:
+    """The pipeline with a code, or as it is where the pipeline has no place for that code."""
+    try:
+        return replace(pipeline, **code)
+    except ValueError:
+        return pipeline

@@ -1,0 +1,175 @@
+"""The search from settings to results: which way of saving bits is best for a task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+
+import pandas as pd
+
+from fedsim import units
+from fedsim.errors import UsageError
+from fedsim.files import write_text
+from fedsim.plot.canvas import save
+from fedsim.runs import lock
+from fedsim.runs.sweep import check
+from fedsim.search import best, finals, record
+from fedsim.search.exploring import Exploration, Limits, Say
+from fedsim.search.finals import Finalist
+from fedsim.search.goal import Goal, read_goal, seconds
+from fedsim.search.methods import chosen
+from fedsim.search.page import page
+from fedsim.search.picture import picture
+from fedsim.search.sizes import Sizes
+from fedsim.search.space import Space, fitting
+from fedsim.search.study import Study
+from fedsim.settings.config import RunConfig
+from fedsim.settings.grids import Cell
+
+VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
+_MOST = 0.5  # of the time, that finalists may be given
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to.
+
+    Attributes:
+        goal: what was searched for.
+        trials: a row per trial (``fedsim.search.record.trials``).
+        finalists: in order of rank; of a front, by bits.
+        winner: among them; None where no trial has an evaluation that counts.
+        importance: what is explained -> setting -> its share.
+        left: the methods that could not be searched, and why.
+        out: the folder: ``report.html``, ``trials.csv``, ``finalists.csv``, ``best.toml``.
+    """
+
+    goal: Goal
+    trials: pd.DataFrame
+    finalists: tuple[Finalist, ...]
+    winner: Finalist | None
+    importance: dict[str, dict[str, float]]
+    left: dict[str, str]
+    out: Path
+
+
+def search(
+    base: RunConfig, out: Path | str, *, budget: str | float | None = None,
+    target: float | None = None, methods: str | Sequence[str] = "published",
+    time: str | float | None = None, trials: int | None = None, seeds: int = SEEDS, jobs: int = 1,
+    ray_address: str | None = None, say: Say = print,
+) -> Found:  # fmt: skip
+    """Searches method, n, p, coder and rates for a task, in the folder ``out``.
+
+    The same call goes on where it was stopped. Scores come from a validation part of the training
+    samples (``base.validation``, 0.2 where it is None); the best run again on fresh seeds.
+
+    Args:
+        base: the task and the shared settings; the search of rates begins at its rates.
+        out: a folder, made if need be; trials are its ``cells``.
+        budget: upstream bits of a client, such as ``"2Mbit"``, for the best metric within them.
+        target: the metric that is to be reached with the fewest bits.
+        methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.chosen``).
+        time: for everything, over all calls: ``"30min"``; None: 10 minutes without ``trials``.
+        trials: how many, in place of a time.
+        seeds: fresh seeds per finalist.
+        jobs: runs at the same time, as Ray tasks of one core; 1 runs them in this process.
+        ray_address: a Ray cluster to run on.
+        say: takes a line of progress.
+
+    Raises ``UsageError`` before any work: contradictory or bad settings, an unknown method, a
+    budget below one message of every method.
+
+    Example:
+        found = search(RunConfig(task="digits"), "results", budget="100kbit", trials=20)
+    """
+    out, base = Path(out), _base(base)
+    limits = _limits(time, trials, seeds)
+    check([Cell("search", base)], jobs, here=ray_address is None)
+    space, left = _space(base, budget, target, methods, say)
+    with lock.held(out):
+        study = Study(space, out / "study.db", _name(space))
+        limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
+        Exploration(study, out, limits, say).run(jobs, ray_address)
+        ranked = finals.play(study, out, seeds, jobs, ray_address, say)
+        return _written(study, ranked, left, out)
+
+
+def _base(base: RunConfig) -> RunConfig:
+    """The shared settings: those that are searched at their defaults, and a validation part."""
+    part = VALIDATION if base.validation is None else base.validation
+    return replace(base, method="raw", temporal=1, gradient=None, validation=part, label=None,
+                   stop_at_bits=None, evaluate_every=None)  # fmt: skip
+
+
+def _space(
+    base: RunConfig, budget: str | float | None, target: float | None,
+    methods: str | Sequence[str], say: Say,
+) -> tuple[Space, dict[str, str]]:  # fmt: skip
+    """What is searched, and the methods that cannot be, with the reasons, which are said."""
+    task = base.plan.task
+    goal = read_goal(budget, target, task.higher_is_better, task.metric_name)
+    texts, sizes = chosen(methods), Sizes(base)
+    fit, left = fitting(base, goal, texts, sizes)
+    for method, why in left.items():
+        say(f"left out: {method}: {why}")
+    return Space(base, goal, fit, sizes), left
+
+
+def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
+    if time is not None and trials is not None:
+        raise UsageError(f"--time is {time} and --trials {trials}: give one of them")
+    for flag, value in (("--trials", trials), ("--seeds", seeds)):
+        if value is not None and value < 1:
+            raise UsageError(f"{flag} is {value}: it is above 0")
+    return Limits(trials, None if trials is not None else seconds(time or TIME))
+
+
+def _name(space: Space) -> str:
+    """A study's name in its file: what it depends on."""
+    goal = space.goal
+    told = "/".join([space.base.digest, str(goal.budget), str(goal.target), *space.methods])
+    return blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def _reserved(study: Study, out: Path, seeds: int, jobs: int, limit: float | None) -> float:
+    """The seconds that the finals will take, by those that the best trials took."""
+    from fedsim.search import curves
+
+    spent = []
+    for trial in finals.chosen(study):
+        summary = curves.ended(out / "cells" / trial.user_attrs["cell"])
+        spent.append(float((summary or {}).get("seconds") or 0.0))
+    return min(_MOST * (limit or 0.0), 1.25 * 2 * seeds * sum(spent) / jobs)
+
+
+def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Path) -> Found:
+    """Writes tables, page, picture and the winner's settings."""
+    goal, base = study.space.goal, study.space.base
+    frame = record.trials(study, out)
+    shares = record.importance(frame, goal)
+    first = finals.winner(ranked, goal)
+    write_text(out / "trials.csv", frame.to_csv(index=False))
+    write_text(out / "finalists.csv", record.finalists(ranked, goal).to_csv(index=False))
+    again = ""
+    if first is not None:
+        write_text(out / "best.toml", best.to_toml(first, goal))
+        again = rerun(out)
+    states = frame["state"].value_counts()
+    told = {
+        "task": base.plan.task.name, "goal": goal.told(), "again": again,
+        "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
+        "time": units.duration(study.seconds), "clients": str(base.plan.clients),
+        "iterations at most": str(base.plan.iterations), "seed of the trials": str(base.seed),
+        "validation part": f"{base.validation:g} of the training samples",
+        "methods": "; ".join(study.space.methods),
+    }  # fmt: skip
+    write_text(out / "report.html", page(frame, ranked, first, goal, shares, told, left))
+    if frame["metric"].notna().any():
+        save(picture(frame, first, goal, told["task"]), out / "search.png")
+    return Found(goal, frame, tuple(ranked), first, shares, left, out)
+
+
+def rerun(out: Path) -> str:
+    """The command that runs the winner again."""
+    return f"python -m fedsim run --config {out / 'best.toml'} --out {out / 'best'}"

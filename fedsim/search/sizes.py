@@ -1,0 +1,51 @@
+"""How large a message of a method is, before anything is trained: it is encoded once."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import torch
+
+from compressors import Tensors, compress
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
+from fedsim.search.methods import compressor
+from fedsim.settings.config import RunConfig
+
+
+class Sizes:
+    """Messages of one model, by method, fraction and coder.
+
+    The update that is encoded is drawn once, with heavy tails as gradients have them; a trained
+    update's message is about as long. Nothing that a search reports is such a size.
+
+    Attributes:
+        entries: of the model, whatever is trained.
+        rate: the learning rate of the task's optimizer, of its first group of parameters.
+
+    Args:
+        base: the runs' settings, of which task, data and rate matter.
+    """
+
+    def __init__(self, base: RunConfig) -> None:
+        trainer = Trainer(base, Federation.of(base))
+        self.update = _update({n: p.detach() for n, p in trainer.parameters.items()})
+        self.entries = sum(p.numel() for p in trainer.parameters.values())
+        self.rate = float(trainer.optimizer.param_groups[0]["lr"])
+        self.bits = lru_cache(maxsize=None)(self._bits)
+
+    def _bits(self, method: str, p: float | None, coder: str) -> int:
+        """The bits of a first message (wire)."""
+        made = compressor(method, p, coder)
+        packet, _ = compress(made, self.update, made.init(self.update), seed=0)
+        return 8 * len(packet.payload)
+
+
+def _update(like: Mapping[str, torch.Tensor]) -> Tensors:
+    """Tensors of these shapes from Student's t with three degrees of freedom, drawn from a seed."""
+    draws = torch.Generator().manual_seed(0)
+    found = {}
+    for name, x in like.items():
+        normal = torch.randn(x.shape, generator=draws)
+        chi = torch.randn((3, *x.shape), generator=draws).square().mean(0)
+        found[name] = (normal / chi.sqrt().clamp(min=0.05) * 1e-3).contiguous()
+    return found

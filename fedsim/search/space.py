@@ -1,0 +1,212 @@
+"""The space that is searched: methods, n, p, coders, rates; and the run at each point of it."""
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import log10
+from typing import Any
+
+import numpy as np
+
+from compressors import text
+from fedsim.errors import UsageError
+from fedsim.federation import memories
+from fedsim.search.goal import Goal
+from fedsim.search.methods import OWN, coded, compressor, short
+from fedsim.search.sizes import Sizes
+from fedsim.settings.config import RunConfig
+from fedsim.settings.grids import Cell
+from fedsim.settings.methods import takes_fraction
+from fedsim.settings.strategies import STRATEGIES
+
+_RATES = 10.0  # a rate lies within this factor of where the search begins, on either side
+_SERVER_RATES = 30.0
+_EVALUATIONS, _FINE = 20, 40
+_DRAWS = 24
+_LEAST = 1e-4
+
+Params = dict[str, Any]
+"""A point: method, coder, temporal, gradient, lr, and where the strategy has one server_lr."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Which points there are, and the run at each.
+
+    Every point has a fraction and a delay; a method that takes none, or works with n = 1 alone,
+    does not use them.
+
+    Args:
+        base: the settings that all runs share; its seed is that of the trials.
+        goal: what is searched for.
+        methods: texts with ``{p}`` where they take a fraction, each of which ``fits``.
+        sizes: messages of the task's model.
+    """
+
+    base: RunConfig
+    goal: Goal
+    methods: tuple[str, ...]
+    sizes: Sizes
+
+    @cached_property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """The least and the greatest value of every number."""
+        rate, most = self.sizes.rate, max(1, self.base.plan.iterations // 2)
+        found: dict[str, tuple[float, float]] = {
+            "temporal": (1, most),
+            "gradient": (self.least, 1.0),
+            "lr": (rate / _RATES, rate * _RATES),
+        }
+        server = STRATEGIES[self.base.strategy]
+        if "server_lr" in server.takes:
+            middle = self.base.server_lr or server.rate() or 1.0
+            found["server_lr"] = (middle / _SERVER_RATES, middle * _SERVER_RATES)
+        return found
+
+    @property
+    def least(self) -> float:
+        """The smallest fraction that is tried: one entry of the model, or 1e-4."""
+        return min(0.5, max(_LEAST, 1 / self.sizes.entries))
+
+    def used(self, params: Params) -> Params:
+        """A point as it is run: two digits, and None for what its method does not use.
+
+        Example: a method without a fraction has ``gradient`` None.
+        """
+        method = params["method"]
+        p = _two(params["gradient"]) if takes_fraction(method) else None
+        coder = params["coder"] if coded(method, p, params["coder"]) else OWN
+        n = 1 if method in self.at_one else int(_two(params["temporal"]))
+        found = {"method": method, "coder": coder, "temporal": n, "gradient": p}
+        rates = {k: _two(params[k]) for k in ("lr", "server_lr") if k in self.limits}
+        return found | rates
+
+    @cached_property
+    def at_one(self) -> frozenset[str]:
+        """The methods that work with n = 1 alone."""
+        return frozenset(m for m in self.methods if not _works(self.base, m, 2))
+
+    def bits(self, params: Params) -> int:
+        """The bits of a first message at a point, about."""
+        used = self.used(params)
+        return self.sizes.bits(used["method"], used["gradient"], used["coder"])
+
+    def config(self, params: Params) -> RunConfig:
+        """The run at a point, scored on the validation part."""
+        used = self.used(params)
+        method, p = used["method"], used["gradient"]
+        shown = short(method)
+        if used["coder"] != OWN:
+            method, p = text(compressor(method, p, used["coder"])), None
+            shown = f"{shown}, {used['coder']}"
+        n = used["temporal"]
+        rounds = -(-self.base.plan.iterations // n)
+        every = max(1, rounds // _FINE)
+        if self.goal.budget is not None:
+            within = min(rounds, max(1, int(self.goal.budget / self.bits(params))))
+            every = max(1, within // _EVALUATIONS)
+        return replace(
+            self.base, method=method, gradient=p, temporal=n, lr=used["lr"],
+            server_lr=used.get("server_lr", self.base.server_lr), label=shown,
+            evaluate_every=every, stop_at_bits=self.goal.budget,
+        )  # fmt: skip
+
+    def cell(self, params: Params, seed: int | None = None, validation: bool = True) -> Cell:
+        """The run at a point, by the name of its folder.
+
+        Args:
+            params: the point.
+            seed: of the run; None: that of the trials.
+            validation: whether it is scored on the validation part; else on the held-out part,
+                and trained on all training samples.
+        """
+        config = self.config(params)
+        seed = config.seed if seed is None else seed
+        part = config.validation if validation else None
+        config = replace(config, seed=seed, validation=part)
+        used = self.used(params)
+        name = re.sub(r"[^A-Za-z0-9]+", "-", short(used["method"]).replace("{p}", "p")).strip("-")
+        fraction = "" if used["gradient"] is None else f"-p{used['gradient']:g}"
+        return Cell(f"{name}-n{used['temporal']}{fraction}-s{seed}-{config.digest}", config)
+
+    def draw(self, number: int, method: str, seed: int) -> Params:
+        """A first point of a method, the rate as the task has it.
+
+        Of several that are drawn, it is that whose messages best use the budget, in four rounds
+        or more.
+        """
+        draws = np.random.default_rng([seed, number])
+        points = [self._drawn(method, draws) for _ in range(_DRAWS)]
+        return min(points, key=self._wasted) if self.goal.budget is not None else points[0]
+
+    def _drawn(self, method: str, draws: np.random.Generator) -> Params:
+        logs = {k: draws.uniform(log10(low), log10(high)) for k, (low, high) in self.limits.items()}
+        point: Params = {k: float(10**value) for k, value in logs.items()}
+        for rate in ("lr", "server_lr"):
+            if rate in self.limits:
+                low, high = self.limits[rate]
+                point[rate] = (low * high) ** 0.5
+        low, high = self.limits["temporal"]
+        point["temporal"] = int(min(max(round(point["temporal"]), low), high))
+        return {"method": method, "coder": OWN, **point}
+
+    def _wasted(self, point: Params) -> float:
+        """How far the bits of all rounds are from the budget, as a logarithm; few rounds cost."""
+        assert self.goal.budget is not None
+        used = self.used(point)
+        rounds, bits = -(-self.base.plan.iterations // used["temporal"]), self.bits(point)
+        few = max(0.0, log10(4 * bits / self.goal.budget))
+        return abs(log10(rounds * bits / self.goal.budget)) + 10 * few
+
+
+def _two(value: float) -> float:
+    """A number with two significant digits."""
+    return float(f"{value:.2g}")
+
+
+def _works(base: RunConfig, method: str, temporal: int) -> bool:
+    return not why_not(base, method, temporal)
+
+
+def why_not(base: RunConfig, method: str, temporal: int = 1) -> str:
+    """Why a method cannot be run with these settings; empty where it can be."""
+    p = 0.01 if takes_fraction(method) else None
+    temporal = min(temporal, base.plan.iterations)
+    try:
+        config = replace(base, method=method, gradient=p, temporal=temporal)
+        memories.check(config)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def fitting(
+    base: RunConfig, goal: Goal, methods: list[str], sizes: Sizes
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The methods that can be searched, and why the others cannot.
+
+    Raises:
+        UsageError: none can; or no message of any method fits the budget.
+    """
+    left: dict[str, str] = {}
+    bits: dict[str, int] = {}
+    least = min(0.5, max(_LEAST, 1 / sizes.entries))
+    for method in methods:
+        if why := why_not(base, method):
+            left[method] = why
+            continue
+        p = least if takes_fraction(method) else None
+        bits[method] = sizes.bits(method, p, OWN)
+    if not bits:
+        raise UsageError(f"--methods: none can be run: {next(iter(left.values()))}")
+    smallest = min(bits, key=lambda method: bits[method])
+    if goal.budget is not None and bits[smallest] > goal.budget:
+        raise UsageError(
+            f"--budget is {goal.budget:g} bit: one message of {short(smallest)} has "
+            f"{bits[smallest]} bit for this model, and no other method's is smaller"
+        )
+    for method, own in list(bits.items()):
+        if goal.budget is not None and own > goal.budget:
+            left[method] = f"its smallest message has {own} bit"
+            del bits[method]
+    return tuple(bits), left

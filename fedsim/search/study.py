@@ -1,0 +1,182 @@
+"""The study: Optuna's sampler over the space, and its memory on disk: a kill loses nothing."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from compressors import derive
+from fedsim.search.goal import Curve
+from fedsim.search.methods import CODERS
+from fedsim.search.space import Params, Space
+
+CELL, WHY, FIRST, SECONDS = "cell", "why", "first", "seconds"
+"""Attributes: a trial's folder, why it ended early, whose first trial it is; seconds spent."""
+
+
+class Study:
+    """Trials, told and to come. The same trials told give the same next trial, in any process.
+
+    The first trials are one per method, with the task's rate; then Optuna's TPE proposes, over all
+    settings at once.
+
+    Args:
+        space: what is searched.
+        file: the SQLite file; several studies may lie in one.
+        name: of the study.
+    """
+
+    def __init__(self, space: Space, file: Path, name: str) -> None:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.space, self.seed = space, space.base.seed
+        many = space.goal.front
+        with _unwarned():
+            self._study = optuna.create_study(
+                storage=optuna.storages.RDBStorage(f"sqlite:///{file}"), study_name=name,
+                directions=["minimize"] * (2 if many else 1), load_if_exists=True,
+            )  # fmt: skip
+        self._asked: dict[int, Trial] = {}
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """The space as Optuna has it."""
+        found: dict[str, BaseDistribution] = {
+            "method": CategoricalDistribution(self.space.methods),
+            "coder": CategoricalDistribution(CODERS),
+        }
+        for name, (low, high) in self.space.limits.items():
+            whole = name == "temporal"
+            found[name] = (
+                IntDistribution(int(low), int(high), log=True) if whole
+                else FloatDistribution(low, high, log=True)
+            )  # fmt: skip
+        return found
+
+    @property
+    def trials(self) -> list[FrozenTrial]:
+        """Every trial that has ended, in order."""
+        return [t for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()]
+
+    @property
+    def seconds(self) -> float:
+        """How long the study has been worked on, by all processes that did."""
+        return float(self._study.user_attrs.get(SECONDS, 0.0))
+
+    @seconds.setter
+    def seconds(self, value: float) -> None:
+        self._study.set_user_attr(SECONDS, value)
+
+    @property
+    def new(self) -> bool:
+        """Whether no trial has been asked for yet."""
+        return not self._study.user_attrs.get("begun", False)
+
+    def begin(self) -> None:
+        """Plans the first trial of every method; what a kill left unplanned, too."""
+        planned = {t.user_attrs.get(FIRST) for t in self._study.get_trials(deepcopy=False)}
+        for number, method in enumerate(self.space.methods):
+            if method not in planned:
+                point = self.space.draw(number, method, self.seed)
+                self._study.enqueue_trial(point, user_attrs={FIRST: method})
+        self._study.set_user_attr("begun", True)
+
+    def adopt(self, params: Params, cell: str, curve: Curve) -> bool:
+        """Takes a run that was there before as a trial; whether it was taken.
+
+        A trial of that run is not taken twice, nor is a point outside of the space.
+        """
+        known = {t.user_attrs.get(CELL) for t in self._study.get_trials(deepcopy=False)}
+        limits = self.space.limits
+        inside = all(low <= params[name] <= high for name, (low, high) in limits.items())
+        values = self._values(curve)
+        if cell in known or not inside or values is None:
+            return False
+        self._study.add_trial(optuna.create_trial(
+            values=values, params=params, distributions=self.distributions,
+            user_attrs={CELL: cell, WHY: "there before"},
+        ))  # fmt: skip
+        return True
+
+    def left_running(self) -> Iterator[tuple[int, Params]]:
+        """The trials that a kill has interrupted, to be done again."""
+        for trial in self._study.get_trials(states=(TrialState.RUNNING,)):
+            if trial.number not in self._asked:
+                yield self._given(trial.number, trial._trial_id)
+
+    def ask(self) -> tuple[int, Params]:
+        """The number and the point of the next trial."""
+        number = len(self._study.get_trials(deepcopy=False))
+        return self._given(number, None)
+
+    def _given(self, number: int, trial_id: int | None) -> tuple[int, Params]:
+        with _unwarned():
+            self._study.sampler = optuna.samplers.TPESampler(
+                multivariate=True, n_startup_trials=1, seed=derive(self.seed, number) % 2**32
+            )
+            if trial_id is None:
+                trial = self._study.ask(self.distributions)
+            else:
+                trial = Trial(self._study, trial_id)
+                self._suggested(trial)
+        self._asked[trial.number] = trial
+        return trial.number, dict(trial.params)
+
+    def _suggested(self, trial: Trial) -> None:
+        """Gives an interrupted trial the values that it had, and those that it lacked."""
+        trial.suggest_categorical("method", self.space.methods)
+        trial.suggest_categorical("coder", CODERS)
+        for name, (low, high) in self.space.limits.items():
+            if name == "temporal":
+                trial.suggest_int(name, int(low), int(high), log=True)
+            else:
+                trial.suggest_float(name, low, high, log=True)
+
+    def tell(self, number: int, cell: str, curve: Curve, why: str = "", good: bool = True) -> None:
+        """A trial has ended.
+
+        Args:
+            number: of the trial.
+            cell: its folder.
+            curve: its evaluations.
+            why: why it ended early; empty: by itself.
+            good: whether its point counts; else it ended for being behind, or has none.
+        """
+        trial = self._asked.pop(number)
+        trial.set_user_attr(CELL, cell)
+        trial.set_user_attr(WHY, why)
+        values = self._values(curve)
+        if good and values is not None:
+            self._study.tell(number, values)
+            return
+        if not self.space.goal.front:
+            for step, loss in self.space.goal.at_steps(curve).items():
+                trial.report(loss, step)
+        self._study.tell(number, state=TrialState.PRUNED)
+
+    def _values(self, curve: Curve) -> list[float] | None:
+        """What a curve is worth: a loss; for the front, bits and a loss."""
+        loss = self.space.goal.loss(curve)
+        if loss is None:
+            return None
+        return [curve.bits[-1], loss] if self.space.goal.front else [loss]
+
+
+def _unwarned() -> Any:
+    """Without Optuna's remarks that an option is young."""
+    return _Quiet()
+
+
+class _Quiet(warnings.catch_warnings):
+    def __enter__(self) -> Any:
+        entered = super().__enter__()
+        warnings.simplefilter("ignore")
+        return entered

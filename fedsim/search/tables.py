@@ -1,0 +1,96 @@
+"""The search's tables as texts, for the terminal and for the page."""
+
+from collections.abc import Sequence
+from math import isfinite, isnan
+
+import pandas as pd
+
+from fedsim import units
+from fedsim.analysis.layout import Column, Laid, Row, laid
+from fedsim.search.finals import Finalist, Lot
+from fedsim.search.goal import Goal
+from fedsim.search.methods import OWN, short
+from fedsim.search.space import Params
+
+CAPTION = (
+    "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "
+    "trained on all training samples. Mean over fresh seeds ± half of the 95 % interval. Bits: "
+    "whole messages of a client. tie: cannot be told from the first by its seeds. lr: the clients' "
+    "rate."
+)
+
+Texts = tuple[list[str], list[list[str]]]
+"""Headings, and rows."""
+
+
+def ranked(found: Sequence[Finalist], goal: Goal) -> Texts:
+    """The finalists in order of rank."""
+    server = any("server_lr" in final.params for final in found)
+    headings = ["", "method", "n", "p", "coder", "lr", *(["server lr"] if server else [])]
+    headings += [f"{goal.name}, validation", "bits", f"{goal.name}, held-out", "bits, held-out"]
+    rows = []
+    for rank, final in enumerate(found, start=1):
+        place = f"{rank} tie" if final.tie else str(rank)
+        row = [place, short(final.params["method"]), *point(final.params)]
+        row += [units.plain(final.params["server_lr"])] if server else []
+        rows.append([*row, *_lot(final.validated, goal), *_lot(final.held, goal)])
+    return headings, rows
+
+
+def point(params: Params) -> list[str]:
+    """A point's n, p, coder and rate."""
+    coder = "" if params["coder"] == OWN else params["coder"]
+    return [str(params["temporal"]), units.plain(params["gradient"]), coder,
+            units.plain(params["lr"])]  # fmt: skip
+
+
+def _lot(lot: Lot, goal: Goal) -> list[str]:
+    """The metric and the bits of a setting's seeds."""
+    there, every = sum(p is not None for p in lot.points), len(lot.points)
+    if not there:
+        return ["none", "not reached" if goal.target is not None else "none"]
+    metric = lot.metric()
+    half = "" if isnan(metric.half) else f" ± {units.score(metric.half, goal.name)}"
+    bits = units.bits(lot.bits())
+    if goal.target is not None:
+        logs = lot.log_bits()
+        if there < every:
+            bits += f" ({there} of {every} seeds)"
+        elif isfinite(logs.half):
+            low, high = (10 ** (logs.value + side * logs.half) for side in (-1, 1))
+            bits = f"{units.bits(10**logs.value)} ({units.bits(low)} to {units.bits(high)})"
+    return [f"{units.score(metric.value, goal.name)}{half}", bits]
+
+
+def trials(frame: pd.DataFrame, goal: Goal) -> Texts:
+    """The trials, the best first, those that were ended early last."""
+    server = "server_lr" in frame
+    headings = ["trial", "method", "n", "p", "coder", "lr", *(["server lr"] if server else [])]
+    headings += [goal.name, "bits", "ended"]
+    order = frame.assign(_good=frame["state"] != "complete")
+    rows = []
+    for row in order.sort_values(["_good", "loss", "trial"]).to_dict("records"):
+        p = None if pd.isna(row["gradient"]) else row["gradient"]
+        texts = [str(row["trial"]), row["method"], *point({**row, "gradient": p})]
+        texts += [units.plain(row["server_lr"])] if server else []
+        texts += [units.score(row["metric"], goal.name), units.bits(row["bits"]), row["why"]]
+        rows.append(texts)
+    return headings, rows
+
+
+def ranked_table(found: Sequence[Finalist], goal: Goal, width: int) -> Laid:
+    """The finalists for a terminal of ``width`` columns."""
+    headings, rows = ranked(found, goal)
+    names = ("method", "coder")
+    columns = [Column(head, "name" if head in names else "number") for head in headings]
+    lines: list[Row] = [(row, "") for row in rows]
+    title = goal.told()
+    return laid(columns, lines, width, keys=2, title=title[0].upper() + title[1:], caption=CAPTION)
+
+
+def shares(found: dict[str, dict[str, float]]) -> list[str]:
+    """Importances as lines of text, a line per value that is explained."""
+    return [
+        f"{what}: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in of.items())
+        for what, of in found.items() if of
+    ]  # fmt: skip

@@ -1,0 +1,40 @@
+"""What `measure` recommends below its table."""
+
+import pandas as pd
+
+from fedsim.measure.advice import recommended, search_command, told
+from fedsim.measure.inputs import split_texts
+
+NAMES = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
+ROWS = [
+    ("sbc(0.01)", 386.0, 0.98, 4.0, 1.0, ""), ("topk(0.01) | cnat", 186.0, 0.97, 1.0, 1.0, ""),
+    ("ef_sign", 32.0, 0.5, 0.1, 0.1, ""), ("qsgd(1)", 40.0, 5.7, 0.01, 0.01, ""),
+    ("broken", 50.0, 0.1, 0.0, 0.0, "cannot"), ("raw", 0.9999, 0.0, 0.3, 0.2, ""),
+]  # fmt: skip
+FRAME = pd.DataFrame(ROWS, columns=NAMES)
+
+
+def test_the_best_by_error_and_by_time_at_each_compression() -> None:
+    found = [(a.factor, a.near, a.fast) for a in recommended(FRAME)]
+    assert found == [
+        (1, "raw", "ef_sign"), (10, "ef_sign", "ef_sign"),
+        (100, "topk(0.01) | cnat", "topk(0.01) | cnat"),
+    ]  # fmt: skip
+
+
+def test_it_is_told_with_what_was_not_found() -> None:
+    text = told(recommended(FRAME))
+    assert "the fastest is ef_sign (0.20 ms)" in text
+    assert "None that was tried compresses 1000 times." in text
+
+
+def test_the_command_searches_over_the_fraction_and_breaks_between_methods() -> None:
+    command = search_command(recommended(FRAME), 60)
+    head, methods, _ = command.split("'")
+    assert head == "python -m fedsim search --task TASK --methods "
+    assert split_texts(methods) == ["raw", "ef_sign", "topk({p}) | cnat"]
+    assert max(map(len, command.splitlines())) <= 60 and "\n" in command
+
+
+def test_nothing_is_recommended_of_nothing() -> None:
+    assert recommended(FRAME[FRAME["method"] == "qsgd(1)"]) == []

@@ -1,0 +1,59 @@
+"""What a learning curve is worth, and where curves are compared."""
+
+import math
+
+import pytest
+
+from fedsim import UsageError
+from fedsim.search.goal import NOT_REACHED, Curve, Goal, read_goal, seconds
+
+CURVE = Curve((100.0, 250.0, 400.0), (0.5, 0.9, 0.8))
+
+
+def test_within_a_budget_the_last_evaluation_counts_and_not_the_best() -> None:
+    assert Goal(True, "accuracy", budget=300.0).loss(CURVE) == -0.9
+    assert Goal(True, "accuracy", budget=400.0).loss(CURVE) == -0.8
+    assert Goal(False, "perplexity", budget=400.0).loss(CURVE) == 0.8
+    assert Goal(True, "accuracy", budget=99.0).loss(CURVE) is None
+
+
+def test_to_a_target_the_first_evaluation_there_counts() -> None:
+    goal = Goal(True, "accuracy", target=0.75)
+    assert goal.point(CURVE) == (250.0, 0.9) and goal.loss(CURVE) == math.log10(250)
+    assert Goal(False, "perplexity", target=0.5).point(CURVE) == (100.0, 0.5)
+
+
+def test_a_curve_that_misses_its_target_is_worse_than_any_that_reaches_it() -> None:
+    goal = Goal(True, "accuracy", target=0.95)
+    missed, dear = goal.loss(CURVE), goal.loss(Curve((1e30,), (0.96,)))
+    assert missed is not None and dear is not None
+    assert missed == pytest.approx(NOT_REACHED + 0.05) and missed > dear
+    nearer = goal.loss(Curve((100.0,), (0.94,)))
+    assert nearer is not None and nearer < missed
+
+
+def test_curves_are_compared_at_steps_of_equal_bits() -> None:
+    goal = Goal(True, "accuracy", budget=400.0)  # sixteenths: 25 bits
+    losses = goal.at_steps(Curve((100.0, 250.0), (0.5, 0.9)))
+    assert losses == {4: -0.5, 5: -0.5, 6: -0.5, 7: -0.5, 8: -0.5, 9: -0.5, 10: -0.9}
+    ended = goal.at_steps(Curve((100.0, 250.0), (0.5, 0.9)), ended=True)
+    assert ended[16] == -0.9 and ended[9] == -0.5 and min(ended) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"budget": "2Mbit", "target": 0.9}, "--budget is 2 Mbit and --target 0.9: give one"),
+        ({"budget": "2Mbyte", "target": None}, "--budget is '2Mbyte'"),
+        ({"budget": None, "target": 98.0}, "--target is 98.0: accuracy lies in"),
+    ],
+)
+def test_goals_that_cannot_be_are_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_goal(**given, higher=True, name="accuracy")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-3min", "nan"])
+def test_times_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--time is"):
+        seconds(text)

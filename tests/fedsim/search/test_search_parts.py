@@ -1,0 +1,83 @@
+"""Methods and their coders, which runs are ended early, and which finalists are ties."""
+
+import math
+
+import pytest
+
+from compressors import CATALOGUE, text
+from fedsim import UsageError
+from fedsim.search.goal import Curve, Goal
+from fedsim.search.intervals import mean, tied
+from fedsim.search.methods import CODERS, OWN, chosen, compressor
+from fedsim.search.stopping import BEHIND, DEARER, REACHED, Stopper
+from fedsim.settings.methods import takes_fraction
+
+
+def test_published_are_the_catalogues_methods_and_raw() -> None:
+    named = {method.split("(")[0] for method in chosen("published")}
+    rows = {row.name for row in CATALOGUE.values() if row.kind == "method"}
+    assert named == rows | {"raw"}
+    assert set(chosen("published")) < set(chosen("all"))
+
+
+@pytest.mark.parametrize("method", chosen("all"))
+def test_every_method_has_a_compressor_with_every_coder(method: str) -> None:
+    p = 0.05 if takes_fraction(method) else None
+    assert all(text(compressor(method, p, coder)) for coder in CODERS)
+
+
+def test_other_coders_make_no_other_method() -> None:
+    assert "one_sided(0.05) | mean" in text(compressor("sbc", 0.05, "ans | ans"))
+    kept = text(compressor("deepreduce({p}, 'bloom_p2')", 0.05, "ans | ans"))
+    assert "bloom" in kept  # which is lossy: another code would send other entries
+    assert compressor("raw", None, "ans | ans") == compressor("raw", None, OWN)
+
+
+@pytest.mark.parametrize(
+    ("methods", "said"),
+    [
+        ("sbcc", "unknown method 'sbcc' .did you mean sbc"),
+        ("sbc, nothing(3)", "nothing"),
+        (" ; ", "takes all, published, or methods' texts"),
+    ],
+)
+def test_methods_that_are_none_are_refused(methods: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        chosen(methods)
+
+
+def row(bits: float, metric: float) -> dict[str, float]:
+    return {"up_wire_bits": bits, "clients": 1, "metric": metric}
+
+
+def watching(goal: Goal, curves: list[Curve]) -> Stopper:
+    stopper = Stopper(goal)
+    for curve in curves:
+        stopper.learn(curve)
+    stopper.begin("new")
+    return stopper
+
+
+def test_a_run_behind_half_of_the_others_at_equal_bits_is_ended() -> None:
+    goal = Goal(True, "accuracy", budget=1600.0)
+    others = [Curve((400.0, 1600.0), (0.5 + k / 100, 0.9)) for k in range(5)]
+    assert watching(goal, others).verdict("new", row(400, 0.4)) == BEHIND
+    assert watching(goal, others).verdict("new", row(400, 0.55)) is None
+    assert watching(goal, others).verdict("new", row(200, 0.1)) is None  # too early to tell
+    assert watching(goal, others[:3]).verdict("new", row(400, 0.1)) is None  # too few
+    assert watching(goal, others).verdict("new", row(400, math.nan)) is None
+
+
+def test_to_a_target_a_run_ends_there_or_where_others_needed_less() -> None:
+    goal = Goal(True, "accuracy", target=0.8)
+    stopper = watching(goal, [Curve((1000.0,), (0.85,))])
+    assert stopper.verdict("new", row(1100, 0.5)) is None
+    assert stopper.verdict("new", row(200, 0.6)) == DEARER
+    assert watching(goal, []).verdict("new", row(10, 0.8)) == REACHED
+
+
+def test_ties_are_what_the_seeds_cannot_tell_apart() -> None:
+    assert mean([1.0, 2.0, 3.0]).half == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
+    assert tied([0.9, 0.8, 0.85], [0.89, 0.82, 0.84])
+    assert not tied([0.9, 0.91, 0.9], [0.8, 0.81, 0.81])
+    assert tied([0.9], [0.1]) and not tied([0.9, 0.9], [math.inf, 0.9])

@@ -1,0 +1,161 @@
+"""Searches from end to end: what they leave, adopt and refuse, and that a kill loses nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedsim import RunConfig, UsageError, run
+from fedsim.commands.cli import main
+from fedsim.federation.shards import Federation
+from fedsim.search import space as space_module
+from fedsim.search.curves import read_curve
+from fedsim.search.goal import Goal
+from fedsim.search.methods import chosen
+from fedsim.search.sizes import Sizes
+from fedsim.search.space import Space, fitting
+from fedsim.settings.config import from_toml
+from tests.support.markdown import ROOT
+from tests.support.searching import TINY, searched, told
+
+BASE = RunConfig(task=TINY, method="raw", temporal=1, validation=0.2)
+
+
+def test_a_search_leaves_its_tables_page_and_winner(tmp_path: Path) -> None:
+    said: list[str] = []
+    found = searched(tmp_path, say=said.append)
+    assert len(found.trials) == 8 and sum(line.startswith("trial ") for line in said) == 8
+    assert found.winner is found.finalists[0]
+    assert pd.read_csv(tmp_path / "trials.csv")["trial"].tolist() == list(range(8))
+    assert len(pd.read_csv(tmp_path / "finalists.csv")) == len(found.finalists)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "best.toml" in page and "Every trial" in page
+    assert (tmp_path / "search.png").stat().st_size > 5000
+    assert all(f.held.points and len(f.validated.points) == 2 for f in found.finalists)
+    inside = found.trials.loc[found.trials["state"] == "complete", "bits"]
+    assert (inside <= 20e3).all()
+
+
+def test_the_winner_runs_again_with_the_same_result(tmp_path: Path) -> None:
+    base = RunConfig(method="raw", temporal=1, iterations=8, clients=2)
+    found = searched(tmp_path / "a", base=base, budget="100kbit", methods="stc", trials=1, seeds=1)
+    assert found.winner is not None
+    point = found.winner.held.points[0]
+    config = from_toml(tmp_path / "a" / "best.toml")
+    assert config.validation is None
+    run(config, tmp_path / "again", progress=None)
+    assert found.goal.point(read_curve(tmp_path / "again")) == point
+
+
+@pytest.mark.slow
+def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
+    own = RunConfig(task=TINY, method="sbc", gradient=0.25, temporal=2, validation=0.2)
+    run(own, tmp_path / "cells" / "mine", progress=None)
+    run(replace(own, lr=9.0), tmp_path / "cells" / "far", progress=None)  # outside of the space
+    run(replace(own, validation=None), tmp_path / "cells" / "held", progress=None)
+    said: list[str] = []
+    found = searched(tmp_path, trials=4, say=said.append)
+    assert said[0].startswith("1 of 3 runs in")
+    first = found.trials.iloc[0]
+    assert (first["cell"], first["why"], first["gradient"]) == ("mine", "there before", 0.25)
+    assert len(found.trials) == 4
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_and_ends_as_one_that_did_not_stop(tmp_path: Path) -> None:
+    searched(tmp_path / "parts", trials=3)
+    parts, whole = searched(tmp_path / "parts"), searched(tmp_path / "whole")
+    assert told(parts) == told(whole)
+
+
+@pytest.mark.slow
+def test_a_killed_search_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    whole = searched(tmp_path / "whole", trials=9)
+    for line in ("2", "4", "8"):  # of the next process: in trials, then in the finals
+        command = [sys.executable, "-m", "tests.support.searching", str(tmp_path / "killed"), line]
+        done = subprocess.run([*command, "9"], cwd=ROOT, env={**os.environ, "PYTHONPATH": "."})
+        assert done.returncode == -signal.SIGKILL
+    assert told(searched(tmp_path / "killed", trials=9)) == told(whole)
+
+
+@pytest.mark.slow
+def test_the_fewest_bits_to_a_target_are_those_of_every_point_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space_module, "_RATES", 1.0)  # one rate
+    base, goal = replace(BASE, iterations=8), Goal(True, "accuracy", target=0.55)
+    methods = ["topk(0.25) | float32 | golomb", "ef(onebit)", "cnat"]
+    space = Space(base, goal, fitting(base, goal, methods, sizes := Sizes(base))[0], sizes)
+    fewest = []
+    for number, (method, n, coder) in enumerate(
+        product(methods, (1, 2, 3, 4), ("own", "golomb | ans", "ans | ans"))
+    ):
+        point = {"method": method, "temporal": n, "coder": coder, "gradient": 1.0, "lr": 0.3}
+        folder = tmp_path / "grid" / str(number)
+        run(space.config(point), folder, progress=None)
+        if there := goal.point(read_curve(folder)):
+            fewest.append(there[0])
+    monkeypatch.setattr("fedsim.search.space.CODERS", ("own",), raising=False)
+    monkeypatch.setattr("fedsim.search.study.CODERS", ("own", "golomb | ans", "ans | ans"))
+    found = searched(
+        tmp_path / "search", base=base, budget=None, target=0.55, methods=methods, trials=60,
+        seeds=1,
+    )  # fmt: skip
+    reached = found.trials.loc[found.trials["state"] == "complete", ["bits", "metric"]]
+    assert reached.loc[reached["metric"] >= 0.55, "bits"].min() == min(fewest)
+
+
+@pytest.mark.slow
+def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
+    found = searched(tmp_path, budget=None, trials=5)
+    bits = [f.validated.bits() for f in found.finalists]
+    assert bits == sorted(bits) and found.winner in found.finalists
+    assert set(found.importance) <= {"accuracy", "bits"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--budget", "50"], "--budget is 50 bit: one message of"),
+        (["--budget", "1Mbit", "--target", "0.9"], "give one of them, or neither"),
+        (["--trials", "3", "--time", "1min"], "--time is 1min and --trials 3: give one"),
+        (["--trials", "0"], "--trials is 0: it is above 0"),
+        (["--methods", "sbcc"], "unknown method 'sbcc'"),
+        (["--time", "soon"], "--time is 'soon'"),
+        (["--validation", "1.5"], "--validation is 1.5: it lies between 0 and 1"),
+    ],
+)
+def test_bad_searches_are_refused_before_work(
+    flags: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", "--methods", "sbc,stc", *flags, "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_methods_that_cannot_run_are_left_out_with_the_reason() -> None:
+    goal = Goal(True, "accuracy", budget=20e3)
+    fit, left = fitting(BASE, goal, chosen("sbc; dgc({p})"), Sizes(BASE))
+    assert fit == ("sbc",) and "--momentum 0" in left["dgc({p})"]
+
+
+def test_the_validation_part_is_trained_on_by_nobody() -> None:
+    whole, parted = Federation.of(replace(BASE, validation=None)), Federation.of(BASE)
+    trained = sorted(index for shard in parted.shards for index in shard)
+    assert len(trained) == 96 and len(parted.data.test_y) == 24 and len(set(trained)) == 96
+    left = sorted(set(range(120)) - set(trained))
+    assert (parted.data.test_x[:] == whole.data.train_x[left]).all()
+    other = Federation.of(replace(BASE, seed=5))
+    assert (other.data.test_y == parted.data.test_y).all()  # every seed is scored on the same
+
+
+def test_a_part_of_no_samples_is_refused() -> None:
+    with pytest.raises(UsageError, match="of 120 training samples that is 0"):
+        Federation.of(replace(BASE, validation=0.001))
