@@ -27,6 +27,10 @@ class RunFailed(RuntimeError):
     """A run could not go on (too few clients answered, a weight is not finite)."""
 
 
+class DeviceFull(RunFailed):
+    """The memory of a device is too small; the message says how much more was needed."""
+
+
 @contextmanager
 def training(round_number: int, loss: float, suspected: str | None = None) -> Iterator[None]:
     """Adds to an ``UpdateError`` the round and its mean training loss; to ``NotFinite``, the cause.

@@ -13,6 +13,7 @@ from fedsim.settings.config import RunConfig, default_of, from_mapping
 
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "tensorboard", "label",
+    "stack",
 )  # fmt: skip
 """Settings of other engines, and of what only `run` does."""
 

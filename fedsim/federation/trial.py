@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from compressors.base import finite
 from fedsim.errors import UsageError
-from fedsim.federation import memories
+from fedsim.federation import memories, stackable
 from fedsim.federation.evaluation import spread
 from fedsim.federation.fingerprint import attributes
 from fedsim.federation.shards import Federation
@@ -35,7 +35,8 @@ def check(config: RunConfig) -> None:
         DataError: the data is missing or is not what a task's `load` returns.
         UsageError: it cannot be split so; or, of a user's own task, a field refuses the first
             batch of client 0 or returns what it should not; or the memory of the method would grow
-            without end for the task's tensors.
+            without end for the task's tensors; or its clients cannot be trained at once, as
+            ``--stack`` asks.
     """
     Federation.of(config)
     if isinstance(config.task, Task):
@@ -43,6 +44,8 @@ def check(config: RunConfig) -> None:
                  "data", "download")  # fmt: skip
         _passes(RunConfig(method="raw", temporal=1, **{n: getattr(config, n) for n in names}))
     memories.check(config)
+    with _untouched(torch.device(config.device)):
+        stackable.check(config)
 
 
 @lru_cache(maxsize=256)

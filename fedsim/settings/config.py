@@ -158,6 +158,8 @@ def _plain(name: str, value: Any) -> Any:
         return spelled(value, flag(name))
     if name == "stop_at_bits" and value is not None:
         return units.parse_bits(value, flag(name))
+    if name == "stack" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):  # a single number
         return value.item()
     return str(value) if isinstance(value, PurePath) else value

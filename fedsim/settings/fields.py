@@ -79,6 +79,10 @@ class Settings:
     )
     min_replies: int | None = setting(None, "usable replies a round needs; default: the cohort")
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
+    stack: str = setting(
+        "1", "clients of a round that a worker trains at once (torch.func): a number, or auto "
+        "(as many as gain, docs/gpu.md)", later=True,
+    )  # fmt: skip
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
     workers: int = setting(1, "clients at the same time, one torch thread each", result=False)
     gpus_per_client: float | None = setting(
