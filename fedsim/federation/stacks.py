@@ -67,11 +67,16 @@ class Stack:
         keys = [(self._shape(job), self._memory(job)) for job in jobs]
         places = sorted(range(len(jobs)), key=lambda i: keys[i])
         for _, group in groupby(places, key=lambda i: keys[i][0]):
-            left = list(group)
-            while left:
-                part, left = left[: self._width], left[self._width :]
-                found |= zip(part, self._several([jobs[i] for i in part]), strict=True)
+            part = list(group)
+            found |= zip(part, self._in_stacks([jobs[i] for i in part]), strict=True)
         return [found[i] for i in range(len(jobs))]
+
+    def _in_stacks(self, jobs: Sequence[Job]) -> list[Result]:
+        """As many at once as fit, which may become fewer meanwhile."""
+        found: list[Result] = []
+        while len(found) < len(jobs):
+            found += self._several(jobs[len(found) : len(found) + self._width])
+        return found
 
     def _shape(self, job: Job) -> tuple[int, int, int]:
         """What must be the same for jobs of one stack."""
@@ -94,14 +99,12 @@ class Stack:
             return list(trained)
         if isinstance(failed, _NoBatch):  # the others are trained without that client
             at = failed.position
-            rest = self._several([*jobs[:at], *jobs[at + 1 :]]) if len(jobs) > 1 else []
+            rest = self._several([*jobs[:at], *jobs[at + 1 :]])
             return [*rest[:at], failed.cause, *rest[at:]]
         if not self._auto:
             return [failed] * len(jobs)
         self._shrink(failed, len(jobs))
-        half = -(-len(jobs) // 2) if self._width > 1 else 1
-        parts = [jobs[i : i + half] for i in range(0, len(jobs), half)]
-        return [result for part in parts for result in self._several(part)]
+        return self._in_stacks(jobs)
 
     def _shrink(self, failed: Exception, many: int) -> None:
         """Fewer clients from now on where the device is full, one where a stack cannot be."""
