@@ -31,6 +31,10 @@ class StoppedEarly(RuntimeError):
     """A run was ended by who watches it (a search); the message says why."""
 
 
+class DeviceFull(RunFailed):
+    """The memory of a device is too small; the message says how much more was needed."""
+
+
 @contextmanager
 def training(round_number: int, loss: float, suspected: str | None = None) -> Iterator[None]:
     """Adds to an ``UpdateError`` the round and its mean training loss; to ``NotFinite``, the cause.

@@ -12,17 +12,22 @@ import sys
 import threading
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
+from fedsim.engines.calls import Call, Turns, taken
+
+Together = Callable[
+    [Sequence[Message], Sequence[Context]], Iterator[tuple[int, Message | Exception]]
+]
+"""Messages and their nodes' contexts -> the place of each, and its reply or its error."""
 
 _RUN = 1
 _NOT_DONE, _RAISED = 0, 2  # Flower's codes: unknown, and a client app that raised
@@ -34,33 +39,12 @@ _SWITCH_SECONDS = 2e-4
 _END_SECONDS = 0.5
 
 
-class _Call:
-    """One ``send_and_receive``: where its replies go, until it is closed."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.closed = False
-        self.replies: queue.SimpleQueue[Message] = queue.SimpleQueue()
-
-    def close(self) -> list[Message]:
-        """Takes no more replies; returns those that came in at the last moment."""
-        with self.lock:
-            self.closed = True
-        return _taken(self.replies)
-
-
-def _taken(replies: "queue.SimpleQueue[Message]") -> list[Message]:
-    """Everything that is in a queue now, removed from the queue."""
-    taken = []
-    while not replies.empty():
-        taken.append(replies.get())
-    return taken
-
-
 class LocalGrid(Grid):
     """Nodes 1 to ``clients``, node i + 1 being partition i, served by ``workers`` threads.
 
-    A node answers one message after the other, as Flower's do.
+    A node answers one message after the other, as Flower's do. A worker takes one message, or
+    ``at_once`` of a call in their order, which it gives to ``together``: how many workers there are
+    does not decide who is with whom.
     """
 
     def __init__(
@@ -68,12 +52,13 @@ class LocalGrid(Grid):
         client_app: ClientApp,
         clients: int,
         workers: int = 1,
+        together: Together | None = None,
+        at_once: int = 1,
     ) -> None:
         compat.identify(_RUN)
-        self._app = client_app
+        self._app, self._together, self._at_once = client_app, together, at_once
         self._count = itertools.count(1)
-        self._lock = threading.Lock()
-        self._busy: dict[int, deque[Callable[[], None]]] = {}  # node -> what waits for it
+        self._turns = Turns()
         self._contexts = {i + 1: _context(i, clients) for i in range(clients)}
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._late: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -97,56 +82,86 @@ class LocalGrid(Grid):
         while (task := self._tasks.get()) is not None:
             task()
 
-    def _serve(self, message: Message, call: "_Call") -> None:
+    def _serve(self, message: Message, call: Call) -> None:
         """Answers a message when its node is free, and then whatever has waited for that node."""
-        node = message.metadata.dst_node_id
-        task: Callable[[], None] = partial(self._reply, message, call)
-        with self._lock:
-            if node in self._busy:
-                self._busy[node].append(task)
-                return
-            self._busy[node] = deque()
-        while True:
-            task()
-            with self._lock:
-                if not self._busy[node]:
-                    del self._busy[node]
-                    return
-                task = self._busy[node].popleft()
+        if self._claimed(message, call):
+            self._reply(message, call)
+            self._turns.let_go(message.metadata.dst_node_id)
 
-    def _reply(self, message: Message, call: "_Call") -> None:
+    def _serve_several(self, messages: list[Message], call: Call) -> None:
+        """Answers those at once whose nodes are free, and then whatever has waited for these."""
+        free = [message for message in messages if self._claimed(message, call)]
+        if len(free) > 1 and not call.closed:
+            self._reply_together(free, call)
+        else:
+            for message in free:
+                self._reply(message, call)
+        for message in free:
+            self._turns.let_go(message.metadata.dst_node_id)
+
+    def _claimed(self, message: Message, call: Call) -> bool:
+        waiting = partial(self._reply, message, call)
+        return self._turns.claimed(message.metadata.dst_node_id, waiting)
+
+    def _reply(self, message: Message, call: Call) -> None:
         if call.closed:
             self._late.put(Message(Error(_NOT_DONE, _TOO_LATE), reply_to=message))
             return
-        reply, context = self._answer(message)
-        if reply.has_content():
-            self._contexts[message.metadata.dst_node_id] = context
-        with call.lock:
-            (self._late if call.closed else call.replies).put(reply)
-
-    def _answer(self, message: Message) -> tuple[Message, Context]:
-        # Both copied, as a message to another process would be: stock strategies share one
-        # record between messages, and a client that fails keeps the memory it had.
-        context = copy.deepcopy(self._contexts[message.metadata.dst_node_id])
-        message.content = RecordDict(dict(message.content))
+        context = self._handed_over(message)
         try:
             reply = self._app(message, context)
             if not isinstance(reply, Message):
                 raise TypeError(f"the client app returned {type(reply).__name__}, not a Message")
         except Exception as error:
-            reason = "".join(traceback.format_exception_only(error)).strip()
-            reply = Message(Error(code=_RAISED, reason=reason), reply_to=message)
-        return reply, context
+            reply = _failed(message, error)
+        self._deliver(message, context, reply, call)
+
+    def _reply_together(self, messages: list[Message], call: Call) -> None:
+        assert self._together is not None
+        contexts = [self._handed_over(message) for message in messages]
+        left = set(range(len(messages)))
+        try:
+            for i, found in self._together(messages, contexts):
+                left.remove(i)
+                reply = _failed(messages[i], found) if isinstance(found, Exception) else found
+                self._deliver(messages[i], contexts[i], reply, call)
+        except Exception as error:
+            for i in sorted(left):
+                self._deliver(messages[i], contexts[i], _failed(messages[i], error), call)
+
+    def _handed_over(self, message: Message) -> Context:
+        """The context of the message's node; copies, as of a message to another process.
+
+        Stock strategies share one record between messages, and a client that fails keeps the
+        memory that it had.
+        """
+        message.content = RecordDict(dict(message.content))
+        return copy.deepcopy(self._contexts[message.metadata.dst_node_id])
+
+    def _deliver(self, message: Message, context: Context, reply: Message, call: Call) -> None:
+        if reply.has_content():
+            self._contexts[message.metadata.dst_node_id] = context
+        with call.lock:
+            (self._late if call.closed else call.replies).put(reply)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Replies as they come; ``pull_messages`` has those later than ``timeout`` seconds."""
-        call, waiting = _Call(), 0
+        call, waiting = Call(), 0
+        several: list[Message] = []
         for message in messages:
             compat.name(message, f"message-{next(self._count)}")
-            self._tasks.put(partial(self._serve, message, call))
             waiting += 1
+            if self._at_once == 1 or message.metadata.message_type != MessageType.TRAIN:
+                self._tasks.put(partial(self._serve, message, call))
+                continue
+            several.append(message)
+            if len(several) == self._at_once:
+                self._tasks.put(partial(self._serve_several, several, call))
+                several = []
+        if several:
+            self._tasks.put(partial(self._serve_several, several, call))
         until = None if timeout is None else time.monotonic() + timeout
         try:
             for _ in range(waiting):
@@ -182,11 +197,16 @@ class LocalGrid(Grid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies to these messages that came after their call was over."""
-        wanted, came = set(message_ids), _taken(self._late)
+        wanted, came = set(message_ids), taken(self._late)
         for reply in came:
             if reply.metadata.reply_to_message_id not in wanted:
                 self._late.put(reply)
         return [reply for reply in came if reply.metadata.reply_to_message_id in wanted]
+
+
+def _failed(message: Message, error: Exception) -> Message:
+    reason = "".join(traceback.format_exception_only(error)).strip()
+    return Message(Error(code=_RAISED, reason=reason), reply_to=message)
 
 
 def _context(partition: int, clients: int) -> Context:
@@ -204,9 +224,11 @@ def simulate(
     client_app: ClientApp,
     clients: int,
     workers: int,
+    together: Together | None = None,
+    at_once: int = 1,
 ) -> None:
-    """Runs ``main`` on an in-process grid."""
-    grid = LocalGrid(client_app, clients, workers)
+    """Runs ``main`` on an in-process grid; for the arguments see ``LocalGrid``."""
+    grid = LocalGrid(client_app, clients, workers, together, at_once)
     try:
         main(grid)
     finally:

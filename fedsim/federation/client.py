@@ -1,8 +1,11 @@
-"""The ClientApp: one message from model to reply, and the client's memory."""
+"""The ClientApp: one message from model to reply, and the client's memory.
+
+A message is served in three parts, so that several clients can train at once (``sidebyside``).
+"""
 
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from dataclasses import dataclass
 
 import torch
 from flwr.app import Context, Message, MetricRecord, RecordDict
@@ -14,7 +17,7 @@ from fedsim.errors import training
 from fedsim.federation import orders
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.memories import suspect
-from fedsim.federation.trainer import Trained, Trainer, mask_momentum, trainer_of
+from fedsim.federation.trainer import Job, Trained, Trainer, mask_momentum, trainer_of
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES
 from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model
@@ -38,8 +41,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        told = message.content.config_records[KEY][CLIENT]  # for a node without a partition
-        client = int(str(context.node_config.get(PARTITION_ID, told)))
+        client = client_of(message, context)
         try:
             content, state = serve(message, client, config_of(context), states.load(context))
         except NoBase:
@@ -51,6 +53,23 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     return app
 
 
+def client_of(message: Message, context: Context) -> int:
+    """The client that a message is for: its node's partition, else as the message says."""
+    told = message.content.config_records[KEY][CLIENT]  # for a node without a partition
+    return int(str(context.node_config.get(PARTITION_ID, told)))
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A message that was decoded, and what is to be trained: between ``begin`` and ``finish``."""
+
+    end: ClientEnd | ShardedClientEnd
+    delivery: Delivery
+    job: Job
+    decode_seconds: float
+    work: orders.Work | None
+
+
 def serve(
     message: Message, client: int, config: RunConfig, state: State
 ) -> tuple[RecordDict, State]:
@@ -59,35 +78,61 @@ def serve(
     Returns the reply's content and the client's memory from now on; ``state`` is its memory before,
     empty before its first message.
     """
-    trainer, plan = trainer_of(config), config.plan
+    trainer = trainer_of(config)
+    visit = begin(message, client, config, trainer, state)
+    start = time.perf_counter()
+    trained = trainer.train(*visit.job)
+    return finish(visit, config, trainer, trained, time.perf_counter() - start)
+
+
+def begin(
+    message: Message, client: int, config: RunConfig, trainer: Trainer, state: State
+) -> Visit:
+    """Decodes a message: what the client is to train. For the arguments see ``serve``."""
     ordered = message.content.config_records[KEY].get(ORDER)
     work = orders.from_payload(config, ordered) if isinstance(ordered, bytes) else None
     end = _end(config, trainer, work, state)
-    clock = [time.perf_counter()]
+    clock = time.perf_counter()
     delivery = end.decode(message.content, state or None)
-    clock.append(time.perf_counter())
-    done = int(state["iterations"]) if "iterations" in state else 0
-    count = work.n if work else int(str(delivery.settings["iterations"]))
-    buffers = inside("buffers", state) | delivery.buffers
-    start = work.start if work else plan.iterations_after(delivery.round - 1)
-    held = inside("optimizer", state)
-    trained = trainer.train(client, delivery.weights, held, done, count, buffers, start)
-    clock.append(time.perf_counter())
+    seconds = time.perf_counter() - clock
+    job = Job(
+        client,
+        delivery.weights,
+        optimizer=inside("optimizer", state),
+        done=int(state["iterations"]) if "iterations" in state else 0,
+        iterations=work.n if work else int(str(delivery.settings["iterations"])),
+        buffers=inside("buffers", state) | delivery.buffers,
+        start=work.start if work else config.plan.iterations_after(delivery.round - 1),
+    )
+    return Visit(end, delivery, job, seconds, work)
+
+
+def finish(
+    visit: Visit, config: RunConfig, trainer: Trainer, trained: Trained, train_seconds: float
+) -> tuple[RecordDict, State]:
+    """Encodes what was ``trained``: the reply's content and the client's memory from now on.
+
+    ``train_seconds``: how long it took; of clients that trained at once, each one's part.
+    """
+    end, delivery, job = visit.end, visit.delivery, visit.job
+    clock = time.perf_counter()
     with training(delivery.round, trained.loss, suspect(end.uplink)):
-        packet, memory = end.encode(client, trained.update, delivery)
-    optimizer = mask_momentum(trained.optimizer, packet.sent) if plan.masks else trained.optimizer
-    clock.append(time.perf_counter())
+        packet, memory = end.encode(job.client, trained.update, delivery)
+    masks = config.plan.masks
+    optimizer = mask_momentum(trained.optimizer, packet.sent) if masks else trained.optimizer
+    encode_seconds = time.perf_counter() - clock
     content = RecordDict()
     report = _report(end, delivery, trained, memory)
     end.reply(content, packet, delivery, trained.buffers, report)
-    samples = len(trainer.federation.shards[client])
-    content[METRICS] = _metrics(packet, list(end.like), samples, trained.loss, clock)
+    samples = len(trainer.federation.shards[job.client])
+    seconds = (visit.decode_seconds, train_seconds, encode_seconds)
+    content[METRICS] = _metrics(packet, list(end.like), samples, trained.loss, seconds)
     end.tell(content)
     own = {name: x for name, x in trained.buffers.items() if name not in delivery.buffers}
     memory |= nest("optimizer", optimizer) | nest("buffers", own)
-    if work:
-        memory[orders.FRACTION] = torch.tensor(work.p, dtype=torch.float64)
-    return content, memory | {"iterations": torch.tensor(done + count)}
+    if visit.work:
+        memory[orders.FRACTION] = torch.tensor(visit.work.p, dtype=torch.float64)
+    return content, memory | {"iterations": torch.tensor(job.done + job.iterations)}
 
 
 def _end(
@@ -119,11 +164,11 @@ def _report(
 
 
 def _metrics(
-    packet: Packet, names: list[str], samples: int, loss: float, clock: list[float]
+    packet: Packet, names: list[str], samples: int, loss: float, seconds: tuple[float, ...]
 ) -> MetricRecord:
     """What the server would like to know beside the payloads."""
     counts = [packet.sent[name].count for name in names]
-    decode, train, encode = (after - before for before, after in pairwise(clock))
+    decode, train, encode = seconds
     return MetricRecord(
         {
             SAMPLES: samples,

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors import Tensors, derive
+from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
 
 
@@ -23,7 +24,8 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
 
     What a model draws while it is scored is the same every time.
     """
-    return trainer.watch.call(partial(_evaluate, trainer, weights))
+    with enough(trainer.device):
+        return trainer.watch.call(partial(_evaluate, trainer, weights))
 
 
 def _evaluate(trainer: Trainer, weights: Tensors, alone: bool) -> Score:
@@ -33,7 +35,7 @@ def _evaluate(trainer: Trainer, weights: Tensors, alone: bool) -> Score:
 
 @torch.no_grad()
 def _score(trainer: Trainer, weights: Tensors) -> Score:
-    data, task = trainer.federation.data, trainer.task
+    data, task = trainer.data, trainer.task
     for name, p in trainer.parameters.items():
         p.copy_(weights[name])
     trainer.model.eval()

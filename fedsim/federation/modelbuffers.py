@@ -50,6 +50,10 @@ class ModelBuffers:
         """What travels, as all know it before the first round; on the CPU."""
         return {name: self._initial[name].cpu() for name in self.names}
 
+    def filled(self, values: State) -> State:
+        """Every buffer: as in ``values``, and where that lacks one, the initial one."""
+        return {name: values.get(name, x) for name, x in self._initial.items()}
+
     def load(self, values: State) -> None:
         """Sets the model's buffers to ``values``, and those not among them to the initial ones."""
         if not self._initial:

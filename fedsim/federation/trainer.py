@@ -7,6 +7,7 @@ but a cache of data. Optimizer state and buffers are kept over rounds as plain t
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from compressors import Sent, State, Tensors, derive
 from fedsim.federation.batches import Batches
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
+from fedsim.federation.room import enough, resident
 from fedsim.federation.shards import Federation
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES
@@ -25,6 +27,18 @@ from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
+
+
+class Job(NamedTuple):
+    """What ``Trainer.train`` takes, which says what each of it is."""
+
+    client: int
+    weights: Tensors
+    optimizer: State
+    done: int
+    iterations: int
+    buffers: State
+    start: int
 
 
 @dataclass(frozen=True)
@@ -83,19 +97,21 @@ class Trainer:
         self.config, self.federation = config, federation
         self.task = config.plan.task
         self.device = torch.device(config.device)
+        self.data = resident(federation.data, self.device)
         layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
         self.layout = layout
-        model = build_model(self.task, config.seed, federation.data).to(self.device)
+        with enough(self.device):
+            model = build_model(self.task, config.seed, federation.data).to(self.device)
         self.model = model.to(memory_format=layout) if self.task.channels_last else model
         self.parameters = dict(self.model.named_parameters())
         self.buffers = ModelBuffers(self.model, self.task.name)
         self.optimizer = make_optimizer(config, self.parameters.values())
-        self._made = settings_of(self.optimizer)
-        self._fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
-        self._steps = not STRATEGIES[config.strategy].gradients
-        self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self.made = settings_of(self.optimizer)
+        self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
+        self.steps = not STRATEGIES[config.strategy].gradients
+        self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
-        self._dropouts, self._noise = dropouts(self.model), torch.Generator()
+        self.dropouts, self._noise = dropouts(self.model), torch.Generator()
         self.watch = Watch(self.task, self.device)
 
     def train(
@@ -123,7 +139,7 @@ class Trainer:
         late = 0 if start is None else start - done  # the run is ahead of a client that sat out
 
         def local(alone: bool) -> Trained:
-            self._restore(weights, optimizer or self._fresh)
+            self._restore(weights, optimizer or self.fresh)
             self.buffers.load(buffers or {})
             total = torch.zeros((), device=self.device)
             self.model.train()
@@ -131,15 +147,16 @@ class Trainer:
                 self._set_lr(iteration + late)
                 with self.watch.turn(self._seed("global", client, iteration), alone):
                     total += self._step(*self.batch(client, iteration))
-            loss, state = float(total) / iterations, self.optimizer_state() if self._steps else {}
+            loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
             return Trained(self._update(weights), state, loss, self.buffers.copy())
 
-        return self.watch.call(local)
+        with enough(self.device):
+            return self.watch.call(local)
 
     @torch.no_grad()
     def _update(self, weights: Tensors) -> dict[str, Tensor]:
         """What the client sends: after minus before, or the gradient."""
-        if self._steps:
+        if self.steps:
             return {n: (p - weights[n].to(self.device)).contiguous() for n, p in self._named()}
         named = self.parameters.items()  # a parameter that the loss does not reach has no gradient
         zero = torch.zeros_like
@@ -151,9 +168,9 @@ class Trainer:
         What that iteration draws (augmentation, negatives, and the masks of the model) is seeded.
         """
         seed = self._seed("step", client, iteration)
-        reseed(self._dropouts, seed)
-        index = self._batches_of(client).at(iteration)
-        x, y = self.federation.data.batch(index, self._noise.manual_seed(seed))
+        reseed(self.dropouts, seed)
+        index = self.batches_of(client).at(iteration)
+        x, y = self.data.batch(index, self._noise.manual_seed(seed))
         x, y = x.to(self.device), y.to(self.device)
         return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x, y
 
@@ -170,14 +187,15 @@ class Trainer:
             loss = self.task.loss(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        if self._steps:
+        if self.steps:
             self.optimizer.step()
         return loss.detach()
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [(name, p.detach()) for name, p in self.parameters.items()]
 
-    def _batches_of(self, client: int) -> Batches:
+    def batches_of(self, client: int) -> Batches:
+        """The batches of ``client``."""
         if client not in self._batches:
             shard, size = self.federation.shards[client], self.config.plan.batch_size
             self._batches[client] = Batches(shard, size, self.config.seed, client)
@@ -185,7 +203,7 @@ class Trainer:
 
     def _set_lr(self, iteration: int) -> None:
         factor = lr_factor(self.task, iteration)
-        for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
+        for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
             group["lr"] = base * factor
 
     def _restore(self, weights: Tensors, optimizer: State) -> None:
@@ -194,11 +212,11 @@ class Trainer:
             for name, p in self.parameters.items():
                 p.copy_(weights[name])
         self.optimizer.state.clear()
-        load_optimizer_state(self.optimizer, self.parameters, optimizer, self._made)
+        load_optimizer_state(self.optimizer, self.parameters, optimizer, self.made)
 
     def optimizer_state(self) -> State:
         """What the optimizer remembers; ``ValueError`` names what cannot be kept for a client."""
-        return optimizer_state(self.optimizer, self.parameters, self._made)
+        return optimizer_state(self.optimizer, self.parameters, self.made)
 
 
 def mask_momentum(optimizer: State, sent: Sent) -> State:

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from compressors.base import finite
 from fedsim.errors import UsageError
-from fedsim.federation import memories
+from fedsim.federation import memories, stackable
 from fedsim.federation.evaluation import spread
 from fedsim.federation.fingerprint import attributes
 from fedsim.federation.modelbuffers import ModelBuffers
@@ -38,7 +38,8 @@ def check(config: RunConfig) -> None:
         UsageError: it cannot be split so; or, of a user's own task, a field refuses the first
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy no rounds
-            in which they could travel.
+            in which they could travel; or its clients cannot be trained at once, as ``--stack``
+            asks.
     """
     Federation.of(config)
     if STRATEGIES[config.strategy].driven:
@@ -48,6 +49,8 @@ def check(config: RunConfig) -> None:
                  "data", "download")  # fmt: skip
         _passes(RunConfig(method="raw", temporal=1, **{n: getattr(config, n) for n in names}))
     memories.check(config)
+    with _untouched(torch.device(config.device)):
+        stackable.check(config)
 
 
 def _without_buffers(config: RunConfig) -> None:

@@ -20,6 +20,7 @@ from fedsim.federation.events import EventServer
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.shards import Federation
+from fedsim.federation.sidebyside import at_once, make_together
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings
 from fedsim.federation.trainer import Trainer
@@ -95,8 +96,10 @@ def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | 
         gpus = devices.gpus_per_client(config)
         return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
     states = InProcess()
-    app = make_client_app(lambda context: cargo.config, states)
-    return states, lambda main: local.simulate(main, app, clients, workers)
+    app, together = make_client_app(lambda _: cargo.config, states), make_together(config, states)
+    return states, lambda main: local.simulate(
+        main, app, clients, workers, together, at_once(config)
+    )
 
 
 @devices.one_thread()

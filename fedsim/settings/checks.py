@@ -70,6 +70,19 @@ def alone(config: Settings) -> None:
         raise UsageError(f"--seed is {config.seed}: it is 0 or above")
     for name in ("gpus_per_client", "gpus_per_run"):
         _gpus(config, name, getattr(config, name))
+    _stack(config)
+
+
+def _stack(config: Settings) -> None:
+    """Refuses what is neither auto nor a number, and stacks where clients come one at a time."""
+    many = config.stack
+    if many != "auto" and not (many.isascii() and many.isdecimal() and int(many) > 0):
+        raise UsageError(f"--stack is {many!r}: it is a number above 0, or auto")
+    if many not in ("auto", "1") and config.engine != "local":
+        raise UsageError(
+            f"--stack is {many}: it goes with --engine local, for Flower hands a worker one "
+            "message at a time"
+        )
 
 
 def _gpus(config: Settings, name: str, share: float | None) -> None:

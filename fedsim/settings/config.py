@@ -169,6 +169,8 @@ def _plain(name: str, value: Any) -> Any:
         from fedsim.network.spec import without_file
 
         return without_file(value)
+    if name == "stack" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):  # a single number
         return value.item()
     return str(value) if isinstance(value, PurePath) else value

@@ -129,6 +129,10 @@ class Settings:
         "absent, drop out or be late",
     )  # fmt: skip
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
+    stack: str = setting(
+        "1", "clients of a round that a worker trains at once (torch.func): a number, or auto "
+        "(as many as gain, docs/gpu.md)", later=True,
+    )  # fmt: skip
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
     workers: int = setting(1, "clients at the same time, one torch thread each", result=False)
     gpus_per_client: float | None = setting(

@@ -1,0 +1,85 @@
+"""The memory of a GPU: data that lie there where they fit, and a clear line where it is too small.
+
+The host draws which samples a batch has; where the data lie on the GPU, only their numbers cross.
+"""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fedsim.errors import DeviceFull
+from fedsim.tasks import Data
+
+_SHARE = 0.5  # of the memory that is free: the rest is for models, activations and updates
+_KEPT = 2
+_PARTS = ("train_x", "train_y", "test_x", "test_y")
+_SIZE = r"([\d.]+ [KMGT]iB)"
+
+_lock = threading.Lock()
+_placed: dict[tuple[int, torch.device], tuple[Data, Data]] = {}  # the original is kept: its id
+
+
+def resident(data: Data, device: torch.device) -> Data:
+    """``data`` with its tensors on ``device``, where that is a GPU with room for them.
+
+    All trainers of a process share them. They stay on the host where a batch is more than a look
+    into tensors (``Data.draw``, ``Samples``), and where they take more than half of what is free.
+
+    Example:
+        >>> from fedsim import TASKS
+        >>> data = TASKS["digits"].load(None, False)
+        >>> resident(data, torch.device("cpu")) is data
+        True
+    """
+    if device.type != "cuda":
+        return data
+    with _lock:
+        key = id(data), device
+        if key not in _placed:
+            while len(_placed) >= _KEPT:
+                _placed.pop(next(iter(_placed)))
+            _placed[key] = data, placed(data, device)
+        return _placed[key][1]
+
+
+def placed(data: Data, device: torch.device) -> Data:
+    """See ``resident``, for any device and without memory."""
+    tensors = {name: getattr(data, name) for name in _PARTS}
+    if data.draw is not None or not all(isinstance(x, Tensor) for x in tensors.values()):
+        return data
+    if sum(x.numel() * x.element_size() for x in tensors.values()) > _SHARE * free(device):
+        return data
+    with enough(device):
+        return replace(data, **{name: x.to(device) for name, x in tensors.items()})
+
+
+def free(device: torch.device) -> int:
+    """Bytes of memory that are free on a GPU."""
+    return torch.cuda.mem_get_info(device)[0]
+
+
+@contextmanager
+def enough(device: torch.device) -> Iterator[None]:
+    """Makes torch's error for a full GPU a ``DeviceFull``: how much was needed, what needs less.
+
+    Example:
+        >>> with enough(torch.device("cuda")):
+        ...     raise torch.cuda.OutOfMemoryError("Tried to allocate 2.00 GiB. 1.50 GiB is free.")
+        Traceback (most recent call last):
+        fedsim.errors.DeviceFull: cuda: 2.00 GiB more needed, 1.50 GiB free; lower --stack, \
+--workers, --batch-size
+    """
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        wanted = re.search(f"allocate {_SIZE}", str(error))
+        left = re.search(f"{_SIZE} is free", str(error))
+        needed = f"{wanted[1]} more needed" if wanted else "its memory is full"
+        there = f", {left[1]} free" if left else ""
+        cure = "lower --stack, --workers, --batch-size"
+        raise DeviceFull(f"{device}: {needed}{there}; {cure}") from error

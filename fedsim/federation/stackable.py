@@ -1,0 +1,163 @@
+"""Whether clients of a run can be trained at once, and how many ``--stack auto`` takes."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad_and_value, vmap
+
+from compressors import State
+from fedsim.errors import UsageError
+from fedsim.federation.shards import Federation
+from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
+from fedsim.federation.trainer import Trainer
+from fedsim.settings.config import RunConfig
+from fedsim.settings.strategies import STRATEGIES
+from strategies.generators import seeded, states
+
+AT_ONCE = 32
+"""Clients at once under ``auto``, where stacks gain."""
+AT_MOST = 200_000
+"""Entries of a model above which dense layers gain nothing on a CPU: benchmarks/README.md."""
+
+_NEAR = {"float32": 1e-3, "bfloat16": 0.3}
+"""Of a gradient's norm. Sums in another order differ by less, and a step that is wrong by more: in
+bfloat16 the gradients of a small CNN are off by 0.1 either way."""
+
+Gradients = Callable[[State, State, Tensor, Tensor], tuple[State, Tensor, State]]
+"""(weights, buffers, x, y), all stacked -> gradients by name, losses (K,), the buffers after."""
+
+
+class _Cannot(Exception):
+    """Why a step of several clients is not the steps of each."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How many clients are trained at once (1: one after the other), and by which parameters.
+
+    ``trained``: those that the loss reaches; an optimizer leaves the others as they are.
+    """
+
+    width: int
+    trained: frozenset[str] = frozenset()
+
+
+def check(config: RunConfig) -> None:
+    """Refuses ``--stack K`` for a task that cannot be stacked; under ``auto`` it is said once."""
+    fit_of(config)
+
+
+@lru_cache(maxsize=64)
+def fit_of(config: RunConfig) -> Fit:
+    """How the clients of a run are stacked.
+
+    Raises ``UsageError``, which says why, where a number was given and the task cannot be stacked.
+    """
+    if config.stack == "1" or config.engine != "local":
+        return Fit(1)
+    trainer = Trainer(config, Federation.of(config))
+    auto = config.stack == "auto"
+    width = min(_gaining(trainer) if auto else int(config.stack), config.plan.cohort)
+    if width == 1:
+        return Fit(1)
+    try:
+        return Fit(width, _tried(trainer))
+    except _Cannot as error:
+        why = f"--stack is {config.stack}: task {trainer.task.name} cannot be stacked: {error}"
+        if not auto:
+            raise UsageError(f"{why} (--stack 1 trains one after the other)") from error
+        logging.getLogger("fedsim").warning("%s; its clients train one after the other", why)
+        return Fit(1)
+
+
+def _gaining(trainer: Trainer) -> int:
+    """How many clients ``auto`` takes: measured on a CPU, assumed on other devices."""
+    if trainer.device.type != "cpu":
+        return AT_ONCE
+    sizes = [p for p in trainer.parameters.values() if p.requires_grad]
+    convolved = any(p.dim() > 2 for p in sizes)
+    return 1 if convolved or sum(p.numel() for p in sizes) > AT_MOST else AT_ONCE
+
+
+def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
+    """One step's gradients of several clients, each by its own weights and samples."""
+
+    def loss(
+        own: State, rest: State, buffers: State, x: Tensor, y: Tensor
+    ) -> tuple[Tensor, State]:
+        with trainer.precision():
+            outputs = functional_call(trainer.model, {**own, **rest, **buffers}, (x,))
+            return trainer.task.loss(outputs, y), buffers  # which the model has changed in place
+
+    every = vmap(grad_and_value(loss, has_aux=True))
+
+    def gradients(
+        weights: State, buffers: State, x: Tensor, y: Tensor
+    ) -> tuple[State, Tensor, State]:
+        own = {name: w for name, w in weights.items() if name in trained}
+        rest = {name: w for name, w in weights.items() if name not in trained}
+        found, (losses, after) = every(own, rest, buffers, x, y)
+        return found, losses, after
+
+    return gradients
+
+
+def _tried(trainer: Trainer) -> frozenset[str]:
+    """The parameters that the loss reaches, after two batches at once were as one by one."""
+    if trainer.config.controller is not None:
+        raise _Cannot("with --controller clients may do unlike numbers of local iterations")
+    if STRATEGIES[trainer.config.strategy].driven:
+        raise _Cannot(f"strategy {trainer.config.strategy} asks its clients one by one")
+    kind = type(trainer.optimizer)
+    if kind not in ENTRY_BY_ENTRY:
+        raise _Cannot(f"{kind.__name__} is not known to work entry by entry")
+    if any(layer.p > 0 for layer in trainer.dropouts):
+        raise _Cannot("dropout draws its masks client by client")
+    with seeded(0, trainer.device):
+        before = states(trainer.device)
+        try:
+            trained = _compared(trainer)
+        except _Cannot:
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()).split(". ")[0]
+            raise _Cannot(f"{type(error).__name__}: {reason:.200}") from error
+        after = states(trainer.device)
+        if not all(torch.equal(a, b) for a, b in zip(before, after, strict=True)):
+            raise _Cannot("its steps draw from torch's global generator")
+    return trained
+
+
+def _compared(trainer: Trainer) -> frozenset[str]:
+    """See ``_tried``; raises whatever torch raises."""
+    batches = [trainer.batch(0, i) for i in (0, 1)]
+    alone = [_one(trainer, x, y) for x, y in batches]
+    trained = frozenset(alone[0][0])
+    weights = {n: torch.stack([p.detach()] * 2) for n, p in trainer.parameters.items()}
+    buffers = {n: torch.stack([x] * 2) for n, x in trainer.buffers.filled({}).items()}
+    x, y = (torch.stack(part) for part in zip(*batches, strict=True))
+    together = gradients_of(trainer, trained)(weights, buffers, x, y)
+    for i, (gradients, loss, after) in enumerate(alone):
+        pairs = [(gradients[n], together[0][n][i], n) for n in trained]
+        pairs += [(after[n], together[2][n][i], n) for n in after]
+        for one, other, name in [*pairs, (loss, together[1][i], "the loss")]:
+            near = _NEAR[trainer.config.precision] * float(one.double().norm()) + 1e-6
+            if float((one.double() - other.double()).norm()) > near:
+                raise _Cannot(f"{name} differs where clients train at once")
+    return trained
+
+
+def _one(trainer: Trainer, x: Tensor, y: Tensor) -> tuple[State, Tensor, State]:
+    """Gradients, loss and buffers of one batch, as the trainer steps."""
+    trainer.buffers.load({})
+    trainer.model.train()
+    trainer.optimizer.zero_grad(set_to_none=True)
+    with trainer.precision():
+        loss = trainer.task.loss(trainer.model(x), y)
+    loss.backward()
+    found = {n: p.grad.clone() for n, p in trainer.parameters.items() if p.grad is not None}
+    return found, loss.detach(), trainer.buffers.copy()

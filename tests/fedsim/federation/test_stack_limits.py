@@ -1,0 +1,175 @@
+"""Stacks that cannot be, and a device on which they do not fit."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedsim import RunConfig, UsageError, run
+from fedsim.errors import DeviceFull, RunFailed
+from fedsim.federation import stackable
+from fedsim.federation.shards import Federation
+from fedsim.federation.stackable import fit_of
+from fedsim.federation.stacks import Stack, stack_of
+from fedsim.federation.trainer import Job, Trained, Trainer
+from fedsim.tasks import Dropout
+from tests.support.runs import make_task
+
+__all__ = ["make_task"]  # the fixture
+
+FULL = ("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.11 GiB "
+        "of which 1.20 GiB is free. Process 7 has 77 GiB in use.")  # fmt: skip
+
+
+class Drawing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layer(functional.dropout(x, 0.5, self.training))
+        return out
+
+
+class Asking(Drawing):
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layer(x)
+        return -out if float(out.detach().sum()) > 0 else out
+
+
+class Mixing(Drawing):
+    """As a layer that looks at all clients at once would be wrong: its numbers are others."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = 1.0 if torch._C._functorch.maybe_current_level() is None else 1.5
+        out: Tensor = scale * self.layer(x)
+        return out
+
+
+def lbfgs(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.LBFGS(parameters)
+
+
+CANNOT: list[tuple[dict[str, Any], str]] = [
+    ({"build": Drawing}, "vmap: called random operation"),
+    ({"build": Asking}, r"vmap: .*\.item\(\)"),
+    ({"build": Mixing}, "differs where clients train at once"),
+    ({"build": lambda: nn.Sequential(nn.Linear(6, 3), Dropout(0.5))}, "dropout draws its masks"),
+    ({"optimizer": lbfgs}, "LBFGS is not known to work entry by entry"),
+]
+
+
+@pytest.mark.parametrize(("fields", "why"), CANNOT)
+def test_what_cannot_be_stacked_is_refused(fields: Any, why: str, make_task: Any) -> None:
+    config = RunConfig(task=make_task(**fields).name, method="raw", stack="2")
+    with pytest.raises(UsageError, match=f"--stack is 2: task .* cannot be stacked: .*{why}"):
+        fit_of(config)
+
+
+def test_auto_says_so_once_and_trains_one_by_one(
+    make_task: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = RunConfig(task=make_task(build=Drawing).name, method="raw", temporal=4)
+    auto = RunConfig(**{**vars(plain), "stack": "auto"})
+    with caplog.at_level(logging.WARNING, "fedsim"):
+        one = run(plain, tmp_path / "plain", progress=False)
+        other = run(auto, tmp_path / "auto", progress=False)
+    told = [r.getMessage() for r in caplog.records if "--stack" in r.getMessage()]
+    assert len(told) == 1 and "cannot be stacked" in told[0]
+    assert one["loss"] == other["loss"]
+
+
+def test_auto_stacks_dense_layers_of_small_models(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fit_of(RunConfig(task=make_task().name, method="raw", stack="auto")).width == 3
+    assert fit_of(RunConfig(task="digits", stack="auto")).width == 1  # convolutions lose
+    monkeypatch.setattr(stackable, "AT_MOST", 40)
+    assert fit_of(RunConfig(task=make_task().name, method="raw", stack="auto")).width == 1
+
+
+@pytest.mark.parametrize("value", ["0", "-2", "2.5", "many", ""])
+def test_what_stack_takes(value: str) -> None:
+    with pytest.raises(UsageError, match=f"--stack is '{value}': it is a number above 0, or auto"):
+        RunConfig(stack=value)
+
+
+def test_flower_hands_over_one_message_at_a_time() -> None:
+    with pytest.raises(UsageError, match="--stack is 2: it goes with --engine local"):
+        RunConfig(engine="flower", stack="2")
+    assert fit_of(RunConfig(engine="flower", stack="auto")).width == 1
+
+
+def test_the_name_of_a_run_tells_whether_clients_trained_at_once() -> None:
+    plain, stacked = RunConfig(), RunConfig(stack="4")
+    assert "stack" not in plain.identity() and stacked.identity()["stack"] == "4"
+    assert plain.digest == RunConfig(stack="1").digest != stacked.digest
+
+
+def full_above(most: int, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A device with room for so many clients; the sizes of the stacks that were tried."""
+    tried: list[int] = []
+    gradients = stack._gradients
+
+    def step(weights: Any, buffers: Any, x: Tensor, y: Tensor) -> Any:
+        tried.append(len(x))
+        if len(x) > most:
+            raise torch.cuda.OutOfMemoryError(FULL)
+        return gradients(weights, buffers, x, y)
+
+    monkeypatch.setattr(stack, "_gradients", step)
+    return tried
+
+
+def jobs_of(stack: Stack) -> list[Job]:
+    weights = {n: p.detach().clone() for n, p in stack.trainer.parameters.items()}
+    clients = range(stack.trainer.config.plan.clients)
+    return [Job(client, weights, {}, 0, 1, {}, 0) for client in clients]
+
+
+def test_auto_shrinks_until_the_stack_fits(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = RunConfig(task=make_task(clients=6).name, method="raw", clients=6, stack="auto")
+    stack = stack_of(config)
+    tried, jobs = full_above(2, stack, monkeypatch), jobs_of(stack)
+    found = stack.train(jobs)
+    assert tried == [6, 3, 2, 2]  # twice 2 and 1, which is trained as ever
+    alone = Trainer(config, Federation.of(config))
+    for job, one in zip(jobs, found, strict=True):
+        assert isinstance(one, Trained)
+        expected = alone.train(*job).update
+        for name, x in one.update.items():
+            torch.testing.assert_close(x, expected[name], rtol=2e-4, atol=2e-6)
+    tried.clear()
+    stack.train(jobs)
+    assert tried == [2, 2, 2]  # it remembers
+    assert "20.00 GiB more needed" in caplog.text and "2 at once from here on" in caplog.text
+
+
+def test_a_number_of_clients_that_does_not_fit_is_an_error(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig(task=make_task().name, method="raw", stack="3")
+    stack = stack_of(config)
+    full_above(2, stack, monkeypatch)
+    found = stack.train(jobs_of(stack))
+    assert all(isinstance(error, DeviceFull) for error in found)
+    told = "cpu: 20.00 GiB more needed, 1.20 GiB free; lower --stack, --workers, --batch-size"
+    assert str(found[0]) == told
+
+
+def test_a_step_that_does_not_fit_ends_the_run(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(*_: Any) -> Tensor:
+        raise torch.cuda.OutOfMemoryError(FULL)
+
+    monkeypatch.setattr(Trainer, "_step", step)
+    told = "cpu: 20.00 GiB more needed, 1.20 GiB free; lower --stack, --workers, --batch-size"
+    with pytest.raises(RunFailed, match=told):
+        run(RunConfig(task=make_task().name, method="raw"), tmp_path, progress=False)
