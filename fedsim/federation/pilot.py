@@ -61,6 +61,11 @@ class Pilot:
         """The local iterations of the round: the most that a client of it does."""
         return max((work.n for work in self.work.values()), default=0)
 
+    def evaluates(self, round_number: int) -> bool:
+        """Whether the server scores its model after the round that was given its orders last."""
+        done = self.facts.iteration
+        return self.plan.evaluates_between(done, done + self.steps)
+
     def give(self, round_number: int, clients: Sequence[int]) -> dict[int, Order]:
         """See ``Ordering.give``."""
         told = self._told(round_number, clients)

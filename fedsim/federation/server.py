@@ -75,9 +75,10 @@ class Server:
     def __init__(self, config: RunConfig, trainer: Trainer, recorder: Recorder) -> None:
         self.config, self.plan = config, config.plan
         self.trainer, self.recorder = trainer, recorder
-        self.strategy = make_strategy(config, server_buffers(config, trainer.buffers))
         self._initial = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
         self.pilot = Pilot(config, self._initial) if config.controller else None
+        asked = self.pilot.evaluates if self.pilot else None
+        self.strategy = make_strategy(config, server_buffers(config, trainer.buffers, asked))
         self.strategy.ordering = self.pilot
 
     def main(self, grid: Grid) -> None:

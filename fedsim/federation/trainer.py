@@ -16,6 +16,7 @@ from compressors import Sent, State, Tensors, derive
 from fedsim.federation.batches import Batches
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
+from fedsim.federation.proximal import pull
 from fedsim.federation.shards import Federation
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES
@@ -96,6 +97,7 @@ class Trainer:
         self._base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self._dropouts, self._noise = dropouts(self.model), torch.Generator()
+        self._sent: dict[str, Tensor] = {}
         self.watch = Watch(self.task, self.device)
 
     def train(
@@ -124,6 +126,7 @@ class Trainer:
 
         def local(alone: bool) -> Trained:
             self._restore(weights, optimizer or self._fresh)
+            self._sent = self._named_copy() if self.config.proximal else {}
             self.buffers.load(buffers or {})
             total = torch.zeros((), device=self.device)
             self.model.train()
@@ -170,9 +173,14 @@ class Trainer:
             loss = self.task.loss(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if self.config.proximal:
+            pull(self.parameters, self._sent, self.config.proximal)
         if self._steps:
             self.optimizer.step()
         return loss.detach()
+
+    def _named_copy(self) -> dict[str, Tensor]:
+        return {name: p.clone() for name, p in self._named()}
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [(name, p.detach()) for name, p in self.parameters.items()]

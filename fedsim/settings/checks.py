@@ -32,7 +32,7 @@ _CHOICES = {
 }  # fmt: skip
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
-    "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr",
+    "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr", "proximal",
     "gpus_per_client", "gpus_per_run",
 )  # fmt: skip
 _ALLOWED = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
@@ -95,6 +95,11 @@ def together(config: Settings, plan: Plan) -> None:
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
+    if config.proximal is not None and STRATEGIES[config.strategy].gradients:
+        raise UsageError(
+            f"--proximal is {config.proximal:g}: strategy {config.strategy} sends the gradient at "
+            "the model itself, where nothing pulls"
+        )
     _momentum(config, plan)
     moving.check(config, plan)
 

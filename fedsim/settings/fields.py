@@ -52,6 +52,10 @@ class Settings:
     )  # fmt: skip
     batch_size: int | None = setting(None, "samples per client and iteration; default: the task's")
     lr: float | None = setting(None, "learning rate of the clients; default: the task's")
+    proximal: float | None = setting(
+        None, "FedProx: pulls clients towards the model that they were sent, mu / 2 times the "
+        "squared distance; default: no pull", later=True,
+    )  # fmt: skip
     momentum: float | None = setting(None, "momentum of the clients' SGD; default: the task's")
     seed: int = setting(0, "everything random follows from it")
     partition: str | None = setting(None, PARTITIONS + "; default: the task's")

@@ -17,11 +17,6 @@ def check(config: Settings, plan: Plan) -> None:
         _fraction(config, said)
     if "n" in controller.moves:
         _delay(config, plan, said)
-    if config.buffers == "local":
-        raise UsageError(
-            f"{said} and --buffers is 'local': such buffers travel in rounds that are known "
-            "beforehand; give --buffers mean"
-        )
     if plan.network is None and "network" in controller.needs:
         raise UsageError(f"{said}, which goes by the clients' links: give --network")
     if plan.network is not None and plan.network.measured:

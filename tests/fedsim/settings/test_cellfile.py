@@ -29,9 +29,12 @@ OTHER: dict[str, Any] = {
     "min_replies": 2, "engine": "flower", "workers": 2, "timeout": 5.5, "download": True,
     "keep_payloads": True, "tensorboard": True, "checkpoint_every": 6, "keep_checkpoint": True,
     "stop_at_bits": 2e6, "label": "mine",
-    "network": "4g, compute=10ms",
+    "network": "4g, compute=10ms", "controller": "plateau(3)", "proximal": 0.1,
 }  # fmt: skip
-NEEDS = {"gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"}}
+NEEDS = {
+    "gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"},
+    "controller": {"method": "sbc"},
+}  # fmt: skip
 """Another value of every setting, and what it takes."""
 
 
