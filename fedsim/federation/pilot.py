@@ -75,10 +75,11 @@ class Pilot:
         wanted = tuple(name for name in REPORTS if name in self.controller.needs)
         return {
             client: Order(
-                orders.to_payload(self.config, work), orders.uplink_at(self.config, work.p), wanted
+                orders.to_payload(self.config, work), orders.uplink_at(self.config, work.p),
+                wanted, work.n,
             )
             for client, work in self.work.items()
-        }
+        }  # fmt: skip
 
     def _told(self, round_number: int, clients: Sequence[int]) -> Told:
         known, task = asdict(self.facts), self.plan.task

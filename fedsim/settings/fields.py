@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fedsim.tasks import Task
 
 ENGINES = ("local", "flower")
-WEIGHTINGS = ("uniform", "samples")
+WEIGHTINGS = ("uniform", "samples", "nova")
 MASKING = ("auto", "on", "off")
 BUFFERS = ("mean", "local")
 PRECISIONS = ("float32", "bfloat16")
@@ -61,7 +61,10 @@ class Settings:
     partition: str | None = setting(None, PARTITIONS + "; default: the task's")
     strategy: str = setting("dsgd", "one of " + ", ".join(STRATEGIES))
     server_lr: float | None = setting(None, "learning rate of a server optimizer (fedadam, ...)")
-    weighting: str = setting("uniform", "mean over clients: uniform or by samples")
+    weighting: str = setting(
+        "uniform", "mean over clients: uniform, by samples, or nova (by samples, where clients do "
+        "unlike numbers of local iterations)",
+    )  # fmt: skip
     downlink: str | None = setting(
         None, "how the global update is compressed; default: raw, for a majority one bit per entry"
     )
