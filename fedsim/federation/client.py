@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 from compressors import Packet, State
 from compressors.whole.lift import inside, nest
 from fedsim.errors import training
-from fedsim.federation import orders
+from fedsim.federation import control, orders
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.memories import suspect
 from fedsim.federation.trainer import Trained, Trainer, mask_momentum, trainer_of
@@ -69,10 +69,13 @@ def serve(
     buffers = inside("buffers", state) | delivery.buffers
     start = work.start if work else plan.iterations_after(delivery.round - 1)
     held = inside("optimizer", state)
-    trained = trainer.train(client, delivery.weights, held, done, count, buffers, start)
+    corrected = control.correction(config, delivery.weights, state)
+    trained = trainer.train(client, delivery.weights, held, done, count, buffers, start, corrected)
+    sent = delivery.weights
+    update, variates = control.renewed(trainer, trained.update, sent, state, start, count)
     clock.append(time.perf_counter())
     with training(delivery.round, trained.loss, suspect(end.uplink)):
-        packet, memory = end.encode(client, trained.update, delivery)
+        packet, memory = end.encode(client, update, delivery)
     optimizer = mask_momentum(trained.optimizer, packet.sent) if plan.masks else trained.optimizer
     clock.append(time.perf_counter())
     content = RecordDict()
@@ -81,7 +84,7 @@ def serve(
     samples = len(trainer.federation.shards[client])
     content[METRICS] = _metrics(packet, list(end.like), samples, trained.loss, clock)
     own = {name: x for name, x in trained.buffers.items() if name not in delivery.buffers}
-    memory |= nest("optimizer", optimizer) | nest("buffers", own)
+    memory |= nest("optimizer", optimizer) | nest("buffers", own) | variates
     if work:
         memory[orders.FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     return content, memory | {"iterations": torch.tensor(done + count)}
@@ -89,7 +92,7 @@ def serve(
 
 def _end(config: RunConfig, trainer: Trainer, work: orders.Work | None, state: State) -> ClientEnd:
     """The channel's end of a client that ``trainer`` serves, for the ``work`` that is ordered."""
-    like = {name: p.detach() for name, p in trainer.parameters.items()}
+    like = control.shared(config, {n: p.detach() for n, p in trainer.parameters.items()})
     downlink, buffers = config.plan.downlink, trainer.buffers.initial
     if work is None:
         return ClientEnd(config.plan.method.compressor, downlink, like, buffers, config.seed)

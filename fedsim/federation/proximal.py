@@ -1,4 +1,4 @@
-"""FedProx: a client's loss and mu / 2 times its squared distance from the model it was sent."""
+"""What is added to a client's gradients: FedProx's pull, and SCAFFOLD's correction."""
 
 from collections.abc import Mapping
 
@@ -27,3 +27,16 @@ def pull(parameters: Mapping[str, Tensor], sent: Mapping[str, Tensor], mu: float
     for name, p in parameters.items():
         if p.grad is not None:
             p.grad.add_(p - sent[name], alpha=mu)
+
+
+@torch.no_grad()
+def correct(parameters: Mapping[str, Tensor], correction: Mapping[str, Tensor]) -> None:
+    """Adds to each gradient what SCAFFOLD's control variates say (``fedsim.federation.control``).
+
+    Args:
+        parameters: the model's by name; one without a gradient is not trained and stays.
+        correction: by the same names and shapes; empty: nothing is added.
+    """
+    for name, p in parameters.items() if correction else ():
+        if p.grad is not None:
+            p.grad.add_(correction[name].to(p.device))

@@ -133,16 +133,21 @@ def _momentum(config: Settings, plan: Plan) -> None:
             "--method"
         )
     corrected = corrects_momentum(plan.method.compressor)
-    if config.momentum is None and not corrected:
+    controls = STRATEGIES[config.strategy].controls
+    if config.momentum is None and not corrected and not controls:
         return
     optimizer = plan.task.optimizer([Parameter(torch.zeros(1))])
     if not isinstance(optimizer, SGD):
-        if config.momentum is None:
+        if controls:
+            cause = f"--strategy is {config.strategy}, whose clients train with SGD"
+        elif config.momentum is None:
             cause = f"--method is {plan.method.text}, which keeps the momentum of the clients' SGD"
         else:
             cause = f"--momentum is {config.momentum:g}: it is a setting of SGD"
         kind = type(optimizer).__name__
         raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
+    if controls:
+        moving.check_plain(config, plan, optimizer)
     if corrected:
         _corrected(config, plan, optimizer)
 

@@ -67,6 +67,7 @@ class Strategy:
         gradients: clients send the gradient of one batch, and the server has the optimizer.
         by_samples: the strategy weights clients by their samples, whatever ``weighting`` says.
         rate: the server's learning rate where none is given; None: the strategy has none.
+        controls: clients and server have control variates beside the model.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -77,6 +78,7 @@ class Strategy:
     gradients: bool = False
     by_samples: bool = False
     rate: Callable[[], float | None] = lambda: None
+    controls: bool = False
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -202,6 +204,9 @@ STRATEGIES: dict[str, Strategy] = {
     "fedadagrad": _flower("FedAdagrad", "eta"),
     "fedadam": _flower("FedAdam", "eta"),
     "fedyogi": _flower("FedYogi", "eta"),
+    "scaffold": aggregated(
+        "scaffold:Scaffold", lambda parts: (parts.common["clients"],), controls=True
+    ),
     "gradients": Strategy(_stepping, takes=("weighting",), check=_one_gradient, gradients=True),
 }
 """Every strategy, in the order in which help lists them."""

@@ -26,8 +26,8 @@ REPORT = "report"
 class Order:
     """One client's order: how it travels, and how the client then encodes its update.
 
-    ``wanted``: the names of the numbers that the client is to report; ``iterations``: how many local
-    iterations it does.
+    ``wanted``: the names of the numbers that the client is to report; ``iterations``: how many
+    local iterations it does.
     """
 
     payload: bytes

@@ -106,9 +106,9 @@ def average_normalized(
 ) -> dict[str, Tensor]:
     """FedNova's mean of clients that do unlike numbers of local iterations.
 
-    With shares q by samples and iterations t, the update is (sum of q t) times the sum of q update /
-    t: no client counts for more because it went further. Where all t are equal it is the mean by
-    samples.
+    With shares q by samples and iterations t, the update is (sum of q t) times the sum of
+    q update / t: no client counts for more because it went further. Where all t are equal it is the
+    mean by samples.
 
     Source: Wang et al. 2020 (Tackling the objective inconsistency problem), equations 6 and 7, for
     plain SGD, whose normalization is the number of iterations. It is taken with momentum too.

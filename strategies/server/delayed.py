@@ -26,8 +26,8 @@ class DelayedDSGD(ChannelStrategy):
         uplink: how clients encode; decodes exactly what they sent.
         downlink: how the global update is encoded; raw by default.
         clients: the number of clients; waits until all have registered.
-        weighting: ``uniform`` (Algorithm 1, line 18), ``samples``, or ``nova``: by samples, over the
-            local iterations that each client was ordered to do.
+        weighting: ``uniform`` (Algorithm 1, line 18), ``samples``, or ``nova``: by samples, over
+            the local iterations that each client was ordered to do.
         aggregate: what else is to be made of the uplinks than their mean, such as ``Majority``.
         common: what else ``ChannelStrategy`` takes.
 
