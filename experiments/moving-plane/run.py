@@ -32,6 +32,7 @@ class Length:
     seeds: int = 3
     test_samples: int | None = None
     partition: str | None = None
+    clients: int | None = None
 
 
 TASKS = {
@@ -41,11 +42,11 @@ TASKS = {
         "paper": Length(1200, 32, 0.02, seeds=10, partition="shards(3)"),
     },
     "mnist_lenet5": {
-        "short": Length(50, 8, 0.3, test_samples=500),
+        "short": Length(40, 16, 0.3, test_samples=500, clients=2),
         "paper": Length(2000, 128, 0.3, seeds=5),
     },
     "mnist_mlp512": {
-        "short": Length(40, 8, 0.6, test_samples=500),
+        "short": Length(40, 16, 0.6, test_samples=500, clients=2),
         "paper": Length(2000, 40, 0.6, seeds=5),
     },
 }  # fmt: skip
@@ -85,7 +86,8 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
             given: dict[str, object] = {
                 "task": task, "method": "sbc", "network": NETWORK, "seed": seed, "data": data,
                 "iterations": size.iterations, "batch_size": size.batch_size,
-                "partition": size.partition, "test_samples": size.test_samples, **settings,
+                "partition": size.partition, "clients": size.clients,
+                "test_samples": size.test_samples, **settings,
             }  # fmt: skip
             every = max(1, 10 // int(str(settings["temporal"])))
             config = RunConfig(**given, evaluate_every=every)  # type: ignore[arg-type]

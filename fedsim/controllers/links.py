@@ -1,11 +1,11 @@
-"""A controller that gives each client the fraction that its link has time for."""
+"""Controllers that give each client the work that it has time for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from fedsim.controllers.base import NETWORK, Choice, Memory, Seen, Told
-from fedsim.controllers.settings import above_zero, share
+from fedsim.controllers.settings import above_zero, share, whole
 
 BITS = 16.0
 """Bits per entry that are assumed of a client's first message; later its last message says."""
@@ -47,3 +47,37 @@ class FillUpload:
         """See ``Controller.choose``."""
         clients = told.clients.items()
         return {c: Choice(told.n, self.fraction(x, told.entries)) for c, x in clients}, memory
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Each client as many local iterations as take ``seconds`` of its compute, from 1 to ``most``.
+
+    Clients then do unlike numbers of iterations: ``--weighting nova`` lets none count for more
+    because it went further.
+
+    Args:
+        seconds: the time that a client is to train.
+        most: the largest n.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = (NETWORK,)
+    moves: ClassVar[tuple[str, ...]] = ("n",)
+    seconds: float
+    most: int = 100
+
+    def __post_init__(self) -> None:
+        above_zero("pace: seconds", self.seconds)
+        whole("pace: most", self.most)
+
+    def iterations(self, seen: Seen) -> int:
+        """The n of one client."""
+        assert seen.compute is not None  # the network is needed, and so is there
+        if self.seconds >= self.most * seen.compute:
+            return self.most
+        return max(1, int(self.seconds / seen.compute))
+
+    def choose(self, told: Told, memory: Memory) -> tuple[Mapping[int, Choice], Memory]:
+        """See ``Controller.choose``."""
+        clients = told.clients.items()
+        return {c: Choice(self.iterations(x), told.p) for c, x in clients}, memory

@@ -47,6 +47,10 @@ CONTROLLERS: dict[str, Listed] = {
         "links:FillUpload", "each client sends the fraction that fills its upload time",
         "this project", "link(0.5)",
     ),
+    "pace": Listed(
+        "links:Pace", "each client does as many local iterations as it has time for",
+        "this project", "pace(0.5)",
+    ),
     "noise": Listed(
         "noise:Noise", "n halves where successive global updates point in unlike directions",
         "Chee & Toulis 2018 (Convergence diagnostics for SGD), section 3, after Pflug 1990; that "

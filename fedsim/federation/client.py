@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 from compressors import Packet, State
 from compressors.whole.lift import inside, nest
 from fedsim.errors import training
-from fedsim.federation import orders
+from fedsim.federation import control, orders
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.memories import suspect
 from fedsim.federation.trainer import Job, Trained, Trainer, mask_momentum, trainer_of
@@ -61,12 +61,16 @@ def client_of(message: Message, context: Context) -> int:
 
 @dataclass(frozen=True)
 class Visit:
-    """A message that was decoded, and what is to be trained: between ``begin`` and ``finish``."""
+    """A message that was decoded, and what is to be trained: between ``begin`` and ``finish``.
+
+    ``before``: the client's memory.
+    """
 
     end: ClientEnd | ShardedClientEnd
     delivery: Delivery
     job: Job
     decode_seconds: float
+    before: State
     work: orders.Work | None
 
 
@@ -103,8 +107,9 @@ def begin(
         iterations=work.n if work else int(str(delivery.settings["iterations"])),
         buffers=inside("buffers", state) | delivery.buffers,
         start=work.start if work else config.plan.iterations_after(delivery.round - 1),
+        correction=control.correction(config, delivery.weights, state),
     )
-    return Visit(end, delivery, job, seconds, work)
+    return Visit(end, delivery, job, seconds, state, work)
 
 
 def finish(
@@ -116,8 +121,9 @@ def finish(
     """
     end, delivery, job = visit.end, visit.delivery, visit.job
     clock = time.perf_counter()
+    update, variates = control.renewed(trainer, trained.update, visit.before, job)
     with training(delivery.round, trained.loss, suspect(end.uplink)):
-        packet, memory = end.encode(job.client, trained.update, delivery)
+        packet, memory = end.encode(job.client, update, delivery)
     masks = config.plan.masks
     optimizer = mask_momentum(trained.optimizer, packet.sent) if masks else trained.optimizer
     encode_seconds = time.perf_counter() - clock
@@ -129,7 +135,7 @@ def finish(
     content[METRICS] = _metrics(packet, list(end.like), samples, trained.loss, seconds)
     end.tell(content)
     own = {name: x for name, x in trained.buffers.items() if name not in delivery.buffers}
-    memory |= nest("optimizer", optimizer) | nest("buffers", own)
+    memory |= nest("optimizer", optimizer) | nest("buffers", own) | variates
     if visit.work:
         memory[orders.FRACTION] = torch.tensor(visit.work.p, dtype=torch.float64)
     return content, memory | {"iterations": torch.tensor(job.done + job.iterations)}
@@ -139,7 +145,7 @@ def _end(
     config: RunConfig, trainer: Trainer, work: orders.Work | None, state: State
 ) -> ClientEnd | ShardedClientEnd:
     """The channel's end of a client that ``trainer`` serves, for the ``work`` that is ordered."""
-    like = {name: p.detach() for name, p in trainer.parameters.items()}
+    like = control.shared(config, {n: p.detach() for n, p in trainer.parameters.items()})
     downlink, buffers = config.plan.downlink, trainer.buffers.initial
     if work is None:
         uplink = config.plan.method.compressor

@@ -12,6 +12,8 @@ Buffers that cannot be averaged (BatchNorm's count of batches) or are not part o
 dict never travel: each client keeps its own, and the server the initial ones.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -69,12 +71,18 @@ class ModelBuffers:
         return {name: x.detach().clone() for name, x in self._model.named_buffers()}
 
 
-def server_buffers(config: RunConfig, buffers: ModelBuffers) -> Buffers | None:
-    """The server's end of a run; None for a model without buffers that travel."""
+def server_buffers(
+    config: RunConfig, buffers: ModelBuffers, asked: Callable[[int], bool] | None = None
+) -> Buffers | None:
+    """The server's end of a run; None for a model without buffers that travel.
+
+    ``asked``: whether the server evaluates after a round; None: as the plan says.
+    """
     if not buffers.names:
         return None
     by_samples = STRATEGIES[config.strategy].by_samples
     weighting = "samples" if by_samples else config.weighting  # as the updates are averaged
     if config.buffers == "mean":
         return Buffers(buffers.initial, weighting=weighting)
-    return Buffers(buffers.initial, down=False, asked=config.plan.evaluates, weighting=weighting)
+    asked = asked or config.plan.evaluates
+    return Buffers(buffers.initial, down=False, asked=asked, weighting=weighting)

@@ -65,6 +65,11 @@ class Pilot:
         """What a client of the round was ordered to do."""
         return self.work[client]
 
+    def evaluates(self, round_number: int) -> bool:
+        """Whether the server scores its model after the round that was given its orders last."""
+        done = self.facts.iteration
+        return self.plan.evaluates_between(done, done + self.steps)
+
     def give(self, round_number: int, clients: Sequence[int]) -> dict[int, Order]:
         """See ``Ordering.give``."""
         told = self._told(round_number, clients)
@@ -74,10 +79,11 @@ class Pilot:
         wanted = tuple(name for name in REPORTS if name in self.controller.needs)
         return {
             client: Order(
-                orders.to_payload(self.config, work), orders.uplink_at(self.config, work.p), wanted
+                orders.to_payload(self.config, work), orders.uplink_at(self.config, work.p),
+                wanted, work.n,
             )
             for client, work in self.work.items()
-        }
+        }  # fmt: skip
 
     def _told(self, round_number: int, clients: Sequence[int]) -> Told:
         known, task = asdict(self.facts), self.plan.task

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from compressors import Tensors, UpdateError
 from compressors.base import finite
 from fedsim.errors import RunFailed
-from fedsim.federation import ledger
+from fedsim.federation import control, ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.memories import suspect
@@ -78,11 +78,13 @@ class Server:
     def __init__(self, config: RunConfig, trainer: Trainer, recorder: Recorder) -> None:
         self.config, self.plan = config, config.plan
         self.trainer, self.recorder = trainer, recorder
-        self.strategy = make_strategy(config, server_buffers(config, trainer.buffers))
-        self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
-        self._initial = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
+        model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
+        self._initial = control.shared(config, model)
         self.pilot = Pilot(config, self._initial) if config.controller else None
+        asked = self.pilot.evaluates if self.pilot else None
+        self.strategy = make_strategy(config, server_buffers(config, trainer.buffers, asked))
         self.strategy.ordering = self.pilot
+        self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
 
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""

@@ -108,6 +108,8 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
 
 def _tried(trainer: Trainer) -> frozenset[str]:
     """The parameters that the loss reaches, after two batches at once were as one by one."""
+    if trainer.config.proximal or STRATEGIES[trainer.config.strategy].controls:
+        raise _Cannot("--proximal and strategy scaffold change each client's own gradients")
     if trainer.config.controller is not None:
         raise _Cannot("with --controller clients may do unlike numbers of local iterations")
     if STRATEGIES[trainer.config.strategy].driven:

@@ -10,6 +10,9 @@ from fedsim.federation.aggregation import server_rate
 from fedsim.federation.trainer import Trainer, make_optimizer
 from fedsim.settings.config import RunConfig
 
+YOUNGER = ("controller", "proximal")
+"""Settings that are told only where they are given: older results have none."""
+
 
 def entries(trainer: Trainer) -> int:
     """How many entries of the model are trained: those that require a gradient.
@@ -58,7 +61,7 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
         "momentum_masking": plan.masks,
         "buffers": config.buffers,
         "precision": config.precision,
-        **({"controller": config.controller} if config.controller else {}),
+        **{k: v for k in YOUNGER if (v := getattr(config, k)) is not None},
     }
 
 

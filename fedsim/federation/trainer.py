@@ -17,6 +17,7 @@ from compressors import Sent, State, Tensors, derive
 from fedsim.federation.batches import Batches
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
+from fedsim.federation.proximal import correct, pull
 from fedsim.federation.room import enough, resident
 from fedsim.federation.shards import Federation
 from fedsim.settings.config import RunConfig
@@ -39,6 +40,7 @@ class Job(NamedTuple):
     iterations: int
     buffers: State
     start: int
+    correction: State = {}  # nobody writes into it
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ class Trainer:
         self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self.dropouts, self._noise = dropouts(self.model), torch.Generator()
+        self._sent: State = {}
+        self._correction: State = {}
         self.watch = Watch(self.task, self.device)
 
     def train(
@@ -123,6 +127,7 @@ class Trainer:
         iterations: int,
         buffers: State | None = None,
         start: int | None = None,
+        correction: State | None = None,
     ) -> Trained:
         """``iterations`` local iterations of ``client`` from ``weights``.
 
@@ -135,11 +140,14 @@ class Trainer:
             buffers: the model's by name; those that are not given are as in a new model.
             start: iterations of the run before these, which the learning rate goes by; None: as
                 many as ``done``, which is right for a client of every round.
+            correction: what is added to every gradient, by name; None: nothing.
         """
         late = 0 if start is None else start - done  # the run is ahead of a client that sat out
 
         def local(alone: bool) -> Trained:
             self._restore(weights, optimizer or self.fresh)
+            self._sent = self._named_copy() if self.config.proximal else {}
+            self._correction = correction or {}
             self.buffers.load(buffers or {})
             total = torch.zeros((), device=self.device)
             self.model.train()
@@ -187,9 +195,20 @@ class Trainer:
             loss = self.task.loss(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if self.config.proximal:
+            pull(self.parameters, self._sent, self.config.proximal)
+        correct(self.parameters, self._correction)
         if self.steps:
             self.optimizer.step()
         return loss.detach()
+
+    def _named_copy(self) -> State:
+        return {name: p.clone() for name, p in self._named()}
+
+    @property
+    def optimizer_rate(self) -> float:
+        """The base learning rate, where all parameters have one."""
+        return float(self.base_lr[0])
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [(name, p.detach()) for name, p in self.parameters.items()]

@@ -185,7 +185,8 @@ def _finish(
     exchange = server.strategy.exchange
     assert exchange is not None
     buffers = exchange.buffers.values if exchange.buffers else {}
-    weights = {n: x.contiguous() for n, x in (exchange.weights | buffers).items()}
+    model = {n: x for n, x in exchange.weights.items() if n in server.trainer.parameters}
+    weights = {n: x.contiguous() for n, x in (model | buffers).items()}
     write_bytes(out / "model.safetensors", save(weights))
     rounds, clients = recorder.frames()
     summary = describe(config, server.trainer) | ledger.per_participation(rounds)

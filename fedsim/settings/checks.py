@@ -34,7 +34,7 @@ _CHOICES = {
 }  # fmt: skip
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
-    "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr",
+    "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr", "proximal",
     "gpus_per_client", "gpus_per_run", "buffer_size", "ask",
 )  # fmt: skip
 _ALLOWED = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
@@ -113,6 +113,11 @@ def together(config: Settings, plan: Plan) -> None:
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
+    if config.proximal is not None and STRATEGIES[config.strategy].gradients:
+        raise UsageError(
+            f"--proximal is {config.proximal:g}: strategy {config.strategy} sends the gradient at "
+            "the model itself, where nothing pulls"
+        )
     _momentum(config, plan)
     moving.check(config, plan)
 
@@ -185,16 +190,21 @@ def _momentum(config: Settings, plan: Plan) -> None:
             "--method"
         )
     corrected = corrects_momentum(plan.method.compressor)
-    if config.momentum is None and not corrected:
+    controls = STRATEGIES[config.strategy].controls
+    if config.momentum is None and not corrected and not controls:
         return
     optimizer = plan.task.optimizer([Parameter(torch.zeros(1))])
     if not isinstance(optimizer, SGD):
-        if config.momentum is None:
+        if controls:
+            cause = f"--strategy is {config.strategy}, whose clients train with SGD"
+        elif config.momentum is None:
             cause = f"--method is {plan.method.text}, which keeps the momentum of the clients' SGD"
         else:
             cause = f"--momentum is {config.momentum:g}: it is a setting of SGD"
         kind = type(optimizer).__name__
         raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
+    if controls:
+        moving.check_plain(config, plan, optimizer)
     if corrected:
         _corrected(config, plan, optimizer)
 

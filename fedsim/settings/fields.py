@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fedsim.tasks import Task
 
 ENGINES = ("local", "flower")
-WEIGHTINGS = ("uniform", "samples")
+WEIGHTINGS = ("uniform", "samples", "nova")
 MASKING = ("auto", "on", "off")
 BUFFERS = ("mean", "local")
 LATE = ("hold", "drop", "count")
@@ -53,6 +53,10 @@ class Settings:
     )  # fmt: skip
     batch_size: int | None = setting(None, "samples per client and iteration; default: the task's")
     lr: float | None = setting(None, "learning rate of the clients; default: the task's")
+    proximal: float | None = setting(
+        None, "FedProx: pulls clients towards the model that they were sent, mu / 2 times the "
+        "squared distance; default: no pull", later=True,
+    )  # fmt: skip
     momentum: float | None = setting(None, "momentum of the clients' SGD; default: the task's")
     seed: int = setting(0, "everything random follows from it")
     partition: str | None = setting(None, PARTITIONS + "; default: the task's")
@@ -66,7 +70,10 @@ class Settings:
         None, "updates per step of fedbuff; default: 10, or the cohort where that is smaller",
         later=True,
     )  # fmt: skip
-    weighting: str = setting("uniform", "mean over clients: uniform or by samples")
+    weighting: str = setting(
+        "uniform", "mean over clients: uniform, by samples, or nova (by samples, where clients do "
+        "unlike numbers of local iterations)",
+    )  # fmt: skip
     downlink: str | None = setting(
         None, "how the global update is compressed; default: raw, for a majority one bit per entry"
     )

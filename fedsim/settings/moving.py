@@ -1,4 +1,6 @@
-"""What a controller goes with: ``--controller`` and the other settings of a run."""
+"""What a controller goes with, and what control variates do."""
+
+from torch.optim import SGD
 
 from fedsim.controllers import parse
 from fedsim.errors import UsageError
@@ -28,11 +30,6 @@ def check(config: Settings, plan: Plan) -> None:
         _fraction(config, said)
     if "n" in controller.moves:
         _delay(config, plan, said)
-    if config.buffers == "local":
-        raise UsageError(
-            f"{said} and --buffers is 'local': such buffers travel in rounds that are known "
-            "beforehand; give --buffers mean"
-        )
     if plan.network is None and "network" in controller.needs:
         raise UsageError(f"{said}, which goes by the clients' links: give --network")
     if plan.network is not None and plan.network.measured:
@@ -64,3 +61,20 @@ def _delay(config: Settings, plan: Plan, said: str) -> None:
         raise UsageError(
             f"{said}, which moves n, and --method is {plan.method.text}, which has n = 1"
         )
+
+
+def check_plain(config: Settings, plan: Plan, optimizer: SGD) -> None:
+    """Refuses a momentum, and rates that differ, beside control variates.
+
+    Their change is the way that a client went over its learning rate: the mean gradient of plain
+    SGD (Karimireddy et al. 2020, Algorithm 1).
+    """
+    said = f"--strategy is {config.strategy}, whose control variates are those of plain SGD"
+    own = max(group["momentum"] for group in optimizer.param_groups)
+    used = own if config.momentum is None else config.momentum
+    if used:
+        raise UsageError(f"{said}, and the clients' momentum is {used:g}: give --momentum 0")
+    if len({group["lr"] for group in optimizer.param_groups}) > 1 and config.lr is None:
+        raise UsageError(f"{said}, and task {plan.task.name} has several learning rates: give --lr")
+    if corrects_momentum(plan.method.compressor):
+        raise UsageError(f"{said}, and --method is {plan.method.text}, which keeps a momentum")

@@ -79,6 +79,7 @@ class Strategy:
         rate: the server's learning rate where none is given; None: the strategy has none.
         driven: how simulated time drives an asynchronous strategy: ``server`` or ``shards``;
             empty for the others, which go round by round.
+        controls: clients and server have control variates beside the model.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -90,6 +91,7 @@ class Strategy:
     by_samples: bool = False
     rate: Callable[[], float | None] = lambda: None
     driven: Literal["", "server", "shards"] = ""
+    controls: bool = False
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -201,6 +203,9 @@ STRATEGIES: dict[str, Strategy] = {
     "fedadagrad": _flower("FedAdagrad", "eta"),
     "fedadam": _flower("FedAdam", "eta"),
     "fedyogi": _flower("FedYogi", "eta"),
+    "scaffold": aggregated(
+        "scaffold:Scaffold", lambda parts: (parts.common["clients"],), controls=True
+    ),
     "gradients": Strategy(
         _stepping, takes=("weighting",), check=gradients.check, gradients=True
     ),

@@ -26,12 +26,14 @@ REPORT = "report"
 class Order:
     """One client's order: how it travels, and how the client then encodes its update.
 
-    ``wanted``: the names of the numbers that the client is to report.
+    ``wanted``: the names of the numbers that the client is to report; ``iterations``: how many
+    local iterations it does.
     """
 
     payload: bytes
     uplink: Compressor
     wanted: tuple[str, ...] = ()
+    iterations: int = 1
 
 
 class Ordering(Protocol):

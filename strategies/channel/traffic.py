@@ -101,10 +101,33 @@ class RoundTraffic:
         order = self.downlinks[client].order if client in self.downlinks else None
         return (uplink, ()) if order is None else (order.uplink, order.wanted)
 
+    def iterations(self) -> dict[int, int]:
+        """How many local iterations each client does; 1 for all where nothing is ordered."""
+        downs = self.downlinks.items()
+        return {client: down.order.iterations if down.order else 1 for client, down in downs}
+
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
     """The mean update, summed in client order; ``weighting`` is ``uniform`` or ``samples``."""
     return _mean([up.update for up in uplinks.values()], _shares(uplinks, weighting))
+
+
+def average_normalized(
+    uplinks: Mapping[int, Uplink], iterations: Mapping[int, int]
+) -> dict[str, Tensor]:
+    """FedNova's mean of clients that do unlike numbers of local iterations.
+
+    With shares q by samples and iterations t, the update is (sum of q t) times the sum of
+    q update / t: no client counts for more because it went further. Where all t are equal it is the
+    mean by samples.
+
+    Source: Wang et al. 2020 (Tackling the objective inconsistency problem), equations 6 and 7, for
+    plain SGD, whose normalization is the number of iterations. It is taken with momentum too.
+    """
+    total = sum(up.samples for up in uplinks.values())
+    steps = sum(up.samples / total * iterations[c] for c, up in uplinks.items())
+    shares = [up.samples / total * steps / iterations[c] for c, up in uplinks.items()]
+    return _sum([up.update for up in uplinks.values()], shares)
 
 
 def average_buffers(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
@@ -113,13 +136,17 @@ def average_buffers(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, 
 
 
 def _shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
-    return [up.samples if weighting == "samples" else 1.0 for up in uplinks.values()]
+    return [1.0 if weighting == "uniform" else up.samples for up in uplinks.values()]
 
 
 def _mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
     total = sum(shares)
-    mean = {name: torch.zeros_like(x) for name, x in parts[0].items()}
+    return _sum(parts, [share / total for share in shares])
+
+
+def _sum(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
+    found = {name: torch.zeros_like(x) for name, x in parts[0].items()}
     for part, share in zip(parts, shares, strict=True):
         for name, x in part.items():
-            mean[name].add_(x, alpha=share / total)
-    return mean
+            found[name].add_(x, alpha=share)
+    return found

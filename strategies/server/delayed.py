@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 from torch import Tensor
 
 from compressors import Compressor, text
-from strategies.channel.traffic import Uplink, average
+from strategies.channel.traffic import Uplink, average, average_normalized
 from strategies.server.base import ChannelStrategy
 
 Aggregate = Callable[[Mapping[int, Uplink], int], dict[str, Tensor]]
@@ -26,7 +26,8 @@ class DelayedDSGD(ChannelStrategy):
         uplink: how clients encode; decodes exactly what they sent.
         downlink: how the global update is encoded; raw by default.
         clients: the number of clients; waits until all have registered.
-        weighting: ``uniform`` (Algorithm 1, line 18) or ``samples``.
+        weighting: ``uniform`` (Algorithm 1, line 18), ``samples``, or ``nova``: by samples, over
+            the local iterations that each client was ordered to do.
         aggregate: what else is to be made of the uplinks than their mean, such as ``Majority``.
         common: what else ``ChannelStrategy`` takes.
 
@@ -48,8 +49,8 @@ class DelayedDSGD(ChannelStrategy):
         aggregate: Aggregate | None = None,
         **common: Any,
     ) -> None:
-        if weighting not in ("uniform", "samples"):
-            raise ValueError(f"weighting is {weighting!r}: it is one of uniform, samples")
+        if weighting not in ("uniform", "samples", "nova"):
+            raise ValueError(f"weighting is {weighting!r}: it is one of uniform, samples, nova")
         if aggregate is not None and weighting != "uniform":
             raise ValueError(f"weighting is {weighting!r}: it belongs to the mean, not {aggregate}")
         super().__init__(uplink, downlink, clients=clients, **common)
@@ -80,7 +81,10 @@ class DelayedDSGD(ChannelStrategy):
         self, uplinks: Mapping[int, Uplink], round_number: int
     ) -> dict[str, Tensor]:
         """What moves the model: the mean, by ``weighting``."""
-        return average(uplinks, self.weighting)
+        if self.weighting != "nova":
+            return average(uplinks, self.weighting)
+        assert self.exchange is not None
+        return average_normalized(uplinks, self.exchange.trip.iterations())
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -72,6 +72,12 @@ def test_link_gives_each_client_what_its_upload_has_time_for() -> None:
     assert chosen == {0: Choice(8, 0.02), 1: Choice(8, 0.01), 2: Choice(8, 1.0)}
 
 
+def test_pace_gives_each_client_what_it_has_time_for() -> None:
+    clients = {0: Seen(compute=0.5), 1: Seen(compute=3.0), 2: Seen(compute=0.0)}
+    chosen, _ = parse("pace(2, most=9)").choose(told(clients=clients), {})
+    assert chosen == {0: Choice(4, 0.01), 1: Choice(1, 0.01), 2: Choice(9, 0.01)}
+
+
 @pytest.mark.parametrize("name", CONTROLLERS)
 def test_texts_are_read_and_printed(name: str) -> None:
     row = CONTROLLERS[name]

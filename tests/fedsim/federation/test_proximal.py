@@ -1,0 +1,52 @@
+"""FedProx: the pull towards the model that was sent, against a plain loop, and in a run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import RunConfig, UsageError, run
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer, build_model
+from tests.support.runs import distance, make_task, model, small
+
+__all__ = ["make_task"]  # the fixture
+
+
+@pytest.mark.parametrize("mu", [0.5, 3.0])
+def test_the_loss_has_the_distance_in_it(mu: float, make_task: Any) -> None:
+    """Four steps of the task's SGD on loss + mu / 2 |w - sent|^2, by autograd."""
+    config = RunConfig(task=make_task().name, method="raw", temporal=4, proximal=mu)
+    federation = Federation.of(config)
+    trainer, plain = Trainer(config, federation), build_model(config.plan.task, config.seed)
+    weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
+    update = trainer.train(1, weights, {}, 0, 4).update
+    optimizer = config.plan.task.optimizer(plain.parameters())
+    for iteration in range(4):
+        x, y = trainer.batch(1, iteration)
+        far = sum((p - weights[n]).square().sum() for n, p in plain.named_parameters())
+        loss = config.plan.task.loss(plain(x), y) + mu / 2 * far
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert distance(plain, {n: x + update[n] for n, x in weights.items()}) < 1e-6
+    alone = Trainer(RunConfig(task=config.task, method="raw", temporal=4), federation)
+    assert distance(plain, {n: x + alone.train(1, weights, {}, 0, 4).update[n]
+                            for n, x in weights.items()}) > 1e-3  # fmt: skip
+
+
+def test_a_strong_pull_keeps_updates_short(tmp_path: Path) -> None:
+    """One round of five iterations: n = 1 has no distance yet, and nothing to pull."""
+    for name, mu in (("none", None), ("strong", 10.0)):
+        run(small(method="raw", proximal=mu, iterations=5), tmp_path / name)
+        run(small(method="raw", proximal=mu, temporal=1, iterations=1), tmp_path / f"one-{name}")
+    assert model(tmp_path / "one-none") == model(tmp_path / "one-strong")
+    assert model(tmp_path / "none") != model(tmp_path / "strong")
+
+
+def test_what_is_refused_and_what_is_told() -> None:
+    with pytest.raises(UsageError, match="--proximal is -1"):
+        RunConfig(proximal=-1.0)
+    with pytest.raises(UsageError, match="strategy gradients sends the gradient"):
+        RunConfig(proximal=1.0, strategy="gradients", temporal=1, method="raw")
+    assert "proximal" not in RunConfig().identity()

@@ -1,0 +1,107 @@
+"""SCAFFOLD by hand, in a run of its own task, and what of it is charged."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from torch.optim import SGD
+
+from fedsim import Data, RunConfig, UsageError, run
+from strategies.channel.traffic import Uplink
+from strategies.server.scaffold import Scaffold
+from tests.support.interrupting import Stopped, stop_after
+from tests.support.runs import Memories, assert_same, make_task, payloads, rounds, small
+
+__all__ = ["make_task"]  # the fixture
+
+
+class Number(nn.Module):
+    """One weight w, which every sample pulls to its target: the loss is (w - y)^2 / 2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.w * x[:, 0]
+
+
+def data(folder: Any, download: bool) -> Data:
+    """Two stretches of samples: the first client's target is 0 and the second client's is 8."""
+    x, y = torch.ones(8, 1), torch.tensor([0.0] * 4 + [8.0] * 4)
+    return Data(x, y, x, y, "made up")
+
+
+@pytest.fixture
+def two(make_task: Any) -> Any:
+    """A task of two clients, learning rate 1/2: all numbers are dyadic."""
+    return make_task(
+        build=Number, load=data, optimizer=lambda p: SGD(p, lr=0.5), clients=2, iterations=4,
+        loss=lambda out, y: (out - y).square().mean() / 2, partition="contiguous",
+        metric=lambda out, y: (out - y).square().sum(),
+    )  # fmt: skip
+
+
+def test_two_rounds_by_hand(two: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round 1: client 1 goes 0, 4, 6 and has c = -6; the server has w = 3 and c = -3.
+
+    Round 2: client 0, pulled by +3 and corrected by -3, stays and has c = 3. Client 1, corrected by
+    3, goes 3, 4, 4.5 and has c = -6 + 3 - 1.5 = -4.5. The server has w = 3.75, c = -0.75.
+    """
+    memories = Memories(monkeypatch)
+    config = RunConfig(task=two.name, method="raw", temporal=2, strategy="scaffold")
+    run(config, tmp_path, memories)
+    owns = [[float(state[c]["variate/w"]) for c in (0, 1)] for state in memories.rounds]
+    assert owns == [[0.0, -6.0], [3.0, -4.5]]
+    assert {n: float(x) for n, x in load_file(tmp_path / "model.safetensors").items()} == {"w": 3.75}
+    assert load_file(tmp_path / "final" / "memory.safetensors")["server/weights/control/w"] == -0.75
+
+
+def test_control_variates_move_by_the_share_of_all_clients() -> None:
+    """Three of six clients: the mean of the updates, half the mean of the changes."""
+    ups = {c: Uplink(b"", {}, {"w": torch.tensor([x]), "control/w": torch.tensor([y])}, {})
+           for c, (x, y) in enumerate([(1.0, 6.0), (2.0, 0.0), (3.0, 3.0)])}  # fmt: skip
+    moved = Scaffold(6)(ups, 1)
+    assert (moved["w"].item(), moved["control/w"].item()) == pytest.approx((2.0, 1.5))
+
+
+def test_both_ways_are_compressed_and_charged(tmp_path: Path) -> None:
+    """Messages hold twice the tensors; with raw sending they have twice the bits."""
+    settings: dict[str, Any] = {"momentum": 0, "lr": 0.05, "partition": "dirichlet(0.5)"}
+    for name, more in (("dsgd", {}), ("scaffold", {"strategy": "scaffold"})):
+        run(small(method="raw", **settings, **more), tmp_path / name)
+    one, other = rounds(tmp_path / "dsgd"), rounds(tmp_path / "scaffold")
+    for column in ("up_content_bits", "down_content_bits", "up_sent"):
+        assert (other[column] == 2 * one[column]).all()
+    assert other["metric"].iloc[-1] > 0.5
+
+
+def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    config = small(method="gradient_dropping(0.2)", downlink="gradient_dropping(0.3)", cohort=3,
+                   strategy="scaffold", momentum=0, checkpoint_every=1, keep_payloads=True)  # fmt: skip
+    run(config, tmp_path / "whole")
+    with pytest.raises(Stopped):
+        run(config, tmp_path / "parts", stop_after(2))
+    run(config, tmp_path / "parts")
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+    assert payloads(tmp_path / "whole")
+    layers = pd.read_parquet(tmp_path / "whole" / "layers.parquet")
+    assert {"control/0.weight", "0.weight"} <= {*layers["tensor"]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "the clients' momentum is 0.9: give --momentum 0"),
+        ({"task": "mnist_lenet5"}, "trains with Adam"),
+        ({"momentum": 0, "weighting": "samples"}, "--weighting is 'samples'"),
+        ({"momentum": 0, "method": "dgc(0.1)", "temporal": 1}, "keeps a momentum"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        RunConfig(**{"strategy": "scaffold", "method": "sbc(0.1)", **settings})

@@ -1,0 +1,53 @@
+"""FedNova's weights by hand, and in a run whose clients do unlike numbers of iterations."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from compressors import decompress, parse
+from fedsim import run
+from fedsim.federation.trainer import build_model
+from strategies.channel.traffic import Uplink, average, average_normalized
+from tests.support.runs import small
+
+
+def uplink(update: float, samples: int) -> Uplink:
+    return Uplink(b"", {}, {"w": torch.tensor([update])}, {"num-examples": samples})
+
+
+def test_by_hand() -> None:
+    """Shares 1/4 and 3/4, 2 and 6 iterations: 5 times (1/4 of 4 / 2 plus 3/4 of 12 / 6) = 10."""
+    ups = {0: uplink(4.0, 100), 1: uplink(12.0, 300)}
+    assert average_normalized(ups, {0: 2, 1: 6})["w"].tolist() == [10.0]
+    assert average(ups, "nova")["w"].tolist() == average(ups, "samples")["w"].tolist() == [10.0]
+    assert average_normalized(ups, {0: 6, 1: 2})["w"].item() == pytest.approx(3 * (1 / 6 + 4.5))
+
+
+def test_with_equal_iterations_it_is_the_mean_by_samples() -> None:
+    ups = {0: uplink(4.0, 100), 1: uplink(-8.0, 300), 2: uplink(1.0, 100)}
+    found = average_normalized(ups, dict.fromkeys(ups, 7))
+    assert found["w"].tolist() == pytest.approx(average(ups, "samples")["w"].tolist())
+
+
+def test_a_round_of_a_run(tmp_path: Path) -> None:
+    """Rebuilt from the stored messages and the n that clients.parquet says."""
+    import pandas as pd
+
+    settings: dict[str, Any] = {"controller": "pace(0.02)", "weighting": "nova", "iterations": 1000}
+    network = "compute=lognormal(4ms, 1), up=1Mbit"
+    config = small(method="raw", network=network, keep_payloads=True, partition="dirichlet(0.5)",
+                   **settings | {"stop_at_bits": 1})  # fmt: skip
+    run(config, tmp_path)
+    rows = pd.read_parquet(tmp_path / "clients.parquet")
+    n, samples = rows["local_iterations"], rows["samples"] / rows["samples"].sum()
+    assert n.nunique() > 1
+    like = {k: p.detach() for k, p in build_model(config.plan.task, 0).named_parameters()}
+    files = [tmp_path / f"payloads/round-00001/client-{c:03d}-up.bin" for c in rows["client"]]
+    ups = [decompress(parse("raw"), file.read_bytes(), like) for file in files]
+    last = load_file(tmp_path / "model.safetensors")
+    for name, x in like.items():
+        step = sum(q / t * up[name] for q, t, up in zip(samples, n, ups, strict=True))
+        assert torch.allclose(last[name], x + (samples * n).sum() * step, atol=1e-6)
