@@ -15,7 +15,7 @@ KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encodin
     "tool"]["flwr"]["app"]["config"]  # fmt: skip
 ELSEWHERE = {
     "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
-    "download", "tensorboard", "network",
+    "download", "tensorboard", "network", "staleness", "buffer-size",
 }  # fmt: skip
 """What the SuperLink decides, or the app does not do: its links are real."""
 
