@@ -53,6 +53,11 @@ LISTED: dict[str, Listed] = {
         "MNIST, three layers of 512 units (932,362 parameters)",
         "width chosen for short runs; else Aji & Heafield 2017, section 5",
     ),
+    "mnist_mlp128_ln": Listed(
+        "mlp:MNIST_MLP128_LN",
+        "MNIST, three layers of 128 units, layer normalization (135,562 parameters)",
+        "width chosen for asynchronous runs on a CPU; else Aji & Heafield 2017, section 5",
+    ),
     "mnist_mlp512_ln": Listed(
         "mlp:MNIST_MLP512_LN",
         "MNIST, three layers of 512 units, layer normalization (935,434 parameters)",

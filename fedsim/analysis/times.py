@@ -158,6 +158,11 @@ def _runs(results: Results) -> list[_Run]:
             raise UsageError(f"{file} cannot be read: {error}; a price needs it") from error
         if "failures" not in clients:  # written before failed replies were kept
             clients["failures"] = 0
+        if "in_flight" in by_run[name] and by_run[name]["in_flight"].notna().any():
+            raise UsageError(
+                f"run {name} is asynchronous: on another network its clients would have sent "
+                "other messages. Its own times are sim_seconds and sim_end_seconds of its rounds"
+            )
         runs.append(_Run(by_run[name], clients, int(cell["clients"]), int(cell["seed"])))
     if not runs:
         raise UsageError("there is no run that is done: a price needs one")

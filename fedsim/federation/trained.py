@@ -9,6 +9,7 @@ from compressors import text
 from fedsim.federation.aggregation import server_rate
 from fedsim.federation.trainer import Trainer, make_optimizer
 from fedsim.settings.config import RunConfig
+from fedsim.settings.strategies import STRATEGIES
 
 YOUNGER = ("controller", "proximal")
 """Settings that are told only where they are given: older results have none."""
@@ -62,7 +63,16 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
         "buffers": config.buffers,
         "precision": config.precision,
         **{k: v for k in YOUNGER if (v := getattr(config, k)) is not None},
+        **_of_asynchronous(config),
     }
+
+
+def _of_asynchronous(config: RunConfig) -> dict[str, Any]:
+    """What decides an asynchronous run beside that; empty for the others."""
+    strategy = STRATEGIES[config.strategy]
+    named = [name for name in ("staleness", "buffer_size") if name in strategy.takes]
+    given = {name: getattr(config, name) for name in named}
+    return given | ({"network": config.network} if strategy.driven else {})
 
 
 def _common(values: list[Any]) -> Any:

@@ -12,6 +12,7 @@ from fedsim.errors import UsageError
 from fedsim.files import write_text
 from fedsim.runs import checkpoint
 from fedsim.settings.config import RunConfig
+from fedsim.settings.strategies import STRATEGIES
 
 _MAY_DIFFER = {"iterations", "evaluate_every"}
 
@@ -60,6 +61,8 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
         return f"its --controller {before.controller} was told of {then.iterations} iterations"
     if now.engine != "local":
         return f"--engine is {now.engine!r}; clients' memory is kept with --engine local"
+    if STRATEGIES[now.strategy].driven:
+        return f"messages of strategy {now.strategy} were under way, which are not kept"
     if not checkpoint.has_end(out, then.rounds):
         most = checkpoint.KEPT_BYTES / 2**20
         return (

@@ -58,3 +58,8 @@ MNIST_MLP512_LN = replace(
     **about("mnist_mlp512_ln"),
     build=partial(mlp, 512, layer_norm=True),
 )
+MNIST_MLP128_LN = replace(
+    MNIST_MLP4096,
+    **about("mnist_mlp128_ln"),
+    build=partial(mlp, 128, layer_norm=True),
+)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from compressors import decompress
-from fedsim import RunConfig, UsageError, load, run
+from fedsim import RunConfig, load, run
 from fedsim.engines import local
 from fedsim.errors import RunFailed
 from fedsim.federation.aggregation import server_rate
@@ -21,22 +21,8 @@ from fedsim.network.spec import Links, Network
 from strategies import Staleness
 from strategies.channel.shards import Shards
 from tests.support import replaying
+from tests.support.asyncruns import ASYNC, asynchronous
 from tests.support.runs import assert_same, clients, model, rounds, small
-
-NETWORK = "up=1Mbit, down=4Mbit, latency=10ms, compute=lognormal(20ms, 1)"
-ASYNC: dict[str, dict[str, Any]] = {
-    "fedbuff": {"strategy": "fedbuff", "buffer_size": 3, "server_lr": 0.5},
-    "fedasync": {"strategy": "fedasync", "staleness": "hinge(2, 1)"},
-    "fewer at work": {"strategy": "fedbuff", "cohort": 2},
-    "sharded": {
-        "strategy": "sharded", "method": "gradient_dropping(0.05)", "temporal": 1,
-        "iterations": 5,
-    },
-}  # fmt: skip
-
-
-def asynchronous(name: str, **more: Any) -> RunConfig:
-    return small(**({"network": NETWORK} | ASYNC[name] | more))
 
 
 @pytest.fixture(scope="module", params=ASYNC)
@@ -204,47 +190,6 @@ def test_the_clock_is_made_of_download_compute_and_upload(kept: Any) -> None:
             np.testing.assert_allclose(mine["parts"].cumsum(), mine["sim_end_seconds"], rtol=1e-9)
     np.testing.assert_allclose(made["sim_seconds"].cumsum(), made["sim_end_seconds"], rtol=1e-9)
     assert load(out).runs["status"].tolist() == ["done"]
-
-
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ({"network": None}, "--network is nothing: in an asynchronous strategy the order"),
-        ({"network": "4g"}, "--network is '4g': in an asynchronous strategy the order"),
-        ({"checkpoint_every": 1}, "--checkpoint-every is 1: a run of strategy fedbuff always"),
-        ({"staleness": "linear"}, "--staleness is 'linear' is not a weight"),
-        ({"buffer_size": 0}, "--buffer-size is 0: it is a number above 0"),
-        ({"weighting": "samples"}, "--weighting is 'samples': it belongs to dsgd"),
-        ({"strategy": "fedasync"}, "--buffer-size is 3 and --strategy is 'fedasync'"),
-        ({"strategy": "dsgd", "buffer_size": None, "server_lr": None, "staleness": "constant"},
-         "--staleness is 'constant' and --strategy is 'dsgd': it belongs to fedbuff and fedasync"),
-        ({"strategy": "fedasync", "buffer_size": None, "server_lr": 1.5}, "--server-lr is 1.5"),
-    ],
-)  # fmt: skip
-def test_what_does_not_go_together_is_told(more: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        asynchronous("fedbuff", **more)
-
-
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ({"temporal": 5}, "--temporal is 5: strategy sharded sends the gradient of one batch"),
-        ({"cohort": 2}, "--cohort is 2 of 4 clients: with strategy sharded every worker"),
-        ({"network": "compute=1s, server_up=1Mbit"}, "--network has server_up or server_down"),
-    ],
-)
-def test_what_a_server_in_parts_does_not_go_with(more: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        asynchronous("sharded", **more)
-
-
-def test_batchnorm_is_refused_before_any_work(make_task: Any, tmp_path: Path) -> None:
-    norm = torch.nn.BatchNorm1d
-    task = make_task(build=lambda: torch.nn.Sequential(torch.nn.Linear(6, 3), norm(3)))
-    with pytest.raises(UsageError, match="--strategy is 'fedbuff': the model of task"):
-        run(asynchronous("fedbuff", task=task.name, iterations=10), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_client_that_fails_is_counted_and_asked_again(

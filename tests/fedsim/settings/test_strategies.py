@@ -14,10 +14,14 @@ from strategies import ChannelStrategy
 from tests.support.markdown import ROOT
 from tests.support.runs import small
 
+TIMED = {"network": "4g, compute=20ms"}
 NEEDS: dict[str, dict[str, Any]] = {
     "majority": {"method": "sign(0.001)"},
     "innetwork": {"method": "cnat(5, 0)"},
     "gradients": {"temporal": 1},
+    "fedbuff": TIMED,
+    "fedasync": TIMED,
+    "sharded": TIMED | {"temporal": 1},
 }
 OPTIONAL = {"weighting": "samples", "server_lr": 0.25}
 

@@ -13,6 +13,7 @@ from fedsim.tasks.mlp import mlp
 COUNTS = {
     "mnist_mlp4096": 36_818_954, "mnist_mlp4096_ln": 36_843_530,
     "mnist_mlp512": 932_362, "mnist_mlp512_ln": 935_434,
+    "mnist_mlp128_ln": 135_562,
     # He et al. 2016, Table 6 (rounded); the first is printed by Gajjala et al. and DeepReduce
     "cifar_resnet20": 269_722, "cifar_resnet32": 464_154, "cifar_resnet44": 658_586,
     "cifar_resnet56": 853_018, "cifar_resnet110": 1_727_962,

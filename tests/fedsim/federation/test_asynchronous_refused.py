@@ -1,0 +1,64 @@
+"""What an asynchronous run does not go with, told before any work."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fedsim import UsageError, load, run
+from fedsim.analysis.times import priced
+from fedsim.network import parse
+from tests.support.asyncruns import asynchronous
+from tests.support.runs import make_task
+
+__all__ = ["make_task"]  # the fixture
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"network": None}, "--network is nothing: in an asynchronous strategy the order"),
+        ({"network": "4g"}, "--network is '4g': in an asynchronous strategy the order"),
+        ({"checkpoint_every": 1}, "--checkpoint-every is 1: a run of strategy fedbuff always"),
+        ({"staleness": "linear"}, "--staleness is 'linear' is not a weight"),
+        ({"buffer_size": 0}, "--buffer-size is 0: it is a number above 0"),
+        ({"weighting": "samples"}, "--weighting is 'samples': it belongs to dsgd"),
+        ({"strategy": "fedasync"}, "--buffer-size is 3 and --strategy is 'fedasync'"),
+        ({"strategy": "dsgd", "buffer_size": None, "server_lr": None, "staleness": "constant"},
+         "--staleness is 'constant' and --strategy is 'dsgd': it belongs to fedbuff and fedasync"),
+        ({"strategy": "fedasync", "buffer_size": None, "server_lr": 1.5}, "--server-lr is 1.5"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_told(more: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        asynchronous("fedbuff", **more)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"temporal": 5}, "--temporal is 5: strategy sharded sends the gradient of one batch"),
+        ({"cohort": 2}, "--cohort is 2 of 4 clients: with strategy sharded every worker"),
+        ({"network": "compute=1s, server_up=1Mbit"}, "--network has server_up or server_down"),
+    ],
+)
+def test_what_a_server_in_parts_does_not_go_with(more: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        asynchronous("sharded", **more)
+
+
+def test_batchnorm_is_refused_before_any_work(make_task: Any, tmp_path: Path) -> None:
+    norm = torch.nn.BatchNorm1d
+    task = make_task(build=lambda: torch.nn.Sequential(torch.nn.Linear(6, 3), norm(3)))
+    with pytest.raises(UsageError, match="--strategy is 'fedbuff': the model of task"):
+        run(asynchronous("fedbuff", task=task.name, iterations=10), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_network_and_more_iterations_need_another_run(tmp_path: Path) -> None:
+    run(asynchronous("fedbuff", iterations=10), tmp_path)
+    with pytest.raises(UsageError, match="is asynchronous: on another network its clients"):
+        priced(load(tmp_path), parse("4g"))
+    with pytest.raises(UsageError, match="messages of strategy fedbuff were under way"):
+        run(asynchronous("fedbuff", iterations=20, evaluate_every=1), tmp_path)
