@@ -126,7 +126,8 @@ def _locked(
         return finished
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
-    recorder = FolderRecorder(out, config, states, progress, trained_entries(trainer))
+    kept = None if config.plan.rules.late else states  # what is under way is kept nowhere
+    recorder = FolderRecorder(out, config, kept, progress, trained_entries(trainer))
     server = Server(config, trainer, recorder)
     try:
         engine(server.main)
