@@ -22,7 +22,8 @@ from fedsim.federation.evaluation import evaluate
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.pilot import Pilot
-from fedsim.federation.simulated import Simulation, Steps, TimedGrid
+from fedsim.federation.simulated import Simulation, Steps
+from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan

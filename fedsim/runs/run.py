@@ -135,10 +135,10 @@ def _locked(
         return finished
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
-    driven = STRATEGIES[config.strategy].driven
-    kept = None if driven else states  # messages that are under way are in no checkpoint
+    waits = STRATEGIES[config.strategy].driven or config.plan.rules.late
+    kept = None if waits else states  # what is under way is kept nowhere
     recorder = FolderRecorder(out, config, kept, progress, trained_entries(trainer))
-    server = SERVERS[driven](config, trainer, recorder)
+    server = SERVERS[STRATEGIES[config.strategy].driven](config, trainer, recorder)
     try:
         engine(server.main)
     except Exception as error:
