@@ -9,6 +9,7 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD
 
+from compressors.whole.differences import sends_differences
 from fedsim.errors import PlacedError, UsageError
 from fedsim.settings.fields import (
     BUFFERS,
@@ -113,6 +114,13 @@ def _strategy(config: Settings, plan: Plan) -> None:
             f"--weighting is {config.weighting!r}: it belongs to {' and '.join(taking)}; a "
             "majority and a switch count every client once, and Flower's strategies weight by "
             "samples"
+        )
+    up, down = plan.method.compressor, plan.downlink
+    if sends_differences(down) or (sends_differences(up) and not strategy.differences):
+        flag = "--method" if sends_differences(up) else "--downlink"
+        raise UsageError(
+            f"{flag} is {config.downlink if flag == '--downlink' else config.method!r}: what ef21 "
+            "sends are differences, which are added up by --strategy ef21, and on no downlink"
         )
     method = config.method, plan.method.compressor
     strategy.check(Combination(*method, plan.temporal, plan.cohort, plan.masks))

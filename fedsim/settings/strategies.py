@@ -67,6 +67,7 @@ class Strategy:
         gradients: clients send the gradient of one batch, and the server has the optimizer.
         by_samples: the strategy weights clients by their samples, whatever ``weighting`` says.
         rate: the server's learning rate where none is given; None: the strategy has none.
+        differences: the strategy adds up differences (``ef21``); all others refuse them.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -77,6 +78,7 @@ class Strategy:
     gradients: bool = False
     by_samples: bool = False
     rate: Callable[[], float | None] = lambda: None
+    differences: bool = False
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -150,6 +152,19 @@ def _capacity(natural: "Natural") -> int:
         return 0
 
 
+def _adding(parts: Parts) -> "ChannelStrategy":
+    return strategies.RunningSum(parts.uplink, parts.downlink, **parts.common)
+
+
+def _differences(asked: Combination) -> None:
+    """Refuses methods whose messages are whole updates: a sum of those is not one."""
+    if not isinstance(asked.uplink, import_module("compressors.whole.differences").Differences):
+        raise UsageError(
+            f"--method is {asked.method!r}: strategy ef21 adds up differences and takes a method "
+            "that sends them, such as 'ef21(topk(0.01) | float32)'"
+        )
+
+
 def _one_gradient(asked: Combination) -> None:
     """Refuses rounds of more than one gradient, and masking of a momentum that the server has."""
     if asked.temporal != 1:
@@ -196,6 +211,7 @@ STRATEGIES: dict[str, Strategy] = {
         "innetwork:InNetwork", lambda parts: (strategies.natural_code(parts.uplink), WIDTH),
         check=_fits_switch, coded=True,
     ),
+    "ef21": Strategy(_adding, check=_differences, differences=True, coded=True),
     "fedavg": _flower("FedAvg"),
     # Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu et al. 2019.
     "fedavgm": _flower("FedAvgM", "server_learning_rate", server_momentum=0.9),

@@ -18,6 +18,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "majority": {"method": "sign(0.001)"},
     "innetwork": {"method": "cnat(5, 0)"},
     "gradients": {"temporal": 1},
+    "ef21": {"method": "ef21(topk(0.1) | float32)"},
 }
 OPTIONAL = {"weighting": "samples", "server_lr": 0.25}
 
