@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.server.delayed import Aggregate, DelayedDSGD
     from strategies.server.innetwork import AccumulatorOverflow, InNetwork, natural_code
     from strategies.server.majority import Majority, vote_code
+    from strategies.server.nesterov import Nesterov
     from strategies.server.running import RunningSum
     from strategies.server.server_optimizer import Stepped
 
@@ -41,6 +42,7 @@ __all__ = [
     "Downlink",
     "InNetwork",
     "Majority",
+    "Nesterov",
     "RoundTraffic",
     "RunningSum",
     "ServerEnd",

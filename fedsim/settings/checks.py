@@ -9,8 +9,8 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD
 
-from compressors.whole.differences import sends_differences
 from fedsim.errors import PlacedError, UsageError
+from fedsim.settings.differences import check_added
 from fedsim.settings.fields import (
     BUFFERS,
     ENGINES,
@@ -115,14 +115,8 @@ def _strategy(config: Settings, plan: Plan) -> None:
             "majority and a switch count every client once, and Flower's strategies weight by "
             "samples"
         )
-    up, down = plan.method.compressor, plan.downlink
-    if sends_differences(down) or (sends_differences(up) and not strategy.differences):
-        flag = "--method" if sends_differences(up) else "--downlink"
-        raise UsageError(
-            f"{flag} is {config.downlink if flag == '--downlink' else config.method!r}: what ef21 "
-            "sends are differences, which are added up by --strategy ef21, and on no downlink"
-        )
     method = config.method, plan.method.compressor
+    check_added(*method, config.downlink, plan.downlink, strategy.differences)
     strategy.check(Combination(*method, plan.temporal, plan.cohort, plan.masks))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import compressors
 import strategies
 from fedsim.errors import UsageError
+from fedsim.settings.differences import check_uplink
 
 if TYPE_CHECKING:
     from compressors import Compressor, Natural
@@ -152,17 +153,11 @@ def _capacity(natural: "Natural") -> int:
         return 0
 
 
-def _adding(parts: Parts) -> "ChannelStrategy":
-    return strategies.RunningSum(parts.uplink, parts.downlink, **parts.common)
-
-
-def _differences(asked: Combination) -> None:
-    """Refuses methods whose messages are whole updates: a sum of those is not one."""
-    if not isinstance(asked.uplink, import_module("compressors.whole.differences").Differences):
-        raise UsageError(
-            f"--method is {asked.method!r}: strategy ef21 adds up differences and takes a method "
-            "that sends them, such as 'ef21(topk(0.01) | float32)'"
-        )
+def _outer(parts: Parts) -> "ChannelStrategy":
+    rate = {} if parts.server_lr is None else {"server_lr": parts.server_lr}
+    return strategies.Nesterov(
+        parts.uplink, parts.downlink, weighting=parts.weighting, **rate, **parts.common
+    )
 
 
 def _one_gradient(asked: Combination) -> None:
@@ -211,7 +206,11 @@ STRATEGIES: dict[str, Strategy] = {
         "innetwork:InNetwork", lambda parts: (strategies.natural_code(parts.uplink), WIDTH),
         check=_fits_switch, coded=True,
     ),
-    "ef21": Strategy(_adding, check=_differences, differences=True, coded=True),
+    "ef21": Strategy(
+        lambda parts: strategies.RunningSum(parts.uplink, parts.downlink, **parts.common),
+        check=lambda asked: check_uplink(asked.method, asked.uplink), differences=True, coded=True,
+    ),
+    "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),
     # Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu et al. 2019.
     "fedavgm": _flower("FedAvgM", "server_learning_rate", server_momentum=0.9),
