@@ -181,6 +181,7 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "flat": lambda one, d: bound(one.codec, d),
     "by_name": lambda one, d: worst([bound(rule, d) for _, rule in one.rules]),
     "ef": lambda one, d: _with_memory(bound(one.inner, d)),
+    "ef21": lambda one, d: _with_memory(bound(one.inner, d)),  # of the difference
     "dgc": _dgc,
     "lowrank": _low_rank,
 }

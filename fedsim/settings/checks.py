@@ -11,6 +11,7 @@ from torch.optim import SGD
 
 from fedsim.errors import PlacedError, UsageError
 from fedsim.settings import moving
+from fedsim.settings.differences import check_added
 from fedsim.settings.fields import (
     BUFFERS,
     ENGINES,
@@ -173,6 +174,8 @@ def _strategy(config: Settings, plan: Plan) -> None:
             f"--checkpoint-every is {config.checkpoint_every}: a run of strategy {config.strategy} "
             "always has messages under way, which no checkpoint holds"
         )
+    method = config.method, plan.method.compressor
+    check_added(*method, config.downlink, plan.downlink, strategy.differences)
     strategy.check(
         Combination(
             method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,

@@ -20,6 +20,10 @@ def check(config: Settings, plan: Plan) -> None:
             f"{said} and --strategy is {config.strategy!r}: a controller goes by rounds, which an "
             "asynchronous server does not have"
         )
+    if STRATEGIES[config.strategy].differences:
+        raise UsageError(
+            f"{said} and --strategy is {config.strategy!r}, whose sums are of one method"
+        )
     if not plan.rules.plain:
         raise UsageError(
             f"{said} and clients may be absent, drop out or be late: an update that comes late "

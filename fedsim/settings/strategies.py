@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import compressors
 import strategies
-from fedsim.errors import UsageError
-from fedsim.settings import asynchronous, gradients
+from fedsim.settings import asynchronous, codes, gradients
+from fedsim.settings.differences import check_uplink
 
 if TYPE_CHECKING:
-    from compressors import Compressor, Natural
+    from compressors import Compressor
     from fedsim.network.spec import Network
     from strategies import Aggregate, ChannelStrategy
-
-WIDTH = 32
-"""Bits of the accumulators of ``innetwork``: what switches have (SwitchML, Sapio et al. 2021)."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +77,7 @@ class Strategy:
         driven: how simulated time drives an asynchronous strategy: ``server`` or ``shards``;
             empty for the others, which go round by round.
         controls: clients and server have control variates beside the model.
+        differences: the strategy adds up differences (``ef21``); all others refuse them.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -92,6 +90,7 @@ class Strategy:
     rate: Callable[[], float | None] = lambda: None
     driven: Literal["", "server", "shards"] = ""
     controls: bool = False
+    differences: bool = False
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -127,42 +126,11 @@ def _stepping(parts: Parts) -> "ChannelStrategy":
     )  # fmt: skip
 
 
-def _votes(method: str, uplink: "Compressor") -> "Compressor":
-    """The one bit per entry that carries the votes."""
-    votes = strategies.vote_code(uplink)
-    if votes is None:
-        raise UsageError(
-            f"--method is {method!r}: strategy majority counts votes and takes a method "
-            "whose every value is plus or minus one magnitude, such as 'sign(0.001)'"
-        )
-    return votes
-
-
-def _fits_switch(asked: Combination) -> None:
-    """Refuses a cohort whose sums could leave the accumulators, and methods without integers."""
-    natural = strategies.natural_code(asked.uplink)
-    room = 0 if natural is None else _capacity(natural)
-    if natural is not None and room >= asked.cohort:
-        return
-    if natural is None:
-        why = "which is not such a method"
-    elif not room:
-        why = f"whose powers, 2**{natural.lowest} to 2**{natural.highest}, do not fit them"
-    else:
-        why = f"whose sums fit them for {room} at most, and the cohort has {asked.cohort}"
-    raise UsageError(
-        f"--method is {asked.method!r}, {why}: strategy innetwork adds integers of {WIDTH} bits "
-        "and takes a dense cnat(bits, top) whose sums fit them for every client of the cohort, "
-        "such as 'cnat(5, 0)'"
+def _outer(parts: Parts) -> "ChannelStrategy":
+    rate = {} if parts.server_lr is None else {"server_lr": parts.server_lr}
+    return strategies.Nesterov(
+        parts.uplink, parts.downlink, weighting=parts.weighting, **rate, **parts.common
     )
-
-
-def _capacity(natural: "Natural") -> int:
-    """How many clients can be added up; 0 where the powers of a single client do not fit."""
-    try:
-        return compressors.Switch.of(natural, WIDTH).capacity
-    except ValueError:
-        return 0
 
 
 def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
@@ -191,12 +159,17 @@ def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
 STRATEGIES: dict[str, Strategy] = {
     "dsgd": Strategy(_dsgd, takes=("weighting",)),
     "majority": aggregated(
-        "majority:Majority", lambda parts: (parts.common["seed"],), downlink=_votes, coded=True
+        "majority:Majority", lambda parts: (parts.common["seed"],), downlink=codes.votes, coded=True
     ),
     "innetwork": aggregated(
-        "innetwork:InNetwork", lambda parts: (strategies.natural_code(parts.uplink), WIDTH),
-        check=_fits_switch, coded=True,
+        "innetwork:InNetwork", lambda parts: (strategies.natural_code(parts.uplink), codes.WIDTH),
+        check=codes.fits_switch, coded=True,
     ),
+    "ef21": Strategy(
+        lambda parts: strategies.RunningSum(parts.uplink, parts.downlink, **parts.common),
+        check=lambda asked: check_uplink(asked.method, asked.uplink), differences=True, coded=True,
+    ),
+    "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),
     # Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu et al. 2019.
     "fedavgm": _flower("FedAvgM", "server_learning_rate", server_momentum=0.9),

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -10,6 +10,7 @@ from flwr.serverapp.strategy import Strategy
 from torch import Tensor
 
 from compressors import Compressor, Raw, State
+from compressors.whole.differences import sends_differences
 from compressors.whole.lift import inside, nest
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
@@ -53,6 +54,8 @@ class ChannelStrategy(Strategy):
             set before the first round.
     """
 
+    adds_differences: ClassVar[bool] = False  # see compressors.whole.differences
+
     def __init__(
         self,
         uplink: Compressor,
@@ -68,6 +71,9 @@ class ChannelStrategy(Strategy):
         catch_up: bool = False,
     ) -> None:
         self.uplink, self.downlink = uplink, downlink or Raw()
+        differ = sends_differences(uplink) and not self.adds_differences
+        if differ or sends_differences(self.downlink):
+            raise ValueError("ef21 sends differences up, which strategy ef21 alone adds up")
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout, self.buffers = seed, timeout, buffers
         self.late, self.catch_up = late, catch_up

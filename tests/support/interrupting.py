@@ -10,6 +10,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gradients both ways": {
         "strategy": "gradients", "downlink": "sbc(0.1)", "temporal": 1, "iterations": 6,
     },
+    "ef21": {"strategy": "ef21", "method": "ef21(topk(0.1) | float32)", "cohort": 2},
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 

@@ -22,6 +22,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "fedbuff": TIMED,
     "fedasync": TIMED,
     "sharded": TIMED | {"temporal": 1},
+    "ef21": {"method": "ef21(topk(0.1) | float32)"},
 }
 OPTIONAL = {"weighting": "samples", "server_lr": 0.25}
 

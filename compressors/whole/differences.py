@@ -1,0 +1,111 @@
+"""EF21: a sender says how its update differs from what it has said, and the server adds up."""
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from compressors.base import Compressor, Sent, State, Tensors, empty_like, finite
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import NotFinite, UpdateError
+from compressors.printing import short_text
+from compressors.settings import check_compressor
+from compressors.whole.adacomp import AdaComp
+from compressors.whole.dgc import DGC
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.growth import always_grows, grows
+from compressors.whole.lift import inside, nest, recall
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Sends ``update - g`` by the inner compressor, where g is the sum of all it has sent so far.
+
+    EF21 (Richtárik, Sokolov & Fatkhullin 2021, https://arxiv.org/abs/2106.05203, Algorithm 2):
+    where updates change little from round to round, so do their differences, and g comes
+    closer to the update with each message, whatever the inner contraction leaves out. A message
+    alone is not an update: the receiver keeps the sum of what all senders sent and moves by its
+    mean over them. The strategy ``ef21`` does; every other one refuses this method.
+
+    The memory is -g, as ``shift``: what was sent and not applied is added to it again. Raises
+    ``ValueError`` around what has such a memory itself (``ef``, ``ef21``, ``dgc``, ``adacomp``),
+    and around what ``ef`` refuses because its error would grow.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> import torch
+        >>> method, update = parse("ef21(topk(0.5) | float32)"), {"w": torch.tensor([4.0, 1.0])}
+        >>> first, memory = compress(method, update)
+        >>> again, _ = compress(method, update, memory)
+        >>> first.sent["w"].decoded, again.sent["w"].decoded
+        (tensor([4., 0.]), tensor([0., 1.]))
+    """
+
+    codec_id: ClassVar[str] = "ef21"
+    held: ClassVar[str] = "shift"  # see compressors.whole.returned
+    inner: Compressor
+
+    def __post_init__(self) -> None:
+        check_compressor("ef21", self.inner)
+        if keeper := _first(self.inner, (ErrorFeedback, DGC, AdaComp, Differences)):
+            raise ValueError(f"ef21 around {short_text(keeper)}, which has a memory of its own: "
+                             "leave one of the two out")  # fmt: skip
+        if why := always_grows(self.inner):
+            raise ValueError(f"ef21 around {short_text(self.inner)}: {_here(why)}")
+
+    @property
+    def needs_seed(self) -> bool:
+        """As the inner compressor."""
+        return self.inner.needs_seed
+
+    def init(self, like: Tensors) -> State:
+        """A zero shift per tensor, and the inner memory; ``UpdateError`` as for ``ef``."""
+        if why := grows(self.inner, like):
+            raise UpdateError(f"ef21 around {short_text(self.inner)}: {_here(why)}")
+        return nest("shift", empty_like(like)) | nest("inner", self.inner.init(like))
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """See ``Compressor.write``; what is sent is the difference."""
+        shift = recall("shift", state, {name: x.shape for name, x in update.items()})
+        wanted = {name: (x.detach() + shift[name]).contiguous() for name, x in update.items()}
+        for name, x in wanted.items():
+            if not finite(x):
+                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
+        sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
+        after: dict[str, Tensor] = {n: shift[n] - one.decoded for n, one in sent.items()}
+        for name, x in after.items():
+            if not finite(x):
+                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
+        return sent, nest("shift", after) | nest("inner", memory)
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """See ``Compressor.read``: the difference."""
+        return self.inner.read(bits, like, seed)
+
+
+def sends_differences(thing: Any) -> bool:
+    """Whether messages of a compressor, or of a part of it, are differences to be added up.
+
+    Example:
+        >>> from compressors import parse
+        >>> sends_differences(parse("ef21(cnat)")), sends_differences(parse("ef(cnat)"))
+        (True, False)
+    """
+    return _first(thing, (Differences,)) is not None
+
+
+def _first(thing: Any, kinds: tuple[type, ...]) -> Any:
+    """The first part of a compressor that is of one of these classes, or None."""
+    if isinstance(thing, kinds):
+        return thing
+    parts = thing if isinstance(thing, tuple) else ()
+    if is_dataclass(thing):
+        parts = tuple(getattr(thing, f.name) for f in fields(thing))
+    return next((found for part in parts if (found := _first(part, kinds)) is not None), None)
+
+
+def _here(why: str) -> str:
+    """The words of ``ef`` about its memory, for this one's."""
+    return why.replace("use ef(", "use ef21(").replace("leave ef out", "leave ef21 out")

@@ -1,0 +1,67 @@
+"""EF21 trains the digits; the stored messages, added up, make the final weights."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from compressors import parse
+from fedsim import UsageError, run
+from strategies import DelayedDSGD, RunningSum
+from tests.support import replaying
+from tests.support.runs import small
+
+EF21 = {"method": "ef21(topk(0.1) | float32)", "strategy": "ef21"}
+
+
+def final(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(sorted(load_file(folder / "model.safetensors").items()))
+
+
+@pytest.mark.parametrize("some", [{}, {"clients": 5, "cohort": 2}], ids=["all", "cohort"])
+def test_it_learns_and_its_messages_add_up(tmp_path: Path, some: dict[str, int]) -> None:
+    config = small(**EF21, **some, keep_payloads=True)
+    summary = run(config, tmp_path)
+    weights, total = replaying.initial(config), {}
+    for ups in replaying.uplinks(tmp_path, config):
+        for client in sorted(ups):
+            total = {n: total.get(n, torch.zeros_like(x)) + x for n, x in ups[client].items()}
+        weights = {n: x + total[n] / config.plan.clients for n, x in weights.items()}
+    replaying.assert_equal(dict(sorted(weights.items())), final(tmp_path))
+    assert summary["metric"] > 0.3  # ten classes, a tenth by chance
+
+
+def test_without_loss_it_is_the_mean_of_updates(tmp_path: Path) -> None:
+    """A sum of differences rounds, so that weights are near and not equal."""
+    run(small(method="ef21(float32)", strategy="ef21"), tmp_path / "sum")
+    run(small(method="raw"), tmp_path / "mean")
+    one, other = final(tmp_path / "sum"), final(tmp_path / "mean")
+    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in other)
+
+
+def test_it_goes_on_from_what_was_kept() -> None:
+    """The sum is in ``state``, under names of its own."""
+    method = parse(EF21["method"])
+    one, other = (RunningSum(method, clients=2) for _ in range(2))
+    for strategy in (one, other):
+        strategy.open({"w": torch.zeros(3)})
+    one._sum = {"w": torch.tensor([1.0, 2.0, 3.0])}
+    other.restore(*one.state())
+    assert torch.equal(other._sum["w"], one._sum["w"])
+    assert one._global_update({}, 2)["w"].tolist() == [0.5, 1.0, 1.5]
+
+
+def test_differences_and_their_strategy_belong_together() -> None:
+    for settings in (
+        {"method": EF21["method"]}, {**EF21, "downlink": EF21["method"]},
+        {"method": "raw", "downlink": EF21["method"]}, {**EF21, "strategy": "fedadam"},
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="what ef21 sends are differences"):
+            small(**settings)
+    with pytest.raises(UsageError, match="strategy ef21 adds up differences and takes"):
+        small(method="sbc(0.1)", strategy="ef21")
+    with pytest.raises(ValueError, match="which strategy ef21 alone adds up"):
+        DelayedDSGD(parse(EF21["method"]), clients=2)
+    with pytest.raises(ValueError, match="its uplink is ef21"):
+        RunningSum(parse("raw"), clients=2)
