@@ -75,6 +75,7 @@ def markdown(table: pd.DataFrame) -> str:
         points = tuple(zip(own["bits"], own["accuracy"], strict=True))
         lot = Lot(points, ())
         mean, seeds = lot.metric(), ", ".join(f"{a:.4f}" for a in own["accuracy"])
+        setting = str(setting).replace("|", "\\|")  # coders
         lines.append(f"| {by} | {setting} | {mean.value:.4f} ± {mean.half:.4f} | {seeds} "
                      f"| {units.bits(lot.bits())} |")  # fmt: skip
     return "\n".join(lines)

@@ -49,4 +49,4 @@ if __name__ == "__main__":  # a search that kills itself when it is about to say
         if len(said) == line:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    searched(where, trials=trials, say=say)
+    searched(where, trials=trials, seeds=1, say=say)

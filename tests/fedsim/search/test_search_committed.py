@@ -1,10 +1,12 @@
 """The committed search of digits: its page says what its file holds."""
 
 import importlib.util
+from statistics import fmean
 from types import ModuleType
 
 import pandas as pd
 
+from fedsim.search.intervals import tied
 from tests.support.markdown import ROOT
 
 
@@ -23,8 +25,12 @@ def test_the_page_has_the_table_of_the_file() -> None:
 
 
 def test_the_search_is_at_least_as_good_as_the_best_cell_of_the_plane() -> None:
+    """As that cell is committed; run again on the same seeds, the two cannot be told apart."""
     table = pd.read_csv(ROOT / "docs" / "search-digits.csv")
     assert (table["bits"] <= script().BUDGET).all()
-    mean = table.groupby(["found by", "setting"])["accuracy"].mean()
-    found, plane = mean["search, rank 1"].iloc[0], mean["plane of sbc-matrix"]
-    assert len(plane) == script().CELLS and found >= plane.max()
+    seeds = table.groupby(["found by", "setting"], sort=False)["accuracy"].apply(list)
+    found, plane = seeds["search, rank 1"].iloc[0], seeds["plane of sbc-matrix"]
+    committed = 1 - script().best_cells()["error"].min()
+    assert len(plane) == script().CELLS and len(found) == script().SEEDS
+    assert fmean(found) >= committed
+    assert fmean(found) >= max(map(fmean, plane)) or tied(found, max(plane, key=fmean))
