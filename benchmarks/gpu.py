@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import stack
 import torch
 from torch import Tensor
 from turns import Pair
@@ -152,12 +153,14 @@ def report(place: torch.device, entries: Sequence[int], repeats: int, shapes: An
 
 
 def everything() -> None:
-    """The tests whose tensors lie on the GPU, and a short training run with its update there."""
+    """The tests whose tensors lie on the GPU, and short runs with their updates there."""
     every = ["-m", "slow or not slow", "-n", "0", "-q"]
     subprocess.run([sys.executable, "-m", "pytest", *every, *TESTS], cwd=ROOT, check=True)
     run = ["run", "--task", "digits", "--method", "sbc", "--gradient", "0.01", "--device", "cuda",
-           "--iterations", "200", "--out", "fedsim-results/gpu"]  # fmt: skip
-    subprocess.run([sys.executable, "-m", "fedsim", *run], cwd=ROOT, check=True)
+           "--iterations", "200"]  # fmt: skip
+    for many in ("1", "auto"):
+        more = ["--stack", many, "--out", f"fedsim-results/gpu-stack-{many}"]
+        subprocess.run([sys.executable, "-m", "fedsim", *run, *more], cwd=ROOT, check=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -175,6 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.all:
         everything()
     text = report(torch.device("cuda"), given.entries, given.repeats, resnet50())
+    gains = stack.report((16, 64), "cuda", given.repeats)
+    text += "\n".join(["", "Times faster with --stack:", "", *gains, ""])
     if given.out:
         given.out.write_text(text, encoding="utf-8")
     print(text)

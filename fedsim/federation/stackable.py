@@ -20,7 +20,7 @@ from strategies.generators import seeded, states
 
 AT_ONCE = 32
 """Clients at once under ``auto``, where stacks gain."""
-AT_MOST = 200_000
+AT_MOST = 250_000
 """Entries of a model above which dense layers gain nothing on a CPU: benchmarks/README.md."""
 
 _NEAR = {"float32": 1e-3, "bfloat16": 0.3}

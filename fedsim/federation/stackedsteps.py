@@ -21,6 +21,9 @@ ENTRY_BY_ENTRY = (
 )  # fmt: skip
 """The optimizers that can be stacked. A class of a user's own, made of one of them, is another."""
 
+_COUNTS = ("step", "mu_product")
+"""What these keep once per parameter, also of one without dimensions."""
+
 
 def alike(state: State, parameters: Mapping[str, Tensor]) -> str:
     """What is the same for clients whose optimizers can be one: keys, and numbers of no entry.
@@ -39,7 +42,7 @@ def alike(state: State, parameters: Mapping[str, Tensor]) -> str:
 def _by_entry(key: str, value: Tensor, parameters: Mapping[str, Tensor]) -> bool:
     """Whether a client's ``value`` has one number per entry of the parameter that the key names."""
     kind, name = key.split("/", 1)
-    return kind != "step" and name in parameters and value.shape == parameters[name].shape
+    return kind not in _COUNTS and name in parameters and value.shape == parameters[name].shape
 
 
 class StackedSteps:

@@ -5,12 +5,23 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adagrad, Adam, RMSprop
+from torch.optim import (
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    NAdam,
+    RAdam,
+    RMSprop,
+)
 
 from compressors import State
 from fedsim import Data, RunConfig
 from fedsim.federation.shards import Federation
 from fedsim.federation.stackable import fit_of
+from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.stacks import Result, Stack, stack_of
 from fedsim.federation.trainer import Job, Trained, Trainer
 from tests.support.models import normed
@@ -74,7 +85,17 @@ OPTIMIZERS: dict[str, Any] = {
     "adam": lambda p: Adam(p, lr=0.01),
     "adagrad": lambda p: Adagrad(p, lr=0.05, initial_accumulator_value=0.5),
     "rmsprop": lambda p: RMSprop(p, lr=0.01, centered=True),
+    "adamw": lambda p: AdamW(p, lr=0.01, amsgrad=True),
+    "adadelta": lambda p: Adadelta(p, lr=1.0),
+    "adamax": lambda p: Adamax(p, lr=0.01),
+    "nadam": lambda p: NAdam(p, lr=0.01),
+    "radam": lambda p: RAdam(p, lr=0.01),
 }
+
+
+def test_every_optimizer_that_is_taken_is_tried() -> None:
+    w = nn.Parameter(torch.zeros(2))
+    assert {type(make([w])) for make in OPTIMIZERS.values()} == set(ENTRY_BY_ENTRY)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -122,7 +143,7 @@ class Partly(nn.Module):
         return out
 
 
-@pytest.mark.parametrize("name", ["momentum", "adam"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_what_the_loss_does_not_reach_is_left_alone(name: str, make_task: Any) -> None:
     task = make_task(build=Partly, optimizer=OPTIMIZERS[name])
     stack = rounds(RunConfig(task=task.name, method="raw", stack="3"), (3, 3), [[0, 1, 2]] * 2)
@@ -148,7 +169,7 @@ def data_that_is_drawn(index: Tensor, generator: torch.Generator) -> tuple[Tenso
 
 def test_a_client_without_samples_fails_alone(make_task: Any) -> None:
     x = torch.zeros(48, 6)
-    data = Data(x, torch.arange(48) % 3, x, torch.arange(48) % 3, "made up", draw=data_that_is_drawn)
+    data = Data(x, torch.arange(48) % 3, x, torch.arange(48) % 3, "", draw=data_that_is_drawn)
     task = make_task(load=lambda folder, download: data, partition="contiguous", clients=6)
     config = RunConfig(task=task.name, method="raw", clients=6, stack="6")
     alone, stack = plain(config), stack_of(config)

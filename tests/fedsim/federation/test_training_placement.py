@@ -1,0 +1,122 @@
+"""Where a round's tensors lie on a GPU: batches, model, optimizer, update, message, model again.
+
+Fake tensors know their device and hold no values, so that this needs no GPU. What torch cannot do
+with them where there is no CUDA is made up: to move a module, to draw, to read a number, and the
+gradient itself (autograd asks CUDA for the device).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from compressors import State, compress, decompress, parse
+from fedsim import Data, RunConfig, Task
+from fedsim.federation import room, trainer
+from fedsim.federation.draws import Watch
+from fedsim.federation.evaluation import evaluate
+from fedsim.federation.modelbuffers import ModelBuffers
+from fedsim.federation.shards import Federation
+from fedsim.federation.stackable import Fit
+from fedsim.federation.stacks import Stack
+from fedsim.federation.trainer import Job, Trained, Trainer
+from strategies import generators
+from tests.compressors.device.test_device_placement import CUDA, elsewhere
+from tests.support.gpu import needs_triton
+
+__all__ = ["elsewhere"]  # the fixture
+
+
+def there(tensors: State) -> None:
+    assert tensors
+    assert all(x.device == CUDA for x in tensors.values())
+
+
+@pytest.fixture
+def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A GPU that is not there."""
+
+    def build(task: Task, seed: int, data: Data | None = None) -> nn.Module:
+        with torch.device(CUDA):
+            return task.model(data)
+
+    def backward(loss: Tensor) -> None:
+        assert loss.device == CUDA
+        for p in made[0].parameters():
+            p.grad = torch.zeros_like(p)
+
+    def noted(model: nn.Module, task: str) -> ModelBuffers:
+        made.append(model)
+        return ModelBuffers(model, task)
+
+    made: list[nn.Module] = []
+    Federation.of(RunConfig(task="digits", clients=3))  # real, and kept
+    monkeypatch.setattr(trainer, "build_model", build)
+    monkeypatch.setattr(trainer, "ModelBuffers", noted)
+    monkeypatch.setattr(nn.Module, "to", lambda module, *_, **__: module)
+    monkeypatch.setattr(generators, "_generators", lambda device: [torch.default_generator])
+    monkeypatch.setattr(room, "free", lambda device: 1 << 40)
+    monkeypatch.setattr(Tensor, "backward", backward)
+    monkeypatch.setattr(Tensor, "__float__", lambda x: 0.0)
+    monkeypatch.setattr(FakeTensor, "tolist", lambda x: [0.0] * len(x))
+    monkeypatch.setattr(Watch, "_same", lambda watch, before: True)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield
+    room._placed.clear()
+
+
+def settings(**more: Any) -> tuple[RunConfig, Federation]:
+    plain = RunConfig(task="digits", clients=3, batch_size=8, **more)
+    return RunConfig(**{**vars(plain), "device": "cuda:0"}), Federation.of(plain)
+
+
+def test_training_and_scoring(absent: None) -> None:
+    own = Trainer(*settings())
+    weights = {n: p.detach().clone() for n, p in own.parameters.items()}
+    assert all(x.device == CUDA for x in (own.data.train_x, *own.batch(0, 0)))
+    there(weights)
+    first = own.train(0, weights, {}, 0, 2)
+    arrived = {n: torch.zeros(x.shape) for n, x in weights.items()}  # on the host
+    again = own.train(0, arrived, first.optimizer, 2, 1)
+    for trained in (first, again):
+        there(trained.update)
+        there(trained.optimizer)
+    evaluate(own, weights)
+
+
+def test_clients_at_once(absent: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Trainer(*settings(stack="3"))
+    weights = {n: p.detach().clone() for n, p in own.parameters.items()}
+    stack = Stack(own, Fit(3, frozenset(weights)))
+
+    def gradients(now: State, buffers: State, x: Tensor, y: Tensor) -> Any:
+        there(now | {"x": x, "y": y})
+        assert x.shape == (3, 8, 1, 8, 8)
+        return {n: torch.zeros_like(w) for n, w in now.items()}, x.new_zeros(3), buffers
+
+    monkeypatch.setattr(stack, "_gradients", gradients)
+    memory: list[State] = [{}, {}, {}]
+    for start in (0, 2):
+        jobs = [Job(c, weights, memory[c], start, 2, {}, start) for c in range(3)]
+        found = stack.train(jobs)
+        for client, trained in enumerate(found):
+            assert isinstance(trained, Trained), trained
+            there(trained.update)
+            there(trained.optimizer)
+            memory[client] = dict(trained.optimizer)
+
+
+@needs_triton
+def test_a_round(absent: None, elsewhere: list[int]) -> None:
+    """From the server's model to a client's message, and to the model of the next round."""
+    own = Trainer(*settings())
+    weights = {n: p.detach().clone() for n, p in own.parameters.items()}
+    method = parse("cnat")
+    packet, _ = compress(method, own.train(0, weights, {}, 0, 1).update)
+    assert elsewhere
+    there({name: one.values for name, one in packet.sent.items()})
+    step = decompress(method, packet.payload, weights)
+    there({name: weights[name] + x for name, x in step.items()})
