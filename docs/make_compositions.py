@@ -115,22 +115,11 @@ def refused(make: Callable[[], Strategy], mods: Sequence[Any]) -> str:
     raise AssertionError("it runs")
 
 
-class _Lines(logging.Handler):
-    """Adds what is logged to ``lines``."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__()
-        self.lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
-        self.lines.append(record.getMessage())
-
-
 def logged(mods: Sequence[Any]) -> str:
     """What a mod that logs sizes says of a reply; the model has to be as without it."""
     lines: list[str] = []
-    handler = _Lines(lines)
+    handler = logging.Handler()
+    handler.addFilter(lambda record: bool(lines.append(record.getMessage())))
     log = logging.getLogger("flwr")
     log.setLevel(logging.INFO)
     shown, log.handlers = log.handlers, [handler]

@@ -107,14 +107,18 @@ class LocalGrid(Grid):
         if call.closed:
             self._late.put(Message(Error(_NOT_DONE, _TOO_LATE), reply_to=message))
             return
+        reply, context = self._answer(message)
+        self._deliver(message, context, reply, call)
+
+    def _answer(self, message: Message) -> tuple[Message, Context]:
         context = self._handed_over(message)
         try:
             reply = self._app(message, context)
             if not isinstance(reply, Message):
                 raise TypeError(f"the client app returned {type(reply).__name__}, not a Message")
+            return reply, context
         except Exception as error:
-            reply = _failed(message, error)
-        self._deliver(message, context, reply, call)
+            return _failed(message, error), context
 
     def _reply_together(self, messages: list[Message], call: Call) -> None:
         assert self._together is not None

@@ -169,7 +169,7 @@ class EventServer(Server):
         self._record(number, self._clock)
         self._updates, self.number, self._row_start = [], number, self.env.now
         self._clock = time.perf_counter()
-        if self.plan.ends(number, self.recorder.up_bits):
+        if self.plan.ends(self.plan.iterations_after(number), self.recorder.up_bits):
             self.over.succeed()
 
     def _told(

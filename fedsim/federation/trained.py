@@ -11,8 +11,9 @@ from fedsim.federation.trainer import Trainer, make_optimizer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES
 
-YOUNGER = ("controller", "proximal")
+YOUNGER = ("controller", "proximal", "validation")
 """Settings that are told only where they are given: older results have none."""
+_PLANNED = ("batch_size", "clients", "cohort", "partition", "iterations", "evaluate_every")
 
 
 def entries(trainer: Trainer) -> int:
@@ -47,14 +48,8 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
         "optimizer": type(optimizer).__name__,
         **{k: _common([g.get(k) for g in groups]) for k in ("lr", "momentum", "weight_decay")},
         "lr_steps": [list(step) for step in plan.task.lr_steps],
-        "batch_size": plan.batch_size,
-        "clients": plan.clients,
-        "cohort": plan.cohort,
-        "partition": plan.partition,
-        "iterations": plan.iterations,
-        "evaluate_every": plan.evaluate_every,
+        **{name: getattr(plan, name) for name in _PLANNED},
         "test_samples": config.test_samples,
-        "validation": config.validation,
         "strategy": config.strategy,
         "server_lr": server_rate(config),
         "weighting": config.weighting,

@@ -37,6 +37,8 @@ EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
     "gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"},
     "controller": {"method": "sbc"}, "staleness": EVENTS, "buffer_size": EVENTS,
+    "stack": {"engine": "local"}, "ask": {"network": "4g, compute=10ms", "cohort": 3},
+    "deadline": {"network": "4g, compute=10ms"},
 }  # fmt: skip
 """Another value of every setting, and what it takes."""
 
@@ -65,7 +67,8 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 
 def test_all_settings_at_once(tmp_path: Path) -> None:
     much = {**OTHER, "method": "sbc", "weighting": "uniform", "task": "digits"}
-    much = {name: value for name, value in much.items() if NEEDS.get(name) != EVENTS}
+    apart = {"stack"} | {name for name in NEEDS if NEEDS[name] == EVENTS}
+    much = {name: value for name, value in much.items() if name not in apart}
     cells = [Cell("a.b", RunConfig(**much)), Cell("c_1", RunConfig(**{**much, "seed": 0}))]
     assert again(cells, tmp_path) == cells
     tables = tomllib.loads(to_toml(cells))
