@@ -10,8 +10,8 @@ from fedsim.analysis.planes import one_celled, planes
 from fedsim.analysis.style import metric_name
 from fedsim.report import charts
 from fedsim.report.answers import tables
-from fedsim.report.times import caption, middle_rounds, sentence, timed
 from fedsim.report.charts.frame import Chart, as_json
+from fedsim.report.times import caption, middle_rounds, sentence, timed
 from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results
 
