@@ -156,8 +156,8 @@ def _runs(results: Results) -> list[_Run]:
         own = results.given.get(str(name), {})
         if timed := [key for key in _BY_THE_CLOCK if own.get(key) is not None]:
             raise UsageError(
-                f"{results.folders[str(name)]} was run with {timed[0]} = {own[timed[0]]}: simulated "
-                "time decided what it trained, so that it has no price on another network"
+                f"{results.folders[str(name)]} was run with {timed[0]} = {own[timed[0]]}: "
+                "simulated time decided what it trained, and it has no price on another network"
             )
         file = results.folders[str(name)] / "clients.parquet"
         try:
