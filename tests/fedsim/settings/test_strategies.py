@@ -18,6 +18,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "majority": {"method": "sign(0.001)"},
     "innetwork": {"method": "cnat(5, 0)"},
     "gradients": {"temporal": 1},
+    "scaffold": {"momentum": 0},
 }
 OPTIONAL = {"weighting": "samples", "server_lr": 0.25}
 
