@@ -121,16 +121,15 @@ class Trainer:
             done: local iterations that this client has done before.
             iterations: how many to do now.
             buffers: the model's by name; those that are not given are as in a new model.
+            correction: what is added to every gradient, by name; None: nothing.
             start: iterations of the run before these, which the learning rate goes by; None: as
                 many as ``done``, which is right for a client of every round.
-            correction: what is added to every gradient, by name; None: nothing.
         """
         late = 0 if start is None else start - done  # the run is ahead of a client that sat out
 
         def local(alone: bool) -> Trained:
             self._restore(weights, optimizer or self._fresh)
-            self._sent = self._named_copy() if self.config.proximal else {}
-            self._correction = correction or {}
+            self._pulled_by(correction)
             self.buffers.load(buffers or {})
             total = torch.zeros((), device=self.device)
             self.model.train()
@@ -184,8 +183,10 @@ class Trainer:
             self.optimizer.step()
         return loss.detach()
 
-    def _named_copy(self) -> State:
-        return {name: p.clone() for name, p in self._named()}
+    def _pulled_by(self, correction: State | None) -> None:
+        """What is added to gradients from here on; the parameters are those that were sent."""
+        own = self._named() if self.config.proximal else ()
+        self._sent, self._correction = {name: p.clone() for name, p in own}, correction or {}
 
     @property
     def optimizer_rate(self) -> float:

@@ -14,8 +14,8 @@ from fedsim.errors import UsageError
 from fedsim.tasks.data.partition import check, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
-SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)", "linear",
-         "square", "exponential"]  # fmt: skip
+SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)",
+         "linear", "square", "exponential"]  # fmt: skip
 
 
 def joined(parts):
