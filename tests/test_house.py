@@ -77,7 +77,7 @@ def test_a_row_of_the_catalogue_counts_as_an_import() -> None:
 def test_fedsim_is_small_enough_to_know() -> None:
     arrows = house.arrows("fedsim")
     assert len(arrows) <= 19 and len(house.floors(arrows)) <= 11
-    assert sum(map(len, arrows.values())) <= 70
+    assert sum(map(len, arrows.values())) <= 72
 
 
 def test_a_circle_is_named() -> None:

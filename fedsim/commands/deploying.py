@@ -13,7 +13,7 @@ from fedsim.settings.config import RunConfig, default_of, from_mapping
 
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "tensorboard", "label",
-    "network",
+    "network", "availability", "dropout", "ask", "deadline",
 )  # fmt: skip
 """Settings of other engines, of what only `run` does, and of simulated time."""
 

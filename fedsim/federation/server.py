@@ -22,6 +22,8 @@ from fedsim.federation.evaluation import evaluate
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.pilot import Pilot
+from fedsim.federation.simulated import Simulation
+from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan
@@ -39,9 +41,11 @@ class Recorder(Protocol):
 
     Attributes:
         up_bits: upstream bits (wire) of a client that takes part in every round, so far.
+        sim_seconds: the simulated time at which the run goes on.
     """
 
     up_bits: float
+    sim_seconds: float
 
     @property
     def rounds_done(self) -> int:
@@ -81,6 +85,7 @@ class Server:
         asked = self.pilot.evaluates if self.pilot else None
         self.strategy = make_strategy(config, server_buffers(config, trainer.buffers, asked))
         self.strategy.ordering = self.pilot
+        self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
 
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""
@@ -89,7 +94,8 @@ class Server:
             self.strategy.open(self._initial)
         if self.pilot is not None:
             self.pilot.resumed(self._exchange.weights)
-        number = self.recorder.rounds_done
+        number, simulation = self.recorder.rounds_done, self.simulation
+        grid = TimedGrid(grid, simulation) if simulation.matters else grid
         while not self.plan.ends(self.recorder.iterations_done, self.recorder.up_bits):
             number += 1
             start = time.perf_counter()
@@ -101,9 +107,10 @@ class Server:
         """One round: ask the cohort, wait for the replies, move the model."""
         exchange, strategy = self._exchange, self.strategy
         before = exchange.version
-        settings = ConfigRecord()
-        if self.pilot is None:  # else every client has an order of its own
-            settings["iterations"] = self.plan.local_iterations(number)
+        iterations = self.plan.local_iterations(number)
+        self.simulation.begin(number, iterations)
+        # With a controller every client has an order of its own.
+        settings = ConfigRecord({} if self.pilot else {"iterations": iterations})
         messages = strategy.ask(number, settings, grid)
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
         if exchange.version == before:
@@ -135,10 +142,12 @@ class Server:
         row |= bits
         now = time.perf_counter()
         row |= _seconds(exchange.trip) | {"evaluate_seconds": now - scored, "seconds": now - start}
+        row |= self.simulation.row()
         clients = ledger.client_rows(exchange.trip)
+        clients = [own | self.simulation.client_row(own["client"]) for own in clients]
         if self.pilot is not None:
             row |= self.pilot.columns(clients)
-            self.pilot.learn(row, clients, exchange.trip, exchange.weights)
+            self.pilot.learn(row, exchange.trip, exchange.weights)
         self.recorder.round(row, clients, exchange.trip, self.strategy)
 
     def _score(self, due: bool, weights: Tensors, sent: float) -> dict[str, float]:

@@ -126,7 +126,8 @@ def _locked(
         return finished
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
-    recorder = FolderRecorder(out, config, states, progress, trained_entries(trainer))
+    kept = None if config.plan.rules.late else states  # what is under way is kept nowhere
+    recorder = FolderRecorder(out, config, kept, progress, trained_entries(trainer))
     server = Server(config, trainer, recorder)
     try:
         engine(server.main)
@@ -180,6 +181,8 @@ def _finish(
     rounds, clients = recorder.frames()
     summary = describe(config, server.trainer) | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
+    if "sim_seconds" in rounds:
+        summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {
         "up_share": ledger.share(rounds, summary["parameters"]),
         "iterations": int(rounds["iteration"].iloc[-1]),  # fewer where it stopped at its bits

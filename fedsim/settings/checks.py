@@ -14,6 +14,7 @@ from fedsim.settings import moving
 from fedsim.settings.fields import (
     BUFFERS,
     ENGINES,
+    LATE,
     MASKING,
     PRECISIONS,
     WEIGHTINGS,
@@ -29,11 +30,12 @@ from fedsim.tasks.data import partition as partitions
 _CHOICES = {
     "strategy": tuple(STRATEGIES), "engine": ENGINES, "weighting": WEIGHTINGS,
     "momentum_masking": MASKING, "buffers": BUFFERS, "precision": PRECISIONS,
+    "late": LATE,
 }  # fmt: skip
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
     "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr", "proximal",
-    "gpus_per_client", "gpus_per_run",
+    "gpus_per_client", "gpus_per_run", "ask",
 )  # fmt: skip
 _ALLOWED = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
 
@@ -92,6 +94,7 @@ def together(config: Settings, plan: Plan) -> None:
         )
     if plan.cohort > plan.clients:
         raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
+    _clock(config, plan)
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
@@ -102,6 +105,21 @@ def together(config: Settings, plan: Plan) -> None:
         )
     _momentum(config, plan)
     moving.check(config, plan)
+
+
+def _clock(config: Settings, plan: Plan) -> None:
+    """What simulated time decides needs a clock that is the same on every machine."""
+    if not plan.cohort <= plan.ask <= plan.clients:
+        raise UsageError(
+            f"--ask is {plan.ask}: it lies between the cohort ({plan.cohort}) and the number of "
+            f"clients ({plan.clients})"
+        )
+    if plan.rules.by_the_clock and (plan.network is None or plan.network.measured):
+        timed = [name for name in ("ask", "deadline", "availability") if getattr(config, name)]
+        raise UsageError(
+            f"{flag(timed[0])} is {getattr(config, timed[0])}: it goes by simulated time; give "
+            "--network with a time per iteration, such as '4g, compute=20ms'"
+        )
 
 
 def partition(plan: Plan) -> None:

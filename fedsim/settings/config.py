@@ -163,6 +163,8 @@ def _plain(name: str, value: Any) -> Any:
         from fedsim.controllers import text as text_of
 
         return text_of(value)
+    if name in ("availability", "dropout", "deadline") and isinstance(value, int | float):
+        return f"{value:g}"
     if name == "network" and isinstance(value, str):
         from fedsim.network.spec import without_file
 

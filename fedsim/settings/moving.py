@@ -19,6 +19,11 @@ def check(config: Settings, plan: Plan) -> None:
         _fraction(config, said)
     if "n" in controller.moves:
         _delay(config, plan, said)
+    if config.late == "count":
+        raise UsageError(
+            f"{said} and --late is 'count': an update of an earlier round is read by another "
+            "order; give --late hold or drop"
+        )
     if plan.network is None and "network" in controller.needs:
         raise UsageError(f"{said}, which goes by the clients' links: give --network")
     if plan.network is not None and plan.network.measured:

@@ -45,6 +45,7 @@ class Uplink:
     ``sent``: by tensor, how many entries travelled; empty where the client does not say.
     ``fate``: what became of the client's message before, where that was not applied.
     ``report``: what the client was asked to say beside its update (``orders``).
+    ``asked``: the round that asked for it, where that is an earlier one.
     """
 
     payload: bytes
@@ -56,6 +57,7 @@ class Uplink:
     buffers: bytes = b""
     statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
     report: dict[str, float] = field(default_factory=dict)
+    asked: int = 0
 
     @property
     def samples(self) -> float:
@@ -68,6 +70,7 @@ class RoundTraffic:
     """One round: what each client (by its number) was sent, sent back, or why it failed.
 
     ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
+    ``dropped``: clients whose late update is lost, as the strategy decided.
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
     ``wire``: what travelled for all of them, framing included.
@@ -78,6 +81,7 @@ class RoundTraffic:
     uplinks: dict[int, Uplink] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     failed_bits: dict[int, int] = field(default_factory=dict)
+    dropped: list[int] = field(default_factory=list)
     wishes: list[int] = field(default_factory=list)
     unused: list[tuple[int, Downlink]] = field(default_factory=list)
     wire: Wire = field(default_factory=Wire)
@@ -114,8 +118,9 @@ def average_normalized(
     plain SGD, whose normalization is the number of iterations. It is taken with momentum too.
     """
     total = sum(up.samples for up in uplinks.values())
-    steps = sum(up.samples / total * iterations[c] for c, up in uplinks.items())
-    shares = [up.samples / total * steps / iterations[c] for c, up in uplinks.items()]
+    did = [(up.samples / total, iterations.get(c, 1)) for c, up in uplinks.items()]
+    steps = sum(share * t for share, t in did)
+    shares = [share * steps / t for share, t in did]
     return _sum([up.update for up in uplinks.values()], shares)
 
 

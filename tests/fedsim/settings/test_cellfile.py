@@ -30,10 +30,13 @@ OTHER: dict[str, Any] = {
     "keep_payloads": True, "tensorboard": True, "checkpoint_every": 6, "keep_checkpoint": True,
     "stop_at_bits": 2e6, "label": "mine",
     "network": "4g, compute=10ms", "controller": "plateau(3)", "proximal": 0.1,
+    "availability": "0.9", "dropout": "0.1", "ask": 4, "deadline": "30s", "late": "drop",
+    "catch_up": True,
 }  # fmt: skip
 NEEDS = {
     "gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"},
-    "controller": {"method": "sbc"},
+    "controller": {"method": "sbc"}, "ask": {"network": "4g, compute=10ms"},
+    "deadline": {"network": "4g, compute=10ms"},
 }  # fmt: skip
 """Another value of every setting, and what it takes."""
 
