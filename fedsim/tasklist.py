@@ -143,7 +143,10 @@ LISTED: dict[str, Listed] = {
     ),
 }
 
-PARTITIONS = "iid, contiguous, whole, dirichlet(ALPHA), shards(NUMBER), pathological(CLASSES)"
+PARTITIONS = (
+    "iid, contiguous, whole, linear, square, exponential, dirichlet(ALPHA), shards(NUMBER), "
+    "pathological(CLASSES)"
+)
 """The ways to split a task's samples over clients (``fedsim.tasks.data.partition``)."""
 
 

@@ -14,12 +14,15 @@ from experiments.common.tables import table
 from fedsim import Cell, Results, RunConfig
 
 from .figures import figure
-from .tables import BUDGETS, budgets, compared, curves, markdown, priced
+from .tables import BUDGETS, budgets, compared, curves, markdown, priced, signed
 
 NETWORK = "up=lognormal(200kbit, 1), down=20Mbit, latency=20ms, compute=5ms"
 DELAYS, FRACTIONS = (1, 5, 25), (0.01, 0.1)
 SMALL, LARGE = "n5-p0.01", "n5-p0.1"
 """The cells whose bits and seconds are the budgets; both were chosen before anything was run."""
+
+WORDS = ("wins", "level", "loses", "late")
+"""The verdicts of ``tables.verdict``."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,8 @@ def verdicts(frames: Mapping[str, pd.DataFrame]) -> str:
     for name, mine in moving.groupby("name", sort=False):
         count = mine["verdict"].value_counts()
         gaps = 100 * mine["gap"]
-        words = [str(count.get(word, 0)) for word in ("wins", "level", "loses")]
-        span = f"{gaps.min():+.1f} to {gaps.max():+.1f}"
-        lines.append([str(name), *words, f"{gaps.mean():+.1f}", span])
-    heading = ["controller", "wins", "level", "loses", "mean gap", "gaps"]
+        words = [str(count.get(word, 0)) for word in WORDS]
+        span = f"{signed(gaps.min())} to {signed(gaps.max())}"
+        lines.append([str(name), *words, signed(gaps.mean()), span])
+    heading = ["controller", *WORDS, "mean gap", "gaps"]
     return f"{len(frames)} tasks, {len(BUDGETS)} budgets each\n\n{table(heading, lines)}"

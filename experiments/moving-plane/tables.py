@@ -104,10 +104,15 @@ def half_width(values: pd.Series) -> float:
 def verdict(gap: float, interval: float) -> str:
     """``wins``, ``loses``, or ``level`` where 0 lies in the interval or there is none.
 
+    ``late``: the first evaluation of a seed, of the controller's or of the cell's, is beyond the
+    budget.
+
     Example:
-        >>> verdict(0.02, 0.01), verdict(-0.02, 0.03)
-        ('wins', 'level')
+        >>> verdict(0.02, 0.01), verdict(-0.02, 0.03), verdict(math.nan, math.nan)
+        ('wins', 'level', 'late')
     """
+    if math.isnan(gap):
+        return "late"
     if not abs(gap) > interval:
         return "level"
     return "wins" if gap > 0 else "loses"
@@ -142,7 +147,17 @@ def _score(row: pd.Series) -> str:
 def _gap(row: pd.Series) -> str:
     if pd.isna(row["gap"]):
         return "no score yet"
-    return f"{100 * row['gap']:+.1f}{_interval(row['gap_interval'])}, {row['verdict']}"
+    return f"{signed(100 * row['gap'])}{_interval(row['gap_interval'])}, {row['verdict']}"
+
+
+def signed(points: float) -> str:
+    """Points with their sign; what rounds to nothing has no minus.
+
+    Example:
+        >>> signed(-0.01), signed(1.25)
+        ('+0.0', '+1.2')
+    """
+    return f"{round(points, 1) + 0.0:+.1f}"
 
 
 def _interval(half: float) -> str:

@@ -7,8 +7,9 @@ from compressors.lazy import make_lazy
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.federation.batches import Batches
     from fedsim.federation.evaluation import spread
+    from fedsim.federation.masking import mask_momentum
     from fedsim.federation.shards import Federation
-    from fedsim.federation.trainer import Trainer, build_model, mask_momentum
+    from fedsim.federation.trainer import Trainer, build_model
 
 __all__ = ["Batches", "Federation", "Trainer", "build_model", "mask_momentum", "spread"]
 

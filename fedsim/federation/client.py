@@ -16,8 +16,9 @@ from compressors.whole.lift import inside, nest
 from fedsim.errors import training
 from fedsim.federation import control, orders
 from fedsim.federation.client_memory import ClientStates
+from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
-from fedsim.federation.trainer import Job, Trained, Trainer, mask_momentum, trainer_of
+from fedsim.federation.trainer import Job, Trained, Trainer, trainer_of
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES
 from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model

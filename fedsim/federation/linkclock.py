@@ -1,13 +1,11 @@
-"""A run's links and its simulated time, as a controller is told of them."""
-
-
+"""A run's links, as a controller is told of them."""
 
 from fedsim.network.spec import Links
 from fedsim.settings.config import RunConfig
 
 
 class LinkClock:
-    """The links of a run's clients; without a network nothing is known and no time passes."""
+    """The links of a run's clients; without a network nothing is known."""
 
     def __init__(self, config: RunConfig) -> None:
         plan = config.plan

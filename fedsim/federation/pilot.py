@@ -61,10 +61,6 @@ class Pilot:
         """The local iterations of the round: the most that a client of it does."""
         return max((work.n for work in self.work.values()), default=0)
 
-    def work_of(self, client: int) -> Work:
-        """What a client of the round was ordered to do."""
-        return self.work[client]
-
     def evaluates(self, round_number: int) -> bool:
         """Whether the server scores its model after the round that was given its orders last."""
         done = self.facts.iteration
@@ -134,17 +130,16 @@ class Pilot:
         self._weights = dict(weights)
 
     def learn(
-        self, row: Mapping[str, Any], rows: list[dict[str, Any]], trip: RoundTraffic,
-        weights: Mapping[str, Tensor],
-    ) -> None:  # fmt: skip
-        """Takes in a finished round: its row, its clients' rows, its traffic, the model after."""
+        self, row: Mapping[str, Any], trip: RoundTraffic, weights: Mapping[str, Tensor]
+    ) -> None:
+        """Takes in a finished round: its row, its traffic, the model after."""
         facts, asked = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
         facts.up_bits += row["up_wire_bits"] / row["clients"]
         facts.down_bits += row["down_wire_bits"] / asked
         if not math.isnan(row["metric"]):
             facts.metric, facts.loss = row["metric"], row["loss"]
-        facts.seconds = row.get("sim_end_seconds", facts.seconds)
+        facts.seconds = row.get("sim_end_seconds", 0.0)
         self._moved(weights)
         losses = []
         for client, up in sorted(trip.uplinks.items()):

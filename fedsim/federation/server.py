@@ -22,7 +22,7 @@ from fedsim.federation.evaluation import evaluate
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.pilot import Pilot
-from fedsim.federation.simulated import Simulation, Steps
+from fedsim.federation.simulated import Simulation
 from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
@@ -107,10 +107,10 @@ class Server:
         """One round: ask the cohort, wait for the replies, move the model."""
         exchange, strategy = self._exchange, self.strategy
         before = exchange.version
-        settings = ConfigRecord()
-        if self.pilot is None:  # else every client has an order of its own
-            settings["iterations"] = self.plan.local_iterations(number)
-        self.simulation.begin(number, self._steps(number))
+        iterations = self.plan.local_iterations(number)
+        self.simulation.begin(number, iterations)
+        # With a controller every client has an order of its own.
+        settings = ConfigRecord({} if self.pilot else {"iterations": iterations})
         messages = strategy.ask(number, settings, grid)
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
         if exchange.version == before:
@@ -145,7 +145,7 @@ class Server:
         row, clients = self._told(row, exchange.trip)
         if self.pilot is not None:
             row |= self.pilot.columns(clients)
-            self.pilot.learn(row, clients, exchange.trip, exchange.weights)
+            self.pilot.learn(row, exchange.trip, exchange.weights)
         self.recorder.round(row, clients, exchange.trip, self.strategy)
 
     def _told(
@@ -155,13 +155,6 @@ class Server:
         clients = ledger.client_rows(trip)
         own = [client | self.simulation.client_row(client["client"]) for client in clients]
         return row | self.simulation.row(), own
-
-    def _steps(self, number: int) -> Steps:
-        """How many local iterations each client does in a round, once it has been asked."""
-        if self.pilot is None:
-            return lambda client: self.plan.local_iterations(number)
-        work = self.pilot.work_of
-        return lambda client: work(client).n
 
     def _score(self, due: bool, weights: Tensors, sent: float) -> dict[str, float]:
         """Metric and loss, NaN where none is ``due``; ``sent``: a client's bits of this round.

@@ -4,8 +4,6 @@ Which client is late follows from the lengths of the messages and from the setti
 every engine has the same rounds.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from flwr.app import Message
 
@@ -18,9 +16,6 @@ from strategies import ChannelStrategy, Downlink, RoundTraffic
 from strategies.channel.payload import METRICS, payload_bits
 
 _NO_TIME = "compute=0s"
-
-Steps = Callable[[int], int]
-"""From a client to its local iterations in a round."""
 
 
 class Simulation:
@@ -36,8 +31,7 @@ class Simulation:
         plan = config.plan
         self.strategy, self.rules, self.seed = strategy, plan.rules, config.seed
         self.timed, self.counts = plan.network is not None, config.late == "count"
-        self.clients, self.least = plan.clients, plan.min_replies
-        self.steps: Steps = lambda client: 0
+        self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
         self.network: Network = plan.network or parse(_NO_TIME)
         self.clock = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
         there = plan.rules.availability
@@ -46,9 +40,9 @@ class Simulation:
         self.works, self.late = dict[int, Work](), dict[int, Work]()
         self.leaves: list[Leaves] = []
 
-    def begin(self, number: int, steps: Steps) -> None:
+    def begin(self, number: int, iterations: int) -> None:
         """Begins a round, when enough clients are there; the strategy hears who they are."""
-        self.number, self.start, self.steps = number, self.clock.now, steps
+        self.number, self.start, self.iterations = number, self.clock.now, iterations
         self.leaves = self.rules.dropout.draw(self.seed, number, self.clients)
         self.works = dict(self.late)
         if self._there is not None or self.rules.late:
@@ -116,7 +110,8 @@ class Simulation:
         if self.network.measured:
             work.seconds = seconds * _trained_in(reply)
         else:
-            work.seconds = seconds * self.steps(client)
+            order = self.trip.downlinks[client].order
+            work.seconds = seconds * (order.iterations if order else self.iterations)
         work.up_bits = payload_bits(reply)
         work.until = "trained" if leaves else "arrived"
         return work
@@ -150,7 +145,8 @@ class Simulation:
 
 def down_bits(down: Downlink) -> int:
     """What a client is sent, in bits; the first model, which all know, is not sent."""
-    return 8 * (len(down.payload) + len(down.buffers)) if down.charged else 0
+    order = len(down.order.payload) if down.order else 0
+    return 8 * (order + (len(down.payload) + len(down.buffers) if down.charged else 0))
 
 
 def _trained_in(reply: Message) -> float:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from compressors import Sent, State, Tensors, derive
+from compressors import State, Tensors, derive
 from fedsim.federation.batches import Batches
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
@@ -26,8 +26,6 @@ from fedsim.tasks import Data, Task
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
-
-_MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
 
 class Job(NamedTuple):
@@ -138,16 +136,15 @@ class Trainer:
             done: local iterations that this client has done before.
             iterations: how many to do now.
             buffers: the model's by name; those that are not given are as in a new model.
+            correction: what is added to every gradient, by name; None: nothing.
             start: iterations of the run before these, which the learning rate goes by; None: as
                 many as ``done``, which is right for a client of every round.
-            correction: what is added to every gradient, by name; None: nothing.
         """
         late = 0 if start is None else start - done  # the run is ahead of a client that sat out
 
         def local(alone: bool) -> Trained:
             self._restore(weights, optimizer or self.fresh)
-            self._sent = self._named_copy() if self.config.proximal else {}
-            self._correction = correction or {}
+            self._pulled_by(correction)
             self.buffers.load(buffers or {})
             total = torch.zeros((), device=self.device)
             self.model.train()
@@ -202,8 +199,10 @@ class Trainer:
             self.optimizer.step()
         return loss.detach()
 
-    def _named_copy(self) -> State:
-        return {name: p.clone() for name, p in self._named()}
+    def _pulled_by(self, correction: State | None) -> None:
+        """What is added to gradients from here on; the parameters are those that were sent."""
+        own = self._named() if self.config.proximal else ()
+        self._sent, self._correction = {name: p.clone() for name, p in own}, correction or {}
 
     @property
     def optimizer_rate(self) -> float:
@@ -236,23 +235,6 @@ class Trainer:
     def optimizer_state(self) -> State:
         """What the optimizer remembers; ``ValueError`` names what cannot be kept for a client."""
         return optimizer_state(self.optimizer, self.parameters, self.made)
-
-
-def mask_momentum(optimizer: State, sent: Sent) -> State:
-    """The optimizer state with first moments set to zero where entries were sent.
-
-    Lin et al.'s momentum factor masking, as SBC adopts it (supplement A). A tensor that
-    was sent whole is left alone: nothing of it is held back, so nothing goes stale.
-    """
-    masked = dict(optimizer)
-    for name, tensor in sent.items():
-        for kind in _MOMENTA:
-            key = f"{kind}/{name}"
-            if key in masked and isinstance(tensor.indices, Tensor):
-                flat = masked[key].contiguous().reshape(-1).clone()
-                flat[tensor.indices] = 0.0
-                masked[key] = flat.view(masked[key].shape)
-    return masked
 
 
 _local = threading.local()

@@ -24,16 +24,15 @@ def check(config: Settings, plan: Plan) -> None:
         raise UsageError(
             f"{said} and --strategy is {config.strategy!r}, whose sums are of one method"
         )
-    if not plan.rules.plain:
-        raise UsageError(
-            f"{said} and clients may be absent, drop out or be late: an update that comes late "
-            "would be read by a later round's order; leave out --availability, --dropout, "
-            "--deadline and --ask"
-        )
     if "p" in controller.moves:
         _fraction(config, said)
     if "n" in controller.moves:
         _delay(config, plan, said)
+    if config.late == "count":
+        raise UsageError(
+            f"{said} and --late is 'count': an update of an earlier round is read by another "
+            "order; give --late hold or drop"
+        )
     if plan.network is None and "network" in controller.needs:
         raise UsageError(f"{said}, which goes by the clients' links: give --network")
     if plan.network is not None and plan.network.measured:

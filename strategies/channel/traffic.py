@@ -125,8 +125,9 @@ def average_normalized(
     plain SGD, whose normalization is the number of iterations. It is taken with momentum too.
     """
     total = sum(up.samples for up in uplinks.values())
-    steps = sum(up.samples / total * iterations[c] for c, up in uplinks.items())
-    shares = [up.samples / total * steps / iterations[c] for c, up in uplinks.items()]
+    did = [(up.samples / total, iterations.get(c, 1)) for c, up in uplinks.items()]
+    steps = sum(share * t for share, t in did)
+    shares = [share * steps / t for share, t in did]
     return _sum([up.update for up in uplinks.values()], shares)
 
 

@@ -152,6 +152,13 @@ def _updates(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     assert [*table["task"].unique()] == [*mine["task"]] == [*mine["name"]]
 
 
+def _timed(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row per run and evaluation, on the clock of a network."""
+    runs = [f"{name}-seed{seed}" for name, seed in zip(table["name"], table["seed"], strict=True)]
+    assert {*runs} == {*mine["name"]}
+    assert {*table.groupby(["name", "seed"])["iteration"].max()} == {*mine["iterations"]}
+
+
 KINDS = {
     "status seed": _summary,
     "name method seeds": _methods,
@@ -161,6 +168,7 @@ KINDS = {
     "error stage temporal": _matrix,
     "error iteration temporal": _curves,
     "task omega entries": _updates,
+    "name seed iteration seconds score": _timed,
 }
 """The tables that say of which runs they are, by columns that no other has together."""
 

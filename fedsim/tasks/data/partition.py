@@ -4,6 +4,8 @@
 `contiguous`: the samples in their order, cut into one stretch per client; sizes differ by at most
     one (a text: "four subsequences of equal length", Sattler et al. 2018).
 `whole`: every client holds all samples: nodes that load data of their own, and baselines.
+`linear`, `square`, `exponential`: a random deal of unlike sizes: client i (1, 2, ...) has samples
+    in proportion to i, i^2 or e^i.
 `dirichlet(ALPHA)`: the shares of each class are drawn from a symmetric Dirichlet distribution
     (Yurochkin et al. 2019); small ALPHA means unlike clients.
 `shards(NUMBER)`: samples sorted by label, cut into clients x NUMBER equal blocks, NUMBER blocks
@@ -12,9 +14,9 @@
 `pathological(CLASSES)`: client i holds classes i, i + 1, ... (CLASSES of them, round the clock),
     each class shared evenly by its holders.
 
-Splits by label are made by the partitioners of flwr-datasets, over an in-memory table of labels
-and sample numbers; nothing is downloaded and nothing is cached on disk. `iid` deals as the
-IidPartitioner of flwr-datasets does, without the two seconds that importing it takes.
+Splits by label and of unlike sizes are made by the partitioners of flwr-datasets, over an in-memory
+table of labels and sample numbers; nothing is downloaded and nothing is cached on disk. `iid` deals
+as the IidPartitioner of flwr-datasets does, without the two seconds that importing it takes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
 
 _ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"}
-_PLAIN = ("iid", "contiguous", "whole")
+_SIZES = ("linear", "square", "exponential")
+_PLAIN = ("iid", "contiguous", "whole", *_SIZES)
 _SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
 
@@ -162,10 +165,13 @@ def _partitioner(parsed: _Spec, clients: int, seed: int) -> Partitioner:
         from flwr_datasets import partitioner as flower
     except ImportError as error:
         raise UsageError(
-            f"partition: a split by label needs flwr-datasets, which cannot be imported ({error})."
+            f"partition: {parsed.kind} needs flwr-datasets, which cannot be imported ({error})."
             f"\nInstall it: pip install flwr-datasets"
         ) from error
     count = int(parsed.value)
+    if parsed.kind in _SIZES:
+        made: Partitioner = vars(flower)[f"{parsed.kind.capitalize()}Partitioner"](clients)
+        return made
     if parsed.kind == "dirichlet":
         return flower.DirichletPartitioner(
             clients, "label", parsed.value, min_partition_size=1, shuffle=False, seed=seed

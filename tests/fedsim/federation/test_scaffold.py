@@ -57,7 +57,8 @@ def test_two_rounds_by_hand(two: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     run(config, tmp_path, memories)
     owns = [[float(state[c]["variate/w"]) for c in (0, 1)] for state in memories.rounds]
     assert owns == [[0.0, -6.0], [3.0, -4.5]]
-    assert {n: float(x) for n, x in load_file(tmp_path / "model.safetensors").items()} == {"w": 3.75}
+    last = load_file(tmp_path / "model.safetensors")
+    assert {n: float(x) for n, x in last.items()} == {"w": 3.75}
     assert load_file(tmp_path / "final" / "memory.safetensors")["server/weights/control/w"] == -0.75
 
 
@@ -82,7 +83,8 @@ def test_both_ways_are_compressed_and_charged(tmp_path: Path) -> None:
 
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     config = small(method="gradient_dropping(0.2)", downlink="gradient_dropping(0.3)", cohort=3,
-                   strategy="scaffold", momentum=0, checkpoint_every=1, keep_payloads=True)  # fmt: skip
+                   strategy="scaffold", momentum=0, checkpoint_every=1,
+                   keep_payloads=True)  # fmt: skip
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
         run(config, tmp_path / "parts", stop_after(2))

@@ -15,8 +15,9 @@ from compressors import ALL, Raw, SentTensor, decompress
 from compressors.whole.lift import inside
 from fedsim import RunConfig, run
 from fedsim.federation.batches import Batches
+from fedsim.federation.masking import mask_momentum
 from fedsim.federation.shards import Federation
-from fedsim.federation.trainer import Trainer, build_model, mask_momentum
+from fedsim.federation.trainer import Trainer, build_model
 from tests.support.runs import Memories, distance, make_task, payloads, small, steps
 
 __all__ = ["make_task"]  # the fixture

@@ -14,7 +14,8 @@ from fedsim.errors import UsageError
 from fedsim.tasks.data.partition import check, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
-SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)"]
+SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)",
+         "linear", "square", "exponential"]  # fmt: skip
 
 
 def joined(parts):
@@ -40,6 +41,15 @@ def test_a_split_follows_from_its_seed(spec):
     first, again, other = (split(LABELS, 4, spec, seed) for seed in (7, 7, 8))
     assert all((a == b).all() for a, b in zip(first, again, strict=True))
     assert any(len(a) != len(b) or (a != b).any() for a, b in zip(first, other, strict=True))
+
+
+def test_sizes_are_in_proportion_to_the_client_s_number():
+    """1,000 samples in shares of 10, 30 and 84.7 parts; the last client has the rest."""
+    sizes = {spec: [len(part) for part in split(np.zeros(1000, np.int64), 4, spec, seed=1)]
+             for spec in ("linear", "square", "exponential")}  # fmt: skip
+    assert sizes["linear"] == [100, 200, 300, 400]
+    assert sizes["square"] == [33, 133, 300, 534]
+    assert sizes["exponential"] == [32, 87, 236, 645]
 
 
 def test_whole_is_everything_for_everybody():
@@ -107,7 +117,7 @@ def test_spaces_are_free():
     "spec", ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", "natural(2)"]
 )
 def test_an_unknown_form_lists_the_known_ones(spec):
-    known = r"iid, contiguous, whole, dirichlet\(ALPHA\), shards\(NUMBER\)"
+    known = r"iid, contiguous, whole, linear, square, exponential, dirichlet\(ALPHA\)"
     with pytest.raises(UsageError, match=known) as refused:
         check(spec)
     assert repr(spec) in str(refused.value)

@@ -1,0 +1,96 @@
+"""Controllers against fixed cells: what is compared by hand, the cells, and what the page says."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.experiments import experiment
+from tests.support.markdown import ROOT
+
+HOME = ROOT / "experiments" / "moving-plane"
+TASKS = ("digits", "mnist_lenet5", "mnist_mlp512")
+
+
+@pytest.fixture(scope="module")
+def moving() -> Any:
+    return experiment("moving-plane")
+
+
+@pytest.fixture(scope="module")
+def tables() -> Any:
+    return experiment("moving-plane", "tables")
+
+
+def test_every_cell_has_the_budget_s_iterations_and_controllers_begin_at_one_cell(
+    moving: Any,
+) -> None:
+    found = {c.name: c.config for c in moving.cells("digits", "short", None)}
+    assert len(found) == 3 * (6 + 6)
+    assert {c.plan.iterations for c in found.values()} == {120}
+    moved = [c for c in found.values() if c.controller]
+    assert {(c.temporal, c.gradient) for c in moved} == {(5, 0.01)} and len(moved) == 18
+    assert all(c.plan.evaluate_every * c.temporal in (10, 25) for c in found.values())
+
+
+def lines(*runs: tuple[str, int, list[float], list[float]]) -> pd.DataFrame:
+    """Name, seed, bits and scores of each run; a bit takes a second."""
+    return pd.concat([
+        pd.DataFrame({"name": name, "seed": seed, "up_bits": bits, "seconds": bits, "score": score})
+        for name, seed, bits, score in runs
+    ])  # fmt: skip
+
+
+def test_a_controller_against_the_best_cell_by_hand(tables: Any) -> None:
+    """At 15 bits: a has 0.5 and 0.7, b 0.6 and 0.6 with one more, c 0.8 and 1.0."""
+    frame = lines(
+        ("a", 0, [10, 20], [0.4, 0.6]), ("a", 1, [10, 20], [0.6, 0.8]),
+        ("b", 0, [5], [0.61]), ("b", 1, [5], [0.61]), ("c", 0, [15], [0.8]), ("c", 1, [10], [1.0]),
+    )  # fmt: skip
+    limits = pd.DataFrame({"budget": ["few bits"], "unit": ["up_bits"], "value": [15.0]})
+    found = tables.compared(frame, limits, ["c"]).set_index("name")
+    assert found["score"].to_dict() == pytest.approx({"a": 0.6, "b": 0.61, "c": 0.9})
+    assert found["best"].to_dict() == {"a": False, "b": True, "c": False}
+    assert found.loc["c", "gap"] == pytest.approx(0.29)
+    assert found.loc["c", "gap_interval"] == pytest.approx(12.706 * 0.1, rel=1e-3)
+    assert found.loc["c", "verdict"] == "level"
+    early = tables.compared(frame, limits.assign(value=12.0), ["c"]).set_index("name")
+    assert early.loc["c", "verdict"] == "late"
+
+
+def results(name: str) -> pd.DataFrame:
+    return pd.read_csv(HOME / "results" / name / "moving.csv")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_scores_follow_from_the_curves(task: str, tables: Any, moving: Any) -> None:
+    folder = HOME / "results" / task
+    curves, limits = pd.read_csv(folder / "curves.csv"), pd.read_csv(folder / "budgets.csv")
+    again = tables.budgets(curves, moving.SMALL, moving.LARGE)
+    assert again["value"].tolist() == pytest.approx(limits["value"].tolist(), rel=1e-5)
+    names = list(moving.controllers(moving.TASKS[task]["short"]))
+    made = tables.compared(curves, limits, names)
+    assert made["verdict"].fillna("").tolist() == results(task)["verdict"].fillna("").tolist()
+    for column in ("score", "gap", "gap_interval"):
+        pd.testing.assert_series_equal(made[column], results(task)[column], atol=1e-4)
+
+
+def test_what_the_page_says_of_the_verdicts() -> None:
+    """Nobody wins, mean gaps are below zero, and plateau's is the smallest."""
+    every = pd.concat(results(task) for task in TASKS)
+    mine = every[every["verdict"].notna()]
+    assert "wins" not in set(mine["verdict"]) and len(mine) == 6 * 12
+    gaps = mine.groupby("name")["gap"].mean()
+    assert (gaps < 0).all() and gaps.idxmax() == "plateau"
+    few = mine[(mine["name"] == "warmup") & (mine["budget"] == "few bits")]
+    assert ((few["gap"] < 0) | (few["verdict"] == "late")).all()
+    text = Path(HOME / "README.md").read_text(encoding="utf-8")
+    assert "**No controller wins, and none is shown to be as good.**" in text
+
+
+def test_plateau_and_noise_did_not_move_on_lenet5() -> None:
+    """Their scores are the cell's, but for the bits of orders and reports."""
+    frame = results("mnist_lenet5").set_index(["budget", "name"])["score"]
+    for budget in ("more bits", "more time"):
+        assert frame[budget, "plateau"] == frame[budget, "noise"] == frame[budget, "n5-p0.01"]
