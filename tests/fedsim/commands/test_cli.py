@@ -21,8 +21,8 @@ CELL = {
     "metric_name", "metric", "up_wire_bits", "up_content_bits", "down_wire_bits", "ratio_wire",
     "ratio_content", "seconds", "status",
 }  # fmt: skip
-NAMES = ["search", 
-    "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
+NAMES = [
+    "search", "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
     "theory", "price", "deploy",
 ]  # fmt: skip
 
