@@ -22,7 +22,7 @@ CELL = {
     "ratio_content", "seconds", "status",
 }  # fmt: skip
 NAMES = [
-    "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
+    "search", "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
     "theory", "price", "deploy",
 ]  # fmt: skip
 
