@@ -83,7 +83,8 @@ def collect(results: Results) -> pd.DataFrame:
         run, rounds = of_row(results.runs, name).iloc[0], of_row(results.rounds, name)
         clients = pd.read_parquet(results.folders[str(run.name)] / "clients.parquet")
         why = clients.loc[clients["failures"] > 0, "failure_reasons"]
-        asked = len(clients) - int(rounds["late"].sum() if "late" in rounds else 0)
+        in_time = rounds["clients"].sum() - (rounds["late"].sum() if "late" in rounds else 0)
+        asked = int(in_time) + len(why)
         there = rounds.loc[rounds["metric"] >= TARGET, "sim_end_seconds"]
         rows.append({
             "name": name, "method": run["method"], "seeds": 1,
