@@ -17,11 +17,13 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> ChannelS
     plan = config.plan
     common: dict[str, Any] = {
         "clients": plan.clients,
-        "cohort": plan.cohort,
+        "cohort": plan.ask,
         "required": plan.min_replies,
         "seed": config.seed,
         "timeout": config.timeout,
         "buffers": buffers,
+        "late": config.late,
+        "catch_up": config.catch_up,
     }
     parts = Parts(
         uplink=plan.method.compressor,

@@ -79,13 +79,21 @@ def failures(trip: RoundTraffic) -> dict[str, Any]:
     The bits are those that arrived in this round: an upload that comes late is booked where it
     comes, and its failure where it was asked for.
     """
+    told = [_fates(trip, client) for client in {*trip.uplinks, *trip.dropped}]
     return {
         "failures": len(trip.failures),
         "failure_reasons": reasons(trip.failures.values()),
         "failed_up_bits": sum(trip.failed_bits.values()),
         "absent": len({*trip.failures} - {*trip.downlinks}),
-        **{fate: sum(up.fate == fate for up in trip.uplinks.values()) for fate in FATES},
+        **{fate: sum(own[fate] for own in told) for fate in FATES},
     }
+
+
+def _fates(trip: RoundTraffic, client: int) -> dict[str, int]:
+    """Whether an update of the client went back into its memory, or is lost."""
+    told = trip.uplinks[client].fate if client in trip.uplinks else ""
+    return {"returned": int(told == "returned"),
+            "lost": int(told == "lost") + trip.dropped.count(client)}  # fmt: skip
 
 
 def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
@@ -93,7 +101,7 @@ def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
 
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
-    clients = {*trip.downlinks, *trip.failures, *trip.failed_bits}
+    clients = {*trip.downlinks, *trip.uplinks, *trip.failures, *trip.failed_bits}
     return [_client_row(trip, client) for client in sorted(clients)]
 
 
@@ -117,7 +125,7 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
         "failures": int(client in trip.failures),
         "failure_reasons": " ".join(trip.failures.get(client, "").split()),
         "failed_up_bits": trip.failed_bits.get(client, 0),
-        **{fate: int(up is not None and up.fate == fate) for fate in FATES},
+        **_fates(trip, client),
     }
 
 
@@ -146,7 +154,8 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
     absent = rounds["absent"].fillna(0) if "absent" in rounds else 0  # not in older folders
-    receivers = rounds["clients"] + rounds["failures"] - absent
+    late = rounds["late"].fillna(0) if "late" in rounds else 0  # were asked in earlier rounds
+    receivers = rounds["clients"] + rounds["failures"] - absent - late
     ups = {c: _whole(rounds[c] / rounds["clients"]) for c in up_columns}
     downs = {c: _whole(rounds[c] / receivers) for c in down_columns}
     return ups | downs | {c: _whole(rounds[c]) for c in ("total_bits",) if c in rounds}

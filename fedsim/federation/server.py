@@ -21,6 +21,7 @@ from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
+from fedsim.federation.simulated import Simulation, TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan
@@ -38,9 +39,11 @@ class Recorder(Protocol):
 
     Attributes:
         up_bits: upstream bits (wire) of a client that takes part in every round, so far.
+        sim_seconds: the simulated time at which the run goes on.
     """
 
     up_bits: float
+    sim_seconds: float
 
     @property
     def rounds_done(self) -> int:
@@ -70,6 +73,7 @@ class Server:
         self.config, self.plan = config, config.plan
         self.trainer, self.recorder = trainer, recorder
         self.strategy = make_strategy(config, server_buffers(config, trainer.buffers))
+        self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
         self._initial = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
 
     def main(self, grid: Grid) -> None:
@@ -77,7 +81,8 @@ class Server:
         self.recorder.resume(self.strategy)
         if self.strategy.exchange is None:
             self.strategy.open(self._initial)
-        number = self.recorder.rounds_done
+        number, simulation = self.recorder.rounds_done, self.simulation
+        grid = TimedGrid(grid, simulation) if simulation.matters else grid
         while not self.plan.ends(number, self.recorder.up_bits):
             number += 1
             start = time.perf_counter()
@@ -89,7 +94,9 @@ class Server:
         """One round: ask the cohort, wait for the replies, move the model."""
         exchange, strategy = self._exchange, self.strategy
         before = exchange.version
-        settings = ConfigRecord({"iterations": self.plan.local_iterations(number)})
+        iterations = self.plan.local_iterations(number)
+        self.simulation.begin(number, iterations)
+        settings = ConfigRecord({"iterations": iterations})
         messages = strategy.ask(number, settings, grid)
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
         if exchange.version == before:
@@ -125,7 +132,9 @@ class Server:
         self, row: dict[str, Any], trip: RoundTraffic
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """What is written of a round, and of each client in it."""
-        return row, ledger.client_rows(trip)
+        clients = ledger.client_rows(trip)
+        clients = [own | self.simulation.client_row(own["client"]) for own in clients]
+        return row | self.simulation.row(), clients
 
     def _score(self, number: int, weights: Tensors, sent: float) -> dict[str, float]:
         """Metric and loss, NaN where none is due; ``sent``: a client's bits of this round.

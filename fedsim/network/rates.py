@@ -62,5 +62,7 @@ class Rate:
             turn += 1
         elif turn and self._start(turn, 0) > time:
             turn -= 1
+        if not turn:
+            return 0, bisect_right(self.times, time) - 1
         starts = [self._start(turn, step) for step in range(len(self.times))]
         return turn, bisect_right(starts, time) - 1

@@ -56,31 +56,72 @@ def transfers(
         >>> transfers(np.zeros(2), np.array([8.0, 8.0]), [slow, fast], 4.0).tolist()
         [4.0, 4.0]
     """
-    if math.isinf(capacity) and all(rate.is_constant for rate in rates):
-        return starts + bits / np.array([rate.values[0] for rate in rates])
-    return _by_events(starts.astype(float), bits.astype(float), rates, capacity)
+    if (alone := _alone(rates, capacity)) is not None:
+        return starts + bits / alone
+    return _by_events(starts.astype(float), bits.astype(float), rates, capacity)[0]
+
+
+def left_at(
+    until: float, starts: np.ndarray, bits: np.ndarray, rates: Sequence[Rate], capacity: float
+) -> np.ndarray:
+    """The bits of each transfer that have not passed at a time; the others as for `transfers`.
+
+    Args:
+        until: the time, in seconds on the clock of `starts`.
+        starts: as for `transfers`.
+        bits: as for `transfers`.
+        rates: as for `transfers`.
+        capacity: as for `transfers`.
+
+    Example:
+        >>> slow, fast = Rate.constant(2.0), Rate.constant(10.0)
+        >>> left_at(3.0, np.zeros(2), np.array([8.0, 8.0]), [slow, fast], 4.0).tolist()
+        [2.0, 2.0]
+    """
+    if (alone := _alone(rates, capacity)) is not None:
+        passed = np.zeros(len(bits))
+        np.multiply(alone, until - starts, out=passed, where=starts < until)
+        return np.maximum(bits - passed, 0.0)
+    return _by_events(starts.astype(float), bits.astype(float), rates, capacity, until)[1]
+
+
+def _alone(rates: Sequence[Rate], capacity: float) -> np.ndarray | None:
+    """The rates, where a transfer depends neither on the time nor on the others; else None."""
+    if not math.isinf(capacity):
+        return None
+    return _constant(rates)
+
+
+def _constant(rates: Sequence[Rate]) -> np.ndarray | None:
+    """The rates, where none of them changes; else None."""
+    if not all(rate.is_constant for rate in rates):
+        return None
+    return np.array([rate.values[0] for rate in rates])
 
 
 def _by_events(
-    starts: np.ndarray, left: np.ndarray, rates: Sequence[Rate], capacity: float
-) -> np.ndarray:
-    """Goes from event to event; `left` counts down to 0."""
-    ends, waiting = starts.copy(), left > 0
+    starts: np.ndarray, left: np.ndarray, rates: Sequence[Rate], capacity: float,
+    until: float = math.inf,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Goes from event to event; `left` counts down to 0. Returns the ends, and what is left."""
+    ends, waiting, constant = starts.copy(), left > 0, _constant(rates)
     now = float(starts[waiting].min()) if waiting.any() else 0.0
-    while waiting.any():
-        active = [int(i) for i in np.flatnonzero(waiting & (starts <= now))]
-        shares = fair(np.array([rates[i].at(now) for i in active]), capacity)
+    while waiting.any() and now < until:
+        active = np.flatnonzero(waiting & (starts <= now))
+        changing = [] if constant is not None else [rates[int(i)] for i in active]
+        caps = [rate.at(now) for rate in changing] if constant is None else constant[active]
+        shares = fair(np.array(caps), capacity)
         finish = np.full(len(active), math.inf)
         np.divide(left[active], shares, out=finish, where=shares > 0)
         finish += now
         to_start = starts[waiting & (starts > now)]
-        changes = [rates[i].next_change(now) for i in active]
-        after = min([*to_start, *changes, *finish], default=math.inf)
+        changes = [rate.next_change(now) for rate in changing]
+        after = min([*to_start, *changes, *finish, until], default=math.inf)
         if math.isinf(after):
             raise RuntimeError("a link stays at 0 bits per second: its transfer never ends")
         with np.errstate(invalid="ignore"):  # inf * 0: a message over a link without a limit
             left[active] -= shares * (after - now)
-        done = np.array(active, dtype=int)[finish <= after]
+        done = active[finish <= after]
         ends[done], left[done], waiting[done] = after, 0.0, False
-        now = after
-    return ends
+        now = float(after)
+    return ends, left

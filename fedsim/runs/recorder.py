@@ -52,6 +52,7 @@ class FolderRecorder:
             self.layer_rows = self._loaded.layer_rows
             states.states.update(self._loaded.clients)
         self.up_bits = sum(row["up_wire_bits"] / row["clients"] for row in self.rows)
+        self.sim_seconds = float(self.rows[-1].get("sim_end_seconds", 0.0)) if self.rows else 0.0
 
     @property
     def rounds_done(self) -> int:

@@ -187,6 +187,8 @@ def _finish(
     rounds, clients = recorder.frames()
     summary = describe(config, server.trainer) | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
+    if "sim_seconds" in rounds:
+        summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {
         "up_share": ledger.share(rounds, summary["parameters"]),
         "iterations": int(rounds["iteration"].iloc[-1]),  # fewer where it stopped at its bits

@@ -13,6 +13,7 @@ from fedsim.errors import PlacedError, UsageError
 from fedsim.settings.fields import (
     BUFFERS,
     ENGINES,
+    LATE,
     MASKING,
     PRECISIONS,
     WEIGHTINGS,
@@ -28,11 +29,12 @@ from fedsim.tasks.data import partition as partitions
 _CHOICES = {
     "strategy": tuple(STRATEGIES), "engine": ENGINES, "weighting": WEIGHTINGS,
     "momentum_masking": MASKING, "buffers": BUFFERS, "precision": PRECISIONS,
+    "late": LATE,
 }  # fmt: skip
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
     "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr",
-    "gpus_per_client", "gpus_per_run", "buffer_size",
+    "gpus_per_client", "gpus_per_run", "ask", "buffer_size",
 )  # fmt: skip
 _ALLOWED = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
 
@@ -91,10 +93,26 @@ def together(config: Settings, plan: Plan) -> None:
         )
     if plan.cohort > plan.clients:
         raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
+    _clock(config, plan)
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
     _momentum(config, plan)
+
+
+def _clock(config: Settings, plan: Plan) -> None:
+    """What simulated time decides needs a clock that is the same on every machine."""
+    if not plan.cohort <= plan.ask <= plan.clients:
+        raise UsageError(
+            f"--ask is {plan.ask}: it lies between the cohort ({plan.cohort}) and the number of "
+            f"clients ({plan.clients})"
+        )
+    if plan.rules.by_the_clock and (plan.network is None or plan.network.measured):
+        timed = [name for name in ("ask", "deadline", "availability") if getattr(config, name)]
+        raise UsageError(
+            f"{flag(timed[0])} is {getattr(config, timed[0])}: it goes by simulated time; give "
+            "--network with a time per iteration, such as '4g, compute=20ms'"
+        )
 
 
 def partition(plan: Plan) -> None:
@@ -121,11 +139,8 @@ def _strategy(config: Settings, plan: Plan) -> None:
                 f"{flag(name)} is {getattr(config, name)!r} and --strategy is {config.strategy!r}: "
                 f"it belongs to {' and '.join(taking)}"
             )
-    if strategy.driven and config.checkpoint_every is not None:
-        raise UsageError(
-            f"--checkpoint-every is {config.checkpoint_every}: a run of strategy {config.strategy} "
-            "always has messages under way, which no checkpoint holds"
-        )
+    if strategy.driven:
+        _asynchronous(config)
     strategy.check(
         Combination(
             method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,
@@ -133,6 +148,21 @@ def _strategy(config: Settings, plan: Plan) -> None:
             server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
         )
     )  # fmt: skip
+
+
+def _asynchronous(config: Settings) -> None:
+    """Refuses what belongs to rounds, and checkpoints."""
+    for name in ("availability", "dropout", "ask", "deadline"):
+        if getattr(config, name) is not None:
+            raise UsageError(
+                f"{flag(name)} is {getattr(config, name)}: it is about the cohort of a round, and "
+                f"strategy {config.strategy} has no rounds"
+            )
+    if config.checkpoint_every is not None:
+        raise UsageError(
+            f"--checkpoint-every is {config.checkpoint_every}: a run of strategy {config.strategy} "
+            "always has messages under way, which no checkpoint holds"
+        )
 
 
 def _momentum(config: Settings, plan: Plan) -> None:

@@ -159,6 +159,8 @@ def _plain(name: str, value: Any) -> Any:
         return spelled(value, flag(name))
     if name == "stop_at_bits" and value is not None:
         return units.parse_bits(value, flag(name))
+    if name in ("availability", "dropout", "deadline") and isinstance(value, int | float):
+        return f"{value:g}"
     if name == "network" and isinstance(value, str):
         from fedsim.network.spec import without_file
 

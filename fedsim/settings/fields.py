@@ -14,6 +14,7 @@ ENGINES = ("local", "flower")
 WEIGHTINGS = ("uniform", "samples")
 MASKING = ("auto", "on", "off")
 BUFFERS = ("mean", "local")
+LATE = ("hold", "drop", "count")
 PRECISIONS = ("float32", "bfloat16")
 GRADIENT = 0.01
 
@@ -90,7 +91,34 @@ class Settings:
         "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; default: none",
         later=True,
     )  # fmt: skip
-    min_replies: int | None = setting(None, "usable replies a round needs; default: the cohort")
+    availability: str | float | None = setting(
+        None, "clients that can be asked: a fraction, onoff(10min, 5min) (mean times there and "
+        "away), or a CSV file (seconds, available); default: all", later=True,
+    )  # fmt: skip
+    dropout: str | float | None = setting(
+        None, "probability that a client that is asked does not train, or 'before=0.05, "
+        "after=0.05' of its training; default: 0", later=True,
+    )  # fmt: skip
+    ask: int | None = setting(
+        None, "clients that are asked, of which the first --cohort in simulated time count; "
+        "default: the cohort", later=True,
+    )  # fmt: skip
+    deadline: str | float | None = setting(
+        None, "simulated time after which a round is over, such as 30s; default: none", later=True
+    )
+    late: str = setting(
+        "hold", "an update that comes when its round is over: hold (its client sends it with the "
+        "next), drop (it is lost, and counted) or count (in the round in which it comes)",
+        later=True,
+    )  # fmt: skip
+    catch_up: bool = setting(
+        False, "a client that missed rounds is sent the updates that it missed, where they are "
+        "shorter than the model", later=True,
+    )  # fmt: skip
+    min_replies: int | None = setting(
+        None, "usable replies a round needs; default: the cohort, and 1 where clients may be "
+        "absent, drop out or be late",
+    )  # fmt: skip
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
     workers: int = setting(1, "clients at the same time, one torch thread each", result=False)

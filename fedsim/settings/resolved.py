@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from compressors import Compressor, parse
 from fedsim.errors import UsageError
 from fedsim.network import spec
+from fedsim.network.availability import parse_availability
+from fedsim.network.cohorts import Dropout, Rules, parse_deadline, parse_dropout
 from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
 from fedsim.settings.strategies import STRATEGIES
@@ -32,6 +34,8 @@ class Plan:
     masks: bool
     stop_at_bits: float | None = None
     network: spec.Network | None = None
+    rules: Rules = Rules()
+    ask: int = 0
 
     @property
     def rounds(self) -> int:
@@ -65,6 +69,7 @@ def filled(config: Settings) -> Plan:
     method = resolve(config.method, _gradient(config))
     clients = config.clients or task.clients
     cohort = config.cohort or clients
+    rules = _rules(config, cohort)
     iterations = config.iterations or task.iterations
     return Plan(
         task=task,
@@ -76,11 +81,24 @@ def filled(config: Settings) -> Plan:
         iterations=iterations,
         batch_size=config.batch_size or task.batch_size,
         partition=task.partition if config.partition is None else config.partition,
-        min_replies=config.min_replies or cohort,
+        min_replies=config.min_replies or (cohort if rules.plain else 1),
         evaluate_every=config.evaluate_every or max(1, iterations // config.temporal // 20),
         masks=_masks(config, method),
         stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
         network=None if config.network is None else spec.parse(config.network),
+        rules=rules,
+        ask=config.ask or cohort,
+    )
+
+
+def _rules(config: Settings, cohort: int) -> Rules:
+    """Who is there, who stays, and when rounds end."""
+    there, out, limit = config.availability, config.dropout, config.deadline
+    return Rules(
+        None if there is None else parse_availability(str(there)),
+        Dropout() if out is None else parse_dropout(str(out)),
+        None if limit is None else parse_deadline(str(limit)),
+        None if config.ask is None else cohort,
     )
 
 

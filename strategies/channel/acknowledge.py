@@ -49,13 +49,21 @@ def told(round_number: int, applied: int) -> bytes:
         >>> told(7, 6), told(300, 100).hex(), told(3, 0)
         (b'\\x01', 'c801', b'')
     """
-    if not applied:
-        return b""
-    left, parts = round_number - applied, bytearray()
-    while left >= 0x80:
-        parts.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes(parts) + bytes([left])
+    return varint(round_number - applied) if applied else b""
+
+
+def varint(number: int) -> bytes:
+    """A whole number from 0 up, 7 bits per byte, the lowest first.
+
+    Example:
+        >>> varint(1), varint(200).hex()
+        (b'\\x01', 'c801')
+    """
+    parts = bytearray()
+    while number >= 0x80:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(parts) + bytes([number])
 
 
 def heard(settings: Mapping[str, Any]) -> int:

@@ -20,6 +20,7 @@ from compressors import Compressor, Packet, Raw, State, check_decoded, compress,
 from compressors.whole.lift import inside, nest
 from strategies.channel.acknowledge import FATE, Settled, pending, placed, settle
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
+from strategies.channel.catch_up import split
 from strategies.channel.payload import BASE, KEY, VERSION, WANTS, get, put
 
 
@@ -89,10 +90,21 @@ class ClientEnd:
         if settings["kind"] == "model":
             weights = decompress(Raw(), payload, self.like)
         else:
-            base = _base(held, int(str(settings[BASE])))
-            step = decompress(self.downlink, payload, self.like)
-            weights = {name: base[name].to(x.device) + x for name, x in step.items()}
+            weights = self._updated(payload, settings, held)
         return Delivery(weights, self._arrived(settings), settings, memory is None, settled)
+
+    def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
+        """The model that the client holds, and what it lacks of the updates that came."""
+        first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
+        if settings["kind"] == "update":
+            weights, steps = _base(memory, first), [payload]
+        else:
+            held = memory.get(VERSION)
+            own = first if held is None else min(max(int(held), first), last)
+            weights, steps = _base(memory, own), split(payload, last - first)[own - first :]
+        for step in (decompress(self.downlink, one, self.like) for one in steps):
+            weights = {name: weights[name].to(x.device) + x for name, x in step.items()}
+        return {name: weights[name].to(x.device) for name, x in self.like.items()}
 
     def _arrived(self, settings: ConfigRecord) -> State:
         """The server's buffers, where they came with the model."""

@@ -1,6 +1,7 @@
 """Which node is which client: Flower's node ids are random, and a restarted node has a new one."""
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -127,9 +128,15 @@ def _number(reply: Message) -> int | None:
     return None if value is None else int(value)
 
 
-def cohort(clients: int, size: int, seed: int, round_number: int) -> list[int]:
-    """The sorted client numbers of one round: ``size`` of ``clients`` without replacement."""
-    if size >= clients:
-        return list(range(clients))
+def cohort(
+    clients: int, size: int, seed: int, round_number: int, among: Sequence[int] | None = None
+) -> list[int]:
+    """The sorted client numbers of one round: ``size`` of ``clients`` without replacement.
+
+    ``among``: those that can be drawn; None: all.
+    """
+    there = range(clients) if among is None else among
+    if size >= len(there):
+        return sorted(there)
     generator = np.random.default_rng(derive(seed, "cohort", round_number))
-    return sorted(int(i) for i in generator.choice(clients, size, replace=False))
+    return sorted(there[int(i)] for i in generator.choice(len(there), size, replace=False))

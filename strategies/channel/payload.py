@@ -51,8 +51,9 @@ ARRAYS = "arrays"
 NAMED = "arrays-key"
 """The setting beside a payload that says so, where it has."""
 
-Kind = Literal["model", "update"]
-"""``model``: the payload is the whole model, raw. ``update``: what to add to the model held."""
+Kind = Literal["model", "update", "updates"]
+"""``model``: the payload is the whole model, raw. ``update``: what to add to the model held.
+``updates``: several, of which each is added in turn (``catch_up``)."""
 
 
 def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compressors import Compressor, receive
 from strategies.channel.acknowledge import FATE, Fate
-from strategies.channel.buffers import Buffers
+from strategies.channel.buffers import PAYLOAD, Buffers
 from strategies.channel.payload import KEY, METRICS, ROUND, SENT, WANTS, get, hint
 from strategies.channel.traffic import Uplink
 
@@ -21,13 +21,27 @@ def wants_model(reply: Message) -> bool:
     return beside is not None and beside.get(WANTS) == "model"
 
 
-def check_round(reply: Message, round_number: int) -> None:
-    """Raises ``ValueError`` for an update of another round: its client was told its fate."""
-    if reply.has_content():
-        beside = reply.content.config_records.get(KEY)
-        answers = beside.get(ROUND, round_number) if beside is not None else round_number
-        if answers != round_number:
-            raise ValueError(f"the reply is of round {answers!r} and came in round {round_number}")
+def carries_buffers(reply: Message) -> bool:
+    """Whether a reply holds its client's buffers."""
+    beside = reply.content.config_records.get(KEY) if reply.has_content() else None
+    return beside is not None and PAYLOAD in beside
+
+
+def asked_in(reply: Message) -> int | None:
+    """The round that asked for a reply; None where the reply does not say so."""
+    beside = reply.content.config_records.get(KEY) if reply.has_content() else None
+    asked = beside.get(ROUND) if beside is not None else None
+    return asked if isinstance(asked, int) else None
+
+
+def check_round(reply: Message, round_number: int, late: bool = False) -> None:
+    """Raises ``ValueError`` for an update of another round: its client was told its fate.
+
+    ``late``: it may be of an earlier round, and its client has not been told.
+    """
+    answers = asked_in(reply)
+    if answers is not None and (answers > round_number if late else answers != round_number):
+        raise ValueError(f"the reply is of round {answers!r} and came in round {round_number}")
 
 
 def uplink_of(

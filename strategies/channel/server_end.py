@@ -3,14 +3,14 @@
 The twin of ``client_end``. The server's model changes by exactly what its clients decode, so that
 all who follow hold the same weights bit for bit (Sattler et al. 2018, Algorithm 1, lines 8, 9 and
 19). Every model has a version, a number. A client that holds the version before the server's is
-sent the last update; any other client is sent the whole model, raw. With a raw downlink the whole
-model is as small as its update, so the model is what is sent. A client that does not hold what the
-server believes (it was restarted) asks for the whole model, and is sent it in the same round.
+sent the last update; any other client is sent the whole model, raw, or with ``catch_up`` what it
+missed (``catch_up.py``), where that is shorter. With a raw downlink the whole model is as small as
+its update, so the model is what is sent. A client that does not hold what the server believes (it
+was restarted) asks for the whole model, and is sent it in the same round.
 """
 
 import secrets
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,11 +20,18 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
-from compressors.whole.lift import inside, nest
+from strategies.channel import server_memory
 from strategies.channel.acknowledge import APPLIED, CHANNEL, told
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
+from strategies.channel.catch_up import Missed
 from strategies.channel.payload import BASE, CLIENT, ROUND, VERSION, payload_bits, put
-from strategies.channel.replies import check_round, uplink_of, wants_model
+from strategies.channel.replies import (
+    asked_in,
+    carries_buffers,
+    check_round,
+    uplink_of,
+    wants_model,
+)
 from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers
 
@@ -38,6 +45,7 @@ class ServerEnd:
         weights: the initial model, known to all; float32 tensors by name.
         seed: for methods with random choices.
         buffers: what else the model has, and when it travels; None: nothing.
+        catch_up: whether a client that missed updates is sent these, where they are shorter.
     """
 
     def __init__(
@@ -47,12 +55,14 @@ class ServerEnd:
         weights: Mapping[str, Tensor],
         seed: int = 0,
         buffers: Buffers | None = None,
+        catch_up: bool = False,
     ) -> None:
         self.uplink, self.downlink, self.seed, self.buffers = uplink, downlink, seed, buffers
         self.weights = {name: x.detach().clone() for name, x in weights.items()}
         self.memory: State = downlink.init(self.weights)
-        self.version = 0
+        self.version, self.missed = 0, Missed(self.weights) if catch_up else None
         self.base: dict[int, int] = {}  # client -> version of the model it holds
+        self.told: dict[int, int] = {}  # client -> version that it was sent last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.channel = 2**30 + secrets.randbits(30)  # clients may know an earlier server
         self.last_update: Downlink | None = None
@@ -89,13 +99,19 @@ class ServerEnd:
         return replace(self._model_or_update(client), news=news)
 
     def _model_or_update(self, client: int) -> Downlink:
-        """The last update for a client that holds the version before it, else the whole model."""
+        """The last update for a client that holds the version before it, else the whole model.
+
+        Or the updates since its version, where they are shorter.
+        """
         if self.last_update is not None and self.base.get(client) == self.version - 1:
             return self.last_update
         if self._model is None:
             packet, _ = compress(Raw(), self.weights)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
-        return self._model
+        if self.missed is None or client not in self.base:
+            return self._model
+        updates = self.missed.last(self.version - self.base[client])
+        return min(updates or self._model, self._model, key=lambda down: len(down.payload))
 
     def content(
         self, client: int, config: ConfigRecord, beside: RecordDict | None = None
@@ -104,14 +120,14 @@ class ServerEnd:
 
         ``beside``: other records of the message, which come first.
         """
-        down = self.trip.downlinks[client]
+        down, self.told[client] = self.trip.downlinks[client], self.version
         record = RecordDict(dict(beside or {}))
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         own: dict[str, str | int | float | bool | bytes] = {
             **settings, "kind": down.kind, ROUND: self.trip.round, VERSION: self.version,
             CLIENT: client, CHANNEL: self.channel,
         }  # fmt: skip
-        if down.kind == "update":
+        if down.kind != "model":
             own[BASE] = self.base[client]
         if down.news:
             own[APPLIED] = down.news
@@ -132,11 +148,11 @@ class ServerEnd:
             self.trip.downlinks[client] = replace(down, buffers=self.trip.downlinks[client].buffers)
         return wishes
 
-    def take(self, client: int, reply: Message) -> None:
+    def take(self, client: int, reply: Message, late: bool = False) -> None:
         """Books one reply: a decoded update, a wish for the model, or a failure with its reason.
 
         A client whose update arrived whole holds the version that it was sent. Of several replies
-        of a client in a round the first update counts.
+        of a client in a round the first update counts. ``late``: an earlier round asked for it.
         """
         if client in self.trip.uplinks:
             self.charge(client, reply)
@@ -148,10 +164,13 @@ class ServerEnd:
             return
         start = time.perf_counter()
         try:
-            asked = self.buffers if self.trip.asks_buffers else None
-            check_round(reply, self.trip.round)
-            self.trip.uplinks[client] = uplink_of(reply, self.uplink, self.weights, asked)
-            self.base[client] = self.version
+            asks = carries_buffers(reply) if late else self.trip.asks_buffers
+            asked = self.buffers if asks else None
+            check_round(reply, self.trip.round, late)
+            uplink = uplink_of(reply, self.uplink, self.weights, asked)
+            number = asked_in(reply) if late else None
+            self.trip.uplinks[client] = replace(uplink, asked=number or 0)
+            self.base[client] = self.told.get(client, self.version)
             self.trip.failures.pop(client, None)  # an error may have come for it before
             self.trip.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
@@ -178,7 +197,8 @@ class ServerEnd:
         check_enough(self.trip, required)
         uplinks = self.trip.uplinks = dict(sorted(self.trip.uplinks.items()))
         if self.buffers is not None and self.trip.asks_buffers:
-            self.buffers.values = average_buffers(uplinks, self.buffers.weighting)
+            those = {c: up for c, up in uplinks.items() if up.buffers}  # one that is late has none
+            self.buffers.values = average_buffers(those, self.buffers.weighting)
         return uplinks
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:
@@ -198,16 +218,18 @@ class ServerEnd:
         self.weights = {n: x + packet.sent[n].decoded for n, x in self.weights.items()}
         self._moved()
         self.last_update = Downlink(packet.payload, "update", packet.spans)
+        if self.missed is not None:
+            self.missed.add(self.last_update)
         self.trip.downlink_seconds += time.perf_counter() - start
 
     def replace(self, weights: Mapping[str, Tensor]) -> None:
         """Sets the shared model, which will be sent whole to everybody; as ``advance``."""
-        self.weights = dict(weights)
+        self.weights, self.missed = dict(weights), Missed(weights) if self.missed else None
         self._moved()
 
     def _moved(self) -> None:
         self.version, self._model, self.last_update = self.version + 1, None, None
-        self.applied |= dict.fromkeys(self.trip.uplinks, self.trip.round)
+        self.applied |= {c: up.asked or self.trip.round for c, up in self.trip.uplinks.items()}
 
     def holds(self, weights: Mapping[str, Tensor]) -> bool:
         """Whether the shared model has these values."""
@@ -216,30 +238,9 @@ class ServerEnd:
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold."""
-        last = self.last_update
-        values: dict[str, Any] = {
-            "version": self.version,
-            "base": {str(client): version for client, version in self.base.items()},
-            "applied": {str(client): number for client, number in self.applied.items()},
-            "channel": self.channel,
-            "update": b64encode(last.payload).decode() if last else None,
-            "spans": last.spans if last else None,
-        }
-        tensors = nest("weights", self.weights) | nest("downlink", self.memory)
-        if self.buffers is not None:
-            tensors |= nest("buffers", self.buffers.values)
-        return tensors, values
+        return server_memory.kept(self)
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
-        self.weights, self.memory = inside("weights", tensors), inside("downlink", tensors)
-        if self.buffers is not None:
-            self.buffers.values = inside("buffers", tensors)
-        self.version, self._model = values["version"], None
-        self.base = {int(client): version for client, version in values["base"].items()}
-        applied = values.get("applied", {})  # folders of before have none
-        self.applied = {int(client): number for client, number in applied.items()}
-        self.channel = values.get("channel", self.channel)
-        if values["update"] is not None:
-            self.last_update = Downlink(b64decode(values["update"]), "update", values["spans"])
-
+        server_memory.put_back(self, tensors, values)
+        self._model = None

@@ -33,6 +33,7 @@ class Uplink:
 
     ``sent``: by tensor, how many entries travelled; empty where the client does not say.
     ``fate``: what became of the client's message before, where that was not applied.
+    ``asked``: the round that asked for it, where that is an earlier one.
     """
 
     payload: bytes
@@ -43,6 +44,7 @@ class Uplink:
     fate: Fate = ""
     buffers: bytes = b""
     statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
+    asked: int = 0
 
     @property
     def samples(self) -> float:
@@ -55,6 +57,7 @@ class RoundTraffic:
     """One round: what each client (by its number) was sent, sent back, or why it failed.
 
     ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
+    ``dropped``: clients whose late update is lost, as the strategy decided.
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
     ``wire``: what travelled for all of them, framing included.
@@ -66,6 +69,7 @@ class RoundTraffic:
     uplinks: dict[int, Uplink] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     failed_bits: dict[int, int] = field(default_factory=dict)
+    dropped: list[int] = field(default_factory=list)
     wishes: list[int] = field(default_factory=list)
     unused: list[tuple[int, Downlink]] = field(default_factory=list)
     wire: Wire = field(default_factory=Wire)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
 
 from strategies.channel.framing import Travel, to_client, to_server
 
@@ -13,7 +14,13 @@ def _add(booked: dict[int, Travel], client: int, travel: Travel) -> None:
     booked[client] = Travel(before.down + travel.down, before.up + travel.up)
 
 
+_NOT_SENT = (ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
+"""Errors that the server's side makes of a client that is gone: nothing of them travels."""
+
+
 def _of(reply: Message) -> Travel:
+    if reply.has_error() and reply.error.code in _NOT_SENT:
+        return Travel(0, 0)
     kind = reply.metadata.message_type
     return to_server(reply.error if reply.has_error() else reply.content, kind)
 
@@ -66,7 +73,8 @@ class Wire:
 
     def up(self, client: int) -> int:
         """The bytes from a client whose reply is used: the reply, and the call for the message."""
-        return self.used[client].up + self.asked[client].up if client in self.used else 0
+        asked = self.asked.get(client, Travel(0, 0))  # of one that comes late: in another round
+        return self.used[client].up + asked.up if client in self.used else 0
 
     def down(self, client: int) -> int:
         """The bytes to a client: the message, and the answer to its reply, where that is used."""

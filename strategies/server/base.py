@@ -1,7 +1,7 @@
 """What every strategy over the channel has: settings, who is who, the channel, its memory."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -13,6 +13,7 @@ from compressors import Compressor, Raw, State
 from compressors.whole.lift import inside
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
+from strategies.channel.late import Late, refuse
 from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import Roster
 from strategies.channel.payload import BASE, KEY, OURS, to_arrays, to_parameters
@@ -39,9 +40,13 @@ class ChannelStrategy(Strategy):
         timeout: seconds that clients have to say who they are, and to answer where they are sent
             the model a second time within a round.
         buffers: what else the model has (BatchNorm's statistics), and when it travels.
+        late: what becomes of an update that comes when its round is over (``channel.late``).
+        catch_up: whether a client that missed rounds is sent the updates that it missed, where
+            they are shorter than the model.
 
     Attributes:
         exchange: the channel; None before the first round.
+        among: clients that can be asked now; None: all.
         roster: which client is at which node; None where clients are not known by number.
     """
 
@@ -56,10 +61,14 @@ class ChannelStrategy(Strategy):
         seed: int = 0,
         timeout: float = 60.0,
         buffers: Buffers | None = None,
+        late: Late = "hold",
+        catch_up: bool = False,
     ) -> None:
         self.uplink, self.downlink = uplink, downlink or Raw()
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout, self.buffers = seed, timeout, buffers
+        self.late, self.catch_up = late, catch_up
+        self.among: Sequence[int] | None = None
         self.exchange: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
         self._mail = Mailbox()
@@ -85,11 +94,15 @@ class ChannelStrategy(Strategy):
         known = self.exchange
         if known is not None and known.holds(weights):
             return known
-        self.exchange = ServerEnd(self.uplink, self.downlink, weights, self.seed, self.buffers)
+        self.exchange = self._end(weights)
         if known is not None and server_round > known.trip.round:
             self.exchange.version, self.exchange.channel = known.version + 1, known.channel
             self.exchange.applied = known.applied
         return self.exchange
+
+    def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
+        own = self.seed, self.buffers, self.catch_up
+        return ServerEnd(self.uplink, self.downlink, weights, *own)
 
     def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], dict[int, str]]:
         """A round's cohort: the node of each client, and why others of it cannot be asked now.
@@ -99,13 +112,15 @@ class ChannelStrategy(Strategy):
         """
         assert self.roster is not None and self.clients is not None and self.cohort is not None
         self._grid = grid
-        self._mail.hear(grid)
+        if self.late != "count":
+            self._mail.hear(grid)
         if self.roster.nodes:
             self.roster.look(grid)
         else:
             self.roster.gather(grid, self.clients if self.required is None else self.required)
         there, out = dict[int, int](), dict[int, str]()
-        for client in nodes.cohort(self.clients, self.cohort, self.seed, server_round):
+        draw = self.clients, self.cohort, self.seed, server_round
+        for client in nodes.cohort(*draw, self.among):
             node = self.roster.nodes.get(client)
             if node is None:
                 out[client] = ABSENT
@@ -134,6 +149,11 @@ class ChannelStrategy(Strategy):
             again = {client: self._once_more(client, exchange) for client in wishes}
             answers = grid.send_and_receive(self._mail.send(again), timeout=self.timeout)
             last |= self._take(answers, exchange)
+        if self.late == "count":
+            self._mail.hear(grid)
+            for client, reply in self._mail.late():
+                exchange.take(client, reply, late=True)
+                last[client] = reply
         return last
 
     def _take(self, replies: Iterable[Message], exchange: ServerEnd) -> dict[int, Message]:
@@ -155,14 +175,15 @@ class ChannelStrategy(Strategy):
         return Message(content, first.metadata.dst_node_id, first.metadata.message_type)
 
     def charge_late(self, grid: Grid) -> None:
-        """Charges uploads of earlier rounds that have come by now: they are not used."""
-        self._mail.hear(grid)
-        self._charge_late()
+        """Charges uploads of earlier rounds that have come by now and are not used."""
+        if self.late != "count":
+            self._mail.hear(grid)
+            self._charge_late()
 
     def _charge_late(self) -> None:
         assert self.exchange is not None
-        for client, reply in self._mail.late():
-            self.exchange.charge(client, reply)
+        for client, reply in self._mail.late() if self.late != "count" else ():
+            refuse(self.exchange, client, reply, self.late)
 
     def client_at(self, node: int) -> int:
         """The number of the client at a node; the node's own where none is known."""
@@ -181,8 +202,7 @@ class ChannelStrategy(Strategy):
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned, in a new strategy of the same settings."""
-        weights = inside("weights", tensors)
-        self.exchange = ServerEnd(self.uplink, self.downlink, weights, self.seed, self.buffers)
+        self.exchange = self._end(inside("weights", tensors))
         self.exchange.restore(tensors, values)
         if self.roster is not None:
             self.roster.names = dict(values.get("names", {}))

@@ -71,7 +71,8 @@ class Compressed(ChannelStrategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
         there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
-        self._check_enough(len(there), out)
+        if self.clients:
+            self._check_enough(len(there), out)
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
         messages = list(self.strategy.configure_train(server_round, arrays, config, seen))
         self._arrays = record_name(messages, arrays)
@@ -85,11 +86,11 @@ class Compressed(ChannelStrategy):
     def _check_enough(self, there: int, out: dict[int, str]) -> None:
         """Raises ``TooFewReplies`` where a strategy inside would wait for nodes for ever."""
         least = max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
-        if out and there < least:
-            client, why = next(iter(out.items()))
+        if (out or not there) and there < least:
+            why = [f"; client {client}: {why}" for client, why in out.items()]
             raise TooFewReplies(
                 f"{there} clients of the cohort can be asked and the strategy inside waits for "
-                f"{least} (min_available_nodes); client {client}: {why}"
+                f"{least} (min_available_nodes)" + "".join(why[:1])
             )
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:

@@ -29,7 +29,8 @@ OTHER: dict[str, Any] = {
     "min_replies": 2, "engine": "flower", "workers": 2, "timeout": 5.5, "download": True,
     "keep_payloads": True, "tensorboard": True, "checkpoint_every": 6, "keep_checkpoint": True,
     "stop_at_bits": 2e6, "label": "mine",
-    "network": "4g, compute=10ms",
+    "network": "4g, compute=10ms", "availability": "0.9", "dropout": "0.1", "ask": 4,
+    "deadline": "30s", "late": "drop", "catch_up": True,
     "staleness": "constant", "buffer_size": 3,
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}

@@ -15,9 +15,10 @@ KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encodin
     "tool"]["flwr"]["app"]["config"]  # fmt: skip
 ELSEWHERE = {
     "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
-    "download", "tensorboard", "network", "staleness", "buffer-size",
+    "download", "tensorboard", "network",
+    "availability", "dropout", "ask", "deadline", "staleness", "buffer-size",
 }  # fmt: skip
-"""What the SuperLink decides, or the app does not do: its links are real."""
+"""What the SuperLink decides, or the app does not do: its links and clients are real."""
 
 
 def configured(**keys: Any) -> RunConfig:
@@ -42,7 +43,7 @@ def test_keys_left_alone_are_the_defaults() -> None:
         ("momentum", 0.5), ("weighting", "samples"), ("evaluate_every", 3),
         ("momentum_masking", "off"), ("min_replies", 2), ("timeout", 5), ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
-        ("stop_at_bits", 2e6),
+        ("stop_at_bits", 2e6), ("late", "drop"), ("catch_up", True),
     ],
 )  # fmt: skip
 def test_a_key_is_the_flag(name: str, value: Any) -> None:

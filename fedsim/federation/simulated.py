@@ -1,0 +1,258 @@
+"""Rounds on a simulated clock: which replies come in time, which come later, and which never.
+
+What clients do is done at once, and only told to the server when it would have come. Which client
+is late follows from the lengths of the messages and from the settings alone, so that every engine
+has the same rounds.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+import numpy as np
+from flwr.app import Error, Message
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from fedsim.engines import compat
+from fedsim.network.cohorts import Leaves
+from fedsim.network.pricing import SECONDS
+from fedsim.network.running import Clock, Work
+from fedsim.network.spec import Network, parse
+from fedsim.settings.config import RunConfig
+from strategies import ChannelStrategy, Downlink, RoundTraffic
+from strategies.channel.cohort_grid import CohortGrid
+from strategies.channel.payload import CLIENT, KEY, METRICS, payload_bits
+
+_GONE = {"before": "dropped out before training", "after": "dropped out after training"}
+_TRAIN = "train"
+_NO_TIME = "compute=0s"
+
+
+class Simulation:
+    """The clock of one run, and who is asked, drops out and is late.
+
+    Args:
+        config: the run.
+        strategy: its strategy, which is told who can be asked.
+        now: where the clock begins, in seconds: not at 0 where a run goes on.
+    """
+
+    def __init__(self, config: RunConfig, strategy: ChannelStrategy, now: float = 0.0) -> None:
+        plan = config.plan
+        self.strategy, self.rules, self.seed = strategy, plan.rules, config.seed
+        self.timed, self.counts = plan.network is not None, config.late == "count"
+        self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
+        self.network: Network = plan.network or parse(_NO_TIME)
+        self.clock = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
+        there = plan.rules.availability
+        self._there = None if there is None else there.of(plan.clients, config.seed)
+        self.number, self.start = 0, now
+        self.works, self.late = dict[int, Work](), dict[int, Work]()
+        self.leaves: list[Leaves] = []
+
+    def begin(self, number: int, iterations: int) -> None:
+        """Begins a round, when enough clients are there; the strategy hears who they are."""
+        self.number, self.start, self.iterations = number, self.clock.now, iterations
+        self.leaves = self.rules.dropout.draw(self.seed, number, self.clients)
+        self.works = dict(self.late)
+        if self._there is not None or self.rules.late:
+            self.strategy.among = self._free()
+
+    def _free(self) -> list[int]:
+        """Who can be asked; the clock goes on until enough can.
+
+        An update that is counted when it comes is not waited for: the round that it is for asks
+        those who are free, and may be of late updates alone.
+        """
+        while True:
+            now, there = self.clock.now, list(range(self.clients))
+            if self._there is not None:
+                now, there = self._there.at(now, self.number, self.least)
+            self.clock.to(now)
+            busy = {c for c, work in self.late.items() if self.counts or work.arrived > now}
+            free = [client for client in there if client not in busy]
+            if self.counts or len(free) >= self.least:
+                return free
+            self.clock.to(min(self.late[client].arrived for client in busy))
+
+    @property
+    def matters(self) -> bool:
+        """Whether anything but the usual happens: a clock is asked for, or clients may be away."""
+        return self.timed or not self.rules.plain
+
+    @property
+    def trip(self) -> RoundTraffic:
+        """The traffic of the round."""
+        assert self.strategy.exchange is not None
+        return self.strategy.exchange.trip
+
+    def end(self, replies: dict[int, Message | None]) -> list[int]:
+        """Goes on to the end of the round.
+
+        Args:
+            replies: by client that was asked, its reply; None: it never comes.
+
+        Returns:
+            The clients whose reply came in time, the first first.
+        """
+        asked = [self._work(client, reply) for client, reply in sorted(replies.items())]
+        self.works |= {work.client: work for work in asked}
+        self.clock.ask(asked)
+        coming = [work for work in asked if work.until == "arrived"]
+        order = self.rules.order([work.arrived for work in coming], self.seed, self.number)
+        coming = [coming[place] for place in order]
+        arrivals = [work.arrived for work in coming]
+        end = self.rules.end(self.clock.now, arrivals, len(coming) < len(asked))
+        if not asked and self.clock.works:  # nobody could be asked: the round waits for the late
+            end = self.rules.end(self.clock.now, [min(w.arrived for w in self.clock.works)], False)
+        self.clock.to(end)
+        in_time = [work.client for work in coming if work.arrived <= end]
+        return in_time[: self.rules.first]
+
+    def _work(self, client: int, reply: Message | None) -> Work:
+        """What a client does in this round; one whose reply is an error sends no update."""
+        work = Work(client, self.number, down_bits(self.trip.downlinks[client]))
+        leaves = self.leaves[client]
+        if leaves == "before" or reply is None or not reply.has_content():
+            work.until = "received"
+            return work
+        seconds = float(self.clock.links.compute[client])
+        if self.network.measured:
+            work.seconds = seconds * _trained_in(reply)
+        else:
+            work.seconds = seconds * self.iterations
+        work.up_bits = payload_bits(reply)
+        work.until = "trained" if leaves else "arrived"
+        return work
+
+    def row(self) -> dict[str, float]:
+        """The round's simulated seconds; the parts are means over the clients that are used."""
+        row: dict[str, float] = {}
+        if self.counts:
+            row["late"] = sum(up.asked > 0 for up in self.trip.uplinks.values())
+        if not self.timed:
+            return row
+        parts = np.mean([self._parts(client) for client in self.trip.uplinks], axis=0)
+        row |= {"sim_seconds": self.clock.now - self.start, "sim_end_seconds": self.clock.now}
+        return row | dict(zip(SECONDS, parts.tolist(), strict=True))
+
+    def client_row(self, client: int) -> dict[str, float]:
+        """A client's parts of the round, which sum to it; NaN where it was not asked."""
+        row: dict[str, float] = {}
+        if self.counts:
+            up = self.trip.uplinks.get(client)
+            row["late"] = int(up is not None and up.asked > 0)
+        if not self.timed:
+            return row
+        return row | dict(zip(SECONDS, self._parts(client).tolist(), strict=True))
+
+    def _parts(self, client: int) -> np.ndarray:
+        if client not in self.works:
+            return np.full(len(SECONDS), np.nan)
+        return self.works[client].parts(self.start, self.clock.now)
+
+
+def down_bits(down: Downlink) -> int:
+    """What a client is sent, in bits; the first model, which all know, is not sent."""
+    return 8 * (len(down.payload) + len(down.buffers)) if down.charged else 0
+
+
+def _trained_in(reply: Message) -> float:
+    metrics = reply.content.metric_records.get(METRICS)
+    seconds = metrics.get("train-seconds", 0.0) if metrics is not None else 0.0
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
+
+
+class TimedGrid(CohortGrid):
+    """A grid whose replies come when the simulated clock says so.
+
+    Args:
+        grid: the grid beneath, which answers as fast as it can.
+        simulation: the clock.
+    """
+
+    def __init__(self, grid: Grid, simulation: Simulation) -> None:
+        super().__init__(grid, [])
+        self.simulation = simulation
+        self._late: dict[str, tuple[Work, Message]] = {}
+        self._ids = count(1)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """As the grid beneath."""
+        return self._grid.get_node_ids()
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """The replies that come in time, and an error for each client that drops out."""
+        messages = list(messages)
+        if messages and messages[0].metadata.message_type != _TRAIN:
+            return self._grid.send_and_receive(messages, timeout=timeout)
+        return self._round(messages, timeout)
+
+    def _round(self, messages: list[Message], timeout: float | None) -> Iterable[Message]:
+        simulation, rules = self.simulation, self.simulation.rules
+        clients = {client_of(message): message for message in messages}
+        leaves = {client: simulation.leaves[client] for client in clients}
+        for client, message in clients.items():
+            if leaves[client] == "before":  # nobody gets it
+                compat.name(message, f"dropped-{next(self._ids)}")
+        sent = [m for client, m in clients.items() if leaves[client] != "before"]
+        replies: dict[int, Message | None] = dict.fromkeys(clients)
+        ids: dict[str, int] = {}
+        for reply in self._grid.send_and_receive(sent, timeout=timeout):
+            if not ids:  # a grid gives messages their ids when it sends them
+                ids = {m.metadata.message_id: client for client, m in clients.items()}
+            client = ids[reply.metadata.reply_to_message_id]
+            replies[client] = reply
+            if not rules.late and not leaves[client]:
+                yield reply  # the server decodes while others train
+        in_time = simulation.end(replies)
+        for client, way in leaves.items():
+            if way:
+                error = Error(ErrorCode.NODE_UNAVAILABLE, _GONE[way])
+                yield Message(error, reply_to=clients[client])
+        if rules.late:
+            yield from self._in_time(replies, in_time)
+
+    def _in_time(
+        self, replies: dict[int, Message | None], in_time: Sequence[int]
+    ) -> Iterable[Message]:
+        """The replies that came in time; the others wait here until they have come."""
+        simulation = self.simulation
+        for client, reply in replies.items():
+            work = simulation.works[client]
+            if reply is None or simulation.leaves[client] or client in in_time:
+                continue
+            if work.until != "arrived":  # an error
+                yield reply
+                continue
+            self._late[reply.metadata.reply_to_message_id] = work, reply
+            simulation.late[client] = work
+            simulation.trip.failures[client] = "its update came when the round was over"
+        for client in in_time:
+            reply = replies[client]
+            assert reply is not None
+            yield reply
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Replies of earlier rounds that have come by now."""
+        wanted = list(message_ids)
+        came = [
+            key for key in wanted
+            if key in self._late and self._has_come(self._late[key][0])
+        ]  # fmt: skip
+        others = [key for key in wanted if key not in self._late]
+        real = list(self._grid.pull_messages(others)) if others else []
+        for key in came:
+            del self.simulation.late[self._late[key][0].client]
+        return [self._late.pop(key)[1] for key in came] + real
+
+    def _has_come(self, work: Work) -> bool:
+        simulation = self.simulation
+        return work.round < simulation.number and work.arrived <= simulation.clock.now
+
+
+def client_of(message: Message) -> int:
+    """The number of the client that a message of the server goes to."""
+    return int(str(message.content.config_records[KEY][CLIENT]))

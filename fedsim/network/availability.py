@@ -1,0 +1,165 @@
+"""Which clients can be asked when: a fraction of them, by a process on and off, or by a trace."""
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from compressors import derive
+from fedsim.errors import RunFailed, UsageError
+from fedsim.network.quantities import parse_number
+from fedsim.network.rates import Rate
+from fedsim.network.traces import read_table, steps
+
+_ALLOWED = (
+    "a fraction in (0, 1], onoff(ON, OFF) with the mean times that a client is there and away, "
+    "such as onoff(10min, 5min), or a CSV file with the columns seconds, available and, where "
+    "clients differ, client"
+)
+_CALL = re.compile(r"onoff\(([^,]*),([^,]*)\)")
+_TRIES = 10_000
+"""How many changes are waited for until enough clients are there."""
+
+
+@dataclass(frozen=True)
+class Availability:
+    """When clients can be asked; one of the three is given.
+
+    Args:
+        fraction: of the clients; others in every round.
+        on: mean seconds that a client is there, exponentially distributed.
+        off: mean seconds that it is away, likewise.
+        trace: 1 while a client is there and 0 while it is not; client i has the i-th, modulo their
+            number.
+    """
+
+    fraction: float = 1.0
+    on: float = 0.0
+    off: float = 0.0
+    trace: tuple[Rate, ...] = ()
+
+    @property
+    def by_the_clock(self) -> bool:
+        """Whether it depends on simulated time."""
+        return bool(self.trace) or self.on > 0
+
+    def of(self, clients: int, seed: int) -> "There":
+        """Who of so many clients is there when; it follows from the seed."""
+        rates: list[Rate | OnOff] = []
+        if self.trace:
+            rates += [self.trace[i % len(self.trace)] for i in range(clients)]
+        elif self.on:
+            keys = [derive(seed, "availability", i) for i in range(clients)]
+            rates += [OnOff(self.on, self.off, key) for key in keys]
+
+        def drawn(round_number: int, attempt: int) -> np.ndarray:
+            key = derive(seed, "availability", round_number, attempt)
+            return np.random.default_rng(key).random(clients) < self.fraction
+
+        return There(rates, drawn)
+
+
+@dataclass(frozen=True)
+class There:
+    """Who is there when.
+
+    Args:
+        rates: 1 or 0 over time, by client; empty where the clock does not matter.
+        drawn: by round and attempt, who is there, where the clock does not matter.
+    """
+
+    rates: "Sequence[Rate | OnOff]"
+    drawn: Callable[[int, int], np.ndarray]
+
+    def at(self, now: float, round_number: int, least: int) -> tuple[float, list[int]]:
+        """The first moment from now on at which so many are there, and who they are.
+
+        Raises:
+            RunFailed: it never comes.
+        """
+        for attempt in range(_TRIES):
+            if not self.rates:
+                there = self.drawn(round_number, attempt)
+            else:
+                there = np.array([rate.at(now) > 0 for rate in self.rates])
+            if there.sum() >= least:
+                return now, [int(client) for client in np.flatnonzero(there)]
+            if self.rates:
+                now = min(rate.next_change(now) for rate in self.rates)
+            if math.isinf(now):
+                break
+        raise RunFailed(
+            f"round {round_number}: {least} clients (--min-replies) are never there at once "
+            "(--availability)"
+        )
+
+
+def parse_availability(text: str, name: str = "--availability") -> Availability:
+    """An availability from its text: `0.8`, `onoff(10min, 5min)`, or a CSV file.
+
+    Raises:
+        UsageError: it is none, or the file cannot be read.
+
+    Example:
+        >>> parse_availability("onoff(10min, 5min)")
+        Availability(fraction=1.0, on=600.0, off=300.0, trace=())
+    """
+    if text.strip().endswith(".csv"):
+        return Availability(trace=_read(Path(text.strip()), name))
+    if (call := _CALL.fullmatch(text.strip())) is not None:
+        on, off = (parse_number(part, name, "time") for part in call.groups())
+        if not (on > 0 and off > 0):
+            raise UsageError(f"{name} is {text!r}: both times are above 0")
+        return Availability(on=on, off=off)
+    try:
+        fraction = float(text)
+    except ValueError as error:
+        raise UsageError(f"{name} is {text!r}: it is {_ALLOWED}") from error
+    if not 0 < fraction <= 1:
+        raise UsageError(f"{name} is {text!r}: it is {_ALLOWED}")
+    return Availability(fraction=fraction)
+
+
+class OnOff:
+    """One client's times on and off, in turn, exponentially distributed.
+
+    It is on at first as often as at any other time.
+
+    Args:
+        on: mean seconds on.
+        off: mean seconds off.
+        key: of its draws.
+    """
+
+    def __init__(self, on: float, off: float, key: int) -> None:
+        self._generator = np.random.default_rng(key)
+        self._first = bool(self._generator.random() < on / (on + off))
+        self._means = (on, off) if self._first else (off, on)
+        self._changes = [0.0]
+
+    def at(self, time: float) -> float:
+        """1 while it is on, 0 while it is off."""
+        return float(self._first == bool(self._place(time) % 2))
+
+    def next_change(self, time: float) -> float:
+        """When it changes, after `time`."""
+        return self._changes[self._place(time)]
+
+    def _place(self, time: float) -> int:
+        """How many changes there were; the first is the beginning."""
+        while self._changes[-1] <= time:
+            mean = self._means[(len(self._changes) - 1) % 2]
+            self._changes.append(self._changes[-1] + self._generator.exponential(mean))
+        return bisect_right(self._changes, time)
+
+
+def _read(file: Path, name: str) -> tuple[Rate, ...]:
+    tables = read_table(file, ("seconds", "available"), "seconds and available (1 or 0)")
+    for values in tables:
+        if not np.isin(values[:, 1], (0, 1)).all():
+            raise UsageError(f"{name} {file}: available is 1 or 0")
+    return tuple(steps(values, 1) for values in tables)

@@ -1,0 +1,146 @@
+"""Which clients can be asked when, which drop out, and when a round is over: read from texts."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from compressors import derive
+from fedsim.errors import UsageError
+from fedsim.network.availability import Availability
+from fedsim.network.quantities import parse_number
+
+Leaves = Literal["", "before", "after"]
+"""When a client drops out: not at all, before it trains, or after it has trained."""
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """How many of those that are asked drop out.
+
+    Args:
+        before: the probability that a client that is asked does not train.
+        after: the probability that it trains and its update is never sent.
+    """
+
+    before: float = 0.0
+    after: float = 0.0
+
+    def draw(self, seed: int, round_number: int, clients: int) -> list[Leaves]:
+        """When each of so many clients drops out, if it is asked in this round.
+
+        Example:
+            >>> Dropout(before=0.5, after=0.5).draw(0, 1, 4)
+            ['after', 'after', 'before', 'after']
+        """
+        if not self.before + self.after:
+            return [""] * clients
+        drawn = np.random.default_rng(derive(seed, "dropout", round_number)).random(clients)
+        edges = (self.before, self.before + self.after)
+        return ["before" if x < edges[0] else "after" if x < edges[1] else "" for x in drawn]
+
+
+def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
+    """A dropout from its text: `0.1`, before training, or `before=0.05, after=0.05`.
+
+    Raises:
+        UsageError: it is neither, or the probabilities do not lie in [0, 1] together.
+
+    Example:
+        >>> parse_dropout("0.1"), parse_dropout("after=0.2")
+        (Dropout(before=0.1, after=0.0), Dropout(before=0.0, after=0.2))
+    """
+    allowed = "a probability such as 0.1 (before training), or 'before=0.05, after=0.05'"
+    parts = [part.partition("=") for part in text.split(",")]
+    try:
+        if len(parts) == 1 and not parts[0][1]:
+            given = {"before": float(text)}
+        else:
+            given = {key.strip(): float(value) for key, _, value in parts}
+    except ValueError as error:
+        raise UsageError(f"{name} is {text!r}: it is {allowed}") from error
+    fits = all(x >= 0 for x in given.values()) and sum(given.values()) <= 1
+    if not {*given} <= {"before", "after"} or len(given) != len(parts) or not fits:
+        raise UsageError(f"{name} is {text!r}: it is {allowed}, at most 1 together")
+    return Dropout(**given)
+
+
+def parse_deadline(text: str, name: str = "--deadline") -> float:
+    """A deadline in seconds of simulated time, from `30s`, `2min` or `0.5`.
+
+    Raises:
+        UsageError: it is not a time above 0.
+
+    Example:
+        >>> parse_deadline("2min")
+        120.0
+    """
+    seconds = parse_number(text, name, "time")
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"{name} is {text!r}: it is a time above 0, such as 30s or 2min")
+    return seconds
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How the cohorts of a run behave, and when its rounds are over.
+
+    Args:
+        availability: which clients can be asked when; None: all, always.
+        dropout: how many drop out.
+        deadline: seconds of a round; None: it lasts as long as it takes.
+        first: a round ends with so many updates; None: all that were asked are waited for.
+    """
+
+    availability: Availability | None = None
+    dropout: Dropout = Dropout()
+    deadline: float | None = None
+    first: int | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether an update can come when its round is over."""
+        return self.deadline is not None or self.first is not None
+
+    @property
+    def plain(self) -> bool:
+        """Whether everybody is there, stays, and is waited for."""
+        return self == Rules()
+
+    @property
+    def by_the_clock(self) -> bool:
+        """Whether simulated time decides what becomes of an update, or who is asked."""
+        timed = self.availability is not None and self.availability.by_the_clock
+        return self.late or timed
+
+    def order(self, arrivals: Sequence[float], seed: int, round_number: int) -> list[int]:
+        """The places of arrivals, the first first; those of one moment in an order of the seed."""
+        lots = np.random.default_rng(derive(seed, "arrival", round_number)).random(len(arrivals))
+        return [int(place) for place in np.lexsort((lots, np.array(arrivals)))]
+
+    def end(self, start: float, arrivals: Sequence[float], missing: bool) -> float:
+        """When a round is over.
+
+        Without a deadline the server knows at once who has dropped out, and does not wait for them.
+        With a deadline it waits until then.
+
+        Args:
+            start: when the server sent.
+            arrivals: when the updates of this round come, ascending.
+            missing: whether some that were asked have dropped out.
+
+        Example:
+            >>> Rules(deadline=5.0).end(10.0, [12.0, 14.0], missing=False)
+            14.0
+            >>> Rules(deadline=5.0).end(10.0, [12.0, 14.0], missing=True)
+            15.0
+            >>> Rules(deadline=5.0, first=1).end(10.0, [12.0, 14.0], missing=True)
+            12.0
+        """
+        limit = math.inf if self.deadline is None else start + self.deadline
+        if self.first is not None and len(arrivals) >= self.first:
+            return min(arrivals[self.first - 1], limit)
+        last = arrivals[-1] if arrivals else start
+        return min(last, limit) if not missing or math.isinf(limit) else limit

@@ -1,0 +1,85 @@
+"""The updates that a client missed, in one payload: what it is sent where the model is longer.
+
+A payload of several updates holds each behind its length, in 7 bits per byte. How many there are
+follows from the versions beside it: from that which the server believes the client to hold to the
+server's own. A client whose answer was lost holds a later one, and leaves out what it has.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from compressors import PayloadError
+from strategies.channel.acknowledge import varint
+from strategies.channel.traffic import Downlink
+
+
+def join(payloads: Sequence[bytes]) -> bytes:
+    """Several payloads as one.
+
+    Example:
+        >>> join([b"ab", b"c"]), split(join([b"ab", b"c"]), 2)
+        (b'\\x02ab\\x01c', [b'ab', b'c'])
+    """
+    return b"".join(varint(len(payload)) + payload for payload in payloads)
+
+
+def split(payload: bytes, count: int) -> list[bytes]:
+    """The payloads that ``join`` made one of; ``PayloadError`` where they are not ``count``."""
+    parts, place = list[bytes](), 0
+    while place < len(payload):
+        length, shift = 0, 0
+        while place < len(payload):
+            byte = payload[place]
+            length |= (byte & 0x7F) << shift
+            place, shift = place + 1, shift + 7
+            if byte < 0x80:
+                break
+        parts.append(payload[place : place + length])
+        place += length
+    if len(parts) != count or place != len(payload):
+        raise PayloadError(f"{count} updates were missed and the message holds {len(parts)}")
+    return parts
+
+
+class Missed:
+    """The server's last updates, as many as may be shorter together than the model.
+
+    Args:
+        weights: the model, whose size in float32 is the limit.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self.limit = sum(4 * x.numel() for x in weights.values())
+        self.updates: list[Downlink] = []
+
+    def add(self, update: Downlink) -> None:
+        """Keeps an update, and forgets the first ones where all are longer than the model."""
+        self.updates.append(update)
+        while sum(len(one.payload) for one in self.updates) > self.limit:
+            self.updates.pop(0)
+
+    def last(self, count: int) -> Downlink | None:
+        """The last ``count`` updates as one message; None where they are not kept any more."""
+        if not 0 < count <= len(self.updates):
+            return None
+        updates = self.updates[-count:]
+        payload = join([one.payload for one in updates])
+        spans = {key: sum(one.spans[key] for one in updates) for key in updates[0].spans}
+        spans["header"] += 8 * (len(payload) - sum(len(one.payload) for one in updates))
+        return Downlink(payload, "updates", spans)
+
+    def state(self) -> list[dict[str, Any]]:
+        """The updates as JSON can hold them."""
+        return [
+            {"payload": b64encode(one.payload).decode(), "spans": one.spans}
+            for one in self.updates
+        ]  # fmt: skip
+
+    def restore(self, values: list[dict[str, Any]]) -> None:
+        """Goes on from what ``state`` returned."""
+        self.updates = [
+            Downlink(b64decode(one["payload"]), "update", one["spans"]) for one in values
+        ]

@@ -1,0 +1,29 @@
+"""Updates that come when their round is over: kept for the next one, dropped, or counted."""
+
+from typing import Literal
+
+from flwr.app import Message
+
+from strategies.channel.replies import asked_in
+from strategies.channel.server_end import ServerEnd
+
+Late = Literal["hold", "drop", "count"]
+"""``hold``: the client takes the update back into its residual and sends it with its next one.
+``drop``: the update is lost, and counted. ``count``: the round in which it comes applies it."""
+
+
+def refuse(end: ServerEnd, client: int, reply: Message, late: Late) -> None:
+    """Charges an update that is not used, and books it as lost where it is to be dropped.
+
+    The client of one that is dropped hears that the server is done with it, as of one that was
+    applied; so it takes nothing back.
+    """
+    end.charge(client, reply)
+    asked = asked_in(reply)
+    if asked is None:
+        return
+    if end.missed is not None and client in end.told:
+        end.base[client] = end.told[client]  # it has read what it was sent
+    if late == "drop":
+        end.applied[client] = asked
+        end.trip.dropped.append(client)

@@ -1,0 +1,46 @@
+"""What a server's end of the channel remembers between rounds: tensors, and values for JSON."""
+
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+from compressors import State
+from compressors.whole.lift import inside, nest
+from strategies.channel.traffic import Downlink
+
+if TYPE_CHECKING:
+    from strategies.channel.server_end import ServerEnd
+
+
+def kept(end: "ServerEnd") -> tuple[State, dict[str, Any]]:
+    """The memory of ``end`` after a finished round."""
+    last = end.last_update
+    values: dict[str, Any] = {
+        "version": end.version,
+        "base": {str(client): version for client, version in end.base.items()},
+        "applied": {str(client): number for client, number in end.applied.items()},
+        "channel": end.channel,
+        "update": b64encode(last.payload).decode() if last else None,
+        "spans": last.spans if last else None,
+    }
+    if end.missed is not None:
+        values["missed"] = end.missed.state()
+    tensors = nest("weights", end.weights) | nest("downlink", end.memory)
+    if end.buffers is not None:
+        tensors |= nest("buffers", end.buffers.values)
+    return tensors, values
+
+
+def put_back(end: "ServerEnd", tensors: State, values: dict[str, Any]) -> None:
+    """Gives ``end`` what ``kept`` returned."""
+    end.weights, end.memory = inside("weights", tensors), inside("downlink", tensors)
+    if end.buffers is not None:
+        end.buffers.values = inside("buffers", tensors)
+    end.version = values["version"]
+    end.base = {int(client): version for client, version in values["base"].items()}
+    applied = values.get("applied", {})  # folders of before have none
+    end.applied = {int(client): number for client, number in applied.items()}
+    end.channel = values.get("channel", end.channel)
+    if values["update"] is not None:
+        end.last_update = Downlink(b64decode(values["update"]), "update", values["spans"])
+    if end.missed is not None:
+        end.missed.restore(values.get("missed", []))
