@@ -31,7 +31,9 @@ class Budget:
     end: float
 
 
-def budgets(rounds: pd.DataFrame, higher: bool, bits: Bits = "wire") -> list[Budget]:
+def budgets(
+    rounds: pd.DataFrame, higher: bool, bits: Bits = "wire", x: str = "up_bits"
+) -> list[Budget]:
     """The best metric within a budget of bits, one per method, `dense` first.
 
     A run may be stopped at any evaluation: all points of all learning curves count, over every
@@ -41,13 +43,15 @@ def budgets(rounds: pd.DataFrame, higher: bool, bits: Bits = "wire") -> list[Bud
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
         higher: whether a higher metric is better.
         bits: which bits, as for `curve_lines`.
+        x: what is spent, as for `curve_lines`: with `TIME`, the numbers that are called bits are
+            seconds.
 
     Raises:
         UsageError: as `curve_lines`.
     """
     sign = 1 if higher else -1
     by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
-    return [_best(str(name), not coded, own, sign, bits) for (coded, name), own in by_method]
+    return [_best(str(name), not coded, own, sign, bits, x) for (coded, name), own in by_method]
 
 
 def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:
@@ -78,11 +82,11 @@ def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float,
 
 
 def _best(
-    method: str, dense: bool, rounds: pd.DataFrame, sign: int, counted: Bits
+    method: str, dense: bool, rounds: pd.DataFrame, sign: int, counted: Bits, spent: str
 ) -> Budget:
     points = [
         (float(x), float(y), line.cell)
-        for line in curve_lines(rounds, "up_bits", "metric", counted)
+        for line in curve_lines(rounds, spent, "metric", counted)
         for x, y in zip(line.x, line.y, strict=True)
     ]
     kept: list[tuple[float, float, CellKey]] = []

@@ -32,6 +32,9 @@ class Series:
 
 _TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round")  # what says whose a row is
 
+TIME = "sim_end_seconds"
+"""The clock at the end of a round, of runs that had a network."""
+
 Bits = Literal["wire", "content"]
 """What is counted: whole messages; or positions, values and side information, as papers count."""
 
@@ -62,7 +65,8 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
-        x: "iteration", or "up_bits": bits that a client of every round has sent so far, the sum
+        x: "iteration", "sim_end_seconds" (the simulated time, of runs on a network), or
+            "up_bits": bits that a client of every round has sent so far, the sum
             over rounds of the cohort's bits over the clients that replied.
         y: a column of `rounds`.
         bits: which bits: "wire", whole messages, or "content", as papers count them.
@@ -71,8 +75,8 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         UsageError: an unknown `x`, `y` or `bits`, several tasks in one cell, two runs of a seed, or
             nothing to draw.
     """
-    if x not in ("iteration", "up_bits"):
-        raise UsageError(f"x is {x!r}: it must be 'iteration' or 'up_bits'.")
+    if x not in ("iteration", "up_bits", TIME):
+        raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or {TIME!r}.")
     if y not in rounds.columns:
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
     table = rounds.sort_values(["run", "round"])

@@ -16,6 +16,7 @@ LABELS = {
     "up_content_bits": "content that a client of every round has sent (bit, as papers count)",
     "up_wire_bits": "messages that a client of every round has sent (bit, wire)",
     "iteration": "local iterations",
+    "sim_end_seconds": "simulated time (seconds)",
 }
 FRACTION = "fraction of entries sent p"
 """What figures call p, which the SBC paper calls gradient sparsity though it is a density."""

@@ -14,6 +14,7 @@ from fedsim.network.spec import Network
 from fedsim.results.load import Results
 
 CELL = ["label", "temporal", "gradient"]
+_BY_THE_CLOCK = ("deadline", "ask", "availability")
 RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
 """Bandwidths over which methods are compared, in bits per second: eight per power of ten."""
 
@@ -22,7 +23,7 @@ def priced(results: Results, network: Network) -> pd.DataFrame:
     """The rounds of all finished runs with their simulated seconds; nothing is trained again.
 
     Args:
-        results: what `fedsim.load(...)` gave; of synchronous runs, which all of fedsim's are.
+        results: what `fedsim.load(...)` gave; of synchronous runs, without a deadline.
         network: the links, as `fedsim.network.parse` reads them.
 
     Returns:
@@ -30,7 +31,8 @@ def priced(results: Results, network: Network) -> pd.DataFrame:
         `fedsim.network.pricing.price` adds. Times start at 0 with each run.
 
     Raises:
-        UsageError: a run's `clients.parquet` cannot be read.
+        UsageError: a run's `clients.parquet` cannot be read, or simulated time decided what the
+            run trained.
     """
     return pd.concat([run.at(network) for run in _runs(results)], ignore_index=True)
 
@@ -151,6 +153,12 @@ def _runs(results: Results) -> list[_Run]:
     done = results.runs[results.runs["status"] == "done"]
     by_run = dict(list(results.rounds.groupby("run", sort=False)))
     for name, cell in done.iterrows():
+        own = results.given.get(str(name), {})
+        if timed := [key for key in _BY_THE_CLOCK if own.get(key) is not None]:
+            raise UsageError(
+                f"{results.folders[str(name)]} was run with {timed[0]} = {own[timed[0]]}: "
+                "simulated time decided what it trained, and it has no price on another network"
+            )
         file = results.folders[str(name)] / "clients.parquet"
         try:
             clients = pd.read_parquet(file)

@@ -21,7 +21,8 @@ from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
-from fedsim.federation.simulated import Simulation, TimedGrid
+from fedsim.federation.simulated import Simulation
+from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan

@@ -5,12 +5,13 @@ from html import escape
 
 import pandas as pd
 
-from fedsim.analysis.curves import pareto_points
+from fedsim.analysis.curves import TIME, pareto_points
 from fedsim.analysis.planes import one_celled, planes
 from fedsim.analysis.style import metric_name
 from fedsim.report import charts
 from fedsim.report.answers import tables
 from fedsim.report.charts.frame import Chart, as_json
+from fedsim.report.times import caption, middle_rounds, sentence, timed
 from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results
 
@@ -78,8 +79,23 @@ def figures(results: Results, budget: float | None = None) -> list[Section]:
             "bits", "Learning over bits", lines,
             {"": charts.curves(rounds, "up_bits", name)},
         ),
+        *_times(results, rounds, name, lines),
         *_matrices(runs, name),
     ]  # fmt: skip
+
+
+def _times(results: Results, rounds: pd.DataFrame, name: str, lines: str) -> list[Section]:
+    """The metric over simulated time and a round of it; none where no run had a network."""
+    own = timed(rounds)
+    if not len(own):
+        return []
+    key, title, text = _section(
+        "time", "Learning over simulated time", lines, {"": charts.curves(own, TIME, name)}
+    )
+    shown = _section(
+        "timeline", "A round on the simulated clock", caption(results), middle_rounds(results)
+    )
+    return [(key, title, sentence(results) + text), shown]
 
 
 def parts(results: Results) -> list[Section]:

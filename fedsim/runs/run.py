@@ -133,7 +133,8 @@ def _locked(
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
     driven = STRATEGIES[config.strategy].driven
-    kept = None if driven else states  # messages that are under way are in no checkpoint
+    late = config.plan.rules.late
+    kept = None if driven or late else states  # what is under way is kept nowhere
     recorder = FolderRecorder(out, config, kept, progress, trained_entries(trainer))
     server = SERVERS[driven](config, trainer, recorder)
     try:

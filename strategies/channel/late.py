@@ -19,11 +19,11 @@ def refuse(end: ServerEnd, client: int, reply: Message, late: Late) -> None:
     applied; so it takes nothing back.
     """
     end.charge(client, reply)
-    asked = asked_in(reply)
-    if asked is None:
+    asked, (last, version) = asked_in(reply), end.told.get(client, (0, 0))
+    if asked is None or asked != last:  # it was asked again, and has heard that this was not used
         return
-    if end.missed is not None and client in end.told:
-        end.base[client] = end.told[client]  # it has read what it was sent
+    if end.missed is not None:
+        end.base[client] = version  # it has read what it was sent
     if late == "drop":
         end.applied[client] = asked
         end.trip.dropped.append(client)

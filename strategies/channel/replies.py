@@ -34,13 +34,10 @@ def asked_in(reply: Message) -> int | None:
     return asked if isinstance(asked, int) else None
 
 
-def check_round(reply: Message, round_number: int, late: bool = False) -> None:
-    """Raises ``ValueError`` for an update of another round: its client was told its fate.
-
-    ``late``: it may be of an earlier round, and its client has not been told.
-    """
+def check_round(reply: Message, round_number: int) -> None:
+    """Raises ``ValueError`` for an update of another round: its client was told its fate."""
     answers = asked_in(reply)
-    if answers is not None and (answers > round_number if late else answers != round_number):
+    if answers is not None and answers != round_number:
         raise ValueError(f"the reply is of round {answers!r} and came in round {round_number}")
 
 

@@ -62,7 +62,7 @@ class ServerEnd:
         self.memory: State = downlink.init(self.weights)
         self.version, self.missed = 0, Missed(self.weights) if catch_up else None
         self.base: dict[int, int] = {}  # client -> version of the model it holds
-        self.told: dict[int, int] = {}  # client -> version that it was sent last
+        self.told: dict[int, tuple[int, int]] = {}  # client -> round, version that it was sent last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.channel = 2**30 + secrets.randbits(30)  # clients may know an earlier server
         self.last_update: Downlink | None = None
@@ -120,7 +120,7 @@ class ServerEnd:
 
         ``beside``: other records of the message, which come first.
         """
-        down, self.told[client] = self.trip.downlinks[client], self.version
+        self.told[client], down = (self.trip.round, self.version), self.trip.downlinks[client]
         record = RecordDict(dict(beside or {}))
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         own: dict[str, str | int | float | bool | bytes] = {
@@ -166,11 +166,11 @@ class ServerEnd:
         try:
             asks = carries_buffers(reply) if late else self.trip.asks_buffers
             asked = self.buffers if asks else None
-            check_round(reply, self.trip.round, late)
+            check_round(reply, self.told[client][0] if late else self.trip.round)
             uplink = uplink_of(reply, self.uplink, self.weights, asked)
             number = asked_in(reply) if late else None
             self.trip.uplinks[client] = replace(uplink, asked=number or 0)
-            self.base[client] = self.told.get(client, self.version)
+            self.base[client] = self.told[client][1] if late else self.version
             self.trip.failures.pop(client, None)  # an error may have come for it before
             self.trip.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:

@@ -1,18 +1,15 @@
 """What a server's end of the channel remembers between rounds: tensors, and values for JSON."""
 
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compressors import State
 from compressors.whole.lift import inside, nest
 from strategies.channel.traffic import Downlink
 
-if TYPE_CHECKING:
-    from strategies.channel.server_end import ServerEnd
 
-
-def kept(end: "ServerEnd") -> tuple[State, dict[str, Any]]:
-    """The memory of ``end`` after a finished round."""
+def kept(end: Any) -> tuple[State, dict[str, Any]]:
+    """The memory of ``end``, a ``ServerEnd``, after a finished round."""
     last = end.last_update
     values: dict[str, Any] = {
         "version": end.version,
@@ -30,8 +27,8 @@ def kept(end: "ServerEnd") -> tuple[State, dict[str, Any]]:
     return tensors, values
 
 
-def put_back(end: "ServerEnd", tensors: State, values: dict[str, Any]) -> None:
-    """Gives ``end`` what ``kept`` returned."""
+def put_back(end: Any, tensors: State, values: dict[str, Any]) -> None:
+    """Gives ``end``, a ``ServerEnd``, what ``kept`` returned."""
     end.weights, end.memory = inside("weights", tensors), inside("downlink", tensors)
     if end.buffers is not None:
         end.buffers.values = inside("buffers", tensors)

@@ -1,5 +1,7 @@
 """applied + residual + pending = trained, whatever is lost, late, doubled or reordered."""
 
+from typing import get_args
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from compressors import (
 )
 from compressors.whole.returned import take_back
 from fedsim.engines import compat
+from strategies.channel.late import Late
 from tests.support.lossynet import CLIENTS, EVENTS, LIKE, World, added
 
 METHODS = {
@@ -44,7 +47,7 @@ def updates(number: int) -> dict[int, dict[str, torch.Tensor]]:
 
 def assert_conserved(world: World) -> None:
     for client in range(CLIENTS):
-        sums = added(world.applied[client], world.held(client))
+        sums = added(added(world.applied[client], world.lost[client]), world.held(client))
         for name, x in world.trained[client].items():
             assert torch.equal(sums[name], x), (client, name)
 
@@ -56,12 +59,13 @@ def identity() -> None:
 
 @pytest.mark.parametrize("downlink", DOWNLINKS)
 @pytest.mark.parametrize("method", METHODS)
-@given(events)
+@given(events, st.sampled_from(get_args(Late)), st.booleans())
 @settings(max_examples=15, deadline=None)
-def test_nothing_that_was_trained_is_lost(
-    method: str, downlink: str, happens: list[tuple[str, ...]]
+def test_nothing_that_was_trained_is_lost_without_a_count(
+    method: str, downlink: str, happens: list[tuple[str, ...]], late: Late, catch_up: bool
 ) -> None:
-    world = World(METHODS[method], DOWNLINKS[downlink])
+    """applied + residual + pending + counted as lost = trained; only what is dropped is lost."""
+    world = World(METHODS[method], DOWNLINKS[downlink], late, catch_up)
     for number, row in enumerate(happens, 1):
         world.round(number, dict(enumerate(row)), updates(number))
         assert_conserved(world)
@@ -69,6 +73,7 @@ def test_nothing_that_was_trained_is_lost(
         world.round(number, dict.fromkeys(range(CLIENTS), "fine"), updates(number))
         assert_conserved(world)
     assert len(world.server.trip.uplinks) == CLIENTS
+    assert late == "drop" or not any(x.any() for lost in world.lost.values() for x in lost.values())
 
 
 def test_a_refused_update_is_sent_with_the_next_by_hand() -> None:

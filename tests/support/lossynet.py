@@ -10,7 +10,9 @@ from compressors import Compressor, State, decompress
 from strategies import ClientEnd, ServerEnd
 from strategies.channel.acknowledge import OutOfOrder
 from strategies.channel.client_end import NoBase, ask_for_model
-from strategies.channel.payload import KEY
+from strategies.channel.late import Late, refuse
+from strategies.channel.payload import KEY, get
+from strategies.channel.replies import asked_in
 
 CLIENTS = 3
 EVENTS = (
@@ -24,6 +26,7 @@ EVENTS = (
     "reply damaged",
     "killed at work",  # before it remembered anything
     "restarted",  # its memory comes back from the disk
+    "absent",  # it is not asked
 )
 LIKE = {"a": torch.zeros(3, 2), "b": torch.zeros(2)}
 
@@ -34,8 +37,12 @@ class World:
     Updates are whole numbers, so that float32 is exact.
     """
 
-    def __init__(self, uplink: Compressor, downlink: Compressor) -> None:
-        self.uplink, self.server = uplink, ServerEnd(uplink, downlink, LIKE)
+    def __init__(
+        self, uplink: Compressor, downlink: Compressor, late: Late = "hold", catch_up: bool = False
+    ) -> None:
+        self.uplink, self.late = uplink, late
+        self.server = ServerEnd(uplink, downlink, LIKE, catch_up=catch_up)
+        self.lost = {c: zero() for c in range(CLIENTS)}  # counted as such
         self.end = ClientEnd(uplink, downlink, LIKE)
         self.memory: dict[int, State] = dict.fromkeys(range(CLIENTS), {})
         self.trained = {c: zero() for c in range(CLIENTS)}
@@ -46,10 +53,15 @@ class World:
 
     def round(self, number: int, events: dict[int, str], updates: dict[int, Any]) -> None:
         """One round, in which to each client happens what ``events`` says."""
-        self.server.begin(number, range(CLIENTS))
+        absent = [c for c, event in events.items() if event == "absent"]
+        if self.late != "hold":  # who is still at work is not asked
+            absent += [client for client, _ in self.late_replies]
+        self.server.begin(number, [c for c in range(CLIENTS) if c not in absent])
         arrived, self.late_replies = self.late_replies, []
         messages, self.late_messages = self.late_messages, []
         for client, event in events.items():
+            if client in absent:
+                continue
             content = self.server.content(client, ConfigRecord())
             if event == "message late":
                 self.late_messages.append((client, content))
@@ -59,7 +71,7 @@ class World:
         for client, content in messages:
             arrived += self.answers(client, content, events[client], updates[client])
         for client, reply in reversed(arrived):
-            self.server.take(client, reply)
+            self._take(client, reply, number)
         for client in self.server.grant():
             again = self.server.content(client, ConfigRecord())
             for _, reply in self.answers(client, again, "fine", updates[client]):
@@ -70,6 +82,22 @@ class World:
         for client, up in uplinks.items():
             self.applied[client] = added(self.applied[client], up.update)
             self.fates += [up.fate] * bool(up.fate)
+
+    def _take(self, client: int, reply: Message, number: int) -> None:
+        """What the strategy does with a reply: in time, or late by its policy."""
+        asked = asked_in(reply)
+        if client not in self.server.trip.downlinks and asked is None:
+            self.server.charge(client, reply)  # a wish for the model that comes too late
+        elif asked in (None, number) or self.late == "hold":
+            self.server.take(client, reply)
+        elif self.late == "count":
+            self.server.take(client, reply, late=True)
+        else:
+            before = len(self.server.trip.dropped)
+            refuse(self.server, client, reply, "drop")
+            if len(self.server.trip.dropped) > before:
+                payload, _ = get(reply.content)
+                self.lost[client] = added(self.lost[client], decompress(self.uplink, payload, LIKE))
 
     def answers(self, client: int, content: RecordDict, event: str, update: Any) -> list[Any]:
         """What reaches the server of a client's answer now."""

@@ -3,5 +3,6 @@
 from fedsim.report.charts.heat import heatmap
 from fedsim.report.charts.lines import budget, curves, pareto
 from fedsim.report.charts.parts import layers, send_buffers, split
+from fedsim.report.charts.timeline import timeline
 
-__all__ = ["budget", "curves", "heatmap", "layers", "pareto", "send_buffers", "split"]
+__all__ = ["budget", "curves", "heatmap", "layers", "pareto", "send_buffers", "split", "timeline"]

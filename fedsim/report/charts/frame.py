@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedsim import units
-from fedsim.analysis.curves import Series
+from fedsim.analysis.curves import TIME, Series
 from fedsim.analysis.style import CellKey, Look, cell_label
 
 Trace = dict[str, Any]
@@ -177,6 +177,7 @@ def reading(styles: dict[CellKey, Look], lines: bool) -> list[Trace]:
 def at(line: Series, place: int, x: str, name: str) -> str:
     """What the pointer says of one point of a line."""
     value = line.x[place]
-    where = f"iteration {value:.0f}" if x == "iteration" else units.bits(value)
+    told = {"iteration": f"iteration {value:.0f}", TIME: units.duration(value)}
+    where = told.get(x) or units.bits(value)
     score = escape(units.score(line.y[place], name))
     return f"{name_of(line.cell)}<br>{where}<br>{escape(name)} {score}"

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from fedsim import run
@@ -31,3 +32,22 @@ def test_local_and_flower(settings: dict[str, Any], tmp_path: Path) -> None:
     plan = config.plan
     assert len(payloads(tmp_path / "flower")) == 2 * plan.cohort * plan.rounds
     assert rounds(tmp_path / "flower")["up_wire_bits"].gt(0).all()
+
+
+@pytest.mark.slow
+def test_the_clock_is_the_same(tmp_path: Path) -> None:
+    """Who is away, drops out or is late follows from the seed and the lengths of messages."""
+    config = small(
+        clients=6, cohort=4, ask=5, iterations=40, downlink="sbc(0.05)", catch_up=True,
+        late="count", dropout="before=0.1, after=0.1", deadline="1s", availability=0.9,
+        network="up=lognormal(20kbit, 1), down=1Mbit, latency=50ms, compute=uniform(10ms, 30ms)",
+    )  # fmt: skip
+    run(config, tmp_path / "local")
+    run(replace(config, engine="flower", workers=2), tmp_path / "flower")
+    assert_same(tmp_path / "local", tmp_path / "flower")
+    one, other = (
+        pd.read_parquet(tmp_path / name / "rounds.parquet")["sim_seconds"]
+        for name in ("local", "flower")
+    )
+    assert one.equals(other) and (one > 0).all()
+    assert rounds(tmp_path / "local")["late"].sum() > 0

@@ -1,6 +1,7 @@
 """Rounds on a simulated clock, by hand: three clients, five rounds, late ones and absent ones."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fedsim.analysis.times import priced
 from fedsim.federation import simulated
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
+from fedsim.report import write
 from fedsim.results.load import load
 from tests.support import runs
 from tests.support.runs import make_task, small
@@ -189,3 +191,25 @@ def test_the_default_leaves_the_name_of_a_run() -> None:
         network="4g, compute=1ms", availability=0.5, dropout=0.1, ask=4, cohort=3, deadline=5,
         late="drop", catch_up=True,
     ).identity()}  # fmt: skip
+
+
+def test_what_the_clock_decided_has_no_price_elsewhere_and_no_longer_run(tmp_path: Path) -> None:
+    config = small(deadline="1min", network="compute=1ms", checkpoint_every=1)
+    run(config, tmp_path)
+    assert not (tmp_path / "final").exists()
+    with pytest.raises(UsageError, match="was run with deadline = 1min: simulated time decided"):
+        priced(load(tmp_path), parse("4g"))
+    with pytest.raises(UsageError, match="late updates may still be under way"):
+        run(replace(config, iterations=40), tmp_path)
+
+
+def test_the_page_shows_time_a_round_and_who_leads(tmp_path: Path) -> None:
+    for name, method in (("few", "sbc(0.05)"), ("all", "raw")):
+        config = small(method=method, label=name, network="up=10kbit, compute=1ms")
+        run(config, tmp_path / "cells" / name)
+    text = write(tmp_path).read_text(encoding="utf-8")
+    assert 'id="chart-time"' in text and 'id="chart-timeline-2"' in text
+    assert "Best so far on the simulated clock: few from" in text
+    run(small(), tmp_path / "plain")
+    plain = write(tmp_path / "plain").read_text(encoding="utf-8")
+    assert "simulated" not in plain.split("</script>")[-1] and "chart-time" not in plain

@@ -1,0 +1,115 @@
+"""A grid on a simulated clock: which replies come in time, which come later, and which never.
+
+What clients do is done at once, and only told to the server when it would have come.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+from flwr.app import Error, Message
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from fedsim.engines import compat
+from fedsim.federation.simulated import Simulation
+from fedsim.network.running import Work
+from strategies.channel.cohort_grid import CohortGrid
+from strategies.channel.payload import CLIENT, KEY
+
+_GONE = {"before": "dropped out before training", "after": "dropped out after training"}
+_TRAIN = "train"
+
+
+class TimedGrid(CohortGrid):
+    """A grid whose replies come when the simulated clock says so.
+
+    Args:
+        grid: the grid beneath, which answers as fast as it can.
+        simulation: the clock.
+    """
+
+    def __init__(self, grid: Grid, simulation: Simulation) -> None:
+        super().__init__(grid, [])
+        self.simulation = simulation
+        self._late: dict[str, tuple[Work, Message]] = {}
+        self._ids = count(1)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """As the grid beneath."""
+        return self._grid.get_node_ids()
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """The replies that come in time, and an error for each client that drops out."""
+        messages = list(messages)
+        if messages and messages[0].metadata.message_type != _TRAIN:
+            return self._grid.send_and_receive(messages, timeout=timeout)
+        return self._round(messages, timeout)
+
+    def _round(self, messages: list[Message], timeout: float | None) -> Iterable[Message]:
+        simulation, rules = self.simulation, self.simulation.rules
+        clients = {client_of(message): message for message in messages}
+        leaves = {client: simulation.leaves[client] for client in clients}
+        for client, message in clients.items():
+            if leaves[client] == "before":  # nobody gets it
+                compat.name(message, f"dropped-{next(self._ids)}")
+        sent = [m for client, m in clients.items() if leaves[client] != "before"]
+        replies: dict[int, Message | None] = dict.fromkeys(clients)
+        ids: dict[str, int] = {}
+        for reply in self._grid.send_and_receive(sent, timeout=timeout):
+            if not ids:  # a grid gives messages their ids when it sends them
+                ids = {m.metadata.message_id: client for client, m in clients.items()}
+            client = ids[reply.metadata.reply_to_message_id]
+            replies[client] = reply
+            if not rules.late and not leaves[client]:
+                yield reply  # the server decodes while others train
+        in_time = simulation.end(replies)
+        for client, way in leaves.items():
+            if way:
+                error = Error(ErrorCode.NODE_UNAVAILABLE, _GONE[way])
+                yield Message(error, reply_to=clients[client])
+        if rules.late:
+            yield from self._in_time(replies, in_time)
+
+    def _in_time(
+        self, replies: dict[int, Message | None], in_time: Sequence[int]
+    ) -> Iterable[Message]:
+        """The replies that came in time; the others wait here until they have come."""
+        simulation = self.simulation
+        for client, reply in replies.items():
+            work = simulation.works[client]
+            if reply is None or simulation.leaves[client] or client in in_time:
+                continue
+            if work.until != "arrived":  # an error
+                yield reply
+                continue
+            self._late[reply.metadata.reply_to_message_id] = work, reply
+            simulation.late[client] = work
+            simulation.trip.failures[client] = "its update came when the round was over"
+        for client in in_time:
+            reply = replies[client]
+            assert reply is not None
+            yield reply
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Replies of earlier rounds that have come by now."""
+        wanted = list(message_ids)
+        came = [
+            key for key in wanted
+            if key in self._late and self._has_come(self._late[key][0])
+        ]  # fmt: skip
+        others = [key for key in wanted if key not in self._late]
+        real = list(self._grid.pull_messages(others)) if others else []
+        for key in came:
+            del self.simulation.late[self._late[key][0].client]
+        return [self._late.pop(key)[1] for key in came] + real
+
+    def _has_come(self, work: Work) -> bool:
+        simulation = self.simulation
+        return work.round < simulation.number and work.arrived <= simulation.clock.now
+
+
+def client_of(message: Message) -> int:
+    """The number of the client that a message of the server goes to."""
+    return int(str(message.content.config_records[KEY][CLIENT]))
