@@ -99,6 +99,7 @@ class Turns(ServerEnd):
             asked.trip.failures[client] = _GONE
         uplink = asked.trip.uplinks.get(client)
         if uplink is not None:
+            self.base[client] = asked.version  # the model may have moved since
             self.applied[client] = asked.trip.round
         return Arrival(client, asked, self.version - asked.version, uplink)
 
