@@ -13,15 +13,11 @@ LINK = "up=580Mbit, down=580Mbit, latency=0.1ms, compute=lognormal(20ms, 0.1)"
 
 @dataclass(frozen=True)
 class Row:
-    """A run: the method of pushes and pulls, and the paper's images per second (Table 1).
-
-    ``strategy`` is ``gradients`` for the synchronous runs, whose server stands by itself.
-    """
+    """A run: the method of pushes and pulls, and the paper's images per second (Table 1)."""
 
     title: str
     method: str
-    images: int | None = None
-    strategy: str = "sharded"
+    images: int
     seeds: int = 1
 
 
@@ -34,8 +30,6 @@ ROWS = {
     "drop-90": Row("drop 90 %", _drop(0.1), 3174),
     "drop-99": Row("drop 99 %", _drop(0.01), 3726, seeds=3),
     "drop-99.9": Row("drop 99.9 %", _drop(0.001), 3921),
-    "sync-dense": Row("no dropping, synchronous", "raw", strategy="gradients"),
-    "sync-99": Row("drop 99 %, synchronous", _drop(0.01), strategy="gradients"),
 }
 SMOKE = ("dense", "drop-99")
 SCALES = {
@@ -54,10 +48,10 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
         row = ROWS[name]
         for seed in range(1 if scale == "smoke" else row.seeds):
             config = RunConfig(
-                task=task, method=row.method, downlink=row.method, strategy=row.strategy,
+                task=task, method=row.method, downlink=row.method, strategy="sharded",
                 temporal=1, iterations=iterations, batch_size=batch_size, clients=workers,
                 evaluate_every=max(1, iterations // 25), seed=seed, data=data,
-                network=LINK if row.strategy == "sharded" else None,
+                network=LINK,
                 test_samples=None if scale == "paper" else 5000,
             )  # fmt: skip
             made.append(Cell(f"{name}-seed{seed}", config))

@@ -53,7 +53,7 @@ def collect(results: Results) -> pd.DataFrame:
         name, _, seed = str(run).rpartition("-seed")
         cell, workers = results.runs.loc[run], int(mine["clients"].iloc[0])
         there = mine[mine["metric"] >= TARGET].head(1)
-        seconds = mine["sim_end_seconds"] if "sim_end_seconds" in mine else mine["metric"] * pd.NA
+        seconds = mine["sim_end_seconds"]
         entries = cell["parameters"] * cell["rounds"]
         made.append(
             {
@@ -62,7 +62,7 @@ def collect(results: Results) -> pd.DataFrame:
                 "target_updates": workers * there["round"].squeeze() if len(there) else None,
                 "target_seconds": seconds[there.index].squeeze() if len(there) else None,
                 "seconds": seconds.iloc[-1],
-                "staleness": mine["staleness"].mean() if "staleness" in mine else None,
+                "staleness": mine["staleness"].mean(),
                 "up_bits_per_entry": cell["up_wire_bits"] / entries,
                 "down_bits_per_entry": cell["down_wire_bits"] / entries,
                 "images": workers * cell["rounds"] * _batch(results, run) / seconds.iloc[-1],
@@ -120,10 +120,8 @@ def speeds(runs: pd.DataFrame) -> str:
     lines = []
     for name, row in first.iterrows():
         theirs = ROWS[str(name)].images
-        if theirs is not None and paper is not None:
-            lines.append([ROWS[str(name)].title, f"{row['images']:.0f}",
-                          f"×{row['images'] / dense:.2f}", f"{theirs}",
-                          f"×{theirs / paper:.2f}"])  # fmt: skip
+        ours = [f"{row['images']:.0f}", f"×{row['images'] / dense:.2f}"]
+        lines.append([ROWS[str(name)].title, *ours, f"{theirs}", f"×{theirs / paper:.2f}"])
     return table(SPEED, lines)
 
 
@@ -133,7 +131,6 @@ def figure(lines: pd.DataFrame) -> Figure:
     panels = drawn.subplots(1, 2, sharey=True)
     for place, (name, mine) in enumerate(lines.groupby("name", sort=False)):
         look = {"color": COLOURS[place % len(COLOURS)], "label": ROWS[str(name)].title}
-        look["linestyle"] = "-" if ROWS[str(name)].strategy == "sharded" else "--"
         panels[0].plot(mine["updates"], mine["accuracy_percent"], **look)
         panels[1].plot(mine["seconds"], mine["accuracy_percent"], **look)
     panels[0].set(xlabel="updates of all workers", ylabel="accuracy (%)")

@@ -130,13 +130,6 @@ def _clock(config: Settings, plan: Plan) -> None:
             f"--ask is {plan.ask}: it lies between the cohort ({plan.cohort}) and the number of "
             f"clients ({plan.clients})"
         )
-    cohorts = ("availability", "dropout", "ask", "deadline", "catch_up")
-    given = [name for name in cohorts if getattr(config, name)]
-    if given and STRATEGIES[config.strategy].driven:
-        raise UsageError(
-            f"{flag(given[0])} is {getattr(config, given[0])}: it is of synchronous rounds, which "
-            f"strategy {config.strategy} does not have"
-        )
     if plan.rules.by_the_clock and (plan.network is None or plan.network.measured):
         timed = [name for name in ("ask", "deadline", "availability") if getattr(config, name)]
         raise UsageError(
@@ -169,11 +162,8 @@ def _strategy(config: Settings, plan: Plan) -> None:
                 f"{flag(name)} is {getattr(config, name)!r} and --strategy is {config.strategy!r}: "
                 f"it belongs to {' and '.join(taking)}"
             )
-    if strategy.driven and config.checkpoint_every is not None:
-        raise UsageError(
-            f"--checkpoint-every is {config.checkpoint_every}: a run of strategy {config.strategy} "
-            "always has messages under way, which no checkpoint holds"
-        )
+    if strategy.driven:
+        _asynchronous(config)
     method = config.method, plan.method.compressor
     check_added(*method, config.downlink, plan.downlink, strategy.differences)
     strategy.check(
@@ -183,6 +173,21 @@ def _strategy(config: Settings, plan: Plan) -> None:
             server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
         )
     )  # fmt: skip
+
+
+def _asynchronous(config: Settings) -> None:
+    """Refuses what belongs to rounds, and checkpoints."""
+    for name in ("availability", "dropout", "ask", "deadline"):
+        if getattr(config, name) is not None:
+            raise UsageError(
+                f"{flag(name)} is {getattr(config, name)}: it is about the cohort of a round, and "
+                f"strategy {config.strategy} has no rounds"
+            )
+    if config.checkpoint_every is not None:
+        raise UsageError(
+            f"--checkpoint-every is {config.checkpoint_every}: a run of strategy {config.strategy} "
+            "always has messages under way, which no checkpoint holds"
+        )
 
 
 def _momentum(config: Settings, plan: Plan) -> None:

@@ -8,8 +8,9 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import Compressor
+from compressors.bits import SPANS
 from strategies.channel.server_end import ServerEnd
-from strategies.channel.traffic import RoundTraffic, Uplink
+from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
 _GONE = "the client does not hold the model that the server believes"
 
@@ -70,7 +71,7 @@ class Turns(ServerEnd):
     def __init__(
         self, uplink: Compressor, downlink: Compressor, weights: Mapping[str, Tensor], seed: int = 0
     ) -> None:
-        super().__init__(uplink, downlink, weights, seed)
+        super().__init__(uplink, downlink, weights, seed, catch_up=True)
         self.asked: dict[int, Asked] = {}
         self._count: dict[int, int] = {}
 
@@ -82,6 +83,12 @@ class Turns(ServerEnd):
         self.asked[client] = Asked(trip, self.version, self.weights)
         return content
 
+    def _model_or_update(self, client: int) -> Downlink:
+        """As in rounds; and nothing where the model has not moved since the client was asked."""
+        if self.follows and self.base.get(client) == self.version:
+            return Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
+        return super()._model_or_update(client)
+
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Books the reply of ``client`` to its last message."""
         asked = self.asked.pop(client)
@@ -92,7 +99,7 @@ class Turns(ServerEnd):
             asked.trip.failures[client] = _GONE
         uplink = asked.trip.uplinks.get(client)
         if uplink is not None:
-            self.base[client] = asked.version
+            self.base[client] = asked.version  # the model may have moved since
             self.applied[client] = asked.trip.round
         return Arrival(client, asked, self.version - asked.version, uplink)
 

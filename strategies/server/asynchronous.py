@@ -26,8 +26,8 @@ class Asynchronous(ChannelStrategy):
 
     Args:
         uplink: how clients encode their updates.
-        downlink: how the server encodes its steps; raw by default. A client that holds the version
-            before the server's is sent the last step, any other client the whole model.
+        downlink: how the server encodes its steps; raw by default. Else a client is sent the steps
+            since it was asked, or the whole model where that is shorter.
         clients: the number of clients.
         staleness: the weight of an update by how old the model is that it was made from.
         server_lr: what every step is multiplied by.

@@ -1,0 +1,47 @@
+"""Dense and dropped asynchronous updates: the runs, the committed numbers, a run at smoke scale."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.commands import Typed, typed
+from tests.support.experiments import experiment
+from tests.support.markdown import ROOT
+
+__all__ = ["typed"]  # the fixture
+
+RESULTS = ROOT / "experiments" / "async-dropping" / "results"
+
+
+@pytest.fixture(scope="module")
+def rows() -> Any:
+    """The experiment's list of runs."""
+    return experiment("async-dropping", "rows")
+
+
+def test_pushes_and_pulls_are_dropped_alike_at_all_workers(rows: Any) -> None:
+    for cell in rows.cells([], "short", None):
+        config = cell.config
+        assert config.downlink == config.method == rows.ROWS[cell.name.split("-seed")[0]].method
+        assert (config.plan.clients, config.strategy, config.temporal) == (4, "sharded", 1)
+
+
+def test_the_committed_numbers_say_what_the_page_says() -> None:
+    runs = pd.read_csv(RESULTS / "runs.csv")
+    first = runs[runs["seed"] == 0].set_index("name")
+    ratio = first["images"] / first.loc["dense", "images"]
+    assert 1.6 < ratio["drop-99"] < 1.75  # at most 1 / (1 - 0.41), were nothing sent
+    assert ratio["drop-90"] < ratio["drop-99"] <= ratio["drop-99.9"] + 0.01
+    assert runs["staleness"].between(2.9, 3.1).all()
+    seconds = runs.groupby("name")["target_seconds"].mean()
+    updates = runs.groupby("name")["target_updates"].mean()
+    assert seconds["drop-99"] < seconds["dense"] and updates["drop-99"] > 0
+    dense = runs[runs["name"] == "dense"]
+    assert dense["up_bits_per_entry"].between(24, 24.01).all()  # three quarters of 32 travel
+
+
+@pytest.mark.slow
+def test_it_runs_at_smoke_scale(typed: Typed) -> None:
+    said = typed("experiment", "async-dropping", "--scale", "smoke", "--out", "out")
+    assert said.code == 0 and "drop 99 %" in said.out
