@@ -144,8 +144,8 @@ LISTED: dict[str, Listed] = {
 }
 
 PARTITIONS = (
-    "iid, contiguous, whole, linear, square, exponential, dirichlet(ALPHA), shards(NUMBER), "
-    "pathological(CLASSES)"
+    "iid, contiguous, whole, natural, feature, linear, square, exponential, dirichlet(ALPHA), "
+    "shards(NUMBER), pathological(CLASSES)"
 )
 """The ways to split a task's samples over clients (``fedsim.tasks.data.partition``)."""
 

@@ -4,9 +4,10 @@ import pandas as pd
 
 from experiments.common.scores import rows_of
 from experiments.common.tables import table
-from fedsim import Results, units
-from fedsim.analysis.times import priced
+from fedsim import Results
+from fedsim.analysis import priced
 from fedsim.network import Network, parse
+from fedsim.units import duration, plain
 
 from .rows import ROWS
 
@@ -68,8 +69,8 @@ def markdown(frame: pd.DataFrame) -> str:
     for row, part in frame.groupby("row", sort=False):
         first, at = part.iloc[0], part.set_index("rate")
         there = first["reached"] == first["seeds"]
-        spent = [f"{first['iteration']:.0f}", units.plain(first["mbit"])] if there else ["", ""]
-        seconds = [units.duration(at["seconds"][rate]) if there else "" for rate in RATES]
+        spent = [f"{first['iteration']:.0f}", plain(first["mbit"])] if there else ["", ""]
+        seconds = [duration(at["seconds"][rate]) if there else "" for rate in RATES]
         seen = f"{first['reached']:.0f} of {first['seeds']:.0f}"
         lines.append([ROWS[str(row)].title, seen, *spent, *seconds])
     return table(heading, lines)

@@ -12,7 +12,8 @@ import pandas as pd
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.scores import of_row
 from experiments.common.tables import of_task, table
-from fedsim import Cell, Results, RunConfig, units
+from fedsim import Cell, Results, RunConfig
+from fedsim.units import bits, duration
 
 NETWORK = (
     "up=lognormal(1Mbit, 1), down=lognormal(5Mbit, 1), latency=85ms, compute=lognormal(50ms, 0.5)"
@@ -106,8 +107,8 @@ def markdown(frame: pd.DataFrame) -> str:
         [
             POLICIES[row["name"]].title, f"{row['accuracy_percent']:.1f}",
             f"{row['updates_per_round']:.1f}", str(row["dropped_out"]), str(row["late"]),
-            str(row["returned"]), str(row["lost"]), units.duration(row["sim_seconds"]),
-            units.duration(row["target_seconds"]) or "not reached", units.bits(row["down_bits"]),
+            str(row["returned"]), str(row["lost"]), duration(row["sim_seconds"]),
+            duration(row["target_seconds"]) or "not reached", bits(row["down_bits"]),
         ]
         for row in frame.to_dict("records")
     ]  # fmt: skip

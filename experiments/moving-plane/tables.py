@@ -8,8 +8,7 @@ import pandas as pd
 from experiments.common.scores import rows_of
 from experiments.common.tables import table
 from fedsim import Results
-from fedsim.network import parse
-from fedsim.network.pricing import price
+from fedsim.network import parse, price
 
 BUDGETS = ("few bits", "more bits", "little time", "more time")
 """The budgets: bits that a client has sent, and simulated seconds; each of one of two cells."""

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from fedsim.errors import DataError, UsageError
 from fedsim.federation.validation import parted
@@ -53,12 +54,31 @@ def _load(
             f"--partition is {partition!r}: the samples of task {task.name} have no labels to go "
             "by; it takes iid or contiguous"
         )
+    if partition == partitions.NATURAL and data.labels is None:
+        raise UsageError(
+            f"--partition is {partition!r}: the samples of task {task.name} have no source to go "
+            "by, such as a user or a role"
+        )
+    feature = _means(task, data) if partition == partitions.FEATURE else None
     labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
     if validation is None:
-        return Federation(data, tuple(partitions.split(labels, clients, partition, seed)))
+        every = partitions.split(labels, clients, partition, seed, feature)
+        return Federation(data, tuple(every))
     data, left = parted(task, data, validation)
-    shards = partitions.split(labels[left], clients, partition, seed)
+    kept = None if feature is None else feature[left]
+    shards = partitions.split(labels[left], clients, partition, seed, kept)
     return Federation(data, tuple(left[shard] for shard in shards))
+
+
+def _means(task: Task, data: Data) -> np.ndarray:
+    """The mean of each training sample's inputs."""
+    x = data.train_x
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise UsageError(
+            f"--partition is 'feature': the inputs of task {task.name} are not numbers in memory "
+            "that could be averaged"
+        )
+    return x.flatten(1).mean(dim=1).numpy()
 
 
 def _data(task: Task, folder: str | None, download: bool) -> Data:

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from fedsim.plot.canvas import plain_ticks, save
     from fedsim.plot.learning import curves
     from fedsim.plot.planes import matrix
+    from fedsim.plot.times import over_bandwidths
 
-__all__ = ["budget", "curves", "matrix", "pareto", "plain_ticks", "save"]
+__all__ = ["budget", "curves", "matrix", "over_bandwidths", "pareto", "plain_ticks", "save"]
 
 _HOMES = {
-    "budget": "bits", "curves": "learning", "matrix": "planes", "pareto": "bits",
-    "plain_ticks": "canvas", "save": "canvas",
+    "budget": "bits", "curves": "learning", "matrix": "planes",
+    "over_bandwidths": "times", "pareto": "bits", "plain_ticks": "canvas", "save": "canvas",
 }  # fmt: skip
 
 

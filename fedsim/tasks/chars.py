@@ -8,6 +8,7 @@ an embedding as wide as the layers.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ HELD_OUT = 105_675  # characters, as many as the paper tests on
 ROW = 1409  # 75 rows of this length are exactly the held-out text
 HIDDEN, DROP, SCALE = 200, 0.0, 0.1
 _FILE = "shakespeare_complete.txt"
+_ROLE = re.compile(r"^([A-Z][A-Z' -]*)\.$", re.MULTILINE)
 
 
 def build(data: Data) -> nn.Module:
@@ -40,6 +42,7 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     """The complete works, the last 105,675 characters held out; an alphabet taken from the text.
 
     Training samples are windows of 35 characters, held-out ones rows of 1,409; both (·, length).
+    A training window is labelled by the role that speaks where it begins.
 
     Args:
         folder: holds `shakespeare/shakespeare_complete.txt`, plain or as .gz; None means
@@ -67,7 +70,30 @@ def _load(folder: Path) -> Data:
         f"{_FILE}, {len(text):,} characters, {symbols} distinct, the last {HELD_OUT:,} held out, "
         f"sha256 {digest}"
     )
-    return Data(*windows(train, STEPS), *windows(test, ROW), source)
+    x, y = windows(train, STEPS)
+    return Data(x, y, *windows(test, ROW), source, roles(text, len(x), STEPS))
+
+
+def roles(text: str, count: int, length: int) -> Tensor:
+    r"""Who speaks where each window begins: the number of a role, (count,), int64.
+
+    A role's name stands in capitals on a line of its own, with a full stop. Roles of one name are
+    one, whatever the play; what stands before the first name has a number too.
+
+    Args:
+        text: the whole text.
+        count: windows from its beginning.
+        length: characters per window.
+
+    Example:
+        >>> roles("Act I. \n\nROMEO.\nBut soft!\n\nJULIET.\nAy me!", 4, 9).tolist()
+        [0, 2, 2, 1]
+    """
+    found = [(match.start(), match[1]) for match in _ROLE.finditer(text)]
+    starts = np.array([0, *(start for start, _ in found)])
+    _, numbers = np.unique(["", *(name for _, name in found)], return_inverse=True)
+    at = np.searchsorted(starts, np.arange(count) * length, side="right") - 1
+    return torch.from_numpy(numbers[at].astype(np.int64))
 
 
 def encode(text: str) -> tuple[Tensor, int]:

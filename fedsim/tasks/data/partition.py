@@ -11,6 +11,10 @@
 `shards(NUMBER)`: samples sorted by label, cut into clients x NUMBER equal blocks, NUMBER blocks
     dealt to each client (McMahan et al. 2017, section 3); a remainder of fewer than clients x
     NUMBER samples is left out.
+`natural`: whole sources (a text's roles, users, authors: `Data.labels`), dealt at random; clients'
+    numbers of sources differ by at most one, and a client has all samples of a source, or none.
+`feature`: the samples in the order of the mean of their inputs (brightness, for images), cut into
+    one stretch per client: clients whose inputs are unlike, whatever the labels.
 `pathological(CLASSES)`: client i holds classes i, i + 1, ... (CLASSES of them, round the clock),
     each class shared evenly by its holders.
 
@@ -39,7 +43,8 @@ if TYPE_CHECKING:
 
 _ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"}
 _SIZES = ("linear", "square", "exponential")
-_PLAIN = ("iid", "contiguous", "whole", *_SIZES)
+_PLAIN = ("iid", "contiguous", "whole", "feature", *_SIZES)
+NATURAL, FEATURE = "natural", "feature"
 _SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
 
@@ -73,8 +78,9 @@ def goes_by_labels(spec: str) -> bool:
 
 
 def split(
-    labels: NDArray[np.integer[Any]], clients: int, spec: str, seed: int
-) -> list[NDArray[np.int64]]:
+    labels: NDArray[np.integer[Any]], clients: int, spec: str, seed: int,
+    feature: NDArray[np.floating[Any]] | None = None,
+) -> list[NDArray[np.int64]]:  # fmt: skip
     """Deal the samples to the clients.
 
     Args:
@@ -83,6 +89,7 @@ def split(
         spec: one of the forms at the head of this file.
         seed: from 0; the same arguments give the same split in any process. No global random
             generator is read or changed.
+        feature: one number per sample, shape (N,), by which `feature` sorts them.
 
     Returns:
         One sorted int64 array of sample numbers per client. Unless they are `whole`, no sample is
@@ -104,6 +111,12 @@ def split(
         return [np.arange(len(labels), dtype=np.int64)] * clients
     if parsed.kind == "contiguous":
         return np.array_split(np.arange(len(labels), dtype=np.int64), clients)
+    if parsed.kind == FEATURE:
+        assert feature is not None
+        rising = np.argsort(feature, kind="stable").astype(np.int64)
+        return [np.sort(part) for part in np.array_split(rising, clients)]
+    if parsed.kind == NATURAL:
+        return _whole_sources(labels, clients, seed)
     # The partitioners keep the order of the samples, so the order is drawn here.
     order = np.random.default_rng(seed).permutation(len(labels)).astype(np.int64)
     if parsed.kind == "iid":
@@ -111,10 +124,21 @@ def split(
     return _by_label(parsed, spec, labels, order, clients, seed)
 
 
+def _whole_sources(labels: NDArray[Any], clients: int, seed: int) -> list[NDArray[np.int64]]:
+    sources = np.unique(labels)
+    if clients > len(sources):
+        raise UsageError(
+            f"clients: {clients} is not allowed; partition natural deals whole sources, and there "
+            f"are {len(sources)}"
+        )
+    dealt = np.array_split(np.random.default_rng(seed).permutation(sources), clients)
+    return [np.flatnonzero(np.isin(labels, own)).astype(np.int64) for own in dealt]
+
+
 def _parse(spec: str) -> _Spec:
     match = _SHAPE.fullmatch(spec)
     kind, argument = (match[1], match[2]) if match else ("", None)
-    if kind in _PLAIN and argument is None:
+    if kind in (*_PLAIN, NATURAL) and argument is None:
         return _Spec(kind)
     if kind not in _ARGUMENT or argument is None:
         raise UsageError(f"partition: {spec!r} is unknown; known forms: {FORMS}")

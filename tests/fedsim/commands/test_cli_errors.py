@@ -27,7 +27,7 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--device tpu": ("--device", ["'tpu'", "cpu, cuda, mps"]),
     "--strategy nope": ("--strategy", ["'nope'", "dsgd, majority"]),
     "--weighting nope": ("--weighting", ["'nope'", "uniform, samples"]),
-    "--partition nope": ("partition", ["'nope'", "iid, contiguous, whole, dirichlet(ALPHA)"]),
+    "--partition nope": ("partition", ["'nope'", "iid, contiguous, whole, natural, feature"]),
     "--partition dirichlet(-1)": ("partition", ["dirichlet(-1)", "above 0"]),
     "--downlink nope": ("--downlink", ["'nope'", "raw"]),
     "--temporal 0": ("--temporal", ["0", "above 0"]),
@@ -139,7 +139,7 @@ def test_an_unknown_flag_leads_to_the_help_of_its_command(command: str, typed: T
 OTHERS = {
     "report none": ["none", "no such folder"],
     "report .": ["no finished run", "summary.json"],
-    "list nope": ["'nope'", "tasks, methods, coders, networks, experiments"],
+    "list nope": ["'nope'", "tasks, methods, coders, networks, controllers, experiments"],
     "experiment nope": ["'nope'", "sbc-table2"],
     "experiment sbc-table2 --only nope": ["--only", "'nope'", "mnist_lenet5"],
     "experiment sbc-table2 --scale nope": ["--scale", "'nope'", "smoke, short"],
