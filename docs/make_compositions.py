@@ -227,8 +227,7 @@ def rows() -> list[tuple[str, str, str, str]]:
     """Every composition, tried."""
     logging.getLogger("flwr").setLevel(logging.CRITICAL)
     tried = [*of_strategies(), *of_mods(), *after_a_clip()]
-    split = [(part, order, came.partition("|")) for part, order, came in tried]
-    return [(part, order, verdict, told) for part, order, (verdict, _, told) in split]
+    return [(part, order, *came.partition("|")[::2]) for part, order, came in tried]
 
 
 def table() -> str:

@@ -136,9 +136,8 @@ class Trainer:
             done: local iterations that this client has done before.
             iterations: how many to do now.
             buffers: the model's by name; those that are not given are as in a new model.
+            start: the run's iterations before these, by which the rate goes; None: ``done``.
             correction: what is added to every gradient, by name; None: nothing.
-            start: iterations of the run before these, which the learning rate goes by; None: as
-                many as ``done``, which is right for a client of every round.
         """
         late = 0 if start is None else start - done  # the run is ahead of a client that sat out
 

@@ -87,8 +87,7 @@ def split(
         labels: class of each sample, integers, shape (N,).
         clients: number of clients, 1 to N.
         spec: one of the forms at the head of this file.
-        seed: from 0; the same arguments give the same split in any process. No global random
-            generator is read or changed.
+        seed: from 0; it alone decides, and no global random generator is read or changed.
         feature: one number per sample, shape (N,), by which `feature` sorts them.
 
     Returns:
@@ -108,20 +107,21 @@ def split(
     labels = np.asarray(labels)
     _check_against(parsed, spec, labels, clients)
     if parsed.kind == "whole":
-        return [np.arange(len(labels), dtype=np.int64)] * clients
-    if parsed.kind == "contiguous":
-        return np.array_split(np.arange(len(labels), dtype=np.int64), clients)
-    if parsed.kind == FEATURE:
-        assert feature is not None
-        rising = np.argsort(feature, kind="stable").astype(np.int64)
-        return [np.sort(part) for part in np.array_split(rising, clients)]
+        return [np.arange(len(labels))] * clients
+    if parsed.kind in ("contiguous", FEATURE):
+        return _stretches(np.arange(len(labels)) if feature is None else feature, clients)
     if parsed.kind == NATURAL:
         return _whole_sources(labels, clients, seed)
-    # The partitioners keep the order of the samples, so the order is drawn here.
-    order = np.random.default_rng(seed).permutation(len(labels)).astype(np.int64)
+    # The partitioners keep the order, so that it is drawn here.
+    order = np.random.default_rng(seed).permutation(len(labels))
     if parsed.kind == "iid":
         return [np.sort(part) for part in np.array_split(order, clients)]
     return _by_label(parsed, spec, labels, order, clients, seed)
+
+
+def _stretches(key: NDArray[Any], clients: int) -> list[NDArray[np.int64]]:
+    rising = np.argsort(key, kind="stable").astype(np.int64)
+    return [np.sort(part) for part in np.array_split(rising, clients)]
 
 
 def _whole_sources(labels: NDArray[Any], clients: int, seed: int) -> list[NDArray[np.int64]]:

@@ -10,7 +10,9 @@ import pytest
 from datasets import Dataset
 from flwr_datasets.partitioner import IidPartitioner
 
+from fedsim import RunConfig
 from fedsim.errors import UsageError
+from fedsim.federation import Federation
 from fedsim.tasks.data.partition import check, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
@@ -109,6 +111,36 @@ def test_pathological_counts_classes():
     assert (joined(parts) == np.arange(1000)).all()
 
 
+def test_natural_deals_whole_sources():
+    parts = split(LABELS, 4, "natural", seed=0)
+    owners = [{*LABELS[part].tolist()} for part in parts]
+    assert sorted(len(own) for own in owners) == [2, 2, 3, 3]
+    assert set.union(*owners) == {*range(10)} and sum(map(len, owners)) == 10
+    assert (joined(parts) == np.arange(1003)).all()
+    each = split(LABELS, 10, "natural", seed=0)
+    assert all(len(np.unique(LABELS[part])) == 1 for part in each)
+    others = split(LABELS, 4, "natural", seed=1)
+    assert [part.tolist() for part in others] != [part.tolist() for part in parts]
+    with pytest.raises(UsageError, match="natural deals whole sources, and there are 10"):
+        split(LABELS, 11, "natural", seed=0)
+
+
+def test_feature_cuts_the_rising_samples():
+    """By hand: six samples by rising feature are 3, 0, 5, 1, 4, 2."""
+    feature = np.array([0.1, 0.4, 0.9, 0.0, 0.5, 0.3])
+    parts = split(np.zeros(6, int), 3, "feature", 0, feature)
+    assert [part.tolist() for part in parts] == [[0, 3], [1, 5], [2, 4]]
+
+
+def test_clients_of_a_run_are_unlike_by_brightness():
+    shards = Federation.of(RunConfig(partition="feature", clients=3)).shards
+    x = Federation.of(RunConfig()).data.train_x.flatten(1).mean(1).numpy()
+    ends = [(x[shard].min(), x[shard].max()) for shard in shards]
+    assert ends[0][1] <= ends[1][0] and ends[1][1] <= ends[2][0]
+    with pytest.raises(UsageError, match="task digits have no source to go by"):
+        Federation.of(RunConfig(partition="natural"))
+
+
 def test_spaces_are_free():
     check(" dirichlet( 0.3 ) ")
 
@@ -117,7 +149,7 @@ def test_spaces_are_free():
     "spec", ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", "natural(2)"]
 )
 def test_an_unknown_form_lists_the_known_ones(spec):
-    known = r"iid, contiguous, whole, linear, square, exponential, dirichlet\(ALPHA\)"
+    known = r"iid, contiguous, whole, natural, feature, linear, square, exponential, dirichlet"
     with pytest.raises(UsageError, match=known) as refused:
         check(spec)
     assert repr(spec) in str(refused.value)

@@ -208,6 +208,12 @@ def test_shakespeare_as_the_paper_splits_it() -> None:
     assert int(max(data.train_y.max(), data.test_y.max())) == 83
 
 
+def test_windows_belong_to_who_speaks() -> None:
+    text = "Act I.\n\nROMEO.\nBut soft!\n\nJULIET.\nAy me!\n\nROMEO.\nShe speaks.\n"
+    owners = chars.roles(text, len(text) // 5, 5).tolist()  # no name, JULIET, ROMEO: 0, 1, 2
+    assert owners == [0, 0, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2]
+
+
 @pytest.mark.slow
 def test_characters_are_learnt() -> None:
     """150 iterations of one client: far below what the frequencies of characters tell (3.33)."""
