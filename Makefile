@@ -11,7 +11,7 @@ test: install-dev        ## the quick suite, under 5 minutes on two cores
 	$(BIN)/python -m pytest
 
 test-slow: install-dev   ## Ray, kills, the commands of the docs
-	$(BIN)/python -m pytest -n 0 -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an hour
 	FEDSIM_FUZZ=100000 $(BIN)/python -m pytest -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py

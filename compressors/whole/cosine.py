@@ -57,11 +57,13 @@ class Cosine:
         return self.codec.needs_seed
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``; every entry of what is decoded may differ from zero."""
+        """See ``VectorCodec.write``; where anything is sent, every entry may differ from zero."""
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         turned = self._turn(x.detach().reshape(-1), x.shape, False)
         sent = write_tensor(self.codec, turned, out, tensor_seed(seed, _INNER))
+        if not sent.count:  # of a tensor of zeros
+            return SentTensor(x.new_empty(0), torch.empty(0, dtype=torch.int64), x.shape)
         return SentTensor(self._turn(sent.decoded, x.shape, True).view(x.shape), ALL, x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
