@@ -156,8 +156,7 @@ class FedAsync(Asynchronous):
     The server's model becomes ``(1 - a) * model + a * theirs``, where ``theirs`` is the model that
     the client was sent plus its update, and ``a`` is ``server_lr`` times the weight by staleness.
 
-    Args:
-        given: what ``Asynchronous`` takes; ``server_lr`` lies in (0, 1].
+    It takes what ``Asynchronous`` takes; ``server_lr`` lies in (0, 1].
 
     Source: Xie et al. 2019 (FedAsync), Algorithm 1, Option I.
 
