@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -86,14 +87,14 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
     size, found = TASKS[task][scale], []
     for seed in range(size.seeds):
         for name, settings in rows(task, scale).items():
-            given: dict[str, object] = {
+            given: dict[str, Any] = {
                 "task": task, "method": "sbc", "network": NETWORK, "seed": seed, "data": data,
                 "iterations": size.iterations, "batch_size": size.batch_size,
                 "partition": size.partition, "clients": size.clients,
                 "test_samples": size.test_samples, **settings,
             }  # fmt: skip
             every = max(1, 10 // int(str(settings["temporal"])))
-            config = RunConfig(**given, evaluate_every=every)  # type: ignore[arg-type]
+            config = RunConfig(**given, evaluate_every=every)
             found.append(Cell(f"{name}-seed{seed}", config))
     return found
 

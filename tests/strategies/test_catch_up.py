@@ -4,7 +4,7 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from compressors import PayloadError, Raw, compress, decompress, gradient_dropping
+from compressors import Compressor, PayloadError, Raw, compress, decompress, gradient_dropping
 from fedsim.engines import compat
 from strategies import ClientEnd, ServerEnd
 from strategies.channel.catch_up import join, split
@@ -32,9 +32,9 @@ def change(number: int) -> dict[str, torch.Tensor]:
 class Rounds:
     """A server, and client 2 of three, which decodes what it is sent."""
 
-    def __init__(self, downlink: object) -> None:
-        self.server = ServerEnd(Raw(), downlink, LIKE, catch_up=True)  # type: ignore[arg-type]
-        self.end = ClientEnd(Raw(), downlink, LIKE)  # type: ignore[arg-type]
+    def __init__(self, downlink: Compressor) -> None:
+        self.server = ServerEnd(Raw(), downlink, LIKE, catch_up=True)
+        self.end = ClientEnd(Raw(), downlink, LIKE)
         self.memory: dict[str, torch.Tensor] | None = None
         self.updates: list[bytes] = []
 

@@ -1,6 +1,7 @@
 """What a learning curve is worth, and where curves are compared."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -48,9 +49,9 @@ def test_curves_are_compared_at_steps_of_equal_bits() -> None:
         ({"budget": None, "target": 98.0}, "--target is 98.0: accuracy lies in"),
     ],
 )
-def test_goals_that_cannot_be_are_refused(given: dict[str, object], said: str) -> None:
+def test_goals_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        read_goal(**given, higher=True, name="accuracy")  # type: ignore[arg-type]
+        read_goal(**given, higher=True, name="accuracy")
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "-3min", "nan"])
