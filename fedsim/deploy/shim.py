@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import chdir
 
 _PATIENCE_SECONDS = 120.0
 
@@ -29,7 +30,8 @@ def _connected(path: str) -> socket.socket:
     while True:
         connection = socket.socket(socket.AF_UNIX)
         try:
-            connection.connect(path)
+            with chdir(os.path.dirname(path)):  # as it was bound: its path may be long
+                connection.connect(os.path.basename(path))
             return connection
         except OSError:
             connection.close()

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import chdir
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -29,15 +30,26 @@ def main() -> None:
     run = program.load()
     import_module(sys.argv[2])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(sys.argv[1])
-        server.listen(64)
+    with listening(sys.argv[1]) as server:
         while True:
             connection, _ = server.accept()
             if os.fork() == 0:
                 server.close()
                 _work(connection, run)
             connection.close()
+
+
+def listening(path: str) -> socket.socket:
+    """A socket at ``path``, bound from inside its folder: a bound path has 107 bytes at most.
+
+    Args:
+        path: absolute, of any length; its folder exists.
+    """
+    server = socket.socket(socket.AF_UNIX)
+    with chdir(os.path.dirname(path)):
+        server.bind(os.path.basename(path))
+    server.listen(64)
+    return server
 
 
 def _work(connection: socket.socket, run: Any) -> None:

@@ -15,6 +15,7 @@ import pytest
 from fedsim import RunFailed, UsageError
 from fedsim.deploy import Federation, programs
 from fedsim.deploy.processes import Group
+from fedsim.deploy.warm import listening
 
 Stand = Callable[..., None]
 _LISTENS = """
@@ -157,12 +158,15 @@ def test_a_taken_port_is_refused_before_anything_starts(
 
 
 def test_the_shim_hands_over_and_waits(tmp_path: Path) -> None:
-    """The program in Flower's place: arguments and output arrive; the end of the work ends it."""
-    path = tmp_path / "s"
-    programs.write_shim(tmp_path / "bin", path)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        server.listen()
+    """The program in Flower's place: arguments and output arrive; the end of the work ends it.
+
+    The socket's path is longer than the 107 bytes that a bound path may have, as under a long
+    TMPDIR.
+    """
+    folder = tmp_path / ("long-" * 30)
+    folder.mkdir()
+    programs.write_shim(tmp_path / "bin", folder / "s")
+    with listening(str(folder / "s")) as server:
         shim = subprocess.Popen(
             [tmp_path / "bin" / "flwr-clientapp", "--token", "a b"], stdout=subprocess.PIPE
         )
