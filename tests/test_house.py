@@ -61,7 +61,7 @@ def test_what_is_too_long_is_named() -> None:
     assert too_long("1\n" * 250, "a.py") == [] and too_long("1\n" * 251, "a.py") == ["a.py has 251"]
 
 
-@pytest.mark.parametrize("package", ["compressors", "strategies"])
+@pytest.mark.parametrize("package", ["compressors", "strategies", "fedsim"])
 def test_no_files_import_in_a_circle(package: str) -> None:
     assert house.circle(house.file_arrows(package)) == []
 

@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any
 
 from fedsim.federation.trainer import lr_factor, make_optimizer
+from fedsim.settings.combination import Parts
 from fedsim.settings.config import RunConfig
-from fedsim.settings.strategies import STRATEGIES, Parts
+from fedsim.settings.strategies import STRATEGIES
 from strategies import Buffers, ChannelStrategy
 
 

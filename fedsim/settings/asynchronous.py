@@ -12,7 +12,7 @@ from fedsim.settings import gradients
 
 if TYPE_CHECKING:
     from compressors import Compressor
-    from fedsim.settings.strategies import Combination, Parts
+    from fedsim.settings.combination import Combination, Parts
     from strategies import ChannelStrategy
 
 MIXING = 0.6

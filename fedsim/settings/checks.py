@@ -11,6 +11,7 @@ from torch.optim import SGD
 
 from fedsim.errors import PlacedError, UsageError
 from fedsim.settings import moving
+from fedsim.settings.combination import Combination
 from fedsim.settings.differences import check_added
 from fedsim.settings.fields import (
     BUFFERS,
@@ -24,7 +25,7 @@ from fedsim.settings.fields import (
 )
 from fedsim.settings.methods import corrects_momentum
 from fedsim.settings.resolved import Plan
-from fedsim.settings.strategies import STRATEGIES, Combination
+from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks import Task
 from fedsim.tasks.data import partition as partitions
 

@@ -8,7 +8,7 @@ from fedsim.errors import UsageError
 
 if TYPE_CHECKING:
     from compressors import Compressor, Natural
-    from fedsim.settings.strategies import Combination
+    from fedsim.settings.combination import Combination
 
 WIDTH = 32
 """Bits of the accumulators of ``innetwork``: what switches have (SwitchML, Sapio et al. 2021)."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fedsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from fedsim.settings.strategies import Combination
+    from fedsim.settings.combination import Combination
 
 
 def check(asked: "Combination", name: str = "gradients") -> None:

@@ -4,7 +4,7 @@ A row says how the strategy is built, which settings it takes, and what it may b
 Packages are imported when a strategy is built: the names are read without torch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
@@ -13,47 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import compressors
 import strategies
 from fedsim.settings import asynchronous, codes, gradients
+from fedsim.settings.combination import Combination, Parts
 from fedsim.settings.differences import check_uplink
 
 if TYPE_CHECKING:
     from compressors import Compressor
-    from fedsim.network.spec import Network
     from strategies import Aggregate, ChannelStrategy
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a strategy is built from.
-
-    ``common``: what every strategy takes (``strategies.ChannelStrategy``); ``optimizer``: makes the
-    task's optimizer of a model's parameters; ``factor``: round -> factor on its learning rate;
-    ``staleness``, ``buffer_size``: of asynchronous strategies, None where they are not given.
-    """
-
-    uplink: "Compressor"
-    downlink: "Compressor"
-    common: Mapping[str, Any]
-    weighting: str
-    server_lr: float | None
-    optimizer: Callable[[Any], Any]
-    factor: Callable[[int], float]
-    staleness: str | None = None
-    buffer_size: int | None = None
-
-
-@dataclass(frozen=True)
-class Combination:
-    """What a strategy is combined with: the method's text, its compressor, numbers of the run."""
-
-    method: str
-    uplink: "Compressor"
-    temporal: int
-    cohort: int
-    masks: bool
-    clients: int
-    server_lr: float | None
-    staleness: str | None
-    network: "Network | None"
 
 
 def _raw(method: str, uplink: "Compressor") -> "Compressor":
