@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.results.load import Results, load
     from fedsim.runs.launch import run_shown
     from fedsim.runs.run import run
-    from fedsim.runs.sweep import SweepConfig, sweep
+    from fedsim.runs.sweep import SweepConfig, run_cells, sweep
     from fedsim.settings.config import RunConfig
     from fedsim.settings.grids import Cell
     from fedsim.tasks import TASKS, Data, Task
@@ -42,6 +42,7 @@ __all__ = [
     "measure_coders",
     "plot",
     "run",
+    "run_cells",
     "run_shown",
     "sweep",
     "table",

@@ -1,7 +1,7 @@
 """The frame of an experiment: which names ``--only`` takes, a list of runs, and what is shown."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -24,6 +24,7 @@ class Asked:
         out: the folder.
         jobs: cells at the same time; 0: runs are listed and not carried out.
         data: the folder with data sets; None: fedsim's default.
+        added: the text of a method of the user's own; empty: none.
     """
 
     scale: str
@@ -32,6 +33,7 @@ class Asked:
     out: Path
     jobs: int = 1
     data: str | None = None
+    added: str = ""
 
     @property
     def folder(self) -> Path | None:
@@ -86,6 +88,7 @@ class Experiment:
             that the experiment chooses.
         what: what the names are, as errors say it.
         folder: the folder of results below the one of ``--out``.
+        adds: whether it runs a method of the user's own (``--add``).
 
     Example:
         EXPERIMENT = Experiment(show, cells, tasks=lambda scale: ("digits",))
@@ -98,19 +101,24 @@ class Experiment:
     default: Callable[[str], Collection[str] | None] = lambda scale: None
     what: str = "tasks"
     folder: Callable[[Asked], str] = lambda asked: asked.task
+    adds: bool = False
 
     def main(
-        self, scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None
-    ) -> int:
+        self, scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None,
+        added: str = "",
+    ) -> int:  # fmt: skip
         """Carries out what ``only`` names at ``scale``; 1 if a run failed or none was carried out.
 
-        Raises ``UsageError`` before any work for a name that the scale does not have.
+        Raises ``UsageError`` before any work for a name that the scale does not have, and for a
+        method where the experiment takes none.
         """
+        if added and not self.adds:
+            raise UsageError(f"--add is {added!r}: this experiment takes no method of one's own")
         tasks, rows = self.named(scale, only)
         code = 0
         for task in tasks or ("",):
-            asked = Asked(scale, task, rows, out, jobs, data)
-            asked = Asked(scale, task, rows, out / self.folder(asked), jobs, data)
+            asked = Asked(scale, task, rows, out, jobs, data, added)
+            asked = replace(asked, out=out / self.folder(asked))
             code = max(code, self._one(asked))
         return code
 

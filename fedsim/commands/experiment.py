@@ -43,6 +43,11 @@ def add(commands: Any) -> None:
         "length (default: short)",
     )  # fmt: skip
     parser.add_argument("--only", metavar="ROW,...", help="only these rows")
+    parser.add_argument(
+        "--add", metavar="METHOD", default="",
+        help="a method's text beside the rows, with {p} for its fraction; the rows are not run "
+        "again (like-for-like)",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="cells at the same time (default: 1)")
     parser.add_argument("--data", metavar="DIR", help="folder with data sets")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME-SCALE)")
@@ -83,7 +88,7 @@ def command(flags: argparse.Namespace) -> int:
     if flags.dry_run and experiment.cells is None:  # such an experiment would train
         raise UsageError(f"--dry-run: {flags.name} has no list of runs; see its README")
     jobs = 0 if flags.dry_run else flags.jobs
-    code = int(experiment.main(flags.scale, only, out, jobs, flags.data))
+    code = int(experiment.main(flags.scale, only, out, jobs, flags.data, flags.add))
     if flags.dry_run:
         return 0
     print(f"Results: {out}")

@@ -1,1 +1,16 @@
 """The search: which method, delay, fraction, coder and rate are best for a task and a budget."""
+
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.search.curves import ended, read_curve
+    from fedsim.search.goal import Curve
+    from fedsim.search.intervals import Mean, mean, tied
+    from fedsim.search.methods import OWN, chosen
+    from fedsim.search.sizes import Sizes
+
+__all__ = ["OWN", "Curve", "Mean", "Sizes", "chosen", "ended", "mean", "read_curve", "tied"]
+
+make_lazy(__name__)

@@ -78,7 +78,7 @@ def test_what_is_shown_is_written_and_its_texts_are_printed(
 
 OPEN = {
     "fedsim", "fedsim.analysis", "fedsim.federation", "fedsim.files", "fedsim.network",
-    "fedsim.plot", "fedsim.tasks", "fedsim.units",
+    "fedsim.plot", "fedsim.search", "fedsim.tasks", "fedsim.units",
 }  # fmt: skip
 """What an experiment may import of fedsim: its front door, and those of its rooms."""
 

@@ -1,0 +1,137 @@
+"""Every published method at equal bits, its delay and its rate tuned by the same number of trials.
+
+    python -m fedsim experiment like-for-like --only digits --jobs 2
+    python -m fedsim experiment like-for-like --only digits --add 'ef(topk({p}) | cnat | golomb)'
+
+The second trains one method more and puts its rows beside the others', which are not run again.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.common.frame import Asked, Experiment, Shown
+from fedsim import Results, UsageError
+from fedsim.search import chosen
+
+from . import tables
+from .figures import figure
+from .points import Points
+from .rows import DENSE, ROWS, Row
+from .stages import Stages
+from .tasks import TASKS
+from .walk import best
+
+RESULTS = Path(__file__).parent / "results"
+SMOKE = (DENSE, "sbc", "drive")
+FRAMES = ("trials", "finals", "curves")
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What the runs of a task came to.
+
+    Attributes:
+        trials: a line per trial, scored on the validation part.
+        finals: a line per method, budget and seed, scored on held-out samples.
+        curves: the evaluations of those runs; seed 0 is the trial that chose their settings.
+    """
+
+    trials: pd.DataFrame
+    finals: pd.DataFrame
+    curves: pd.DataFrame
+
+    @classmethod
+    def read(cls, folder: Path) -> "Frames":
+        """From the CSV files in a folder."""
+        return cls(*(pd.read_csv(folder / f"{name}.csv") for name in FRAMES))
+
+    def beside(self, others: "Frames") -> "Frames":
+        """These and those of the other methods, which stay where they were."""
+        made = []
+        for name in FRAMES:
+            mine, theirs = getattr(self, name), getattr(others, name)
+            kept = theirs[~theirs["method"].isin(mine["method"].unique())]
+            made.append(pd.concat([kept, mine], ignore_index=True))
+        return Frames(*made)
+
+
+def play(asked: Asked, rows: dict[str, Row]) -> Frames:
+    """Tunes the methods and runs what was chosen."""
+    stages = Stages(Points(asked, rows), asked.out, asked.jobs)
+    tried = stages.tune(rows)
+    trials = {
+        (pair, number): stages.points.run(*pair, trial)
+        for pair, found in tried.items() for number, trial in enumerate(found)
+    }  # fmt: skip
+    finals = stages.finals(tried)
+    chosen_ = {(pair, 0): stages.points.run(*pair, best(found)) for pair, found in tried.items()}
+    return Frames(
+        stages.frame(trials, "trials").rename(columns={"seed": "trial"}),
+        stages.frame(finals, "finals"),
+        pd.concat([stages.curves(chosen_, "trials"), stages.curves(finals, "finals")]),
+    )
+
+
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Runs what is asked for and shows it beside what was run before."""
+    rows = {name: ROWS[name] for name in asked.rows} if asked.rows else dict(ROWS)
+    if asked.added:
+        rows = ({name: ROWS[name] for name in asked.rows}) | {_name(asked.added): _row(asked.added)}
+    frames = play(asked, rows)
+    for folder in (asked.out, RESULTS / asked.task if asked.scale == "short" else asked.out):
+        if all((folder / f"{name}.csv").exists() for name in FRAMES):
+            frames = frames.beside(Frames.read(folder))
+            break
+    return shown(asked.task, frames)
+
+
+def shown(task: str, frames: Frames) -> Shown:
+    """Tables, texts and the figure of a task."""
+    texts = tables.texts(frames.finals, frames.curves)
+    return Shown(
+        {name: getattr(frames, name) for name in FRAMES},
+        {name: f"{task}\n\n{text}" for name, text in texts.items()},
+        {"budgets": figure(task, frames.finals)},
+    )
+
+
+def _row(text: str) -> Row:
+    """A method of a user's own; ``UsageError`` for a text that cannot be read."""
+    try:
+        chosen([text])
+    except UsageError as error:
+        raise UsageError(str(error).replace("--methods", "--add", 1)) from error
+    return Row(text, "added", "added")
+
+
+def _name(text: str) -> str:
+    """What tables and folders call a method that was added."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", text.replace("{p}", "p")).strip("-")
+    if name in ROWS:
+        raise UsageError(f"--add is {text!r}: {name} is compared already; --only {name} runs it")
+    return name
+
+
+EXPERIMENT = Experiment(
+    show,
+    tasks=lambda scale: [name for name, sizes in TASKS.items() if scale in sizes],
+    rows=lambda scale: ROWS,
+    default=lambda scale: ["digits", *SMOKE] if scale == "smoke" else None,
+    what="tasks and rows",
+    adds=True,
+)
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables, from the CSV files."""
+    made = {}
+    frames = {
+        name: Frames.read(results / name) for name in TASKS if (results / name).is_dir()
+    }
+    for task, found in frames.items():
+        texts = tables.texts(found.finals, found.curves)
+        made |= {f"{task}/{name}": text for name, text in texts.items()}
+    return made | {"ranks": tables.ranks({t: f.finals for t, f in frames.items()})}

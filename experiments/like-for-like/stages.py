@@ -1,0 +1,134 @@
+"""The runs of a task in stages: trials, each chosen by those before, then what they chose."""
+
+from collections.abc import Iterable
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedsim import Cell, RunFailed, run_cells
+from fedsim.search import Curve, ended, read_curve
+
+from .points import KEPT, Points
+from .walk import Trial, best, next_trial
+
+Pair = tuple[str, float]
+"""A method and a budget."""
+
+
+class Stages:
+    """What is run for one task, in a folder that holds what was run before.
+
+    Args:
+        points: the task's runs.
+        out: the folder; trials go to ``trials`` there and the rest to ``finals``.
+        jobs: runs at the same time.
+    """
+
+    def __init__(self, points: Points, out: Path, jobs: int) -> None:
+        self.points, self.out, self.jobs = points, out, jobs
+
+    def tune(self, rows: Iterable[str]) -> dict[Pair, dict[Trial, float]]:
+        """The loss of every trial, by method and budget; budgets that no message fits are left out.
+
+        Args:
+            rows: the methods.
+        """
+        pairs = [(row, budget) for row in rows for budget in self.points.size.budgets]
+        tried: dict[Pair, dict[Trial, float]] = {
+            pair: {} for pair in pairs if self.points.delays(*pair)
+        }
+        while work := {pair: new for pair in tried if (new := self._next(pair, tried[pair]))}:
+            named = {
+                (pair, trial): self.points.run(*pair, trial)
+                for pair, trials in work.items() for trial in trials
+            }  # fmt: skip
+            self._run(named.values(), "trials")
+            for (pair, trial), cell in named.items():
+                tried[pair][trial] = self._loss(cell, pair[1])
+        return tried
+
+    def _next(self, pair: Pair, tried: dict[Trial, float]) -> list[Trial]:
+        """The trials that can run side by side: all delays, or one rate."""
+        delays, most = self.points.delays(*pair), self.points.size.trials
+        found: list[Trial] = []
+        while (trial := next_trial(tried | dict.fromkeys(found, inf), delays, most)) is not None:
+            if trial[1] != 1.0 and found:
+                break
+            found.append(trial)
+            if trial[1] != 1.0:
+                break
+        return found
+
+    def finals(self, tried: dict[Pair, dict[Trial, float]]) -> dict[tuple[Pair, int], Cell]:
+        """The runs of what was chosen, on fresh seeds, by method, budget and seed."""
+        seeds = range(1, self.points.size.seeds + 1)
+        cells = {
+            (pair, seed): self.points.run(*pair, best(found), seed)
+            for pair, found in tried.items() for seed in seeds
+        }  # fmt: skip
+        self._run(cells.values(), "finals")
+        return cells
+
+    def _run(self, cells: Iterable[Cell], part: str) -> None:
+        """Runs what the folder does not hold.
+
+        A run whose weights stopped to be finite has ended, too; any other failure is raised.
+        """
+        folder = self.out / part
+        waiting = [cell for cell in cells if ended(folder / "cells" / cell.name) is None]
+        if waiting:
+            run_cells(waiting, folder, jobs=self.jobs, described=part == "finals")
+        for cell in waiting:
+            summary = self._summary(cell, part)
+            error = str(summary["error"] or "")
+            if summary["status"] == "failed" and "not finite" not in error:
+                raise RunFailed(f"{cell.name}: {error}")
+
+    def _summary(self, cell: Cell, part: str) -> dict[str, Any]:
+        summary = ended(self.out / part / "cells" / cell.name)
+        assert summary is not None
+        return summary
+
+    def curve(self, cell: Cell, part: str) -> Curve:
+        """The evaluations of a run; none where its weights stopped to be finite."""
+        if self._summary(cell, part)["status"] == "failed":
+            return Curve((), ())
+        return read_curve(self.out / part / "cells" / cell.name)
+
+    def curves(self, cells: dict[tuple[Pair, int], Cell], part: str) -> pd.DataFrame:
+        """A line per evaluation of every run, in order."""
+        lines = []
+        for ((row, budget), seed), cell in cells.items():
+            curve = self.curve(cell, part)
+            for bits, metric in zip(curve.bits, curve.metric, strict=True):
+                lines.append({"method": row, "budget": budget, "seed": seed,
+                              "bits": bits, "metric": metric})  # fmt: skip
+        return pd.DataFrame(lines)
+
+    def _loss(self, cell: Cell, budget: float) -> float:
+        found = within(self.curve(cell, "trials"), budget * self.points.dense)
+        higher = cell.config.plan.task.higher_is_better
+        return inf if found is None else -found[1] if higher else found[1]
+
+    def frame(self, cells: dict[tuple[Pair, int], Cell], part: str) -> pd.DataFrame:
+        """A line per run: its settings, bits and metric of its last evaluation in the budget."""
+        lines = []
+        for ((row, budget), seed), cell in cells.items():
+            point = within(self.curve(cell, part), budget * self.points.dense)
+            config = cell.config
+            lines.append({
+                "method": row, "text": config.method, "budget": budget, "seed": seed,
+                "n": config.temporal, "p": config.gradient, "lr": config.lr,
+                "iterations": config.iterations,
+                "bits": None if point is None else point[0],
+                "metric": None if point is None else point[1],
+            })  # fmt: skip
+        return pd.DataFrame(lines)
+
+
+def within(curve: Curve, bits: float) -> tuple[float, float] | None:
+    """Bits and metric of the last evaluation that keeps to the budget; None: there is none."""
+    place = curve.within(KEPT * bits)
+    return None if place is None else (curve.bits[place], curve.metric[place])
