@@ -171,6 +171,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
             method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,
             cohort=plan.cohort, masks=plan.masks, clients=plan.clients,
             server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
+            late=config.late,
         )
     )  # fmt: skip
 

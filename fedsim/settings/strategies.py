@@ -54,6 +54,7 @@ class Combination:
     server_lr: float | None
     staleness: str | None
     network: "Network | None"
+    late: str
 
 
 def _raw(method: str, uplink: "Compressor") -> "Compressor":
@@ -167,7 +168,7 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "ef21": Strategy(
         lambda parts: strategies.RunningSum(parts.uplink, parts.downlink, **parts.common),
-        check=lambda asked: check_uplink(asked.method, asked.uplink), differences=True, coded=True,
+        check=lambda asked: check_uplink(asked.method, asked.uplink, asked.late), differences=True, coded=True,
     ),
     "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),
