@@ -19,6 +19,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedsim.federation.client import make_client_app
 from fedsim.settings.config import RunConfig, from_mapping
 from fedsim.settings.spelling import underscored
+from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
 from fedsim.units import bits
 
@@ -36,6 +37,7 @@ def config_of(context: Context) -> RunConfig:
     given: dict[str, Any] = dict(context.run_config)
     values = underscored({k: v for k, v in given.items() if k not in _OWN}, "run_config")
     values = {k: v for k, v in values.items() if v != "" and (v or k in _ZERO_IS_ONE)}
+    check_deployed(values.get("strategy"))
     if _DATA in context.node_config:
         values |= {"data": str(context.node_config[_DATA]), "partition": "whole"}
     return from_mapping(values | {"engine": "flower"}, "run_config")

@@ -75,6 +75,17 @@ def unwritten(flag: str, path: object, error: OSError) -> UsageError:
     return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
 
 
+def reason(error: Exception) -> str:
+    """Why a file could not be read, without its name: the system's words, or the error's own.
+
+    Example:
+        >>> reason(FileNotFoundError(2, "No such file or directory", "a.toml"))
+        'No such file or directory'
+    """
+    system = error.strerror if isinstance(error, OSError) else None
+    return system or str(error).partition("\n")[0]
+
+
 def expect(value: object, kind: type, where: str) -> None:
     """Refuses a value of another type than a function takes.
 

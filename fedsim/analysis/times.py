@@ -15,6 +15,7 @@ from fedsim.results.load import Results
 
 CELL = ["label", "temporal", "gradient"]
 _BY_THE_CLOCK = ("deadline", "ask", "availability")
+_NONE_DONE = "there is no run that is done: a price needs one"
 RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
 """Bandwidths over which methods are compared, in bits per second: eight per power of ten."""
 
@@ -37,11 +38,40 @@ def priced(results: Results, network: Network) -> pd.DataFrame:
     return pd.concat([run.at(network) for run in _runs(results)], ignore_index=True)
 
 
+def own_times(results: Results) -> tuple[str, pd.DataFrame]:
+    """The rounds of all finished runs on the clocks that they ran with, and the networks' name.
+
+    Args:
+        results: what `fedsim.load(...)` gave, of runs with `--network`: synchronous or not, with a
+            deadline or without.
+
+    Returns:
+        The network as the runs were told it, or words where they had several; and
+        `results.rounds` of the runs that are done, whose times start at 0 with each run.
+
+    Raises:
+        UsageError: a run had no network; or none is done.
+    """
+    done = results.done_rounds
+    if not len(done):
+        raise UsageError(_NONE_DONE)
+    networks = {str(name): results.given.get(str(name), {}).get("network")
+                for name in results.done.index}  # fmt: skip
+    for name, network in networks.items():
+        if network is None:
+            raise UsageError(
+                f"{results.folders[name]} was run without --network and has no clock of its own: "
+                "give --network"
+            )
+    several = len(set(networks.values())) > 1
+    return "their own networks" if several else str(networks[str(results.done.index[0])]), done
+
+
 def to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
     """The simulated time after which each cell first reaches a metric.
 
     Args:
-        rounds: what `priced` gave, of one task.
+        rounds: what `priced` or `own_times` gave, of one task.
         target: the metric; at least so much, or at most, where a lower one is better.
 
     Returns:
@@ -53,7 +83,8 @@ def to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
     sign = 1 if higher_is_better(rounds) else -1
     at = rounds.assign(reached=sign * rounds["metric"] >= sign * target)
     first = at[at["reached"]].groupby("run")["sim_end_seconds"].min()
-    runs = at.groupby("run").agg({**dict.fromkeys(CELL, "first"), "sim_seconds": "sum"})
+    runs = at.groupby("run").agg({**dict.fromkeys(CELL, "first"), "sim_end_seconds": "max"})
+    runs = runs.rename(columns={"sim_end_seconds": "sim_seconds"})
     runs["target_seconds"] = first.reindex(runs.index)
     cells = runs.groupby(CELL).agg(
         seeds=("sim_seconds", "size"), reached=("target_seconds", "count"),
@@ -169,11 +200,11 @@ def _runs(results: Results) -> list[_Run]:
         if "in_flight" in by_run[name] and by_run[name]["in_flight"].notna().any():
             raise UsageError(
                 f"run {name} is asynchronous: on another network its clients would have sent "
-                "other messages. Its own times are sim_seconds and sim_end_seconds of its rounds"
+                "other messages; without --network it is told on its own clock"
             )
         runs.append(_Run(by_run[name], clients, int(cell["clients"]), int(cell["seed"])))
     if not runs:
-        raise UsageError("there is no run that is done: a price needs one")
+        raise UsageError(_NONE_DONE)
     return runs
 
 

@@ -8,6 +8,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn
@@ -26,7 +27,8 @@ from fedsim.commands import (
     theory,
 )
 from fedsim.errors import RunFailed, UsageError, unknown
-from fedsim.settings.config import CHECKPOINT_SECONDS
+from fedsim.settings import fields as settings
+from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 
 COMMANDS = (
     searching, sweeping, running, deploying, reporting, pricing, listing, codec, measuring,
@@ -35,6 +37,9 @@ COMMANDS = (
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 
 DONE, SOME_FAILED, BAD_USAGE, STOPPED = 0, 1, 2, 130
+
+_ALIKE = 0.8
+"""How alike two flags are, of 1, where one is surely the other mistyped."""
 
 _EPILOG = """exit codes: 0 done, 1 some runs failed, 2 bad usage, 130 stopped (Ctrl-C)
 With --json a command prints one JSON document on stdout and nothing else."""
@@ -52,15 +57,17 @@ class Parser(argparse.ArgumentParser):
         given = list(sys.argv[1:] if args is None else args)
         parsed, extra = super().parse_known_args([_hyphens(word) for word in given], namespace)
         if extra:
-            meant = self._listed(given, extra) or self._nearest(extra)
-            asked = f"; did you mean {meant}?" if meant else ""
+            meant = self._listed(given, extra) or self._nearest(extra, _ALIKE)
+            asked = f"; did you mean {meant}?" if meant else _elsewhere(extra)
+            if not asked and (meant := self._nearest(extra)):
+                asked = f"; did you mean {meant}?"
             self.error(f"unrecognized arguments: {' '.join(extra)}{asked}")
         return parsed, extra
 
-    def _nearest(self, extra: list[str]) -> str:
+    def _nearest(self, extra: list[str], cutoff: float = 0.6) -> str:
         """The known flags that are nearest to the unknown ones."""
         flags = [name for name in self._option_string_actions if name.startswith("--")]
-        near = [get_close_matches(word.split("=")[0], flags, n=1) for word in extra]
+        near = [get_close_matches(word.split("=")[0], flags, n=1, cutoff=cutoff) for word in extra]
         return ", ".join(dict.fromkeys(match[0] for match in near if match))
 
     def _listed(self, given: list[str], extra: list[str]) -> str:
@@ -82,6 +89,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""
         self.exit(BAD_USAGE, f"{self.prog}: {message}\n`{self.prog} --help` says what there is\n")
+
+
+def _elsewhere(extra: list[str]) -> str:
+    """Words for flags that this command does not have and `fedsim run` has."""
+    flags = {settings.flag(f.name) for f in fields(RunConfig)}
+    known = dict.fromkeys(name for word in extra if (name := word.split("=")[0]) in flags)
+    return f"; `fedsim run` takes {', '.join(known)}, and this command does not" if known else ""
 
 
 def _hyphens(word: str) -> str:

@@ -118,8 +118,11 @@ def _summary(out: Path, last_lines: str) -> dict[str, Any]:
 def _config(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags ask for, as the app in the deployment will have it."""
     from fedsim.commands.running import from_flags
+    from fedsim.settings.strategies import check_deployed
 
+    check_deployed(flags.strategy)
     config = from_flags(flags)
+    check_deployed(config.strategy)
     for name in _NOT_HERE:
         if name != "engine" and getattr(config, name) != default_of(name):
             raise UsageError(f"{flags.config}: {name} is not a setting of `fedsim deploy`")

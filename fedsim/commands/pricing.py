@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from fedsim import units
 from fedsim.analysis.layout import Column, Row, laid, print_whole
 from fedsim.commands.document import print_document, records
+from fedsim.errors import unwritten
 from fedsim.network.presets import PRESETS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fedsim.analysis.times import Bandwidths
+    from fedsim.network.spec import Network
+    from fedsim.results.load import Results
 
 _NETWORK = (
     f"{', '.join(PRESETS)}; settings such as 'up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms, "
@@ -26,12 +29,14 @@ def add(commands: Any) -> None:
         "price",
         help="how long finished runs take on a network, and which method is fastest",
         description="Puts the messages of finished runs on the clock of a network: nothing is "
-        "trained again. Time per iteration is what the run measured, unless compute= says more.",
+        "trained again. Time per iteration is what the run measured, unless compute= says more. "
+        "Without --network, runs are told on the clocks that they ran with: those of asynchronous "
+        "servers and of deadlines too.",
     )
     parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
     parser.add_argument(
-        "--network", metavar="NETWORK", action="append", required=True,
-        help=f"a network; may be given several times: {_NETWORK}",
+        "--network", metavar="NETWORK", action="append", default=[],
+        help=f"a network; may be given several times (default: each run's own): {_NETWORK}",
     )  # fmt: skip
     parser.add_argument(
         "--target", metavar="METRIC", type=float,
@@ -47,17 +52,18 @@ def command(flags: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fedsim.analysis.style import metric_name
-    from fedsim.analysis.times import over_bandwidths, priced, to_target
+    from fedsim.analysis.times import over_bandwidths, to_target
     from fedsim.network.spec import parse
     from fedsim.results.load import load
 
     networks = [parse(text) for text in flags.network]
     results = load(*map(Path, flags.folders))
+    _check(flags, results)
     target = float("nan") if flags.target is None else flags.target
-    rounds = {network.name: priced(results, network) for network in networks}
+    rounds = _rounds(results, networks)
     tables = {name: to_target(frame, target) for name, frame in rounds.items()}
-    across, there = None, tables[networks[0].name]
-    if flags.target is not None and (there["reached"] == there["seeds"]).any():
+    across, there = None, next(iter(tables.values()))
+    if networks and flags.target is not None and (there["reached"] == there["seeds"]).any():
         across = over_bandwidths(results, networks[0], flags.target)
     if flags.out is not None:
         _write(Path(flags.out), rounds, tables, across, flags.target)
@@ -67,15 +73,44 @@ def command(flags: argparse.Namespace) -> int:
         return 0
     console = Console()
     for name, table in tables.items():
-        print_whole(console, _laid(table, name, flags.target, metric_name(results.runs), console))
-    if flags.target is not None:
+        own = not networks
+        print_whole(
+            console, _laid(table, name, flags.target, metric_name(results.runs), own, console)
+        )
+    if networks and flags.target is not None:
         console.print(_words(across), highlight=False)
     if flags.out is not None:
         console.print(f"Written: {flags.out}", highlight=False, soft_wrap=True)
     return 0
 
 
-def _laid(table: "pd.DataFrame", name: str, target: float | None, metric: str, console: Any) -> Any:
+def _check(flags: argparse.Namespace, results: "Results") -> None:
+    """Refuses a target that no model can have, and a folder that cannot be written to."""
+    from fedsim.analysis.style import higher_is_better, metric_name
+    from fedsim.search.goal import Goal
+
+    if flags.target is not None:
+        Goal(higher_is_better(results.runs), metric_name(results.runs), target=flags.target)
+    if flags.out is not None:
+        try:
+            Path(flags.out).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritten("--out", flags.out, error) from error
+
+
+def _rounds(results: "Results", networks: "list[Network]") -> "dict[str, pd.DataFrame]":
+    """The rounds with their times, by the name of the network."""
+    from fedsim.analysis.times import own_times, priced
+
+    if not networks:
+        return dict([own_times(results)])
+    return {network.name: priced(results, network) for network in networks}
+
+
+def _laid(
+    table: "pd.DataFrame", name: str, target: float | None, metric: str, own: bool, console: Any
+) -> Any:
+    """A network's table; ``own``: the runs went by that clock themselves."""
     headings = ["method", "n", "p", "whole run"]
     headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
     rows: list[Row] = []
@@ -89,7 +124,8 @@ def _laid(table: "pd.DataFrame", name: str, target: float | None, metric: str, c
     columns = [Column(head, "name" if head == "method" else "number") for head in headings]
     return laid(
         columns, rows, console.width, keys=3, title=f"Simulated time on {name}",
-        caption="Computed from message lengths and the time per iteration; nothing is trained.",
+        caption="As the runs went, by their own clocks." if own else
+        "Computed from message lengths and the time per iteration; nothing is trained.",
     )  # fmt: skip
 
 
@@ -120,7 +156,6 @@ def _write(
     from fedsim.plot.canvas import save
     from fedsim.plot.times import over_bandwidths, over_time
 
-    out.mkdir(parents=True, exist_ok=True)
     joined = pd.concat([table.assign(network=name) for name, table in tables.items()])
     write_text(out / "times.csv", joined.to_csv(index=False))
     for place, (name, frame) in enumerate(rounds.items(), start=1):

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
+from fedsim.errors import UsageError
 
 if TYPE_CHECKING:
     from fedsim.search.search import Found
 
-_SEARCHED = ("method", "temporal", "gradient", "stop_at_bits", "evaluate_every", "label", "engine",
-             "workers", "gpus_per_client", "validation")  # fmt: skip
+_SEARCHED = ("method", "temporal", "gradient", "controller", "stop_at_bits", "evaluate_every",
+             "label", "engine", "workers", "gpus_per_client", "validation")  # fmt: skip
 
 
 def add(commands: Any) -> None:
@@ -60,7 +61,13 @@ def command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
     from fedsim.search.search import search
     from fedsim.settings.config import from_mapping
+    from fedsim.settings.strategies import CODED
 
+    if flags.strategy in CODED:
+        raise UsageError(
+            f"--strategy is {flags.strategy!r}, which takes methods of its own: a search compares "
+            "methods that any strategy takes, raw sending among them"
+        )
     base = from_mapping({"method": "raw", "temporal": 1} | shared.given(flags), "search")
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
     out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}-{base.digest}")

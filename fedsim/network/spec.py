@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import UsageError, unknown
+from fedsim.errors import UsageError, reason, unknown
 from fedsim.network.presets import PRESETS
 from fedsim.network.quantities import Varying, parse_number, parse_varying
 from fedsim.network.rates import Rate
@@ -155,7 +155,7 @@ def _from_file(file: Path, name: str) -> dict[str, str]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{name}: {file} cannot be read as TOML: {error}") from error
+        raise UsageError(f"{name}: {file} cannot be read as TOML: {reason(error)}") from error
     given = {str(key).replace("-", "_"): str(value) for key, value in values.items()}
     preset = _given([given.pop("preset")], name) if "preset" in given else {}
     for key in given:

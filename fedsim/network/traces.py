@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, reason
 from fedsim.network.rates import Rate
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def read_table(file: Path, columns: Sequence[str], told: str) -> list[np.ndarray
     try:
         table = pd.read_csv(file)
     except (OSError, ValueError) as error:
-        raise UsageError(f"trace {file} cannot be read: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"trace {file} cannot be read: {reason(error)}") from error
     missing = [name for name in columns if name not in table.columns]
     if missing or not len(table):
         raise UsageError(

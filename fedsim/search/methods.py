@@ -102,6 +102,27 @@ def _text(row: Row) -> str:
     return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", r"\g<1>{p}", row.example, count=1)
 
 
+@lru_cache
+def most(method: str) -> float:
+    """The greatest fraction that a method takes, of two digits: 1, or what its settings allow.
+
+    Raises:
+        UsageError: the method takes no fraction from 1e-4 up.
+
+    Example:
+        >>> most("sbc"), most("cocktailsgd")
+        (1.0, 0.1)
+    """
+    for p in (1.0, *(digits / 10**e for e in range(2, 6) for digits in range(99, 9, -1))):
+        try:
+            resolve(method, p)
+        except UsageError as error:
+            why = error
+        else:
+            return p
+    raise why
+
+
 def short(method: str) -> str:
     """A method as tables call it: without what every text has.
 

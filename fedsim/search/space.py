@@ -12,7 +12,7 @@ from compressors import text
 from fedsim.errors import UsageError
 from fedsim.federation import memories
 from fedsim.search.goal import Goal
-from fedsim.search.methods import OWN, coded, compressor, short
+from fedsim.search.methods import OWN, coded, compressor, most, short
 from fedsim.search.sizes import Sizes
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
@@ -69,12 +69,12 @@ class Space:
         return min(0.5, max(_LEAST, 1 / self.sizes.entries))
 
     def used(self, params: Params) -> Params:
-        """A point as it is run: two digits, and None for what its method does not use.
+        """A point as it is run: two digits, no more than its method takes, None for what is unused.
 
         Example: a method without a fraction has ``gradient`` None.
         """
         method = params["method"]
-        p = _two(params["gradient"]) if takes_fraction(method) else None
+        p = min(_two(params["gradient"]), most(method)) if takes_fraction(method) else None
         coder = params["coder"] if coded(method, p, params["coder"]) else OWN
         n = 1 if method in self.at_one else int(_two(params["temporal"]))
         found = {"method": method, "coder": coder, "temporal": n, "gradient": p}

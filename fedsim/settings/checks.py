@@ -9,8 +9,9 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD
 
+from compressors import Raw
 from fedsim.errors import PlacedError, UsageError
-from fedsim.settings import moving
+from fedsim.settings import moving, roundless
 from fedsim.settings.combination import Combination
 from fedsim.settings.differences import check_added
 from fedsim.settings.fields import (
@@ -131,6 +132,11 @@ def _clock(config: Settings, plan: Plan) -> None:
             f"--ask is {plan.ask}: it lies between the cohort ({plan.cohort}) and the number of "
             f"clients ({plan.clients})"
         )
+    if config.catch_up and isinstance(plan.downlink, Raw):
+        raise UsageError(
+            "--catch-up is given and --downlink is raw: the model is then as small as one update; "
+            "give a --downlink that compresses, such as 'sbc(0.05)'"
+        )
     if plan.rules.by_the_clock and (plan.network is None or plan.network.measured):
         timed = [name for name in ("ask", "deadline", "availability") if getattr(config, name)]
         raise UsageError(
@@ -164,7 +170,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
                 f"it belongs to {' and '.join(taking)}"
             )
     if strategy.driven:
-        _asynchronous(config)
+        roundless.check(config, plan)
     method = config.method, plan.method.compressor
     check_added(*method, config.downlink, plan.downlink, strategy.differences)
     strategy.check(
@@ -172,23 +178,9 @@ def _strategy(config: Settings, plan: Plan) -> None:
             method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,
             cohort=plan.cohort, masks=plan.masks, clients=plan.clients,
             server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
+            late=config.late,
         )
     )  # fmt: skip
-
-
-def _asynchronous(config: Settings) -> None:
-    """Refuses what belongs to rounds, and checkpoints."""
-    for name in ("availability", "dropout", "ask", "deadline"):
-        if getattr(config, name) is not None:
-            raise UsageError(
-                f"{flag(name)} is {getattr(config, name)}: it is about the cohort of a round, and "
-                f"strategy {config.strategy} has no rounds"
-            )
-    if config.checkpoint_every is not None:
-        raise UsageError(
-            f"--checkpoint-every is {config.checkpoint_every}: a run of strategy {config.strategy} "
-            "always has messages under way, which no checkpoint holds"
-        )
 
 
 def _momentum(config: Settings, plan: Plan) -> None:

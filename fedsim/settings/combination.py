@@ -45,3 +45,4 @@ class Combination:
     server_lr: float | None
     staleness: str | None
     network: "Network | None"
+    late: str

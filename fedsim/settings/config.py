@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from fedsim import units
-from fedsim.errors import PlacedError, UsageError, names_told, unknown
+from fedsim.errors import PlacedError, UsageError, names_told, reason, unknown
 from fedsim.settings.fields import Settings, flag, type_of
 from fedsim.settings.spelling import underscored
 
@@ -142,7 +142,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path} cannot be read as TOML: {error}") from error
+        raise UsageError(f"{path} cannot be read as TOML: {reason(error)}") from error
 
 
 def default_of(name: str) -> Any:

@@ -11,14 +11,22 @@ if TYPE_CHECKING:
     from compressors import Compressor
 
 
-def check_uplink(method: str, uplink: "Compressor") -> None:
-    """Refuses methods whose messages are whole updates where differences are added up."""
+def check_uplink(method: str, uplink: "Compressor", late: str) -> None:
+    """Refuses methods whose messages are whole updates where differences are added up.
+
+    And late updates that are dropped: the client counts on a sum that the server does not have.
+    """
     from compressors.whole.differences import Differences
 
     if not isinstance(uplink, Differences):
         raise UsageError(
             f"--method is {method!r}: strategy ef21 adds up differences and takes a method "
             "that sends them, such as 'ef21(topk(0.01) | float32)'"
+        )
+    if late == "drop":
+        raise UsageError(
+            "--late is 'drop': strategy ef21 adds up differences, and without one of them the "
+            "server's sum is no longer the client's; give --late hold or count"
         )
 
 

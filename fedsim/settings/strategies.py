@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import compressors
 import strategies
+from fedsim.errors import UsageError
 from fedsim.settings import asynchronous, codes, gradients
 from fedsim.settings.combination import Combination, Parts
 from fedsim.settings.differences import check_uplink
@@ -132,7 +133,8 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "ef21": Strategy(
         lambda parts: strategies.RunningSum(parts.uplink, parts.downlink, **parts.common),
-        check=lambda asked: check_uplink(asked.method, asked.uplink), differences=True, coded=True,
+        check=lambda asked: check_uplink(asked.method, asked.uplink, asked.late),
+        differences=True, coded=True,
     ),
     "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),
@@ -167,6 +169,16 @@ CODED = tuple(name for name, strategy in STRATEGIES.items() if strategy.coded)
 
 OWN_DOWNLINK = tuple(n for n, strategy in STRATEGIES.items() if strategy.downlink is not _raw)
 """The strategies whose downlink is not ``raw`` by default."""
+
+
+def check_deployed(name: object) -> None:
+    """Refuses a strategy that goes by simulated time, for a deployment's links are real."""
+    strategy = STRATEGIES.get(str(name))
+    if strategy is not None and strategy.driven:
+        raise UsageError(
+            f"--strategy is {name!r}: it goes by simulated time, and the links of a deployment are "
+            "real; `fedsim run --network` trains with it"
+        )
 
 
 def of_reference(name: str) -> str:

@@ -17,7 +17,9 @@ class RunningSum(DelayedDSGD):
     """Adds up what clients send with ``ef21``; the model moves by the sum over all clients' number.
 
     A client's part of the sum stays where it is in rounds without the client, and is zero before
-    its first one. A reply that is not used does not enter the sum; its client takes it back.
+    its first one. A reply that is not used does not enter the sum; its client takes it back. So
+    ``late`` is ``hold`` or ``count``: a client never takes back what was dropped, and its sum and
+    the server's would differ from then on.
 
     Args:
         uplink: ``ef21`` of a compressor.
@@ -25,7 +27,7 @@ class RunningSum(DelayedDSGD):
         clients: the number of clients, over which the mean is taken.
         common: what ``DelayedDSGD`` takes, but for ``aggregate`` and ``weighting``.
 
-    Raises ``ValueError`` for any other uplink.
+    Raises ``ValueError`` for any other uplink, and for ``late="drop"``.
 
     Source: Richtárik, Sokolov & Fatkhullin 2021 (EF21), Algorithm 2; partial participation as in
     Fatkhullin et al. 2021, Algorithm 3.
@@ -43,6 +45,8 @@ class RunningSum(DelayedDSGD):
     ) -> None:
         if not isinstance(uplink, Differences):
             raise ValueError("RunningSum adds up differences: its uplink is ef21(...)")
+        if common.get("late") == "drop":
+            raise ValueError("late is 'drop': a sum without one difference is not the client's")
         super().__init__(uplink, downlink, clients=clients, **common)
         self._sum: State = {}
 

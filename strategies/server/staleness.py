@@ -52,4 +52,4 @@ class Staleness:
             if name == "hinge" and len(given) == 2:
                 a, b = given
                 return lambda steps: 1.0 if steps <= b else 1 / (a * (steps - b) + 1)
-        raise ValueError(f"{self.text!r} is not a weight by staleness: it is {_FORMS}")
+        raise ValueError(f"{self.text!r}: a weight by staleness is {_FORMS}")

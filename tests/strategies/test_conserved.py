@@ -18,6 +18,7 @@ from compressors import (
 )
 from compressors.whole.returned import take_back
 from fedsim.engines import compat
+from strategies import RunningSum
 from strategies.channel.late import Late
 from tests.support.lossynet import CLIENTS, EVENTS, LIKE, World, added
 
@@ -74,6 +75,33 @@ def test_nothing_that_was_trained_is_lost_without_a_count(
         assert_conserved(world)
     assert len(world.server.trip.uplinks) == CLIENTS
     assert late == "drop" or not any(x.any() for lost in world.lost.values() for x in lost.values())
+
+
+@given(events, st.sampled_from(("hold", "count")))
+@settings(max_examples=25, deadline=None)
+def test_what_a_client_has_sent_as_differences_is_what_the_server_has_added_up(
+    happens: list[tuple[str, ...]], late: Late
+) -> None:
+    """The memory of ef21 is minus the sum of what was applied, once all fates are told."""
+    world = World(parse("ef21(topk(0.5) | float32)"), Raw(), late)
+    for number, row in enumerate(happens, 1):
+        world.round(number, dict(enumerate(row)), updates(number))
+        for client in range(CLIENTS):
+            sums = added(world.applied[client], world.held(client))
+            assert not any(x.any() for x in sums.values()), client
+
+
+def test_a_difference_that_is_dropped_would_be_missing_for_ever() -> None:
+    """Client 0's first difference is dropped: its sum says 4 more than the server's, for good."""
+    world = World(parse("ef21(topk(0.5) | float32)"), Raw(), "drop")
+    fine = dict.fromkeys(range(CLIENTS), "fine")
+    steady = dict.fromkeys(range(CLIENTS), {"a": torch.zeros(3, 2), "b": torch.tensor([4.0, 1.0])})
+    for number in range(1, 7):
+        world.round(number, fine | ({0: "reply late"} if number == 1 else {}), steady)
+    assert world.applied[1]["b"].tolist() == [4.0, 1.0]
+    assert world.applied[0]["b"].tolist() == [0.0, 1.0]  # and it says no more: it is steady
+    with pytest.raises(ValueError, match="late is 'drop': a sum without one difference"):
+        RunningSum(parse("ef21(topk(0.5) | float32)"), clients=2, late="drop")
 
 
 def test_a_refused_update_is_sent_with_the_next_by_hand() -> None:

@@ -127,12 +127,13 @@ class World:
         return [(client, reply)] * (2 if event == "reply twice" else 1)
 
     def held(self, client: int) -> dict[str, Tensor]:
-        """The residual, and what is pending that was not applied."""
+        """The residual or the shift, and what is pending that was not applied."""
         memory = self.memory[client]
         total = zero()
         for key, x in memory.items():  # below by_name there is one per rule
-            if "residual/" in key:
-                total[key.rpartition("residual/")[2]] += x.double()
+            kind, _, name = key.rpartition("/")
+            if kind.endswith(("residual", "shift")):
+                total[name] += x.double()
         number = int(memory.get("pending/round", torch.tensor(0)))
         if number and self.server.applied.get(client) != number:
             payload = memory["pending/payload"].numpy().tobytes()

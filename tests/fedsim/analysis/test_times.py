@@ -17,6 +17,8 @@ from tests.support.sweepmaker import CLIENTS, TOPK, make_sweep
 
 __all__ = ["typed"]  # the fixture
 
+GIVEN = "4g, compute=20ms"
+
 
 def clients_of(folder: Path, down: int) -> None:
     """`clients.parquet` of every run below a folder: equal shares of the round's bits."""
@@ -93,6 +95,51 @@ def test_the_command(folders: tuple[Path, Path], tmp_path: Path, typed: Typed) -
     assert written["sim_seconds"].tolist() == pytest.approx(
         [cell["sim_seconds"] for cell in document["networks"]["4g"]]
     )
+
+
+def with_clock(folder: Path, network: str, seconds: float) -> None:
+    """Every run below a folder as one that was run with a network: so many seconds per round."""
+    for config in folder.rglob("config.toml"):
+        text = config.read_text(encoding="utf-8")
+        config.write_text(f'{text}\nnetwork = "{network}"\n', encoding="utf-8")
+        file = config.parent / "rounds.parquet"
+        rounds = pd.read_parquet(file)
+        ends = seconds * rounds["round"]
+        rounds.assign(sim_seconds=seconds, sim_end_seconds=ends).to_parquet(file)
+
+
+def test_without_a_network_runs_are_told_on_their_own_clocks(tmp_path: Path, typed: Typed) -> None:
+    """Rounds of 3 s each; what was run without a network has no clock."""
+    make_sweep(tmp_path / "a", (10,), (1,), seeds=(0,))
+    said = typed("price", tmp_path / "a")
+    assert said.code == 2 and "was run without --network and has no clock" in said.err
+    with_clock(tmp_path / "a", GIVEN, 3.0)
+    document = json.loads(typed("price", tmp_path / "a", "--json").out)
+    rounds = load(tmp_path / "a").rounds
+    lengths = {cell["temporal"]: cell["sim_seconds"] for cell in document["networks"][GIVEN]}
+    assert lengths == dict(3.0 * rounds.groupby("temporal")["round"].max())
+    there = rounds[rounds["metric"] >= 0.9].groupby("temporal")["round"].min()
+    said = typed("price", tmp_path / "a", "--target", "0.9", "--out", tmp_path / "out")
+    assert said.code == 0 and "by their own clocks" in said.out and "Fastest" not in said.out
+    written = pd.read_csv(tmp_path / "out" / "times.csv")
+    assert written["target_seconds"].tolist() == sorted(3.0 * there)
+    assert not (tmp_path / "out" / "bandwidth.png").exists()
+    make_sweep(tmp_path / "b", (10,), (0.1,), seeds=(0,))
+    with_clock(tmp_path / "b", "wifi, compute=20ms", 1.0)
+    table = typed("price", tmp_path / "a", tmp_path / "b").out
+    assert "Simulated time on their own networks" in table
+
+
+def test_bad_prices_are_refused_in_a_line(
+    folders: tuple[Path, Path], tmp_path: Path, typed: Typed
+) -> None:
+    (tmp_path / "file").write_text("")
+    for flags, words in (
+        (("--target", "2"), "--target is 2.0: accuracy lies in (0, 1]"),
+        (("--out", tmp_path / "file"), "file: cannot be written (File exists)"),
+    ):
+        said = typed("price", folders[0], "--network", "4g", *flags)
+        assert said.code == 2 and words in said.err and said.err.count("\n") == 1
 
 
 def test_a_network_that_is_none_is_refused(folders: tuple[Path, Path], typed: Typed) -> None:

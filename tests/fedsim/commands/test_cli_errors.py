@@ -42,6 +42,8 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--lr nan": ("--lr", ["nan", "above 0"]),
     "--workers 0": ("--workers", ["0", "above 0"]),
     "--checkpoint-every 0": ("--checkpoint-every", ["0", "above 0"]),
+    "--catch-up": ("--catch-up", ["--downlink is raw", "sbc(0.05)"]),
+    "--network none.toml": ("none.toml", ["cannot be read as TOML: No such file"]),
     "--nope": ("--nope", ["unrecognized", "--help"]),
     "--gradints 1": ("--gradints", ["unrecognized", "did you mean --gradient?"]),
     "--out file/below": ("--out", ["file/below", "cannot be written"]),
@@ -75,7 +77,18 @@ RUN = {
     "--seed -1": ("--seed", ["-1", "0 or above"]),
     "--seed x": ("--seed", ["'x'"]),
 }
+DEPLOY = {
+    "--deadline 3s": ("--deadline", ["`fedsim run` takes --deadline, and this command does not"]),
+    "--strategy fedbuff": ("--strategy", ["'fedbuff'", "links of a deployment are real"]),
+    "--timeuot 3": ("--timeuot", ["did you mean --timeout?"]),
+}
+SEARCH = {
+    "--controller noise": ("--controller", ["`fedsim run` takes --controller"]),
+    "--strategy ef21": ("--strategy", ["'ef21'", "takes methods of its own"]),
+}
 CASES = [
+    *((("deploy",), *case) for case in DEPLOY.items()),
+    *((("search",), *case) for case in SEARCH.items()),
     *((("run", "--iterations", "20"), *case) for case in (BOTH | RUN).items()),
     *((("sweep", *SMALL), *case) for case in (BOTH | SWEEP).items()),
 ]

@@ -61,6 +61,8 @@ def test_differences_and_their_strategy_belong_together() -> None:
             small(**settings)
     with pytest.raises(UsageError, match="strategy ef21 adds up differences and takes"):
         small(method="sbc(0.1)", strategy="ef21")
+    with pytest.raises(UsageError, match="--late is 'drop': strategy ef21 adds up differences"):
+        small(**EF21, late="drop")
     with pytest.raises(ValueError, match="which strategy ef21 alone adds up"):
         DelayedDSGD(parse(EF21["method"]), clients=2)
     with pytest.raises(ValueError, match="its uplink is ef21"):

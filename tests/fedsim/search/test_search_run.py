@@ -138,6 +138,17 @@ def test_methods_that_cannot_run_are_left_out_with_the_reason() -> None:
     assert fit == ("sbc",) and "--momentum 0" in left["dgc({p})"]
 
 
+def test_every_point_of_every_published_method_can_be_run() -> None:
+    """cocktailsgd takes no fraction above a tenth, and the first points are drawn up to 1."""
+    goal, sizes = Goal(True, "accuracy", budget=20e3), Sizes(BASE)
+    space = Space(BASE, goal, fitting(BASE, goal, chosen("published"), sizes)[0], sizes)
+    for number, method in enumerate(space.methods):
+        point = space.draw(number, method, seed=0) | {"gradient": 1.0}
+        p = space.used(point)["gradient"]
+        assert p in ((0.1,) if method == "cocktailsgd" else (1.0, None))
+        assert space.bits(point) and space.cell(point).name
+
+
 def test_the_validation_part_is_trained_on_by_nobody() -> None:
     whole, parted = Federation.of(replace(BASE, validation=None)), Federation.of(BASE)
     trained = sorted(index for shard in parted.shards for index in shard)
