@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import compressors
 import strategies
 from fedsim.settings import asynchronous, codes, gradients
-from fedsim.settings.differences import check_uplink
 
 if TYPE_CHECKING:
     from compressors import Compressor
@@ -77,7 +76,8 @@ class Strategy:
         driven: how simulated time drives an asynchronous strategy: ``server`` or ``shards``;
             empty for the others, which go round by round.
         controls: clients and server have control variates beside the model.
-        differences: the strategy adds up differences (``ef21``); all others refuse them.
+        differences: the method whose differences the strategy adds up, and that it takes alone;
+            empty for the others, which refuse them.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -90,7 +90,7 @@ class Strategy:
     rate: Callable[[], float | None] = lambda: None
     driven: Literal["", "server", "shards"] = ""
     controls: bool = False
-    differences: bool = False
+    differences: str = ""
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -167,7 +167,7 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "ef21": Strategy(
         lambda parts: strategies.RunningSum(parts.uplink, parts.downlink, **parts.common),
-        check=lambda asked: check_uplink(asked.method, asked.uplink), differences=True, coded=True,
+        differences="ef21", coded=True,
     ),
     "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),
