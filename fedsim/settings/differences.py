@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from compressors import Compressor
 
 
-EXAMPLES = {"ef21": "ef21(topk(0.01) | float32)"}
+EXAMPLES = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))"}
 """A method of each strategy that adds up differences; both have one name."""
 
 

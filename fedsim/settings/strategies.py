@@ -169,6 +169,10 @@ STRATEGIES: dict[str, Strategy] = {
         lambda parts: strategies.RunningSum(parts.uplink, parts.downlink, **parts.common),
         differences="ef21", coded=True,
     ),
+    "diana": Strategy(
+        lambda parts: strategies.Shifted(parts.uplink, parts.downlink, **parts.common),
+        differences="diana", coded=True,
+    ),
     "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),
     # Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu et al. 2019.

@@ -72,9 +72,10 @@ class ChannelStrategy(Strategy):
         catch_up: bool = False,
     ) -> None:
         self.uplink, self.downlink = uplink, downlink or Raw()
-        down = "" if self.serves and directs(self.downlink) else needs_server(self.downlink)
-        if down or needs_server(uplink) not in ("", self.serves):
-            own = down or needs_server(uplink)
+        down = directs(self.downlink) and needs_server(self.downlink) == self.serves
+        below = "" if down else needs_server(self.downlink)
+        if below or needs_server(uplink) not in ("", self.serves):
+            own = below or needs_server(uplink)
             raise ValueError(f"{own} sends differences, which strategy {own} alone adds up")
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout, self.buffers = seed, timeout, buffers

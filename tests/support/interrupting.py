@@ -15,6 +15,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "strategy": "ef21", "method": "ef21(topk(0.1) | float32)", "cohort": 2,
         "downlink": "ef21(topk(0.2) | float32)", "catch_up": True,
     },
+    "diana": {"strategy": "diana", "method": "diana(randk(0.2) | cnat)", "cohort": 2},
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 
