@@ -1,9 +1,9 @@
 """Flower strategies for compressed communication: Message-API apps, bytes in every message.
 
 ``DelayedDSGD`` is Algorithm 1 of the SBC paper, with the mean, a ``Majority`` or an
-``InNetwork`` sum of what clients sent; ``RunningSum`` adds up EF21's differences; ``Stepped``
-takes gradients and has an optimizer at the server; ``Compressed`` gives compressed uplink and
-downlink to any Flower strategy, with ``client_mod`` as its client half.
+``InNetwork`` sum of what clients sent; ``RunningSum`` adds up EF21's differences and ``Shifted``
+DIANA's; ``Stepped`` takes gradients and has an optimizer at the server; ``Compressed`` gives
+compressed uplink and downlink to any Flower strategy, with ``client_mod`` as its client half.
 """
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.server.running import RunningSum
     from strategies.server.server_optimizer import Stepped
     from strategies.server.sharded import Sharded
+    from strategies.server.shifted import Shifted
     from strategies.server.staleness import Staleness
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "RoundTraffic",
     "RunningSum",
     "ServerEnd",
+    "Shifted",
     "Sharded",
     "Staleness",
     "Stepped",

@@ -54,8 +54,8 @@ COSTS: dict[str, Cost] = {
 }  # fmt: skip
 """With symbols of equal width (``fixed``). Not ``cint``: its alphabet depends on the values."""
 
-_WRAPPERS = {"ef": "inner", "ef21": "inner", "per_tensor": "codec", "flat": "codec",
-             "rotate": "codec", "dct": "codec"}  # fmt: skip
+_WRAPPERS = {"ef": "inner", "ef21": "inner", "diana": "inner", "per_tensor": "codec",
+             "flat": "codec", "rotate": "codec", "dct": "codec"}  # fmt: skip
 
 
 def expected_bits(thing: Any, d: int) -> ExpectedBits | None:

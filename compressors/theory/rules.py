@@ -182,6 +182,7 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "by_name": lambda one, d: worst([bound(rule, d) for _, rule in one.rules]),
     "ef": lambda one, d: _with_memory(bound(one.inner, d)),
     "ef21": lambda one, d: _with_memory(bound(one.inner, d)),  # of the difference
+    "diana": lambda one, d: _with_memory(bound(one.inner, d)),  # of update less shift
     "dgc": _dgc,
     "lowrank": _low_rank,
 }

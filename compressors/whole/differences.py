@@ -1,5 +1,6 @@
 """EF21: a sender says how its update differs from what it has said, and the server adds up."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -25,7 +26,8 @@ class Differences:
     where updates change little from round to round, so do their differences, and g comes
     closer to the update with each message, whatever the inner contraction leaves out. A message
     alone is not an update: the receiver keeps the sum of what all senders sent and moves by its
-    mean over them. The strategy ``ef21`` does; every other one refuses this method.
+    mean over them. The strategy ``ef21`` does; every other one refuses this method. On that
+    strategy's downlink it is EF21-BC (``strategies.channel.directions``).
 
     The memory is -g, as ``shift``: what was sent and not applied is added to it again. Raises
     ``ValueError`` around what has such a memory itself (``ef``, ``ef21``, ``dgc``, ``adacomp``),
@@ -42,12 +44,14 @@ class Differences:
     """
 
     codec_id: ClassVar[str] = "ef21"
+    server: ClassVar[str] = "ef21"  # see needs_server
     held: ClassVar[str] = "shift"  # see compressors.whole.returned
     inner: Compressor
 
     def __post_init__(self) -> None:
         check_compressor("ef21", self.inner)
-        if keeper := _first(self.inner, (ErrorFeedback, DGC, AdaComp, Differences)):
+        keepers = (ErrorFeedback, DGC, AdaComp, Differences)
+        if keeper := next((x for x in parts_of(self.inner) if isinstance(x, keepers)), None):
             raise ValueError(f"ef21 around {short_text(keeper)}, which has a memory of its own: "
                              "leave one of the two out")  # fmt: skip
         if why := always_grows(self.inner):
@@ -85,25 +89,27 @@ class Differences:
         return self.inner.read(bits, like, seed)
 
 
-def sends_differences(thing: Any) -> bool:
-    """Whether messages of a compressor, or of a part of it, are differences to be added up.
+def needs_server(thing: Any) -> str:
+    """The strategy that alone can use the messages of a compressor; empty where any can.
+
+    A class whose messages are not updates says by ``server`` which strategy makes updates of them.
 
     Example:
         >>> from compressors import parse
-        >>> sends_differences(parse("ef21(cnat)")), sends_differences(parse("ef(cnat)"))
-        (True, False)
+        >>> needs_server(parse("by_name('w', ef21(cnat), '*', raw)")), needs_server(parse("cnat"))
+        ('ef21', '')
     """
-    return _first(thing, (Differences,)) is not None
+    return next((part.server for part in parts_of(thing) if hasattr(part, "server")), "")
 
 
-def _first(thing: Any, kinds: tuple[type, ...]) -> Any:
-    """The first part of a compressor that is of one of these classes, or None."""
-    if isinstance(thing, kinds):
-        return thing
-    parts = thing if isinstance(thing, tuple) else ()
+def parts_of(thing: Any) -> Iterator[Any]:
+    """A compressor and every part of it, from the outermost inwards."""
+    yield thing
+    inner = thing if isinstance(thing, tuple) else ()
     if is_dataclass(thing):
-        parts = tuple(getattr(thing, f.name) for f in fields(thing))
-    return next((found for part in parts if (found := _first(part, kinds)) is not None), None)
+        inner = tuple(getattr(thing, f.name) for f in fields(thing))
+    for part in inner:
+        yield from parts_of(part)
 
 
 def _here(why: str) -> str:

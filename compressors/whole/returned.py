@@ -27,7 +27,7 @@ def take_back(
 
     What ``ef`` and ``dgc`` hold is added to the next update; the tensors of any other method are
     lost with their message. A class says by ``held`` under which name its memory has the tensors
-    that are added (``residual`` of ``ef``).
+    that are added (``residual`` of ``ef``), and by ``steps`` what part of them, if not all.
 
     Args:
         compressor: made the message.
@@ -48,8 +48,10 @@ def take_back(
     kind = _kind(compressor)
     if kind is None:
         return state, dict(carried)
-    held = inside(kind, state)
-    return state | nest(kind, {name: held[name] + x for name, x in carried.items()}), {}
+    held, steps = inside(kind, state), getattr(compressor, "steps", None)
+    parts = steps(carried) if callable(steps) else dict.fromkeys(carried, 1.0)
+    back = {name: held[name] + parts[name] * x for name, x in carried.items()}
+    return state | nest(kind, back), {}
 
 
 def _by_rule(rules: ByName, carried: Tensors, state: State) -> tuple[State, dict[str, Tensor]]:

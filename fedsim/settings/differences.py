@@ -1,4 +1,4 @@
-"""EF21's method and EF21's strategy belong together: neither goes with another.
+"""Methods that send differences, and the strategies that add them up: neither goes without.
 
 What needs torch is imported when a run is checked: the names of strategies are read without it.
 """
@@ -11,36 +11,44 @@ if TYPE_CHECKING:
     from compressors import Compressor
 
 
-def check_uplink(method: str, uplink: "Compressor", late: str) -> None:
-    """Refuses methods whose messages are whole updates where differences are added up.
+EXAMPLES = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))"}
+"""A method of each strategy that adds up differences; both have one name."""
 
-    And late updates that are dropped: the client counts on a sum that the server does not have.
-    """
-    from compressors.whole.differences import Differences
 
-    if not isinstance(uplink, Differences):
-        raise UsageError(
-            f"--method is {method!r}: strategy ef21 adds up differences and takes a method "
-            "that sends them, such as 'ef21(topk(0.01) | float32)'"
-        )
+def check_late(name: str, late: str) -> None:
+    """Refuses late updates that are dropped: the client counts on a sum that the server lacks."""
     if late == "drop":
         raise UsageError(
-            "--late is 'drop': strategy ef21 adds up differences, and without one of them the "
+            f"--late is 'drop': strategy {name} adds up differences, and without one of them the "
             "server's sum is no longer the client's; give --late hold or count"
         )
 
 
 def check_added(
-    method: str, uplink: "Compressor", down: str | None, downlink: "Compressor", adds: bool
+    method: str, uplink: "Compressor", down: str | None, downlink: "Compressor", serves: str
 ) -> None:
-    """Refuses methods that send differences where the strategy does not add them up (``adds``)."""
-    from compressors.whole.differences import sends_differences
+    """Refuses a method that another strategy serves, and updates where differences are added up.
 
-    wrong = sends_differences(uplink) and not adds
-    if not wrong and not sends_differences(downlink):
-        return
-    given = f"--method is {method!r}" if wrong else f"--downlink is {down!r}"
-    raise UsageError(
-        f"{given}: what ef21 sends are differences, which are added up by --strategy ef21, and on "
-        "no downlink"
-    )
+    ``serves``: the name of the strategy's method, empty where the strategy takes updates.
+    """
+    from compressors.whole.differences import needs_server
+    from strategies.channel.directions import directs
+
+    own = getattr(uplink, "server", "")  # of the whole, not of a part
+    if serves and own != serves:
+        raise UsageError(
+            f"--method is {method!r}: strategy {serves} adds up differences and takes a method "
+            f"that sends them, such as {EXAMPLES[serves]!r}"
+        )
+    other = needs_server(uplink)
+    if other != serves:
+        raise UsageError(
+            f"--method is {method!r}: what {other} sends are differences, which are added up by "
+            f"--strategy {other}"
+        )
+    below = needs_server(downlink)
+    if below and not (directs(downlink) and below == serves):
+        raise UsageError(
+            f"--downlink is {down!r}: what {below} sends are differences; ef21(...) goes down with "
+            "--strategy ef21, and no other does"
+        )

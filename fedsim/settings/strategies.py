@@ -15,7 +15,7 @@ import strategies
 from fedsim.errors import UsageError
 from fedsim.settings import asynchronous, codes, gradients
 from fedsim.settings.combination import Combination, Parts
-from fedsim.settings.differences import check_uplink
+from fedsim.settings.differences import check_late
 
 if TYPE_CHECKING:
     from compressors import Compressor
@@ -43,7 +43,8 @@ class Strategy:
         driven: how simulated time drives an asynchronous strategy: ``server`` or ``shards``;
             empty for the others, which go round by round.
         controls: clients and server have control variates beside the model.
-        differences: the strategy adds up differences (``ef21``); all others refuse them.
+        differences: the method whose differences the strategy adds up, and that it takes alone;
+            empty for the others, which refuse them.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -56,7 +57,7 @@ class Strategy:
     rate: Callable[[], float | None] = lambda: None
     driven: Literal["", "server", "shards"] = ""
     controls: bool = False
-    differences: bool = False
+    differences: str = ""
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -133,8 +134,13 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "ef21": Strategy(
         lambda parts: strategies.RunningSum(parts.uplink, parts.downlink, **parts.common),
-        check=lambda asked: check_uplink(asked.method, asked.uplink, asked.late),
-        differences=True, coded=True,
+        check=lambda asked: check_late("ef21", asked.late),
+        differences="ef21", coded=True,
+    ),
+    "diana": Strategy(
+        lambda parts: strategies.Shifted(parts.uplink, parts.downlink, **parts.common),
+        check=lambda asked: check_late("diana", asked.late),
+        differences="diana", coded=True,
     ),
     "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),

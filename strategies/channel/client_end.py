@@ -18,6 +18,7 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
 from compressors.whole.lift import inside, nest
+from strategies.channel import directions
 from strategies.channel.acknowledge import FATE, Settled, pending, placed, settle
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
 from strategies.channel.catch_up import split
@@ -35,7 +36,8 @@ class Delivery:
 
     ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
     ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing;
-    ``settled``: the method's memory, and what became of the client's message before.
+    ``settled``: the method's memory, and what became of the client's message before; ``base``: the
+    model with what is told of it beside (``directions``).
     """
 
     weights: State
@@ -43,6 +45,7 @@ class Delivery:
     settings: ConfigRecord
     first: bool
     settled: Settled
+    base: State = field(default_factory=dict)
 
     @property
     def round(self) -> int:
@@ -91,10 +94,12 @@ class ClientEnd:
         held = memory or {}
         settled = settle(self.before or self.uplink, settings, held, self.like)
         if settings["kind"] == "model":
-            weights = decompress(Raw(), payload, self.like)
+            whole = directions.both(self.downlink, self.like, int(str(settings.get(VERSION, 0))))
+            base = directions.begun(self.downlink, decompress(Raw(), payload, whole))
         else:
-            weights = self._updated(payload, settings, held)
-        return Delivery(weights, self._arrived(settings), settings, memory is None, settled)
+            base = self._updated(payload, settings, held)
+        weights = {name: base[name] for name in self.like}
+        return Delivery(weights, self._arrived(settings), settings, memory is None, settled, base)
 
     def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
@@ -106,8 +111,8 @@ class ClientEnd:
             own = first if held is None else min(max(int(held), first), last)
             weights, steps = _base(memory, own), split(payload, last - first)[own - first :]
         for step in (decompress(self.downlink, one, self.like) for one in steps):
-            weights = {name: weights[name].to(x.device) + x for name, x in step.items()}
-        return {name: weights[name].to(x.device) for name, x in self.like.items()}
+            weights = directions.moved(weights, step)
+        return placed(weights, self._device)
 
     def _arrived(self, settings: ConfigRecord) -> State:
         """The server's buffers, where they came with the model."""
@@ -130,7 +135,7 @@ class ClientEnd:
         memory |= pending(self.uplink, packet.payload, delivery.settings, self.like)
         if self.follows:
             version = torch.tensor(int(str(delivery.settings[VERSION])))
-            memory |= nest("base", delivery.weights) | {VERSION: version}
+            memory |= nest("base", delivery.base) | {VERSION: version}
         return packet, memory
 
     def reply(

@@ -24,6 +24,7 @@ from strategies.channel import server_memory
 from strategies.channel.acknowledge import CHANNEL, told
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
 from strategies.channel.catch_up import Missed
+from strategies.channel.directions import stepped, told_beside
 from strategies.channel.orders import Order, Ordering
 from strategies.channel.payload import BASE, CLIENT, ROUND, VERSION, payload_bits, put
 from strategies.channel.replies import (
@@ -87,8 +88,7 @@ class ServerEnd:
         asked = list(clients)
         orders = self.ordering.give(round_number, asked) if self.ordering else {}
         downlinks = {c: self._for(c, round_number, orders.get(c)) for c in asked}
-        self.trip = RoundTraffic(round_number, downlinks)
-        self.trip.failures = dict(out or {})
+        self.trip = RoundTraffic(round_number, downlinks, failures=dict(out or {}))
         if self.buffers is not None:
             self.trip.asks_buffers = self.buffers.asked(round_number)
             beside = self.buffers.payload()
@@ -110,12 +110,13 @@ class ServerEnd:
         if self.last_update is not None and self.base.get(client) == self.version - 1:
             return self.last_update
         if self._model is None:
-            packet, _ = compress(Raw(), self.weights)
+            beside = told_beside(self.downlink, self.memory, self.version)
+            packet, _ = compress(Raw(), self.weights | beside)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         if self.missed is None or client not in self.base:
             return self._model
-        updates = self.missed.last(self.version - self.base[client])
-        return min(updates or self._model, self._model, key=lambda down: len(down.payload))
+        updates = self.missed.last(self.version - self.base[client]) or self._model
+        return min(updates, self._model, key=lambda down: len(down.payload))
 
     def content(
         self, client: int, config: ConfigRecord, beside: RecordDict | None = None
@@ -214,12 +215,11 @@ class ServerEnd:
             self.replace({n: x + delta[n] for n, x in self.weights.items()})
             return
         start = time.perf_counter()
-        packet, self.memory = compress(
-            self.downlink, delta, self.memory, derive(self.seed, "downlink", self.version)
-        )
+        seed = derive(self.seed, "downlink", self.version)
+        packet, self.memory = compress(self.downlink, delta, self.memory, seed)
         if self.version == 0:  # once a run: what follows goes by what was said to be sent
             check_decoded(self.downlink, packet, self.weights)
-        self.weights = {n: x + packet.sent[n].decoded for n, x in self.weights.items()}
+        self.weights = stepped(self.weights, self.downlink, packet.sent, self.memory)
         self._moved()
         self.last_update = Downlink(packet.payload, "update", packet.spans)
         if self.missed is not None:

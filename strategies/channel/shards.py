@@ -146,7 +146,7 @@ class ShardedClientEnd:
         )
         weights = self.shards.join([delivery.weights for delivery in each])
         first = each[0]
-        return ShardedDelivery(weights, {}, first.settings, first.first, first.settled, each)
+        return ShardedDelivery(weights, {}, first.settings, first.first, first.settled, each=each)
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery

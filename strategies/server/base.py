@@ -10,10 +10,11 @@ from flwr.serverapp.strategy import Strategy
 from torch import Tensor
 
 from compressors import Compressor, Raw, State
-from compressors.whole.differences import sends_differences
+from compressors.whole.differences import needs_server
 from compressors.whole.lift import inside, nest
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
+from strategies.channel.directions import directs
 from strategies.channel.late import Late, refuse
 from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import Roster
@@ -54,7 +55,7 @@ class ChannelStrategy(Strategy):
             set before the first round.
     """
 
-    adds_differences: ClassVar[bool] = False  # see compressors.whole.differences
+    serves: ClassVar[str] = ""  # the method that this strategy alone can use: needs_server
 
     def __init__(
         self,
@@ -71,9 +72,11 @@ class ChannelStrategy(Strategy):
         catch_up: bool = False,
     ) -> None:
         self.uplink, self.downlink = uplink, downlink or Raw()
-        differ = sends_differences(uplink) and not self.adds_differences
-        if differ or sends_differences(self.downlink):
-            raise ValueError("ef21 sends differences up, which strategy ef21 alone adds up")
+        down = directs(self.downlink) and needs_server(self.downlink) == self.serves
+        below = "" if down else needs_server(self.downlink)
+        if below or needs_server(uplink) not in ("", self.serves):
+            own = below or needs_server(uplink)
+            raise ValueError(f"{own} sends differences, which strategy {own} alone adds up")
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout, self.buffers = seed, timeout, buffers
         self.late, self.catch_up = late, catch_up

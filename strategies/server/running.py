@@ -23,14 +23,15 @@ class RunningSum(DelayedDSGD):
 
     Args:
         uplink: ``ef21`` of a compressor.
-        downlink: how the change of the model is encoded; raw by default.
+        downlink: how the change of the model is encoded; raw by default. With ``ef21`` of a
+            compressor the sum travels down by differences too (``channel.directions``).
         clients: the number of clients, over which the mean is taken.
         common: what ``DelayedDSGD`` takes, but for ``aggregate`` and ``weighting``.
 
     Raises ``ValueError`` for any other uplink, and for ``late="drop"``.
 
     Source: Richtárik, Sokolov & Fatkhullin 2021 (EF21), Algorithm 2; partial participation as in
-    Fatkhullin et al. 2021, Algorithm 3.
+    Fatkhullin et al. 2021 (EF21 with bells and whistles); with differences both ways its EF21-BC.
 
     Example:
         >>> from compressors import parse
@@ -38,7 +39,7 @@ class RunningSum(DelayedDSGD):
         'uniform'
     """
 
-    adds_differences: ClassVar[bool] = True
+    serves: ClassVar[str] = Differences.server
 
     def __init__(
         self, uplink: Compressor, downlink: Compressor | None = None, *, clients: int, **common: Any

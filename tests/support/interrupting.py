@@ -11,6 +11,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "strategy": "gradients", "downlink": "sbc(0.1)", "temporal": 1, "iterations": 6,
     },
     "ef21": {"strategy": "ef21", "method": "ef21(topk(0.1) | float32)", "cohort": 2},
+    "ef21 both ways": {
+        "strategy": "ef21", "method": "ef21(topk(0.1) | float32)", "cohort": 2,
+        "downlink": "ef21(topk(0.2) | float32)", "catch_up": True,
+    },
+    "diana": {"strategy": "diana", "method": "diana(randk(0.2) | cnat)", "cohort": 2},
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 

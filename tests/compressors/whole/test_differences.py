@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from compressors import UpdateError, compress, parse
-from compressors.whole.differences import sends_differences
+from compressors.whole.differences import needs_server
 from compressors.whole.returned import holds, take_back
 
 METHOD = parse("ef21(topk(0.2) | float32)")
@@ -62,4 +62,4 @@ def test_it_is_refused_for_sizes_and_where_it_overflows() -> None:
     high = {"w": torch.full((4,), 3e38)}
     with pytest.raises(UpdateError, match="'w' and its memory overflow float32"):
         compress(METHOD, high, {"shift/w": high["w"]})
-    assert sends_differences(parse("by_name('w', ef21(cnat), '*', raw)"))
+    assert needs_server(parse("by_name('w', ef21(cnat), '*', raw)")) == "ef21"

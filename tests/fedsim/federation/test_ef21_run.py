@@ -54,8 +54,9 @@ def test_it_goes_on_from_what_was_kept() -> None:
 
 def test_differences_and_their_strategy_belong_together() -> None:
     for settings in (
-        {"method": EF21["method"]}, {**EF21, "downlink": EF21["method"]},
-        {"method": "raw", "downlink": EF21["method"]}, {**EF21, "strategy": "fedadam"},
+        {"method": EF21["method"]}, {**EF21, "strategy": "fedadam"},
+        {"method": "raw", "downlink": EF21["method"]},
+        {**EF21, "downlink": "by_name('*', ef21(cnat))"},
     ):  # fmt: skip
         with pytest.raises(UsageError, match="what ef21 sends are differences"):
             small(**settings)
@@ -65,5 +66,7 @@ def test_differences_and_their_strategy_belong_together() -> None:
         small(**EF21, late="drop")
     with pytest.raises(ValueError, match="which strategy ef21 alone adds up"):
         DelayedDSGD(parse(EF21["method"]), clients=2)
+    with pytest.raises(ValueError, match="which strategy ef21 alone adds up"):
+        DelayedDSGD(parse("raw"), parse(EF21["method"]), clients=2)
     with pytest.raises(ValueError, match="its uplink is ef21"):
         RunningSum(parse("raw"), clients=2)

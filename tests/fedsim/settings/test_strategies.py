@@ -23,6 +23,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "fedasync": TIMED,
     "sharded": TIMED | {"temporal": 1},
     "ef21": {"method": "ef21(topk(0.1) | float32)"},
+    "diana": {"method": "diana(qsgd(7))"},
     "scaffold": {"momentum": 0.0},
 }
 OPTIONAL = {"weighting": "samples", "server_lr": 0.25}

@@ -1,0 +1,76 @@
+"""EF21-BC's downlink: differences of the direction in which the model moves.
+
+With ``ef21`` on the downlink a message is not the change of the model. It is how the server's mean
+differs from what it has said of it so far, compressed. Both ends add these differences up: their
+sum is the direction, by which the model moves in every round, at the server and at each client
+alike. A client that is sent the model is sent the direction with it, as the tensors
+``direction/NAME``: twice the bits. Before the first round it is zero, and is not sent.
+
+Source: Fatkhullin et al. 2021 (EF21 with bells and whistles, https://arxiv.org/abs/2110.03294),
+EF21-BC: g + C(mean - g).
+"""
+
+import torch
+from torch import Tensor
+
+from compressors import Compressor, Sent, State, Tensors
+from compressors.base import empty_like
+from compressors.whole.differences import Differences
+from compressors.whole.lift import inside, nest
+
+DIRECTION = "direction"
+
+
+def directs(downlink: Compressor) -> bool:
+    """Whether both ends keep a direction: the downlink is ``ef21``.
+
+    Example:
+        >>> from compressors import parse
+        >>> directs(parse("ef21(cnat)")), directs(parse("ef(cnat)"))
+        (True, False)
+    """
+    return isinstance(downlink, Differences)
+
+
+def stepped(
+    weights: Tensors, downlink: Compressor, sent: Sent, memory: State
+) -> dict[str, Tensor]:
+    """A server's model after it ``sent`` something, with the ``memory`` that is left of that."""
+    way = _direction(downlink, memory) or {name: one.decoded for name, one in sent.items()}
+    return {name: x + way[name] for name, x in weights.items()}
+
+
+def told_beside(downlink: Compressor, memory: State, version: int) -> State:
+    """What a server with this ``memory`` sends with its whole model, number ``version``."""
+    return nest(DIRECTION, _direction(downlink, memory)) if version else {}
+
+
+def _direction(downlink: Compressor, memory: State) -> State:
+    """What the clients' sums are, bit for bit and zeros included: zero less the shift."""
+    shift = inside(Differences.held, memory) if directs(downlink) else {}
+    return {name: torch.zeros_like(x) - x for name, x in shift.items()}
+
+
+def both(downlink: Compressor, like: Tensors, version: int) -> dict[str, Tensor]:
+    """What a whole model is sent with, shaped like the model ``like``: the direction, if there is.
+
+    ``version``: of the model; before the first round the direction is known to all.
+    """
+    if not directs(downlink) or version == 0:
+        return dict(like)
+    return dict(like) | nest(DIRECTION, dict(like))
+
+
+def begun(downlink: Compressor, held: State) -> State:
+    """A model as it came, and the zero direction where none came with it."""
+    if not directs(downlink) or inside(DIRECTION, held):
+        return held
+    return held | nest(DIRECTION, empty_like(held))
+
+
+def moved(held: State, step: Tensors) -> State:
+    """The model after an update ``step``; with a direction, that after it and the model moved."""
+    before = inside(DIRECTION, held)
+    way = {n: before[n].to(x.device) + x for n, x in step.items()} if before else dict(step)
+    model = {name: held[name].to(x.device) + x for name, x in way.items()}
+    return model | (nest(DIRECTION, way) if before else {})
