@@ -1,27 +1,32 @@
-"""What a message of an update on a GPU sends: which entries, and the number that each tensor needs.
+"""What a message of an update on a GPU sends: which entries, and the numbers that they need.
 
-The device selects and sums; then it waits once for the host, which looks at what is wrong with the
-update, how many entries there are, and which numbers are certain.
+The device selects and sums; then the host looks at what is wrong with the update, how many entries
+there are, and which numbers are certain. ``choose`` yields what the host must have, so that
+several rules (``by_name``) wait together.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import tensor_seed
 from compressors.device import numbers
 from compressors.device.plan import Plan
+from compressors.device.ways import Way
 from compressors.errors import NotFinite
-from compressors.kernels import noise
 from compressors.kernels.gpu import codes
-from compressors.kernels.gpu.codes import Entries
+from compressors.kernels.gpu.entries import Buckets, Entries, buckets_of
 from compressors.kernels.gpu.join import NOT_FINITE, OVERFLOWS, join
-from compressors.kernels.gpu.layout import Layout, fetch, layout_of, upload
+from compressors.kernels.gpu.layout import Layout, layout_of, upload
+from compressors.kernels.gpu.measure import MAGNITUDES, SQUARES, about_mean, measure
 from compressors.kernels.gpu.select import Chosen, largest
-from compressors.quantize.levels import level_table
-from compressors.whole.pipeline import ROUND
+
+T = TypeVar("T")
+Waiting = Generator[tuple[Tensor, ...], list[np.ndarray], T]
+"""Yields what the host must have, is sent it, and returns a ``T``."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,8 @@ class Choice:
         found: how many it sends.
         outs: where its symbols and values start: int64 (segments,).
         origins: where its positions start.
-        numbers: its number, where the quantizer sends one: float32 (segments,), else None.
+        numbers: float32, one per segment or per bucket; None where the quantizer has none.
+        buckets: of what the segments send at most, where buckets have numbers.
     """
 
     entries: Entries
@@ -45,119 +51,186 @@ class Choice:
     outs: np.ndarray
     origins: np.ndarray
     numbers: np.ndarray | None
+    buckets: Buckets | None
 
 
 def choose(
     plan: Plan, given: dict[str, Tensor], kept: dict[str, Tensor] | None
-) -> tuple[Choice, Tensor]:
+) -> Waiting[tuple[Choice, Tensor]]:
     """What is sent of the tensors ``given`` plus what was ``kept``, and the vector of their sums.
 
-    Raises ``NotFinite`` where a tensor, or its sum, holds NaN or infinity.
+    It waits twice: the second time for nothing but the values of numbers in doubt. Raises
+    ``NotFinite`` where a tensor, or its sum, holds NaN or infinity.
     """
     flat_of = [x.detach().reshape(-1).contiguous() for x in given.values()]
     kept_of = None if kept is None else [x.detach().reshape(-1).contiguous() for x in kept.values()]
     sizes, device = tuple(x.numel() for x in flat_of), flat_of[0].device
     flat, bad = join(flat_of, kept_of, layout_of(sizes, device))
     layout = layout_of((sum(sizes),), device) if plan.joined else layout_of(sizes, device)
-    if plan.sides == 0:
-        choice, wrong = _all(plan, flat, layout, bad)
-    else:
-        choice, wrong = _some(plan, flat, layout, bad)
-    _check(list(given), wrong)
-    return choice, flat
+    one = _Choosing(plan, flat, layout, bad, list(given))
+    return (yield from one.all() if plan.sides == 0 else one.some()), flat
 
 
-def _check(names: list[str], wrong: np.ndarray) -> None:
-    for flag, said in (
-        (NOT_FINITE, "holds NaN or infinity: no message can carry it"),
-        (OVERFLOWS, "and its memory overflow float32"),
-    ):
-        for s in np.flatnonzero(wrong & flag).tolist():
-            raise NotFinite(f"tensor {names[s]!r} {said}")
+class _Choosing:
+    """One vector's choice; see ``choose``."""
 
+    def __init__(
+        self, plan: Plan, flat: Tensor, layout: Layout, bad: Tensor, names: list[str]
+    ) -> None:
+        self.plan, self.flat, self.layout, self.bad, self.names = plan, flat, layout, bad, names
+        self.sizes = np.asarray(layout.sizes, np.int64)
 
-def _all(plan: Plan, flat: Tensor, layout: Layout, bad: Tensor) -> tuple[Choice, np.ndarray]:
-    sizes = np.asarray(layout.sizes, np.int64)
-    starts, found = layout.tables[3], layout.tables[2]
-    entries = Entries(flat, starts, None, starts, found, starts, layout.sizes)
-    begins, number = layout.starts[:-1], plan.way.number
-    if number is None:
-        (wrong,) = fetch(bad)
-        return Choice(entries, sizes, sizes, sizes, begins, begins, None), wrong
-    wrong, *measured = fetch(bad, *codes.measure(entries, number.norm == "2"))
-    values, certain = numbers.of_sums(number, sizes, *measured)
-    if not wrong.any():
-        for s, x in _doubtful(flat, layout, ~certain & (sizes > 0)):
-            values[s] = number.by_host(x)
-    return Choice(entries, sizes, sizes, sizes, begins, begins, values), wrong
+    def all(self) -> Waiting[Choice]:
+        """Every entry."""
+        flat, layout, way, sizes = self.flat, self.layout, self.plan.way, self.sizes
+        starts, found = layout.tables[3], layout.tables[2]
+        entries = Entries(flat, starts, None, starts, found, starts, layout.sizes)
+        begins = layout.starts[:-1]
+        buckets = _buckets(way, entries)
+        wrong, *measured = yield (self.bad, *_measured(way, entries, buckets))
+        self.check(wrong)
+        values = None
+        if way.number is not None:
+            counts = sizes if buckets is None else buckets.counts(sizes)
+            values, certain = _numbers(way, counts, measured)
+            values = yield from self.settled(values, certain | (counts == 0), buckets, None)
+        else:
+            yield ()
+        return Choice(entries, sizes, sizes, sizes, begins, begins, values, buckets)
 
-
-def _some(plan: Plan, flat: Tensor, layout: Layout, bad: Tensor) -> tuple[Choice, np.ndarray]:
-    count = plan.pipeline.sparsify.count
-    nominal = np.array([count(n) if n else 0 for n in layout.sizes], np.int64)
-    most = tuple(nominal.tolist())
-    selected = largest(flat, layout, nominal, plan.sides)
-    base = np.cumsum(nominal) - nominal
-    wrong, side, found, values = _decide(plan, flat, layout, bad, selected, base, most)
-    origins = base + side * selected.room
-    there, many, outs = upload(flat.device, origins, found, base)
-    entries = Entries(flat, layout.tables[3], selected.positions, there, many, outs, most)
-    sizes = np.asarray(layout.sizes, np.int64)
-    return Choice(entries, sizes, nominal, found, base, origins, values), wrong
-
-
-def _decide(
-    plan: Plan, flat: Tensor, layout: Layout, bad: Tensor, selected: Chosen, base: np.ndarray,
-    most: tuple[int, ...],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:  # fmt: skip
-    """What is wrong; and per segment its side, how many entries that has, and the number."""
-    number, rows = plan.way.number, np.arange(len(most))
-    measured: tuple[Tensor, ...] = ()
-    if number is not None and number.norm != "mean":  # else the sums of magnitudes are at hand
+    def some(self) -> Waiting[Choice]:
+        """The largest entries of each segment, or those of its stronger side."""
+        plan, flat, layout, way = self.plan, self.flat, self.layout, self.plan.way
+        count = plan.pipeline.sparsify.count
+        nominal = np.array([count(n) if n else 0 for n in layout.sizes], np.int64)
+        selected = largest(flat, layout, nominal, plan.sides)
+        base, most = np.cumsum(nominal) - nominal, tuple(nominal.tolist())
         (origins,) = upload(flat.device, base)
         where = (selected.positions, origins, selected.found[:, 0], origins)
-        measured = codes.measure(Entries(flat, layout.tables[3], *where, most), number.norm == "2")
-    there = (selected.found, selected.sums, selected.edges)
-    wrong, counts, sums, edges, *more = fetch(bad, *there, *measured)
-    side, certain = np.zeros(len(most), np.int64), np.ones(len(most), bool)
-    if plan.sides == 2:
+        entries = Entries(flat, layout.tables[3], *where, most)
+        buckets = _buckets(way, entries)
+        measured: tuple[Tensor, ...] = ()
+        if way.number is not None and way.number.norm != "mean":  # else its sums are at hand
+            measured = _measured(way, entries, buckets)
+        told = (selected.found, selected.sums, selected.edges)
+        wrong, counts, sums, edges, *more = yield (self.bad, *told, *measured)
+        self.check(wrong)
+        if plan.sides == 2:
+            side, values = yield from self.sided(counts, sums, edges)
+        else:
+            side, values = np.zeros(len(most), np.int64), None
+            ours = more or [edges[:, 0], edges[:, 0], sums[:, 0]]
+            values = yield from self.magnitudes(counts[:, 0], ours, buckets, selected, base)
+        found = counts[np.arange(len(most)), side]
+        starts = base + side * selected.room
+        there, many, outs = upload(flat.device, starts, found, base)
+        entries = Entries(flat, layout.tables[3], selected.positions, there, many, outs, most)
+        return Choice(entries, self.sizes, nominal, found, base, starts, values, buckets)
+
+    def magnitudes(
+        self, found: np.ndarray, measured: list[np.ndarray], buckets: Buckets | None,
+        selected: Chosen, base: np.ndarray,
+    ) -> Waiting[np.ndarray | None]:  # fmt: skip
+        """The numbers of entries of any sign."""
+        if self.plan.way.number is None:
+            yield ()
+            return None
+        counts = found if buckets is None else buckets.counts(found)
+        values, certain = _numbers(self.plan.way, counts, measured)
+        certain = certain | (counts == 0)
+        chosen = (selected.positions, base, counts)
+        return (yield from self.settled(values, certain, buckets, chosen))
+
+    def sided(
+        self, counts: np.ndarray, sums: np.ndarray, edges: np.ndarray
+    ) -> Waiting[tuple[np.ndarray, np.ndarray | None]]:
+        """The stronger side of each segment, and its mean where that is what a symbol means."""
+        number, rows = self.plan.way.number, np.arange(len(counts))
         side, certain = numbers.stronger(sums, counts, edges)
-    found, values = counts[rows, side], None
-    if number is not None:
-        ours = (edges[rows, side], edges[rows, side], sums[rows, side])
-        values, sure = numbers.of_sums(number, found, *(more or ours))
-        certain = certain & (sure | (found == 0))
-        if plan.way.kind.number == codes.SHARED:
-            values = np.where(side == 1, -values, values)
-    if not wrong.any():
-        for s, x in _doubtful(flat, layout, ~certain):
-            indices, _ = plan.pipeline.sparsify.select(x, 0)
-            side[s] = int(plan.sides == 2 and bool(x[indices[0]] < 0))
+        values = None
+        if number is not None:
+            found, edge = counts[rows, side], edges[rows, side]
+            values, sure = numbers.of_sums(number, found, edge, edge, sums[rows, side])
+            certain = certain & (sure | (found == 0))
+            if self.plan.way.kind.number == codes.SHARED:
+                values = np.where(side == 1, -values, values)
+        places = np.flatnonzero(~certain).tolist()
+        starts = self.layout.starts
+        parts = yield tuple(self.flat[starts[s] : starts[s + 1]] for s in places)
+        for s, part in zip(places, parts, strict=True):
+            x = torch.from_numpy(part)
+            indices, _ = self.plan.pipeline.sparsify.select(x, 0)
+            side[s] = int(bool(x[indices[0]] < 0))
             if number is not None and values is not None:
                 values[s] = number.by_host(x[indices])
-    return wrong, side, counts[rows, side], values
+        return side, values
+
+    def settled(
+        self, values: np.ndarray, certain: np.ndarray, buckets: Buckets | None,
+        chosen: tuple[Tensor, np.ndarray, np.ndarray] | None,
+    ) -> Waiting[np.ndarray]:  # fmt: skip
+        """The numbers, those in doubt summed by the host: it waits once for all of their values."""
+        number, places = self.plan.way.number, np.flatnonzero(~certain).tolist()
+        assert number is not None
+        parts = yield tuple(self.part(j, buckets, chosen) for j in places)
+        for j, part in zip(places, parts, strict=True):
+            values[j] = number.by_host(torch.from_numpy(part))
+        return values
+
+    def part(
+        self, j: int, buckets: Buckets | None,
+        chosen: tuple[Tensor, np.ndarray, np.ndarray] | None,
+    ) -> Tensor:  # fmt: skip
+        """The values that the j-th number is of."""
+        s, first = (j, 0) if buckets is None else (buckets.segment[j], _first(buckets, j))
+        start, size = int(self.layout.starts[s]), int(self.sizes[s])
+        if chosen is None:
+            stop = size if buckets is None else min(size, first + buckets.size)
+            return self.flat[start + first : start + stop]
+        positions, base, counts = chosen
+        places = positions.narrow(0, int(base[s]) + first, int(counts[j]))
+        return self.flat[places + start]
+
+    def check(self, wrong: np.ndarray) -> None:
+        """Raises ``NotFinite`` where a tensor, or its sum with the memory, is not finite."""
+        for flag, said in (
+            (NOT_FINITE, "holds NaN or infinity: no message can carry it"),
+            (OVERFLOWS, "and its memory overflow float32"),
+        ):
+            for s in np.flatnonzero(wrong & flag).tolist():
+                raise NotFinite(f"tensor {self.names[s]!r} {said}")
 
 
-def _doubtful(flat: Tensor, layout: Layout, which: np.ndarray) -> list[tuple[int, Tensor]]:
-    """The segments in doubt with their entries, on the host: it waits once for all of them."""
-    places = np.flatnonzero(which).tolist()
-    if not places:
-        return []
-    parts = fetch(*(flat[layout.starts[s] : layout.starts[s + 1]] for s in places))
-    return [(s, torch.from_numpy(part)) for s, part in zip(places, parts, strict=True)]
+def _first(buckets: Buckets, j: int) -> int:
+    return int(buckets.rank[j]) * buckets.size
 
 
-def quantized(plan: Plan, choice: Choice, seed: int) -> tuple[Tensor, Tensor]:
-    """Symbols and values of what is sent; the vector becomes the residual where one is kept."""
-    way, device, many = plan.way, choice.entries.flat.device, len(choice.found)
-    known = np.full(many, way.known, np.float32) if choice.numbers is None else choice.numbers
-    keys = np.zeros((2, many), np.int64)
-    if way.kind.random:
-        seeds = (tensor_seed(tensor_seed(seed, s), ROUND) for s in range(many))
-        keys = np.array([noise.key(one) for one in seeds], np.int64).T
-    levels = np.zeros(1, np.float32) if way.table is None else level_table(*way.table)
-    floats = np.concatenate([known, levels]).view(np.int32)
-    on_device, keys_there = upload(device, floats, keys)
-    floats_there = on_device.to(torch.int32).view(torch.float32)
-    number, table = floats_there.split([many, levels.size])
-    return codes.quantize(choice.entries, way.kind, number, keys_there, table, plan.keeps)
+def _buckets(way: Way, entries: Entries) -> Buckets | None:
+    if way.bucket is None:
+        return None
+    return buckets_of(entries.most, way.bucket, entries.flat.device)
+
+
+def _measured(way: Way, entries: Entries, buckets: Buckets | None) -> tuple[Tensor, ...]:
+    """What the numbers follow from, still on the device."""
+    number = way.number
+    if number is None:
+        return ()
+    if number.clip is not None:
+        return about_mean(entries)
+    what = SQUARES if number.norm == "2" else MAGNITUDES
+    if buckets is None:
+        return measure(entries, what)
+    return measure(buckets.cut(entries), what, buckets.layout)
+
+
+def _numbers(
+    way: Way, counts: np.ndarray, measured: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers, and which are certain."""
+    assert way.number is not None
+    if way.number.clip is not None:
+        tops, spreads = measured
+        return numbers.of_spreads(way.number.clip, counts, tops, spreads)
+    tops, edges, sums = measured
+    return numbers.of_sums(way.number, counts, tops, edges, sums)

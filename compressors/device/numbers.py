@@ -9,7 +9,7 @@ are the means of most selections. Where neither holds, the host sums that tensor
 
 import numpy as np
 
-from compressors.device.plan import Number
+from compressors.device.ways import Number
 
 _ROUNDING = 2.0**-51  # four times the unit of rounding of float64
 
@@ -55,6 +55,34 @@ def _finish(norm: str, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     elif norm == "2":
         sums = np.sqrt(sums)
     return np.minimum(sums, np.finfo(np.float32).max).astype(np.float32)
+
+
+def of_spreads(
+    clip: float, counts: np.ndarray, tops: np.ndarray, spreads: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The largest magnitude of each segment, cut off at ``clip`` standard deviations, and whether
+    it is certain.
+
+    Two means of k values of at most m differ by 2 k u m at most (u: the unit of rounding). A
+    difference to the mean is off by that and by a rounding; the former, the same for all, adds its
+    square alone to the sum of squares.
+
+    Args:
+        clip: standard deviations.
+        counts: how many values there are.
+        tops: largest magnitudes as IEEE bits (int32).
+        spreads: sums of squares about the mean: float64.
+    """
+    largest = tops.astype(np.int32).view(np.float32)
+    wide, k = largest.astype(np.float64), np.maximum(counts, 1)
+    single = _ROUNDING * 3 * wide
+    shift = (k + 2) * _ROUNDING * wide + single
+    off = k * shift**2 + 2 * np.sqrt(spreads * k) * single + spreads * (k + 4) * _ROUNDING
+    low, high = (np.maximum(spreads + side * 4 * off, 0.0) for side in (-1, 1))
+    ends = [np.minimum(wide, clip * np.sqrt(end / k)).astype(np.float32) for end in (low, high)]
+    alone = counts < 2  # values that are all equal are not cut off
+    values = np.where(alone, largest, ends[0])
+    return values, alone | (wide == 0) | ((low > 0) & (ends[0] == ends[1]))
 
 
 def stronger(

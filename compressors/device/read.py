@@ -2,8 +2,10 @@
 
 Codes of gaps have no end that is known beforehand, so that they are read one after the other, by
 the compiled loops. Everything else goes up as it came: the payload once, and one kernel unpacks the
-symbols of all tensors and puts their values into place.
+symbols of all tensors and puts their values into place, or adds them to what stands there.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -11,85 +13,134 @@ from torch import Tensor
 
 from compressors.base import tensor_seed
 from compressors.bits import BitReader
-from compressors.device.plan import Plan
+from compressors.device.laid import numbers_on
+from compressors.device.plan import Plan, Rules
 from compressors.device.write import on
 from compressors.errors import PayloadError
-from compressors.kernels.gpu.codes import Entries
+from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import fetch, layout_of, send, upload
-from compressors.kernels.gpu.unpack import unpack, words_of
-from compressors.quantize.levels import level_table
+from compressors.kernels.gpu.unpack import Packed, unpack, words_of
+
+_TOP_BITS = np.uint32(23)
 
 
-class _Parts:
-    """What the host reads of each segment: positions, numbers, and where its symbols start."""
+class Parts:
+    """What the host reads for one plan, of tensors that are ``like`` its own.
 
-    def __init__(self, plan: Plan, bits: BitReader, sizes: tuple[int, ...], seed: int) -> None:
+    Args:
+        plan: whose symbols follow.
+        bits: the message, which is read up to its next rule.
+        like: names, shapes and the device.
+        seed: of the message, for this plan.
+    """
+
+    def __init__(self, plan: Plan, bits: BitReader, like: dict[str, Tensor], seed: int) -> None:
+        self.plan, self.like = plan, like
+        sizes = tuple(x.numel() for x in like.values())
+        self.segments = (sum(sizes),) if plan.joined else sizes
+        many = len(self.segments)
         self.positions: list[np.ndarray] = []
-        self.found, self.begins = np.zeros((2, len(sizes)), np.int64)
-        self.numbers = np.full(len(sizes), plan.way.known, np.float32)
-        for s, n in enumerate(sizes):
+        self.found, self.begins = np.zeros((2, many), np.int64)
+        nothing = 0 if plan.way.bucket else 1  # a segment of no entries has no buckets
+        self.numbers = [np.full(nothing, plan.way.known, np.float32)] * many
+        for s, n in enumerate(self.segments):
             if n:
-                self._read(plan, bits, s, n, tensor_seed(seed, s))
+                self._read(bits, s, n, tensor_seed(seed, s))
 
-    def _read(self, plan: Plan, bits: BitReader, s: int, n: int, seed: int) -> None:
-        count = n
+    def _read(self, bits: BitReader, s: int, n: int, seed: int) -> None:
+        plan, count = self.plan, n
         if plan.sides:
             count = plan.pipeline.read_count(bits, n)
             with bits.span("positions"):
                 found = plan.pipeline.positions.read_positions(bits, n, count, seed)
             self.positions.append(found)
-        if plan.way.number is not None and count:
-            with bits.span("side"):
-                self.numbers[s] = bits.float32s(1)[0]
+        if plan.way.number is not None:
+            self.numbers[s] = self._read_numbers(bits, count)
         with bits.span("values"):
             bits.need(count * plan.way.width)
             self.begins[s] = bits.position
             bits.position += count * plan.way.width
         self.found[s] = count
 
+    def _read_numbers(self, bits: BitReader, count: int) -> np.ndarray:
+        """The numbers of ``count`` entries; of none one zero, where there are no buckets."""
+        way = self.plan.way
+        many = -(-count // way.bucket) if way.bucket else min(count, 1)
+        with bits.span("side"):
+            if way.powers:
+                powers = bits.uints(many, 9, np.uint32) << _TOP_BITS
+                found = powers.view(np.float32)
+            else:
+                found = bits.float32s(many)
+        return found if many or way.bucket else np.zeros(1, np.float32)
 
-def read(plan: Plan, bits: BitReader, like: dict[str, Tensor], seed: int) -> dict[str, Tensor]:
+
+def read(
+    plan: Plan | Rules, bits: BitReader, like: dict[str, Tensor], seed: int
+) -> dict[str, Tensor]:
     """What ``Compressor.read`` does for tensors on one device; the host waits for it once.
 
     Raises ``PayloadError`` where the message is cut, or decodes to NaN or infinity.
     """
-    sizes = tuple(x.numel() for x in like.values())
-    segments = (sum(sizes),) if plan.joined else sizes
-    parts = _Parts(plan, bits, segments, seed)
-    device = next(iter(like.values())).device
+    device, every = next(iter(like.values())).device, parts_of(plan, bits, like, seed)
     with on(device):
-        flat, top, bad = _values(plan, parts, segments, bits.payload, device)
-        tops, wrong = fetch(top, bad)
-    _check(plan, list(like), tops, wrong)
-    split = zip(like.items(), flat.split(list(sizes)), strict=True)
-    return {name: part.view(x.shape) for (name, x), part in split}
+        words = send(torch.from_numpy(words_of(bits.payload)), device)
+        flats = [_vector(part, device) for part in every]
+        check(every, [put(*one, words) for one in zip(every, flats, strict=True)])
+    found: dict[str, Tensor] = {}
+    for part, flat in zip(every, flats, strict=True):
+        ends = flat.split([x.numel() for x in part.like.values()])
+        named = zip(part.like.items(), ends, strict=True)
+        found |= {name: one.view(x.shape) for (name, x), one in named}
+    return {name: found[name] for name in like}
 
 
-def _values(
-    plan: Plan, parts: _Parts, segments: tuple[int, ...], payload: bytes, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The vector of all values, and of each segment its largest symbol and whether it is finite."""
-    way, layout = plan.way, layout_of(segments, device)
-    make = torch.zeros if plan.sides else torch.empty
-    flat = make(layout.total, dtype=torch.float32, device=device)
-    where = np.concatenate([np.zeros(0, np.int64), *parts.positions])
-    levels = np.zeros(1, np.float32) if way.table is None else level_table(*way.table)
-    origins = np.cumsum(parts.found) - parts.found
-    found, begins, starts, chosen = upload(device, parts.found, parts.begins, origins, where)
-    words = send(torch.from_numpy(words_of(payload)), device)
-    floats = send(torch.from_numpy(np.concatenate([parts.numbers, levels])), device)
-    numbers, table = floats.split([parts.numbers.size, levels.size])
+def parts_of(
+    plan: Plan | Rules, bits: BitReader, like: dict[str, Tensor], seed: int
+) -> list[Parts]:
+    """What the host reads of a message, rule by rule."""
+    if isinstance(plan, Plan):
+        return [Parts(plan, bits, like, seed)]
+    return [
+        Parts(rule, bits, some, tensor_seed(seed, i))
+        for i, (rule, (_, some)) in enumerate(zip(plan.plans, plan.names.parts(like), strict=True))
+        if some
+    ]
+
+
+def _vector(part: Parts, device: torch.device) -> Tensor:
+    """Where the values go; zeros where not every entry does."""
+    make = torch.zeros if part.plan.sides else torch.empty
+    return make(sum(part.segments), dtype=torch.float32, device=device)
+
+
+def put(
+    part: Parts, flat: Tensor, words: Tensor, share: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Puts the values into ``flat``, or adds ``share`` times them; see ``unpack``."""
+    plan, way, device = part.plan, part.plan.way, flat.device
+    layout = layout_of(part.segments, device)
+    where = np.concatenate([np.zeros(0, np.int64), *part.positions])
+    origins = np.cumsum(part.found) - part.found
+    found, begins, starts, chosen = upload(device, part.found, part.begins, origins, where)
+    told, most = np.concatenate(part.numbers), tuple(part.found.tolist())
     entries = Entries(
-        flat, layout.tables[3], chosen if plan.sides else None, starts, found, starts,
-        tuple(parts.found.tolist()),
-    )  # fmt: skip
-    return flat, *unpack(entries, way.kind, way.width, way.alphabet, words, begins, numbers, table)
+        flat, layout.tables[3], chosen if plan.sides else None, starts, found, starts, most
+    )
+    numbers = numbers_on(plan, told[:0], told, part.found, most, device)
+    packed = Packed(way.kind, way.width, way.alphabet, words, begins, numbers)
+    return unpack(entries, packed, share)
 
 
-def _check(plan: Plan, names: list[str], tops: np.ndarray, wrong: np.ndarray) -> None:
-    if (tops >= plan.way.alphabet).any():
-        worst = int(tops.max())
-        raise PayloadError(f"symbol {worst} is outside an alphabet of {plan.way.alphabet}")
-    for s in np.flatnonzero(wrong).tolist():
-        what = "the update" if plan.joined else f"tensor {names[s]!r}"
-        raise PayloadError(f"{what} decodes to NaN or infinity")
+def check(every: Sequence[Parts], found: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Raises ``PayloadError`` for what is wrong with the symbols: the host waits for the device."""
+    arrays = iter(fetch(*(x for pair in found for x in pair)))
+    for part in every:
+        tops, wrong = next(arrays), next(arrays)
+        if (tops >= part.plan.way.alphabet).any():
+            worst = int(tops.max())
+            alphabet = part.plan.way.alphabet
+            raise PayloadError(f"symbol {worst} is outside an alphabet of {alphabet}")
+        for s in np.flatnonzero(wrong).tolist():
+            what = "the update" if part.plan.joined else f"tensor {list(part.like)[s]!r}"
+            raise PayloadError(f"{what} decodes to NaN or infinity")

@@ -99,7 +99,7 @@ class Dither:
         sent = norms
         with out.span("side"):
             if self.norm_code == "cnat":
-                sent = _to_powers(norms, tensor_seed(seed, _NORM_NOISE))
+                sent = rounded(norms, seed)
                 out.uints(sent.view(np.uint32) >> 23, 9)
             else:
                 out.float32s(norms)
@@ -149,6 +149,11 @@ def natural_dither(levels: int, norm: str | float = "2") -> Dither:
         True
     """
     return Dither(levels, norm, "natural")
+
+
+def rounded(norms: np.ndarray, seed: int) -> np.ndarray:
+    """The ``norms`` (buckets,) as ``norm_code`` ``cnat`` sends them: powers of two, or zero."""
+    return _to_powers(norms, tensor_seed(seed, _NORM_NOISE))
 
 
 def _to_powers(norms: np.ndarray, seed: int) -> np.ndarray:

@@ -62,8 +62,12 @@ class Shrink:
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The inner quantizer's values over 1 + omega."""
         values = self.inner.dequantize(symbols, place, seed)
-        omega = self._omega(place.k) or 0.0
-        return values * torch.tensor(1 / (1 + omega), dtype=torch.float32, device=values.device)
+        factor = torch.tensor(self.factor(place.k), dtype=torch.float32, device=values.device)
+        return values * factor
+
+    def factor(self, k: int) -> float:
+        """1 / (1 + omega) of ``k`` values."""
+        return 1 / (1 + (self._omega(k) or 0.0))
 
     def _omega(self, k: int) -> float | None:
         inner: Any = self.inner  # hashable: all that is configured is frozen

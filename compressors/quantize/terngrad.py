@@ -66,14 +66,18 @@ class TernGrad:
         if k == 0:
             return Symbols(nothing(values, torch.uint8), _ALPHABET)
         values = values.contiguous()
-        scale = bucket_norms(values, "inf", k)
-        if self.clip is not None:
-            bound = self.clip * deviation(values)
-            if bound > 0:
-                scale = np.minimum(scale, np.array([min(bound, 1e300)])).astype(np.float32)
+        scale = self.scale(values)
         with out.span("side"):
             out.float32s(scale)
         return Symbols(codes_of(values, scale, k, 1, False, seed), _ALPHABET, scale)
+
+    def scale(self, values: Tensor) -> np.ndarray:
+        """s of the ``values`` (k,), k > 0, as a float32 array (1,)."""
+        largest = bucket_norms(values, "inf", values.numel())
+        bound = 0.0 if self.clip is None else self.clip * deviation(values)
+        if bound > 0:
+            return np.minimum(largest, np.array([min(bound, 1e300)])).astype(np.float32)
+        return largest
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """s as a float32 array (1,); None where nothing was sent."""

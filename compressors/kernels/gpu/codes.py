@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from compressors.kernels.gpu.entries import Entries, lanes, place_of
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import layout_of
 
-ENTRIES = 2048  # per program
 FLOAT32, SHARED, NATURAL, SIGN, COINS, LEVELS, POWERS = range(7)
 """What a symbol is: the float itself; nothing, for all values are one number; a power of two; the
 sign of a number; the same with coins for zeros; a level from even ones, or from powers of two."""
@@ -53,8 +52,9 @@ def _power(x, word, LOWEST: constexpr, HIGHEST: constexpr, SIGN: constexpr, RAND
 
 @jit
 def _level(x, word, norm, table, MANY: constexpr, IS_POWERS: constexpr):
-    """The symbol of a level, and the level times the norm."""
+    """The symbol of a level, and the level."""
     ratio = tl.minimum(tl.div_rn(tl.abs(x), tl.where(norm > 0.0, norm, 1.0)), 1.0)
+    ratio = tl.where(norm > 0.0, ratio, 0.0)
     if IS_POWERS:
         t = ratio * (2.0 ** (MANY - 1))
         carried = ratio.to(tl.int32, bitcast=True) + (word >> 9).to(tl.int32)
@@ -67,24 +67,29 @@ def _level(x, word, norm, table, MANY: constexpr, IS_POWERS: constexpr):
     up = ((word >> 1).to(tl.int32) < (part * 2147483648.0).to(tl.int32)).to(tl.int32)
     level = low + up
     code = 2 * level - ((level > 0) & (x < 0.0)).to(tl.int32)
-    return code, tl.load(table + code) * norm
+    return code, tl.load(table + code)
 
 
 @jit
-def _quantize(segment, first, found, origins, starts, outs, chosen, flat, numbers, keys, many,
-              table, codes, values, KIND: constexpr, CHOSEN: constexpr, KEEP: constexpr,
-              RANDOM: constexpr, A: constexpr, B: constexpr, C: constexpr,
-              LANES: constexpr):  # fmt: skip
-    b = tl.program_id(0)
-    s = tl.load(segment + b)
-    i = tl.load(first + b) + tl.arange(0, LANES)
-    inside = i < tl.load(found + s)
-    place = i
-    if CHOSEN:
-        place = tl.load(chosen + tl.load(origins + s) + i, mask=inside, other=0)
+def number_of(numbers, bases, s, i, inside, BUCKET: constexpr):
+    """The number of entry i of segment s: the segment's, or that of its bucket."""
+    if BUCKET > 0:
+        number = tl.load(numbers + tl.load(bases + s) + i // BUCKET, mask=inside, other=0.0)
+    else:
+        number = tl.load(numbers + s)
+    return number
+
+
+@jit
+def _quantize(segment, first, found, origins, starts, outs, chosen, flat, numbers, told, bases,
+              factors, keys, many, table, codes, values, KIND: constexpr, CHOSEN: constexpr,
+              KEEP: constexpr, RANDOM: constexpr, BUCKET: constexpr, SHRUNK: constexpr,
+              A: constexpr, B: constexpr, C: constexpr, LANES: constexpr):  # fmt: skip
+    s, i, inside = lanes(segment, first, found, LANES)
+    place = place_of(chosen, origins, s, i, inside, CHOSEN)
     entry = flat + tl.load(starts + s) + place
     x = tl.load(entry, mask=inside, other=0.0)
-    number = tl.load(numbers + s)
+    number = number_of(numbers, bases, s, i, inside, BUCKET)
     word = i.to(tl.uint32)
     if RANDOM:
         word = _draw(keys, tl.load(many), s, i)
@@ -102,36 +107,16 @@ def _quantize(segment, first, found, origins, starts, outs, chosen, flat, number
             code = tl.where(x == 0.0, (word >> 31).to(tl.int32), code)
         value = tl.where(code != 0, -number, number)
     else:
-        code, value = _level(x, word, number, table, A, KIND == 6)
+        code, level = _level(x, word, number, table, A, KIND == 6)
+        value = level * number_of(told, bases, s, i, inside, BUCKET)
+    if SHRUNK:
+        value = value * tl.load(factors + s)
     out = tl.load(outs + s) + i
     if KIND != 1:
         tl.store(codes + out, code.to(codes.dtype.element_ty), mask=inside)
     tl.store(values + out, value, mask=inside)
     if KEEP:
         tl.store(entry, x - value, mask=inside)
-
-
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """The entries that are sent, all on one device; tables are int64 (segments,).
-
-    Args:
-        flat: the vector, float32.
-        starts: where each segment starts in it.
-        chosen: positions within the segments, int64; None where every entry is sent.
-        origins: where each segment's positions start in ``chosen``.
-        found: how many each segment sends.
-        outs: where each segment's symbols and values go.
-        most: upper bounds of ``found``, from which the programs follow.
-    """
-
-    flat: Tensor
-    starts: Tensor
-    chosen: Tensor | None
-    origins: Tensor
-    found: Tensor
-    outs: Tensor
-    most: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -144,67 +129,53 @@ class Kind:
     settings: tuple[int, int, int] = (0, 0, 0)
 
 
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """What symbols are multiples of, on the device.
+
+    Args:
+        exact: the mean, the magnitude or the norm of each segment, or of each bucket: float32.
+        told: what the receiver knows of it, by which symbols are multiplied: float32, as many.
+        bases: the number of each segment, or that of its first bucket: int64 (segments,).
+        bucket: entries that share a number; 0: all of a segment.
+        factors: what values are multiplied by in the end, float32 (segments,); None: nothing.
+        table: the levels, float32, for ``LEVELS`` and ``POWERS`` alone.
+    """
+
+    exact: Tensor
+    told: Tensor
+    bases: Tensor
+    bucket: int
+    factors: Tensor | None
+    table: Tensor
+
+    @property
+    def factors_given(self) -> Tensor:
+        """What a kernel is given as ``factors``: tensors alone."""
+        return self.exact if self.factors is None else self.factors
+
+
 def quantize(
-    entries: Entries, kind: Kind, numbers: Tensor, keys: Tensor, table: Tensor, keep: bool
+    entries: Entries, kind: Kind, numbers: Numbers, keys: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor]:
     """Symbols (k,) and the float32 values (k,) that they mean, for the sum k of ``most``.
 
     Args:
         entries: what is sent.
         kind: what its symbols are.
-        numbers: the mean, the magnitude or the norm of each segment: float32 (segments,).
+        numbers: what they are multiples of.
         keys: multiplier and offset of each segment's noise: int64 (2, segments).
-        table: the levels: float32, for ``LEVELS`` and ``POWERS`` alone.
         keep: whether the vector becomes the residual: what is sent is taken from it.
     """
-    device = entries.flat.device
-    layout = layout_of(entries.most, device, ENTRIES)
+    device, layout = entries.flat.device, entries.layout()
     codes = torch.empty(layout.total, dtype=kind.dtype, device=device)
     values = torch.empty(layout.total, dtype=torch.float32, device=device)
     many = torch.full((1,), len(entries.most), dtype=torch.int64, device=device)
-    chosen = entries.origins if entries.chosen is None else entries.chosen
     a, b, c = kind.settings
     launch(_quantize, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
-           entries.starts, entries.outs, chosen, entries.flat, numbers, keys, many, table,
-           codes, values, KIND=kind.number, CHOSEN=entries.chosen is not None, KEEP=keep,
-           RANDOM=kind.random, A=a, B=b, C=c, LANES=ENTRIES)  # fmt: skip
+           entries.starts, entries.outs, entries.positions, entries.flat, numbers.exact,
+           numbers.told, numbers.bases, numbers.factors_given, keys, many, numbers.table, codes,
+           values, KIND=kind.number, CHOSEN=entries.chosen is not None, KEEP=keep,
+           RANDOM=kind.random, BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None,
+           A=a, B=b, C=c, LANES=layout.block)  # fmt: skip
     return codes, values
-
-
-@jit
-def _measure(segment, first, found, origins, starts, chosen, flat, tops, edges, sums,
-             CHOSEN: constexpr, SQUARES: constexpr, LANES: constexpr):  # fmt: skip
-    b = tl.program_id(0)
-    s = tl.load(segment + b)
-    i = tl.load(first + b) + tl.arange(0, LANES)
-    inside = i < tl.load(found + s)
-    place = i
-    if CHOSEN:
-        place = tl.load(chosen + tl.load(origins + s) + i, mask=inside, other=0)
-    x = tl.load(flat + tl.load(starts + s) + place, mask=inside, other=0.0)
-    key = x.to(tl.int32, bitcast=True) & 0x7FFFFFFF
-    tl.atomic_max(tops + s, tl.max(key, 0), sem="relaxed")
-    tl.atomic_min(edges + s, tl.min(tl.where(key > 0, key, 0x7FFFFFFF), 0), sem="relaxed")
-    size = tl.abs(x.to(tl.float64))
-    if SQUARES:
-        size = size * size
-    tl.atomic_add(sums + s, tl.sum(size, 0), sem="relaxed")
-
-
-def measure(entries: Entries, squares: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The extremes of each segment's magnitudes, and a sum over them.
-
-    Returns:
-        The largest, and the least above zero (2**31 - 1 where there is none), as IEEE bits: int32
-        (segments,). The sum of magnitudes, or of their squares, in no fixed order: float64.
-    """
-    device = entries.flat.device
-    layout = layout_of(entries.most, device, ENTRIES)
-    tops = torch.zeros(len(entries.most), dtype=torch.int32, device=device)
-    edges = torch.full_like(tops, 0x7FFFFFFF)
-    sums = torch.zeros(len(entries.most), dtype=torch.float64, device=device)
-    chosen = entries.origins if entries.chosen is None else entries.chosen
-    launch(_measure, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
-           entries.starts, chosen, entries.flat, tops, edges, sums, SQUARES=squares,
-           CHOSEN=entries.chosen is not None, LANES=ENTRIES)  # fmt: skip
-    return tops, edges, sums

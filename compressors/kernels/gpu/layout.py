@@ -25,6 +25,7 @@ class Layout:
         tables: of each block its segment and its first entry in the segment, of each segment its
             size and its start: four int64 tensors, the first arguments of most kernels.
         first_block: the first block of each segment, and their number: int64 (segments + 1,).
+        block: entries per block.
     """
 
     sizes: tuple[int, ...]
@@ -32,6 +33,7 @@ class Layout:
     blocks: int
     tables: tuple[Tensor, ...]
     first_block: Tensor
+    block: int
 
     @property
     def total(self) -> int:
@@ -54,7 +56,7 @@ def layout_of(sizes: tuple[int, ...], device: torch.device, block: int = BLOCK) 
     segment = np.repeat(np.arange(numbers.size), per_segment)
     first = (np.arange(segment.size) - first_block[segment]) * block
     *tables, firsts = upload(device, segment, first, numbers, starts[:-1], first_block)
-    return Layout(sizes, starts, segment.size, tuple(tables), firsts)
+    return Layout(sizes, starts, segment.size, tuple(tables), firsts, block)
 
 
 def _running(numbers: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.kernels.gpu.entries import lanes
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
 from compressors.kernels.gpu.layout import Layout, before, layout_of, per_segment
 
@@ -65,26 +66,20 @@ def _gap(chosen, i, inside, origin):
 
 @jit
 def _lengths(segment, first, found, chosen, origins, low, bits, LANES: constexpr):
-    b = tl.program_id(0)
-    s = tl.load(segment + b)
-    i = tl.load(first + b) + tl.arange(0, LANES)
-    inside = i < tl.load(found + s)
+    s, i, inside = lanes(segment, first, found, LANES)
     width = tl.load(low + s)
     gap = _gap(chosen, i, inside, tl.load(origins + s))
-    tl.store(bits + b, tl.sum(tl.where(inside, (gap >> width) + 1 + width, 0), 0))
+    tl.store(bits + tl.program_id(0), tl.sum(tl.where(inside, (gap >> width) + 1 + width, 0), 0))
 
 
 @jit
 def _rice(segment, first, found, chosen, origins, low, begins, words, LANES: constexpr):
-    b = tl.program_id(0)
-    s = tl.load(segment + b)
-    i = tl.load(first + b) + tl.arange(0, LANES)
-    inside = i < tl.load(found + s)
+    s, i, inside = lanes(segment, first, found, LANES)
     width = tl.load(low + s)
     gap = _gap(chosen, i, inside, tl.load(origins + s))
     ones = gap >> width
     length = tl.where(inside, ones + 1 + width, 0)
-    position = tl.load(begins + b) + tl.cumsum(length, 0) - length
+    position = tl.load(begins + tl.program_id(0)) + tl.cumsum(length, 0) - length
     most = tl.max(ones, 0)
     while most > 31:
         _put(words, position, tl.full((LANES,), 0xFFFFFFFF, tl.int64),

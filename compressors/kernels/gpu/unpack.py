@@ -3,13 +3,15 @@
 The twins are ``compressors.kernels.fields`` and the quantizers' ``dequantize``.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.kernels.gpu.codes import ENTRIES, Entries, Kind
+from compressors.kernels.gpu.codes import Kind, Numbers, number_of
+from compressors.kernels.gpu.entries import Entries, lanes, place_of
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import layout_of
 
 
 @jit
@@ -23,14 +25,13 @@ def _take(words, position, wanted, WIDTH: constexpr):
 
 
 @jit
-def _unpack(segment, first, found, origins, starts, chosen, words, begins, numbers, table, flat,
-            top, bad, KIND: constexpr, HIGH: constexpr, LOW: constexpr, CHOSEN: constexpr,
-            ALPHABET: constexpr, A: constexpr, C: constexpr, LANES: constexpr):  # fmt: skip
-    b = tl.program_id(0)
-    s = tl.load(segment + b)
-    i = tl.load(first + b) + tl.arange(0, LANES)
+def _unpack(segment, first, found, origins, starts, chosen, words, begins, numbers, bases,
+            factors, table, flat, share, top, bad, KIND: constexpr, HIGH: constexpr,
+            LOW: constexpr, CHOSEN: constexpr, BUCKET: constexpr, SHRUNK: constexpr,
+            ADD: constexpr, ALPHABET: constexpr, A: constexpr, C: constexpr,
+            LANES: constexpr):  # fmt: skip
+    s, i, inside = lanes(segment, first, found, LANES)
     many = tl.load(found + s)
-    inside = i < many
     begin = tl.load(begins + s)
     code = tl.zeros((LANES,), tl.int64)
     if LOW > 0:
@@ -39,7 +40,7 @@ def _unpack(segment, first, found, origins, starts, chosen, words, begins, numbe
         code |= _take(words, begin + i * HIGH, inside, HIGH) << LOW
     tl.atomic_max(top + s, tl.max(code, 0), sem="relaxed")
     code = tl.minimum(code, ALPHABET - 1)
-    number = tl.load(numbers + s)
+    number = number_of(numbers, bases, s, i, inside, BUCKET)
     if KIND == 0:
         value = code.to(tl.uint32).to(tl.float32, bitcast=True)
     elif KIND == 1:
@@ -52,44 +53,65 @@ def _unpack(segment, first, found, origins, starts, chosen, words, begins, numbe
         value = tl.where(code != 0, -number, number)
     else:
         value = tl.load(table + code) * number
+    if SHRUNK:
+        value = value * tl.load(factors + s)
     exponent = value.to(tl.int32, bitcast=True) & 0x7F800000
     wrong = tl.max((inside & (exponent == 0x7F800000)).to(tl.int32), 0)
     tl.atomic_max(bad + s, wrong, mask=wrong > 0, sem="relaxed")
-    place = i
-    if CHOSEN:
-        place = tl.load(chosen + tl.load(origins + s) + i, mask=inside, other=0)
-    tl.store(flat + tl.load(starts + s) + place, value, mask=inside)
+    place = place_of(chosen, origins, s, i, inside, CHOSEN)
+    target = flat + tl.load(starts + s) + place
+    if ADD:  # no two programs meet in an entry, for a message names it once
+        value = tl.load(target, mask=inside, other=0.0) + tl.load(share) * value
+    tl.store(target, value, mask=inside)
 
 
-def unpack(
-    entries: Entries, kind: Kind, width: int, alphabet: int, words: Tensor, begins: Tensor,
-    numbers: Tensor, table: Tensor,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Writes the values of every segment's symbols into the vector of ``entries``.
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Symbols in a message that lies on the device.
 
     Args:
-        entries: where the values go; what stands elsewhere in the vector is left as it is.
         kind: what a symbol is.
         width: bits per symbol; above 8, but for 32, in two planes.
         alphabet: how many symbols there are.
         words: the message: int32, with two to spare.
         begins: the bit at which each segment's symbols start: int64 (segments,).
-        numbers: see ``codes.quantize``.
-        table: see there.
+        numbers: what symbols are multiples of.
+    """
+
+    kind: Kind
+    width: int
+    alphabet: int
+    words: Tensor
+    begins: Tensor
+    numbers: Numbers
+
+
+def unpack(
+    entries: Entries, packed: Packed, share: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Writes the values of every segment's symbols into the vector of ``entries``, or adds them.
+
+    Args:
+        entries: where the values go; what stands elsewhere in the vector is left as it is.
+        packed: the symbols.
+        share: what values are multiplied by before they are added; None: they are written.
 
     Returns:
         The largest symbol, int64 (segments,), and 1 where a value is NaN or infinite, int32.
     """
-    device = words.device
-    layout = layout_of(entries.most, device, ENTRIES)
+    device, layout, numbers = packed.words.device, entries.layout(), packed.numbers
     top = torch.zeros(len(entries.most), dtype=torch.int64, device=device)
     bad = torch.zeros(len(entries.most), dtype=torch.int32, device=device)
+    factor = torch.full((1,), share or 0.0, dtype=torch.float32, device=device)
+    kind, width = packed.kind, packed.width
     high = width - 8 if 8 < width < 32 else 0
-    chosen = entries.origins if entries.chosen is None else entries.chosen
     launch(_unpack, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
-           entries.starts, chosen, words, begins, numbers, table, entries.flat, top, bad,
+           entries.starts, entries.positions, packed.words, packed.begins, numbers.told,
+           numbers.bases, numbers.factors_given, numbers.table, entries.flat, factor, top, bad,
            KIND=kind.number, HIGH=high, LOW=width - high, CHOSEN=entries.chosen is not None,
-           ALPHABET=alphabet, A=kind.settings[0], C=kind.settings[2], LANES=ENTRIES)  # fmt: skip
+           BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None, ADD=share is not None,
+           ALPHABET=packed.alphabet, A=kind.settings[0], C=kind.settings[2],
+           LANES=layout.block)  # fmt: skip
     return top, bad
 
 

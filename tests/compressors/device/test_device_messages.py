@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from compressors import ROWS, UpdateError, compress, parse
-from compressors.device import chosen, plan
+from compressors.device import plan
 from tests.support.gpu import by_kernels, needs_triton, same_as_host, taken, waits
 
 pytestmark = needs_triton
@@ -15,7 +15,9 @@ TEXTS = (
     "flat(topk(0.02) | float32 | golomb)",
     "ef(cnat)",
     "sign(0.5)",
-    "topk(0.2) | qsgd(7) | golomb",
+    "topk(0.2) | dither(7, 2, standard, 16, cnat) | golomb",
+    "terngrad",
+    "by_name('size<10', raw, 't*', ef(cnat(8)), '*', sbc(0.1))",
 )
 MORE = (
     "ef(flat(one_sided(0.01) | mean | golomb))",
@@ -27,6 +29,13 @@ MORE = (
     "topk(0.3) | natural_dither(5, 1) | golomb",
     "terngrad(none)",
     "float32",
+    "topk(0.2) | qsgd(7) | golomb",
+    "dither(7, inf, natural, 100)",
+    "flat(topk(0.1) | qsgd(3, 3) | golomb)",
+    "topk(0.5) | terngrad(1.5) | golomb",
+    "ef(topk(0.1) | shrink(qsgd(7, 8)) | golomb)",
+    "shrink(cnat)",
+    "ef(by_name('w', one_sided(0.05) | mean | golomb, 'none', cnat, '*', qsgd(7, 4)))",
 )
 WITH_KERNELS = [row.name for row in ROWS if plan.plan_of(parse(row.example)) is not None]
 
@@ -53,7 +62,7 @@ def test_messages_are_those_of_the_host(text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("text", MORE)
 def test_messages_of_more_methods(text: str) -> None:
-    same_as_host(text, [update(1), update(2)], seed=9)
+    same_as_host(text, [update(1)], seed=9)
 
 
 def test_the_memory_goes_on() -> None:
@@ -66,13 +75,18 @@ def test_an_update_of_many_blocks() -> None:
     same_as_host("ef(topk(0.3) | cnat | golomb)", [long])
 
 
-def test_a_message_waits_twice_for_any_number_of_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited = waits(monkeypatch, "compressors.device.chosen", "compressors.device.write")
-    rng = np.random.default_rng(1)
-    many = {f"t{i}": torch.from_numpy(rng.normal(size=i + 3).astype(np.float32)) for i in range(8)}
-    packet, _ = by_kernels("sbc(0.3)", many)
+MANY = "by_name('t0', raw, 't1', flat(topk(0.3) | qsgd(3, 2) | golomb), '*', sbc(0.3))"
+
+
+@pytest.mark.parametrize("text", ["sbc(0.3)", MANY])
+def test_a_message_waits_twice_for_any_number_of_tensors(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = waits(monkeypatch, "compressors.device.write")
+    many = {f"t{i}": torch.arange(-2.0, i + 1) for i in range(8)}
+    packet, _ = by_kernels(text, many)
     assert len(waited) == 2
-    assert packet.payload == compress(parse("sbc(0.3)"), many)[0].payload
+    assert packet.payload == compress(parse(text), many)[0].payload
 
 
 @pytest.mark.parametrize("text", ["one_sided(1) | mean | golomb", "topk(1) | l1_sign | golomb"])
@@ -80,19 +94,22 @@ def test_means_that_the_order_of_a_sum_could_change(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Halfway between two float32 numbers, equal on both sides; the host sums the inexact."""
-    asked = []
-
-    def noted(flat: Tensor, layout: object, which: np.ndarray) -> list[tuple[int, Tensor]]:
-        asked.extend(np.flatnonzero(which).tolist())
-        return doubtful(flat, layout, which)
-
-    doubtful = chosen._doubtful
-    monkeypatch.setattr(chosen, "_doubtful", noted)
+    asked = waits(monkeypatch, "compressors.device.write")
     half = torch.tensor([1.0, 1.0 + 2.0**-23] * 4)
     both = torch.tensor([0.3, -0.3, 0.1, -0.1, 0.2, -0.2])
     wide = torch.tensor([2.0**60, 2.0**36, 1.0, 1.0])  # halfway, but for what float64 cannot hold
     same_as_host(text, [{"half": half, "both": both, "wide": wide}])
-    assert asked == [2]
+    assert len(asked) == 3 and asked[1] == 1  # the values of the last tensor alone
+
+
+def test_buckets_in_doubt_wait_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum of one bucket lies halfway between two float32 numbers; the others are certain."""
+    asked = waits(monkeypatch, "compressors.device.write")
+    half = [2.0**60, 2.0**36, 1.0, 1.0]
+    flat = torch.tensor([3.0, 1.0, 1.0, 2.0, *half, 0.5])
+    both = {"a": flat[:3], "b": flat[3:]}
+    same_as_host("flat(topk(1) | dither(3, 1, bucket=4) | golomb)", [both])
+    assert len(asked) == 3 and asked[1] == 1
 
 
 def test_what_is_wrong_is_named() -> None:
@@ -115,8 +132,9 @@ def test_the_memory_is_not_the_update() -> None:
 
 def test_methods_without_kernels_go_through_the_host() -> None:
     for text in ("sketch(16)", "topk(0.1) | float32 | elias_gamma", "randk(0.1) | float32",
-                 "topk(0.1) | float32 | golomb(exact)", "dgc(0.01)", "terngrad",
-                 "one_sided(0.1) | dither(7) | golomb", "cnat | huffman"):  # fmt: skip
+                 "topk(0.1) | float32 | golomb(exact)", "dgc(0.01)", "dither(7, 3)",
+                 "one_sided(0.1) | dither(7) | golomb", "cnat | huffman",
+                 "by_name('w', cnat, '*', sketch(16))"):  # fmt: skip
         method = parse(text)
         assert plan.plan_of(method) is None, text
         with taken():

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from compressors.device.numbers import of_sums, stronger
-from compressors.device.plan import Number
+from compressors.device.numbers import of_spreads, of_sums, stronger
+from compressors.device.ways import Number
 
 MEAN = Number("mean", float)
 
@@ -27,6 +27,16 @@ def test_norms() -> None:
     assert of_sums(Number("2", float), counts, tops, tops, sums)[0] == np.float32(np.sqrt(2.0))
     beyond = np.array([1e39])
     assert of_sums(Number("1", float), counts, tops, tops, beyond)[0] == np.finfo(np.float32).max
+
+
+def test_a_magnitude_cut_off_at_standard_deviations() -> None:
+    counts = np.array([4, 4, 1, 0, 4])
+    tops = np.array([8, 8, 5, 0, 0], np.float32).view(np.int32)
+    spreads = np.array([16.0, 1e-20, 0.0, 0.0, 0.0])
+    values, certain = of_spreads(2.5, counts, tops, spreads)
+    assert values[[0, 2, 3, 4]].tolist() == [5.0, 5.0, 0.0, 0.0]
+    assert certain.tolist() == [True, False, True, True, True]  # all equal, or nearly: who knows
+    assert of_spreads(9.0, counts, tops, spreads)[0][0] == 8.0
 
 
 def test_the_stronger_side() -> None:

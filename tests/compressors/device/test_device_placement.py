@@ -14,8 +14,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from compressors import compress, decompress, parse
-from compressors.device import chosen, read, write
-from compressors.kernels.gpu import codes, join, layout, select, stream, unpack
+from compressors.device import read, write
+from compressors.kernels.gpu import codes, join, layout, measure, select, stream, unpack
 from tests.support.gpu import needs_triton
 
 pytestmark = needs_triton
@@ -41,10 +41,9 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             made[2][:, 0] = 2.0  # the side above zero is the stronger
         return made
 
-    for room in (codes, join, select, stream, unpack):
+    for room in (codes, join, measure, select, stream, unpack):
         monkeypatch.setattr(room, "launch", launch)
-    for room in (chosen, write):
-        monkeypatch.setattr(room, "fetch", fetch)
+    monkeypatch.setattr(write, "fetch", fetch)
     monkeypatch.setattr(read, "fetch", lambda *many: [0 * x for x in fetch(*many)])
     monkeypatch.setattr(Tensor, "data_ptr", lambda x: 0)
     monkeypatch.setattr(Tensor, "pin_memory", lambda x: x)  # not known to fake tensors

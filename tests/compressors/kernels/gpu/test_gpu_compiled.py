@@ -19,7 +19,7 @@ import numpy as np, torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 import triton
-from compressors.kernels.gpu import codes, join, layout, select, stream, unpack
+from compressors.kernels.gpu import codes, entries, join, layout, measure, select, stream, unpack
 
 TYPES = {torch.int64: "*i64", torch.int32: "*i32", torch.int16: "*i16", torch.uint8: "*u8",
          torch.float32: "*fp32", torch.float64: "*fp64"}
@@ -41,7 +41,7 @@ def build(kernel, programs, *given, warps=4, **constants):
     assert not wrong, (kernel.__name__, constants, wrong)
     assert code.asm["cubin"]
 
-for room in (codes, join, select, stream, unpack):
+for room in (codes, join, measure, select, stream, unpack):
     room.launch = build
 place, flat, t = torch.device("cpu"), torch.zeros(12), torch.tensor([0, 0])
 whole = layout.layout_of((5, 7), place)
@@ -56,16 +56,24 @@ stream.put_fields(words, t, t, t)
 for width, low, dtype in ((1, 8, torch.int16), (8, 0, torch.uint8), (32, 0, torch.int32)):
     stream.put_plane(torch.zeros(12, dtype=dtype), t, t, words, t, (5, 7), width, low)
 keys, two = torch.zeros((2, 2), dtype=torch.int64), torch.zeros(2)
+plain = codes.Numbers(two, two, t, 0, None, two)
+buckets = codes.Numbers(two, two, t, 4, two, two)
 for chosen in (None, t):
-    entries = codes.Entries(flat, t, chosen, t, t, t, (5, 7))
-    for squares in (False, True):
-        codes.measure(entries, squares)
+    some = entries.Entries(flat, t, chosen, t, t, t, (5, 7))
+    for what in (measure.MAGNITUDES, measure.SQUARES):
+        measure.measure(some, what)
+    measure.about_mean(some)
+    cut = entries.buckets_of((5, 7), 4, place)
+    measure.measure(cut.cut(some), measure.SQUARES, cut.layout)
     for number in range(7):
         for settings in ((1, 254, 8), (64, 190, 7)) if number == codes.NATURAL else ((7, 0, 0),):
             kind = codes.Kind(number, torch.int16, number in (2, 4, 5, 6), settings)
-            codes.quantize(entries, kind, two, keys, two, chosen is not None)
-            width = {0: 32, 1: 0, 2: 9, 3: 1, 4: 1}.get(number, 4)
-            unpack.unpack(entries, kind, width, 1 << width, words, t, two, two)
+            for numbers in (plain, buckets) if number in (codes.LEVELS, codes.POWERS) else (plain,):
+                codes.quantize(some, kind, numbers, keys, chosen is not None)
+                width = {0: 32, 1: 0, 2: 9, 3: 1, 4: 1}.get(number, 4)
+                packed = unpack.Packed(kind, width, 1 << width, words, t, numbers)
+                for share in (None, 0.5):
+                    unpack.unpack(some, packed, share)
 print(len(seen))
 """
 

@@ -1,0 +1,154 @@
+"""How the symbols of each quantizer that has a kernel are made: the table of them.
+
+A way says what a symbol is, and which numbers go with it: a mean, a norm, or a norm per bucket.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.base import mean
+from compressors.kernels.gpu import codes
+from compressors.kernels.gpu.codes import Kind
+from compressors.kernels.sign import two_means
+from compressors.parts import code_dtype
+from compressors.quantize.dither import Dither
+from compressors.quantize.floats import Float32
+from compressors.quantize.levels import NORMS, bucket_norms
+from compressors.quantize.magnitudes import SharedMagnitude
+from compressors.quantize.mean import Mean
+from compressors.quantize.natural import Natural
+from compressors.quantize.shrink import Shrink
+from compressors.quantize.sign import ScaledSign, Sign
+from compressors.quantize.terngrad import TernGrad
+
+
+@dataclass(frozen=True)
+class Number:
+    """The float32 number of a segment that a quantizer sends, or holds: a mean or a norm.
+
+    Args:
+        norm: the ``"mean"`` of the magnitudes, or their norm ``"inf"``, ``"1"`` or ``"2"``.
+        by_host: the same of values (k,) on the host, as the compiled loops sum them.
+        clip: standard deviations above which the number is cut off; None: it is not.
+    """
+
+    norm: str
+    by_host: Callable[[Tensor], float]
+    clip: float | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a quantizer's symbols are made.
+
+    Args:
+        kind: what they are.
+        width: bits per symbol.
+        number: the number that each segment needs, where it needs one.
+        known: a number that both sides know, where there is no ``number``.
+        table: number and kind of levels (``quantize.levels.level_table``), where there are levels.
+        bucket: entries that share a number; None: all of a segment.
+        powers: whether numbers travel as powers of two, 9 bits each; else as float32.
+        factor: of the number of entries, what values are multiplied by in the end; None: nothing.
+    """
+
+    kind: Kind
+    width: int
+    number: Number | None = None
+    known: float = 0.0
+    table: tuple[int, bool] | None = None
+    bucket: int | None = None
+    powers: bool = False
+    factor: Callable[[int], float] | None = None
+
+    @property
+    def alphabet(self) -> int:
+        """How many symbols there are."""
+        return 1 << self.width if self.table is None else 2 * self.table[0] + 1
+
+    @property
+    def number_bits(self) -> int:
+        """Bits of a number in a message."""
+        if self.number is None:
+            return 0
+        return 9 if self.powers else 32
+
+
+def way_of(quantizer: Any) -> Way | None:
+    """The way of a quantizer; None where it has no kernel.
+
+    Example:
+        >>> way_of(Dither(7, bucket=64)).width, way_of(Dither(7, norm=3))
+        (4, None)
+    """
+    return WAYS.get(type(quantizer), _none)(quantizer)
+
+
+def _none(part: Any) -> None:
+    """The part has no kernel."""
+
+
+def _natural(part: Natural) -> Way:
+    settings = (part.lowest + 127, part.highest + 127, part.bits - 1)
+    kind = Kind(codes.NATURAL, code_dtype(1 << part.bits), part.rounding == "random", settings)
+    return Way(kind, part.bits)
+
+
+def _dither(part: Dither) -> Way | None:
+    if part.norm not in NORMS:
+        return None
+    way = _levels(part.levels, str(part.norm), part.kind == "natural")
+    return replace(way, bucket=part.bucket, powers=part.norm_code == "cnat")
+
+
+def _levels(levels: int, norm: str, natural: bool) -> Way:
+    number = Number(norm, lambda x: float(bucket_norms(x, norm, x.numel())[0]))
+    kind = codes.POWERS if natural else codes.LEVELS
+    alphabet = 2 * levels + 1
+    return Way(
+        Kind(kind, code_dtype(alphabet), True, (levels, 0, 0)), (alphabet - 1).bit_length(),
+        number, table=(levels, natural),
+    )  # fmt: skip
+
+
+def _terngrad(part: TernGrad) -> Way:
+    number = Number("inf", lambda x: float(part.scale(x)[0]), part.clip)
+    return replace(_levels(1, "inf", False), number=number)
+
+
+def _shrunk(part: Shrink) -> Way | None:
+    way = way_of(part.inner)
+    return None if way is None else replace(way, factor=part.factor)
+
+
+def _scaled(part: ScaledSign) -> Way:
+    return Way(Kind(codes.SIGN, torch.uint8), 1, Number("mean", lambda x: mean(x.abs())))
+
+
+def _magnitude(part: SharedMagnitude) -> Way | None:
+    if (part.value, part.bits) != ("avg", 1):
+        return None
+    return Way(Kind(codes.SIGN, torch.uint8), 1, Number("mean", _mean_magnitude))
+
+
+def _mean_magnitude(x: Tensor) -> float:
+    return float(two_means(x.abs().numpy(), np.array([x.numel()]))[0, 0])
+
+
+WAYS: dict[type, Callable[[Any], Way | None]] = {
+    Float32: lambda part: Way(Kind(codes.FLOAT32, torch.int32), 32),
+    Mean: lambda part: Way(Kind(codes.SHARED, torch.uint8), 0, Number("mean", mean)),
+    Natural: _natural,
+    Sign: lambda part: Way(Kind(codes.COINS, torch.uint8, True), 1, known=part.magnitude),
+    ScaledSign: _scaled,
+    SharedMagnitude: _magnitude,
+    Dither: _dither,
+    TernGrad: _terngrad,
+    Shrink: _shrunk,
+}
+"""The quantizers that have kernels; their function gives None where a setting has none."""
