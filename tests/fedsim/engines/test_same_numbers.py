@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from fedsim import run
+from tests.support.asyncruns import asynchronous
 from tests.support.runs import assert_same, payloads, rounds, small
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -45,9 +46,23 @@ def test_the_clock_is_the_same(tmp_path: Path) -> None:
     run(config, tmp_path / "local")
     run(replace(config, engine="flower", workers=2), tmp_path / "flower")
     assert_same(tmp_path / "local", tmp_path / "flower")
-    one, other = (
-        pd.read_parquet(tmp_path / name / "rounds.parquet")["sim_seconds"]
-        for name in ("local", "flower")
-    )
-    assert one.equals(other) and (one > 0).all()
+    assert_same_clock(tmp_path / "local", tmp_path / "flower")
     assert rounds(tmp_path / "local")["late"].sum() > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fewer at work", "sharded"])
+def test_servers_that_do_not_wait(name: str, tmp_path: Path) -> None:
+    """Messages go to Ray together, and updates are taken in by the clock: the same run."""
+    config = asynchronous(name, keep_payloads=True)
+    run(config, tmp_path / "local")
+    run(replace(config, engine="flower", workers=2), tmp_path / "flower")
+    assert_same(tmp_path / "local", tmp_path / "flower")
+    assert_same_clock(tmp_path / "local", tmp_path / "flower")
+    assert rounds(tmp_path / "local")["staleness"].max() > 0
+
+
+def assert_same_clock(one: Path, other: Path) -> None:
+    """Equal simulated times, which go on."""
+    ends = [pd.read_parquet(x / "rounds.parquet")["sim_end_seconds"] for x in (one, other)]
+    assert ends[0].equals(ends[1]) and (ends[0].diff().dropna() > 0).all()

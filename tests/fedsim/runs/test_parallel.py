@@ -12,6 +12,7 @@ import pytest
 
 from fedsim import SweepConfig, UsageError, sweep
 from fedsim.runs import parallel
+from tests.support.asyncruns import asynchronous
 from tests.support.commands import no_page
 from tests.support.killing import killed_once
 from tests.support.runs import assert_same, small
@@ -45,6 +46,15 @@ def test_two_jobs_give_the_numbers_of_one(tmp_path: Path) -> None:
         assert rows[-1]["up_bits"] > 0 and 0 <= rows[-1]["metric"] <= 1
     # nothing is left to do: Ray is not even started
     assert sweep(GRID, tmp_path / "two", jobs=2, ray_address="127.0.0.1:1") == two
+
+
+@pytest.mark.slow
+def test_cells_of_a_server_that_does_not_wait_are_the_same_as_ray_tasks(tmp_path: Path) -> None:
+    grid = SweepConfig(asynchronous("fedasync", method="sbc", gradient=0.1), (5, 10), (0.1,))
+    two, one = sweep(grid, tmp_path / "two", jobs=2), sweep(grid, tmp_path / "one", jobs=1)
+    assert told(one) == told(two)
+    for cell in grid.cells():
+        assert_same(tmp_path / "one" / "cells" / cell.name, tmp_path / "two" / "cells" / cell.name)
 
 
 class DyingBoard:
