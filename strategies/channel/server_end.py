@@ -146,10 +146,10 @@ class ServerEnd:
     def grant(self) -> list[int]:
         """Clients whose wish for the model is granted now; ``content`` is then the model."""
         wishes, self.trip.wishes = self.trip.wishes, []
-        for client in wishes:
-            self.trip.unused.append((client, self.trip.downlinks[client]))
-            down, first = self._model_or_update(client), self.trip.downlinks[client]
-            self.trip.downlinks[client] = replace(down, buffers=first.buffers, order=first.order)
+        for client, first in [(client, self.trip.downlinks[client]) for client in wishes]:
+            self.trip.unused.append((client, first))
+            again = self._for(client, self.trip.round, first.order)
+            self.trip.downlinks[client] = replace(again, buffers=first.buffers)
         return wishes
 
     def take(self, client: int, reply: Message, late: bool = False) -> None:

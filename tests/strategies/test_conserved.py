@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compressors import (
@@ -35,6 +35,14 @@ events = st.lists(
 )  # fmt: skip
 
 
+ASKS_AGAIN = [
+    ("fine",) * CLIENTS,
+    ("reply late", "not delivered", "not delivered"),
+    ("fine", "not delivered", "not delivered"),
+]
+"""The first client's update is dropped, and then it asks for the model: it is told both times."""
+
+
 def updates(number: int) -> dict[int, dict[str, torch.Tensor]]:
     """Whole numbers of each client's own, other ones in every round."""
     found = {}
@@ -61,6 +69,7 @@ def identity() -> None:
 @pytest.mark.parametrize("downlink", DOWNLINKS)
 @pytest.mark.parametrize("method", METHODS)
 @given(events, st.sampled_from(get_args(Late)), st.booleans())
+@example(ASKS_AGAIN, "drop", False)
 @settings(max_examples=15, deadline=None)
 def test_nothing_that_was_trained_is_lost_without_a_count(
     method: str, downlink: str, happens: list[tuple[str, ...]], late: Late, catch_up: bool
