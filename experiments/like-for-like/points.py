@@ -89,7 +89,7 @@ class Points:
         raise AssertionError(text)
 
     def run(self, row: str, budget: float, trial: Trial, seed: int | None = None) -> Cell:
-        """A run, and the name of its folder.
+        """A run, and the name of its folder; budgets that the method uses alike share a run.
 
         Args:
             row: the method.
@@ -101,6 +101,7 @@ class Points:
         (delay, factor), size, method = trial, self.size, self.rows[row]
         use = self.use(row, budget, delay)
         assert use is not None
+        budget = max(b for b in size.budgets if self.use(row, b, delay) == use)  # one run for all
         signs = "{step}" in method.text
         text = method.text.replace("{step}", f"{_STEP * factor:.4g}")
         config = RunConfig(

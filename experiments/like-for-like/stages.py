@@ -77,7 +77,8 @@ class Stages:
         A run whose weights stopped to be finite has ended, too; any other failure is raised.
         """
         folder = self.out / part
-        waiting = [cell for cell in cells if ended(folder / "cells" / cell.name) is None]
+        once = {cell.name: cell for cell in cells}.values()  # some are of two budgets
+        waiting = [cell for cell in once if ended(folder / "cells" / cell.name) is None]
         if waiting:
             run_cells(waiting, folder, jobs=self.jobs, described=part == "finals")
         for cell in waiting:

@@ -73,6 +73,13 @@ def test_a_run_and_its_trial_differ_in_seed_and_samples_alone(smoke: Any) -> Non
     assert smoke.run("signsgd", 1.0, (1, 3.0)).config.method == "signsgd(0.009)"
 
 
+def test_budgets_that_are_used_alike_share_a_run(smoke: Any) -> None:
+    """A hundredth of dense is more than 3LC can send: its run is that of the whole budget."""
+    assert smoke.use("threelc", 0.01, 4) == smoke.use("threelc", 1.0, 4)
+    assert smoke.run("threelc", 0.01, (4, 1.0)) == smoke.run("threelc", 1.0, (4, 1.0))
+    assert smoke.run("randk", 0.01, (4, 1.0)) != smoke.run("randk", 1.0, (4, 1.0))
+
+
 def made(metrics: dict[tuple[str, float], list[float]]) -> pd.DataFrame:
     return pd.DataFrame([
         {"method": m, "budget": b, "seed": s, "metric": value}
