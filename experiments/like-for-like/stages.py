@@ -17,6 +17,10 @@ Pair = tuple[str, float]
 """A method and a budget."""
 
 
+_DIVERGED = ("not finite", "NaN or infinity")
+"""In the error of a run whose weights, or an update, stopped to be finite."""
+
+
 class Stages:
     """What is run for one task, in a folder that holds what was run before.
 
@@ -84,7 +88,7 @@ class Stages:
         for cell in waiting:
             summary = self._summary(cell, part)
             error = str(summary["error"] or "")
-            if summary["status"] == "failed" and "not finite" not in error:
+            if summary["status"] == "failed" and not any(part in error for part in _DIVERGED):
                 raise RunFailed(f"{cell.name}: {error}")
 
     def _summary(self, cell: Cell, part: str) -> dict[str, Any]:
