@@ -35,7 +35,7 @@ class AdaComp:
     update and H is G plus the update again. Of every bin of ``size`` neighbouring entries those
     travel whose |H| reaches the largest |G| of the bin, however many they are. Each arrives as
     the sign of G times one magnitude per tensor, the mean of the bins' largest. So the rate
-    follows from the updates, and there is no fraction to choose. It keeps its own residual.
+    follows from the updates, and nobody chooses a fraction. It keeps its own residual.
 
     The paper writes an index within a bin in 8 or 16 bits with two for the value; here a number of
     entries (gamma), Golomb codes of gaps, a float32 magnitude and one bit per sign. Bins of zeros

@@ -3,6 +3,7 @@
     python -m fedsim experiment async-dropping --data DIR
 """
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -62,13 +63,18 @@ def collect(results: Results) -> pd.DataFrame:
                 "target_updates": workers * there["round"].squeeze() if len(there) else None,
                 "target_seconds": seconds[there.index].squeeze() if len(there) else None,
                 "seconds": seconds.iloc[-1],
-                "staleness": mine["staleness"].mean(),
+                "staleness": _staleness(mine),
                 "up_bits_per_entry": cell["up_wire_bits"] / entries,
                 "down_bits_per_entry": cell["down_wire_bits"] / entries,
                 "images": workers * cell["rounds"] * _batch(results, run) / seconds.iloc[-1],
             }
         )  # fmt: skip
     return pd.DataFrame(made).sort_values(["name", "seed"], key=_places, ignore_index=True)
+
+
+def _staleness(rounds: pd.DataFrame) -> float:
+    """The mean staleness of a run; 0 where everybody waits."""
+    return rounds["staleness"].fillna(0).mean() if "staleness" in rounds else 0.0
 
 
 def _batch(results: Results, run: object) -> int:
@@ -114,15 +120,23 @@ def learnt(runs: pd.DataFrame) -> str:
 
 
 def speeds(runs: pd.DataFrame) -> str:
-    """Table 1's speeds beside ours, each over that of no dropping with the same seed."""
+    """Table 1's speeds beside ours, each over that of no dropping with the same seed.
+
+    Without a run that drops nothing there is nothing to divide by.
+    """
     first = runs[runs["seed"] == 0].set_index("name")
-    dense, paper = first.loc["dense", "images"], ROWS["dense"].images
+    dense, paper = first["images"].get("dense", float("nan")), ROWS["dense"].images
     lines = []
     for name, row in first.iterrows():
         theirs = ROWS[str(name)].images
-        ours = [f"{row['images']:.0f}", f"×{row['images'] / dense:.2f}"]
-        lines.append([ROWS[str(name)].title, *ours, f"{theirs}", f"×{theirs / paper:.2f}"])
+        ours = [f"{row['images']:.0f}", _times(row["images"] / dense)]
+        printed = ["–" if math.isnan(theirs) else f"{theirs}", _times(theirs / paper)]
+        lines.append([ROWS[str(name)].title, *ours, *printed])
     return table(SPEED, lines)
+
+
+def _times(ratio: float) -> str:
+    return "–" if math.isnan(ratio) else f"×{ratio:.2f}"
 
 
 def figure(lines: pd.DataFrame) -> Figure:

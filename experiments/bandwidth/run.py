@@ -88,14 +88,7 @@ def show(asked: Asked, results: Results | None) -> Shown:
     )
 
 
-EXPERIMENT = Experiment(
-    show,
-    cells,
-    tasks=lambda scale: [name for name, sizes in TASKS.items() if scale in sizes],
-    rows=lambda scale: ROWS,
-    default=lambda scale: ["digits"] if scale == "smoke" else None,
-    what="tasks and rows",
-)
+EXPERIMENT = Experiment.of_tasks(show, cells, TASKS, ROWS)
 
 
 def readme_tables(results: Path) -> dict[str, str]:

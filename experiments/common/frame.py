@@ -103,6 +103,28 @@ class Experiment:
     folder: Callable[[Asked], str] = lambda asked: asked.task
     adds: bool = False
 
+    @classmethod
+    def of_tasks(
+        cls,
+        show: Callable[[Asked, Results | None], Shown],
+        cells: Callable[[Asked], Sequence[Cell]],
+        sizes: Mapping[str, Collection[str]],
+        rows: Collection[str],
+    ) -> "Experiment":
+        """An experiment of the same rows on several tasks; at smoke scale on digits alone.
+
+        Args:
+            show: as the field.
+            cells: as the field.
+            sizes: the scales that each task has.
+            rows: the names of the rows.
+        """
+        return cls(
+            show, cells, what="tasks and rows", rows=lambda scale: rows,
+            tasks=lambda scale: [name for name, scales in sizes.items() if scale in scales],
+            default=lambda scale: ["digits"] if scale == "smoke" else None,
+        )  # fmt: skip
+
     def main(
         self, scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None,
         added: str = "",

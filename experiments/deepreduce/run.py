@@ -72,14 +72,7 @@ def show(asked: Asked, results: Results | None) -> Shown:
     return Shown({"tables": frame, "curves": curves}, {"tables": text}, figures)
 
 
-EXPERIMENT = Experiment(
-    show,
-    runs,
-    tasks=lambda scale: [name for name, sizes in TASKS.items() if scale in sizes],
-    rows=lambda scale: ROWS,
-    default=lambda scale: ["digits"] if scale == "smoke" else None,
-    what="tasks and rows",
-)
+EXPERIMENT = Experiment.of_tasks(show, runs, TASKS, ROWS)
 
 
 def readme_tables(results: Path) -> dict[str, str]:

@@ -138,7 +138,7 @@ def summary_texts(rows: pd.DataFrame) -> Texts:
     """The headings of the summary table; and its rows: texts, and "done", "failed" or "seeds".
 
     A row of kind "seeds" is the mean or the standard deviation of the seeds above it. Runs of one
-    label, n, p and seed are no seeds: nothing is averaged, and each has its name.
+    label, n, p and seed are not seeds of each other: nothing is averaged, and each has its name.
 
     Args:
         rows: the frame of `fedsim.load(...).runs`, in any order.

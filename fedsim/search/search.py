@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedsim import units
-from fedsim.errors import UsageError
+from fedsim.errors import RunFailed, UsageError
 from fedsim.files import write_text
 from fedsim.plot.canvas import save
 from fedsim.runs import lock
@@ -78,7 +78,8 @@ def search(
         say: takes a line of progress.
 
     Raises ``UsageError`` before any work: contradictory or bad settings, an unknown method, a
-    budget below one message of every method.
+    budget below one message of every method. Raises ``RunFailed`` where the time is over before a
+    trial begins.
 
     Example:
         found = search(RunConfig(task="digits"), "results", budget="100kbit", trials=20)
@@ -91,6 +92,11 @@ def search(
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
         Exploration(study, out, limits, say).run(jobs, ray_address)
+        if not study.trials and limits.seconds is not None:
+            raise RunFailed(
+                f"the time, {units.duration(limits.seconds)}, was over before a trial began (a "
+                "first search compiles kernels); give more --time: the same folder goes on"
+            )
         ranked = finals.play(study, out, seeds, jobs, ray_address, say)
         return _written(study, ranked, left, out)
 

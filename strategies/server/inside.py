@@ -28,7 +28,7 @@ def check_inside(outer: ChannelStrategy, inner: Strategy) -> None:
     for one in chain(inner):
         name = type(one).__name__
         if isinstance(one, FedXgbBagging | FedXgbCyclic):
-            raise WrongOrder(f"{name} inside Compressed: trees are no updates; use {name} alone")
+            raise WrongOrder(f"{name} inside Compressed: trees are not updates; use {name} alone")
         if isinstance(one, ChannelStrategy):
             raise WrongOrder(f"{name} inside Compressed: updates are compressed once; use one")
         if isinstance(one, FedMedian):

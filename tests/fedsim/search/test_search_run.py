@@ -13,6 +13,7 @@ import pytest
 
 from fedsim import RunConfig, UsageError, run
 from fedsim.commands.cli import main
+from fedsim.errors import RunFailed
 from fedsim.federation.shards import Federation
 from fedsim.search import space as space_module
 from fedsim.search.curves import read_curve
@@ -40,6 +41,12 @@ def test_a_search_leaves_its_tables_page_and_winner(tmp_path: Path) -> None:
     assert all(f.held.points and len(f.validated.points) == 2 for f in found.finalists)
     inside = found.trials.loc[found.trials["state"] == "complete", "bits"]
     assert (inside <= 20e3).all()
+
+
+def test_a_time_that_is_over_before_a_trial_begins_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="was over before a trial began.*give more --time"):
+        searched(tmp_path, trials=None, time=0.001, seeds=1)
+    assert searched(tmp_path, trials=1, seeds=1).finalists  # the folder goes on
 
 
 def test_the_winner_runs_again_with_the_same_result(tmp_path: Path) -> None:
