@@ -1,5 +1,7 @@
 """Whether the local step of a run can be captured: tried on a batch before the run."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -32,7 +34,7 @@ def check(config: RunConfig) -> None:
     try:
         if any(layer.p > 0 for layer in trainer.dropouts):
             raise Differs("dropout draws its masks anew in every step")
-        with seeded(0, trainer.device):
+        with seeded(0, trainer.device), whole_float32(trainer.device):
             _compared(trainer)
     except Exception as error:
         reason = " ".join(str(error).split())
@@ -67,6 +69,16 @@ def _one(trainer: Trainer, gradients: Gradients, x: Tensor, y: Tensor) -> State:
     loss = gradients(x, y)
     found = {n: p.grad.clone() for n, p in trainer.parameters.items() if p.grad is not None}
     return found | trainer.buffers.copy() | {"the loss": loss.clone()}
+
+
+def whole_float32(device: torch.device) -> AbstractContextManager[None]:
+    """Inside, convolutions on a GPU multiply float32 numbers and not their upper 19 bits (TF32).
+
+    For comparisons: two ways to train then differ as sums in another order do.
+    """
+    if device.type != "cuda":
+        return nullcontext()
+    return torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
 
 
 def near(one: Tensor, other: Tensor, precision: str) -> bool:

@@ -11,7 +11,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from compressors import State
 from fedsim.errors import UsageError
-from fedsim.federation.capturable import near
+from fedsim.federation.capturable import near, whole_float32
 from fedsim.federation.shards import Federation
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer
@@ -116,7 +116,7 @@ def _tried(trainer: Trainer) -> frozenset[str]:
         raise _Cannot(f"{kind.__name__} is not known to work entry by entry")
     if any(layer.p > 0 for layer in trainer.dropouts):
         raise _Cannot("dropout draws its masks client by client")
-    with seeded(0, trainer.device):
+    with seeded(0, trainer.device), whole_float32(trainer.device):
         before = states(trainer.device)
         try:
             trained = _compared(trainer)
