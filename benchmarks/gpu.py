@@ -1,5 +1,8 @@
 """What the kernels for a GPU cost, beside a copy, beside reading, and beside torch's own way.
 
+Then what training gains there (``gpu_training.py``), and every number that was
+asked for, beside what was found.
+
     python benchmarks/gpu.py [--entries 25600000 100000000] [--repeats 20] [--out FILE]
     python benchmarks/gpu.py --all      # also tests on the GPU and a short run: make gpu
 
@@ -19,26 +22,37 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import gpu_training
 import numpy as np
 import stack
 import torch
+from gpu_training import Target, resnet50, targets
 from torch import Tensor
 from turns import Pair
 
 from compressors import compress, decompress, device, parse
+from compressors.kernels.gpu.codes import NATURAL, Kind, Numbers, quantize
+from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import layout_of
 from compressors.kernels.gpu.select import largest
+from compressors.kernels.gpu.stream import put_plane, stream
 
 ROOT = Path(__file__).parents[1]
 TESTS = ("tests/compressors/device", "tests/compressors/kernels", "tests/compressors/sparsify",
-         "tests/compressors/quantize", "tests/compressors/whole")  # fmt: skip
+         "tests/compressors/quantize", "tests/compressors/whole",
+         "tests/fedsim/federation/test_captured.py",
+         "tests/fedsim/federation/test_masking_kernel.py")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Work(Pair):
-    """One line of the table: our way, torch's, and how many bytes ours must move at least."""
+    """One line of the table: our way, torch's, and how many bytes ours must move at least.
+
+    ``key``: by which its time is found again where it is asked for.
+    """
 
     moved: int = 0
+    key: str = ""
 
 
 def works(x: Tensor) -> list[Work]:
@@ -48,20 +62,33 @@ def works(x: Tensor) -> list[Work]:
     layout = layout_of((n,), x.device)
     cnat, one = parse("cnat"), {"x": x}
     return [
-        Work("copy", lambda: into.copy_(x), moved=8 * n),
-        Work("reading once (largest entry)", lambda: x.amax(), moved=4 * n),
+        Work("copy", lambda: into.copy_(x), moved=8 * n, key="copy"),
+        Work("reading once (largest entry)", lambda: x.amax(), moved=4 * n, key="reading"),
         Work("exact top-k, p = 0.01", lambda: largest(x, layout, np.array([k]), 1),
-             "torch.topk of abs(x)", lambda: torch.topk(x.abs(), k), 4 * n),
-        Work("cnat, to a message of 9 bits per entry", lambda: compress(cnat, one, seed=1)),
+             "torch.topk of abs(x)", lambda: torch.topk(x.abs(), k), 4 * n, "top-k"),
+        Work("cnat, packed to 9 bits per entry", packed_cnat(x), moved=4 * n + 9 * n // 8,
+             key="cnat"),
+        Work("cnat, to a message on the host", lambda: compress(cnat, one, seed=1)),
     ]  # fmt: skip
 
 
-def resnet50() -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the 161 parameters of torchvision's ResNet-50."""
-    from torchvision.models import resnet50 as made
+def packed_cnat(x: Tensor) -> Callable[[], Tensor]:
+    """Natural compression of ``x`` to symbols and to packed bits, all of it on the device."""
+    n, layout = x.numel(), layout_of((x.numel(),), x.device)
+    none, starts, found = layout.tables[3], layout.tables[3], layout.tables[2]
+    entries = Entries(x, starts, None, none, found, none, (n,))
+    kind, zero = Kind(NATURAL, torch.int16, True, (1, 254, 8)), x.new_zeros(1)
+    numbers = Numbers(zero, zero, none, 0, None, zero)
+    keys = torch.tensor([[3], [5]], device=x.device)
 
-    with torch.device("meta"):
-        return {name: tuple(x.shape) for name, x in made().named_parameters()}
+    def work() -> Tensor:
+        symbols, _ = quantize(entries, kind, numbers, keys, keep=False)
+        words = stream(9 * n, x.device)
+        put_plane(symbols, none, found, words, none, (n,), 1, 8)
+        put_plane(symbols, none, found, words, none + n, (n,), 8)
+        return words
+
+    return work
 
 
 def messages(shapes: dict[str, tuple[int, ...]], place: torch.device) -> list[Work]:
@@ -76,7 +103,7 @@ def messages(shapes: dict[str, tuple[int, ...]], place: torch.device) -> list[Wo
     what = f"{len(update)} tensors, {entries} entries, sbc(0.01)"
     return [
         Work(f"{what}: to bytes", lambda: compress(sbc, update, state, 1), "through the host",
-             lambda: _by_host(lambda: compress(sbc, update, state, 1))),
+             lambda: _by_host(lambda: compress(sbc, update, state, 1)), key="message"),
         Work(f"{what}: from bytes", lambda: decompress(sbc, payload, update), "through the host",
              lambda: _by_host(lambda: decompress(sbc, payload, update))),
     ]  # fmt: skip
@@ -115,9 +142,17 @@ def _wait(place: torch.device) -> None:
         torch.cuda.synchronize(place)
 
 
-def table(found: list[Work], place: torch.device, repeats: int, copy: float = 0.0) -> list[str]:
-    """Lines of the table; ``copy`` is the bandwidth of a copy, or the first line's."""
-    lines = []
+@dataclass(frozen=True)
+class Timed:
+    """Medians of milliseconds by key: ours, and torch's way."""
+
+    ours: dict[str, float]
+    peers: dict[str, float]
+
+
+def table(found: list[Work], place: torch.device, repeats: int) -> tuple[list[str], Timed]:
+    """Lines of the table, shares in the bandwidth of the first line, and the times by key."""
+    lines, times, copy = [], Timed({}, {}), 0.0
     for work in found:
         work.ours()  # compiles
         ours, peers = [], []
@@ -125,31 +160,52 @@ def table(found: list[Work], place: torch.device, repeats: int, copy: float = 0.
             ours.append(timed(work.ours, place))
             if work.peer is not None:
                 peers.append(timed(work.peer, place))
+        times.ours[work.key] = median(ours)
         bandwidth = work.moved / (median(ours) * 1e6)
         copy = copy or bandwidth
         share = f"{bandwidth:.0f} | {bandwidth / copy:.0%}" if work.moved else " | "
-        peer = f"{work.peer_name} | {median(peers):.3f}" if peers else " | "
-        times = f"{median(peers) / median(ours):.1f}" if peers else ""
+        peer, faster = " | ", ""
+        if peers:
+            times.peers[work.key] = median(peers)
+            peer = f"{work.peer_name} | {median(peers):.3f}"
+            faster = f"{median(peers) / median(ours):.1f}"
         lines.append(
             f"| {work.name} | {median(ours):.3f} | {min(ours):.3f} | {max(ours):.3f} | {share} | "
-            f"{peer} | {times} |"
+            f"{peer} | {faster} |"
         )
-    return lines
+    return lines, times
 
 
-def report(place: torch.device, entries: Sequence[int], repeats: int, shapes: Any) -> str:
-    """The tables, with the device's name."""
+def asked(n: int, times: Timed) -> list[Target]:
+    """What was asked of a vector of ``n`` entries."""
+    ours, what = times.ours, f"{n} entries: "
+    return [
+        Target(f"{what}exact top-k against torch.topk", times.peers["top-k"] / ours["top-k"], 5.0,
+               least=True),
+        Target(f"{what}exact top-k against reading once", ours["top-k"] / ours["reading"], 2.0),
+        Target(f"{what}cnat to packed 9 bits against a copy", ours["cnat"] / ours["copy"], 2.0),
+    ]  # fmt: skip
+
+
+def report(
+    place: torch.device, entries: Sequence[int], repeats: int, shapes: Any
+) -> tuple[str, list[Target]]:
+    """The tables of the kernels, with the device's name, and what was asked for."""
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else str(place)
     text = [f"{name}, torch {torch.__version__}; milliseconds, medians of {repeats}, in turns.", "",
             "| work | ms | min | max | GB per s | of the copy | torch's way | ms | times faster |",
             "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |"]  # fmt: skip
+    found: list[Target] = []
     for n in entries:
         x = torch.randn(n, device=place)
         agree(x)
-        rows = table(works(x), place, repeats)
+        rows, times = table(works(x), place, repeats)
         text += [row.replace("| ", f"| {n} entries, ", 1) for row in rows]
+        found += asked(n, times)
         del x
-    return "\n".join(text + table(messages(shapes, place), place, repeats)) + "\n"
+    rows, times = table(messages(shapes, place), place, repeats)
+    what = f"an update of {len(shapes)} tensors by sbc(0.01) to bytes"
+    return "\n".join(text + rows) + "\n", [*found, Target(what, times.ours["message"], 2.0, "ms")]
 
 
 def everything() -> None:
@@ -177,9 +233,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.all:
         everything()
-    text = report(torch.device("cuda"), given.entries, given.repeats, resnet50())
+    text, found = report(torch.device("cuda"), given.entries, given.repeats, resnet50())
     gains = stack.report((16, 64), "cuda", given.repeats)
-    text += "\n".join(["", "Times faster with --stack:", "", *gains, ""])
+    lines, more = gpu_training.report("cuda", given.repeats, ("graphs", "compile"))
+    text += "\n".join(["", "Times faster with --stack:", "", *gains, "", *lines, "",
+                       *targets([*found, *more]), ""])  # fmt: skip
     if given.out:
         given.out.write_text(text, encoding="utf-8")
     print(text)

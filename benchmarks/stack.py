@@ -23,6 +23,7 @@ from torch import nn
 from torch.optim import SGD
 
 from fedsim import TASKS, Data, RunConfig
+from fedsim.federation.capturable import whole_float32
 from fedsim.federation.shards import Federation
 from fedsim.federation.stackable import Fit, fit_of
 from fedsim.federation.stacks import Stack
@@ -35,11 +36,12 @@ STEPS = 3
 
 @dataclass(frozen=True)
 class Model:
-    """What is trained, on images (1, side, side)."""
+    """What is trained, on images (channels, side, side)."""
 
     name: str
     build: Callable[[], nn.Module]
     side: int = 28
+    channels: int = 1
 
 
 def dense(*widths: int) -> nn.Module:
@@ -62,10 +64,10 @@ MODELS = (
 )
 
 
-def random_data(clients: int, side: int) -> Data:
+def random_data(clients: int, side: int, channels: int) -> Data:
     """32 samples per client."""
     n = 32 * clients
-    x = torch.randn(n, 1, side, side, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(n, channels, side, side, generator=torch.Generator().manual_seed(0))
     return Data(x, torch.arange(n) % 10, x[:32], torch.arange(32) % 10, "random images")
 
 
@@ -73,9 +75,9 @@ def made(model: Model, clients: int, device: str) -> tuple[Trainer, Stack, list[
     """A trainer, its stack of all ``clients``, and their first round."""
     task = replace(
         MNIST_LENET5, name=f"stack-{len(TASKS)}", build=model.build, batch_size=32,
-        load=lambda folder, download: random_data(clients, model.side),
+        load=lambda folder, download: random_data(clients, model.side, model.channels),
         optimizer=lambda parameters: SGD(parameters, lr=0.01, momentum=0.9),
-        channels_last=model.name in ("digits CNN", "LeNet5"),
+        channels_last=model.name in ("digits CNN", "LeNet5", "ResNet-20"),
     )  # fmt: skip
     TASKS[task.name] = task
     config = RunConfig(
@@ -105,15 +107,17 @@ def ratio(model: Model, clients: int, device: str, repeats: int) -> tuple[float,
     def alone() -> list[Trained]:
         return [trainer.train(*job) for job in jobs]
 
-    agree(alone(), stack.train(jobs))
+    with whole_float32(torch.device(device)):
+        agree(alone(), stack.train(jobs))
     ratios = []
     for _ in range(repeats):
-        one = _timed(alone, device)
-        ratios.append(one / _timed(lambda: stack.train(jobs), device))
+        one = timed(alone, device)
+        ratios.append(one / timed(lambda: stack.train(jobs), device))
     return median(ratios), sum(p.numel() for p in trainer.parameters.values())
 
 
-def _timed(work: Callable[[], Any], device: str) -> float:
+def timed(work: Callable[[], Any], device: str) -> float:
+    """Seconds: on a CPU of the thread's processor time, else until the device is done."""
     clock = time.thread_time if device == "cpu" else time.perf_counter
     start = clock()
     work()

@@ -40,7 +40,15 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.coders.sample_huffman import SampleHuffman, SparseHuffman
     from compressors.coders.zipped import Deflate, Zstd
     from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
-    from compressors.message import Packet, Received, compress, decompress, explain, receive
+    from compressors.message import (
+        Packet,
+        Received,
+        add_up,
+        compress,
+        decompress,
+        explain,
+        receive,
+    )
     from compressors.parsing.grammar import parse
     from compressors.parsing.jsonform import from_json
     from compressors.parts import (
@@ -191,6 +199,7 @@ __all__ = [
     "UpdateError",
     "VectorCodec",
     "Zstd",
+    "add_up",
     "check_decoded",
     "code_dtype",
     "compress",

@@ -7,7 +7,7 @@ most 8 bytes of framing. A payload read with another method or for other tensors
 is refused by the fingerprint, up to one chance in 65,536.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors, finite
+from compressors.base import Compressor, Sent, State, Tensors, empty_like, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.device import DEVICES
 from compressors.errors import NotFinite, PayloadError
@@ -106,10 +106,8 @@ def _write_there(
 ) -> tuple[Packet, State]:
     from compressors.device.write import write
 
-    out = _header(compressor, update, seed)
-    written = write(plan, dict(update), before, seed)
-    payload = out.to_bytes() + written.stream  # the header ends with a whole byte
-    spans = dict(written.spans)
+    out, written = _header(compressor, update, seed), write(plan, dict(update), before, seed)
+    payload, spans = out.to_bytes() + written.stream, written.spans  # both of whole bytes
     spans["header"] += 8 * len(payload) - sum(spans.values())
     return Packet(payload, written.sent, spans), written.state
 
@@ -164,6 +162,23 @@ def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
 
 
 def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
+    seed, plan = _opened(compressor, bits, like), _plan(compressor, like)
+    with bits.span("values"):
+        if plan is None:
+            update = compressor.read(bits, like, seed)
+        else:
+            from compressors.device.read import read
+
+            update = read(plan, bits, dict(like), seed)
+    bits.finish()
+    for name, x in update.items():
+        if plan is None and not finite(x):
+            raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
+    return Received(update, bits.spans())
+
+
+def _opened(compressor: Compressor, bits: BitReader, like: Tensors) -> int:
+    """The seed that the header brings, after a look at the rest of the header."""
     version = bits.uint(8)
     if version != VERSION:
         raise PayloadError(f"message version {version}: this reads version {VERSION}")
@@ -172,26 +187,44 @@ def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
             f"the payload was not made by {short_text(compressor)} for these tensors "
             f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
         )
-    seed = bits.uint(32) if compressor.needs_seed else 0
-    plan = _plan(compressor, like)
-    with bits.span("values"):
-        update = _read_there(plan, bits, like, seed) if plan else compressor.read(bits, like, seed)
-    bits.finish()
-    for name, x in update.items():
-        if plan is None and not finite(x):
-            raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
-    return Received(update, bits.spans())
-
-
-def _read_there(plan: Any, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-    from compressors.device.read import read
-
-    return read(plan, bits, dict(like), seed)
+    return bits.uint(32) if compressor.needs_seed else 0
 
 
 def decompress(compressor: Compressor, payload: bytes, like: Tensors) -> dict[str, Tensor]:
     """The update in ``payload``, as ``receive``, without the account of its bits."""
     return receive(compressor, payload, like).update
+
+
+def add_up(
+    compressor: Compressor, payloads: Sequence[bytes], like: Tensors, shares: Sequence[float]
+) -> dict[str, Tensor]:
+    """The sum of the updates in ``payloads``, each times its share, in their order.
+
+    On a GPU kernels add values where they belong: no update is made whole, and the sum has the
+    same bits every time. For arguments and errors see ``receive``.
+
+    Example:
+        >>> from compressors import Raw
+        >>> method, w = Raw(), {"w": torch.tensor([1.0, 2.0])}
+        >>> payload = compress(method, w)[0].payload
+        >>> add_up(method, [payload, payload], w, [0.5, 0.25])
+        {'w': tensor([0.7500, 1.5000])}
+    """
+    check_method(compressor)
+    like = like_of(like)
+    if (plan := _plan(compressor, like)) is not None:
+        from compressors.device.read import Adding
+
+        adding = Adding(plan, dict(like))
+        for payload, share in zip(payloads, shares, strict=True):
+            bits = BitReader(payload_of(payload))
+            adding.add(bits, _opened(compressor, bits, like), share)
+        return adding.finish()
+    found = empty_like(like)
+    for payload, share in zip(payloads, shares, strict=True):
+        for name, x in decompress(compressor, payload, like).items():
+            found[name].add_(x, alpha=share)
+    return found
 
 
 def explain(compressor: Compressor, payload: bytes, like: Tensors) -> dict[Span, int]:

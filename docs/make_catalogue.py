@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from compressors import CATALOGUE, parse, text
+from compressors.device.plan import plan_of
 
 PAGE = Path(__file__).with_name("catalogue.md")
 KINDS = (
@@ -13,7 +14,9 @@ HEAD = """# Catalogue
 
 Everything that has a name, made from `compressors/catalogue.py` by
 `python docs/make_catalogue.py`. Each row encodes to bytes and back and passes the contract
-suite. `per_tensor(...)` is what a bare pipeline means.
+suite. `per_tensor(...)` is what a bare pipeline means. The last column says how the example's
+messages of an update on a GPU are made and read: by `kernels` there, or through the `host`
+([gpu.md](gpu.md)).
 """
 
 
@@ -21,11 +24,13 @@ def page() -> str:
     """The page as markdown."""
     lines = [HEAD]
     for kind in (k for k in KINDS if any(row.kind == k for row in CATALOGUE.values())):
-        lines += [f"## {kind}", "", "| name | what | source | example | stands for |"]
-        lines.append("| --- " * 5 + "|")
+        lines += [f"## {kind}", "", "| name | what | source | example | stands for | on a GPU |"]
+        lines.append("| --- " * 6 + "|")
         for row in (r for r in CATALOGUE.values() if r.kind == kind):
+            method = parse(row.example)
+            where = "host" if plan_of(method) is None else "kernels"
             cells = (f"`{row.name}`", row.title, row.source, f"`{row.example}`",
-                     f"`{text(parse(row.example))}`")  # fmt: skip
+                     f"`{text(method)}`", where)  # fmt: skip
             lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import tensor_seed
+from compressors.base import empty_like, tensor_seed
 from compressors.bits import BitReader
 from compressors.device.laid import numbers_on
 from compressors.device.plan import Plan, Rules
@@ -87,12 +87,7 @@ def read(
         words = send(torch.from_numpy(words_of(bits.payload)), device)
         flats = [_vector(part, device) for part in every]
         check(every, [put(*one, words) for one in zip(every, flats, strict=True)])
-    found: dict[str, Tensor] = {}
-    for part, flat in zip(every, flats, strict=True):
-        ends = flat.split([x.numel() for x in part.like.values()])
-        named = zip(part.like.items(), ends, strict=True)
-        found |= {name: one.view(x.shape) for (name, x), one in named}
-    return {name: found[name] for name in like}
+    return named(every, flats, like)
 
 
 def parts_of(
@@ -130,6 +125,57 @@ def put(
     numbers = numbers_on(plan, told[:0], told, part.found, most, device)
     packed = Packed(way.kind, way.width, way.alphabet, words, begins, numbers)
     return unpack(entries, packed, share)
+
+
+class Adding:
+    """A sum of messages on one device, message by message in their order; one wait for all.
+
+    Args:
+        plan: the messages' method.
+        like: names, shapes and the device of the sum.
+    """
+
+    def __init__(self, plan: Plan | Rules, like: dict[str, Tensor]) -> None:
+        self._plan, self._like = plan, like
+        self._device = next(iter(like.values())).device
+        self._flats: list[Tensor] = []
+        self._parts: list[Parts] = []
+        self._told: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, bits: BitReader, seed: int, share: float) -> None:
+        """Adds ``share`` times the update that ``bits`` brings."""
+        with bits.span("values"):
+            every = parts_of(self._plan, bits, self._like, seed)
+        bits.finish()
+        with on(self._device):
+            if not self._flats:
+                self._flats = [
+                    torch.zeros(sum(part.segments), device=self._device) for part in every
+                ]
+            words = send(torch.from_numpy(words_of(bits.payload)), self._device)
+            for part, flat in zip(every, self._flats, strict=True):
+                self._told.append(put(part, flat, words, share))
+        self._parts += every
+
+    def finish(self) -> dict[str, Tensor]:
+        """The sum; raises ``PayloadError`` for what is wrong with a message's symbols."""
+        if not self._parts:
+            return empty_like(self._like)
+        with on(self._device):
+            check(self._parts, self._told)
+        return named(self._parts[: len(self._flats)], self._flats, self._like)
+
+
+def named(
+    every: Sequence[Parts], flats: Sequence[Tensor], like: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """The parts' vectors as tensors by name."""
+    found: dict[str, Tensor] = {}
+    for part, flat in zip(every, flats, strict=True):
+        ends = flat.split([x.numel() for x in part.like.values()])
+        both = zip(part.like.items(), ends, strict=True)
+        found |= {name: one.view(x.shape) for (name, x), one in both}
+    return {name: found[name] for name in like}
 
 
 def check(every: Sequence[Parts], found: Sequence[tuple[Tensor, Tensor]]) -> None:

@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from compressors import Sent, State
+from compressors.device import DEVICES
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
@@ -11,14 +12,25 @@ def mask_momentum(optimizer: State, sent: Sent) -> State:
     """The optimizer state with first moments set to zero where entries were sent.
 
     Lin et al.'s momentum factor masking, as SBC adopts it (supplement A). A tensor that
-    was sent whole is left alone: nothing of it is held back, so nothing goes stale.
+    was sent whole is left alone: nothing of it is held back, so nothing goes stale. On a GPU one
+    kernel masks all tensors.
     """
-    masked = dict(optimizer)
-    for name, tensor in sent.items():
-        for kind in _MOMENTA:
-            key = f"{kind}/{name}"
-            if key in masked and isinstance(tensor.indices, Tensor):
-                flat = masked[key].contiguous().reshape(-1).clone()
-                flat[tensor.indices] = 0.0
-                masked[key] = flat.view(masked[key].shape)
-    return masked
+    wanted = {
+        f"{kind}/{name}": tensor.indices
+        for name, tensor in sent.items()
+        for kind in _MOMENTA
+        if f"{kind}/{name}" in optimizer and isinstance(tensor.indices, Tensor)
+    }
+    moments = {key: optimizer[key] for key in wanted}
+    if any(x.device.type in DEVICES for x in moments.values()):
+        from compressors.device.masks import masked  # and triton, which takes its time to load
+
+        if (found := masked(moments, wanted)) is not None:
+            return optimizer | found
+    return optimizer | {key: _masked(x, wanted[key]) for key, x in moments.items()}
+
+
+def _masked(moment: Tensor, indices: Tensor) -> Tensor:
+    flat = moment.contiguous().reshape(-1).clone()
+    flat[indices] = 0.0
+    return flat.view(moment.shape)

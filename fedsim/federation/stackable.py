@@ -11,6 +11,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from compressors import State
 from fedsim.errors import UsageError
+from fedsim.federation.capturable import near, whole_float32
 from fedsim.federation.shards import Federation
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer
@@ -22,10 +23,6 @@ AT_ONCE = 32
 """Clients at once under ``auto``, where stacks gain."""
 AT_MOST = 250_000
 """Entries of a model above which dense layers gain nothing on a CPU: benchmarks/README.md."""
-
-_NEAR = {"float32": 1e-3, "bfloat16": 0.3}
-"""Of a gradient's norm. Sums in another order differ by less, and a step that is wrong by more: in
-bfloat16 the gradients of a small CNN are off by 0.1 either way."""
 
 Gradients = Callable[[State, State, Tensor, Tensor], tuple[State, Tensor, State]]
 """(weights, buffers, x, y), all stacked -> gradients by name, losses (K,), the buffers after."""
@@ -119,7 +116,7 @@ def _tried(trainer: Trainer) -> frozenset[str]:
         raise _Cannot(f"{kind.__name__} is not known to work entry by entry")
     if any(layer.p > 0 for layer in trainer.dropouts):
         raise _Cannot("dropout draws its masks client by client")
-    with seeded(0, trainer.device):
+    with seeded(0, trainer.device), whole_float32(trainer.device):
         before = states(trainer.device)
         try:
             trained = _compared(trainer)
@@ -147,8 +144,7 @@ def _compared(trainer: Trainer) -> frozenset[str]:
         pairs = [(gradients[n], together[0][n][i], n) for n in trained]
         pairs += [(after[n], together[2][n][i], n) for n in after]
         for one, other, name in [*pairs, (loss, together[1][i], "the loss")]:
-            near = _NEAR[trainer.config.precision] * float(one.double().norm()) + 1e-6
-            if float((one.double() - other.double()).norm()) > near:
+            if not near(one, other, trainer.config.precision):
                 raise _Cannot(f"{name} differs where clients train at once")
     return trained
 

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from compressors import State, Tensors, derive
 from fedsim.federation.batches import Batches
+from fedsim.federation.captured import gradients_of
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.proximal import correct, pull
@@ -115,6 +116,7 @@ class Trainer:
         self._sent: State = {}
         self._correction: State = {}
         self.watch = Watch(self.task, self.device)
+        self._gradients = gradients_of(self)
 
     def train(
         self,
@@ -164,7 +166,10 @@ class Trainer:
             return {n: (p - weights[n].to(self.device)).contiguous() for n, p in self._named()}
         named = self.parameters.items()  # a parameter that the loss does not reach has no gradient
         zero = torch.zeros_like
-        return {n: (zero(p) if p.grad is None else p.grad).contiguous() for n, p in named}
+        found = {n: (zero(p) if p.grad is None else p.grad).contiguous() for n, p in named}
+        if self.config.compile_step == "none":
+            return found
+        return {n: x.clone() for n, x in found.items()}  # the next step writes to the same memory
 
     def batch(self, client: int, iteration: int) -> tuple[Tensor, Tensor]:
         """Inputs and targets of a local iteration of ``client``, as the model takes them.
@@ -187,16 +192,13 @@ class Trainer:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
 
     def _step(self, x: Tensor, y: Tensor) -> Tensor:
-        with self.precision():
-            loss = self.task.loss(self.model(x), y)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss = self._gradients(x, y)
         if self.config.proximal:
             pull(self.parameters, self._sent, self.config.proximal)
         correct(self.parameters, self._correction)
         if self.steps:
             self.optimizer.step()
-        return loss.detach()
+        return loss
 
     def _pulled_by(self, correction: State | None) -> None:
         """What is added to gradients from here on; the parameters are those that were sent."""

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from compressors.base import finite
 from fedsim.errors import UsageError
-from fedsim.federation import memories, stackable
+from fedsim.federation import capturable, memories, stackable
 from fedsim.federation.evaluation import spread
 from fedsim.federation.fingerprint import attributes
 from fedsim.federation.modelbuffers import ModelBuffers
@@ -39,7 +39,7 @@ def check(config: RunConfig) -> None:
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy no rounds
             in which they could travel; or its clients cannot be trained at once, as ``--stack``
-            asks.
+            asks, or its step cannot be captured, as ``--compile-step`` asks.
     """
     Federation.of(config)
     if STRATEGIES[config.strategy].driven:
@@ -51,6 +51,7 @@ def check(config: RunConfig) -> None:
     memories.check(config)
     with _untouched(torch.device(config.device)):
         stackable.check(config)
+        capturable.check(config)
 
 
 def _without_buffers(config: RunConfig) -> None:

@@ -11,11 +11,12 @@ from torch.optim import SGD
 
 from compressors import Raw
 from fedsim.errors import PlacedError, UsageError
-from fedsim.settings import moving, roundless
+from fedsim.settings import machine, moving, roundless
 from fedsim.settings.combination import Combination
 from fedsim.settings.differences import check_added
 from fedsim.settings.fields import (
     BUFFERS,
+    COMPILED,
     ENGINES,
     LATE,
     MASKING,
@@ -33,7 +34,7 @@ from fedsim.tasks.data import partition as partitions
 _CHOICES = {
     "strategy": tuple(STRATEGIES), "engine": ENGINES, "weighting": WEIGHTINGS,
     "momentum_masking": MASKING, "buffers": BUFFERS, "precision": PRECISIONS,
-    "late": LATE,
+    "late": LATE, "compile_step": COMPILED,
 }  # fmt: skip
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
@@ -71,36 +72,7 @@ def alone(config: Settings) -> None:
         raise UsageError(f"--label is {config.label!r}: it is a line of text, and not empty")
     if config.seed < 0:
         raise UsageError(f"--seed is {config.seed}: it is 0 or above")
-    for name in ("gpus_per_client", "gpus_per_run"):
-        _gpus(config, name, getattr(config, name))
-    _stack(config)
-
-
-def _stack(config: Settings) -> None:
-    """Refuses what is neither auto nor a number, and stacks where clients come one at a time."""
-    many = config.stack
-    if many != "auto" and not (many.isascii() and many.isdecimal() and int(many) > 0):
-        raise UsageError(f"--stack is {many!r}: it is a number above 0, or auto")
-    if many not in ("auto", "1") and config.engine != "local":
-        raise UsageError(
-            f"--stack is {many}: it goes with --engine local, for Flower hands a worker one "
-            "message at a time"
-        )
-
-
-def _gpus(config: Settings, name: str, share: float | None) -> None:
-    """Refuses a share of GPUs that Ray does not take, and one where no GPU is used."""
-    if share is None:
-        return
-    if share > 1 and share != int(share):
-        raise UsageError(f"{flag(name)} is {share}: above 1 it is a whole number")
-    if config.device != "cuda":
-        raise UsageError(
-            f"{flag(name)} is {share} and --device is {config.device!r}: it goes with cuda, "
-            "for Ray assigns the GPU"
-        )
-    if name == "gpus_per_client" and config.engine != "flower":
-        raise UsageError(f"{flag(name)} is {share}: it goes with --engine flower")
+    machine.check(config)
 
 
 def together(config: Settings, plan: Plan) -> None:

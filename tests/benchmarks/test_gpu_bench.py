@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 
+from fedsim import TASKS
+from fedsim.federation import captured
 from tests.support.gpu import DEVICE, needs_triton, taken
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -20,19 +23,61 @@ def bench() -> Iterator[Any]:
     """The script as a module."""
     with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
         yield importlib.import_module("gpu")
-    sys.modules.pop("gpu")
+    for name in ("gpu", "gpu_training", "stack"):
+        sys.modules.pop(name, None)
 
 
 @needs_triton
 def test_every_work_is_timed_and_printed(bench: Any) -> None:
     shapes = {"w": (5, 40), "b": (7,)}
     with taken():
-        text = bench.report(DEVICE, [300], 1, shapes)
+        text, found = bench.report(DEVICE, [300], 1, shapes)
     rows = text.splitlines()[4:]
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert all(row.count("|") == 10 for row in rows)
     assert "| 300 entries, exact top-k, p = 0.01 |" in text
     assert "| 2 tensors, 207 entries, sbc(0.01): to bytes |" in text
+    asked = [target.what for target in found]
+    assert len(asked) == 4 and "300 entries: cnat to packed 9 bits against a copy" in asked
+    table = bench.targets(found)
+    assert all(row.count("|") == 5 and row.split(" | ")[-1] in ("yes |", "no |")
+               for row in table[2:])  # fmt: skip
+
+
+@needs_triton
+def test_what_is_timed_as_cnat_is_cnat(bench: Any) -> None:
+    x = torch.randn(300, device=DEVICE)
+    words = bench.packed_cnat(x)()
+    symbols = np.frombuffer(words.cpu().numpy().view(np.uint32).astype(">u4").tobytes(), np.uint8)
+    bits = np.unpackbits(symbols)[: 9 * 300]
+    assert bits[:300].tolist() == (x < 0).cpu().tolist()
+    exponents = bits[300:].reshape(300, 8) @ (1 << np.arange(7, -1, -1))
+    powers = x.abs().log2().cpu().numpy()
+    assert (abs(exponents - 127 - powers) <= 1).all()  # the power below or above
+
+
+@pytest.mark.parametrize(("found", "met"), [(4.9, "no"), (5.0, "yes")])
+def test_a_target_that_was_met(bench: Any, found: float, met: str) -> None:
+    least = bench.Target("a gain", found, 5.0, least=True).line()
+    assert least == f"| a gain | at least 5 times | {found:.3g} times | {met} |"
+    most = bench.Target("a time", 10 - found, 5.0, "ms").line()
+    assert most.startswith("| a time | at most 5 ms |") and most.endswith(f"| {met} |")
+
+
+@pytest.mark.slow
+def test_what_training_gains_is_measured(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU, with small models in the place of theirs; ``graphs`` needs CUDA."""
+    known = set(TASKS)
+    small = bench.stack.MODELS[0]
+    monkeypatch.setattr(captured, "BACKEND", "aot_eager")
+    monkeypatch.setattr(bench.gpu_training, "LENET5", small)
+    monkeypatch.setattr(bench.gpu_training, "RESNET20", bench.stack.MODELS[5])
+    lines, found = bench.gpu_training.report("cpu", 1, ["compile"])
+    assert lines[2].startswith("| logistic regression | `compile` |")
+    assert [target.bound for target in found] == [10.0, 1.0, 5.0]
+    assert all(target.found > 0 for target in found)
+    for name in set(TASKS) - known:
+        del TASKS[name]
 
 
 @needs_triton

@@ -1,4 +1,4 @@
-"""How many entries a row sends: a symbol of a table of frequencies that is learnt.
+"""The number of entries that a row sends, coded as a symbol whose frequencies are learnt.
 
 Counts from ``SYMBOLS`` - 1 upwards share the last symbol, and what is above follows with
 all numbers alike; where counts are large, only their high part is a symbol and the low

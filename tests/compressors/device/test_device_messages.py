@@ -7,6 +7,7 @@ from torch import Tensor
 
 from compressors import ROWS, UpdateError, compress, parse
 from compressors.device import plan
+from compressors.kernels.gpu.entries import ENTRIES
 from tests.support.gpu import by_kernels, needs_triton, same_as_host, taken, waits
 
 pytestmark = needs_triton
@@ -67,6 +68,18 @@ def test_messages_of_more_methods(text: str) -> None:
 
 def test_the_memory_goes_on() -> None:
     same_as_host("sbc(0.05)", [update(1), update(2)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["dither(7, inf, standard, 700)"]
+    + [pytest.param(text, marks=pytest.mark.slow)
+       for text in ("cnat", "sign(0.5)", "terngrad", "ef(shrink(qsgd(3, 2048)))", "ef_sign()")],
+)  # fmt: skip
+def test_sizes_around_a_programs_edge(text: str) -> None:
+    rng, sizes = np.random.default_rng(2), (ENTRIES - 1, ENTRIES, ENTRIES + 1)
+    same_as_host(text, [{f"t{n}": torch.from_numpy(rng.normal(size=n).astype(np.float32))
+                         for n in sizes}])  # fmt: skip
 
 
 @pytest.mark.slow
@@ -143,8 +156,11 @@ def test_methods_without_kernels_go_through_the_host() -> None:
 
 
 def test_the_rows_with_kernels() -> None:
-    least = "sbc stc ef_sign topk_cnat gradient_dropping topk one_sided cnat qsgd sign ternary ef"
+    """The catalogue's page has them in a column, which is made of the same."""
+    least = "sbc stc ef_sign topk_cnat gradient_dropping q_sparse signsgd fedpaq topk one_sided "
+    least += "cnat qsgd dither natural_dither terngrad shrink sign ternary raw by_name ef"
     assert set(WITH_KERNELS) >= set(least.split())
+    assert not set(WITH_KERNELS) & {"sketch", "dgc", "randk", "huffman", "rle", "lowrank"}
 
 
 @pytest.mark.slow

@@ -55,7 +55,8 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 @pytest.mark.parametrize(
     "text",
-    ["sbc(0.01)", "ef(topk(0.1) | cnat | golomb)", "cnat", "qsgd(7)", "flat(topk(0.1) | float32)"],
+    ["sbc(0.01)", "ef(topk(0.1) | cnat | golomb)", "cnat", "qsgd(7)", "flat(topk(0.1) | float32)",
+     "shrink(qsgd(7, 4))", "terngrad", "by_name('w', raw, '*', ef(cnat))"],
 )
 def test_everything_lies_on_the_gpu(text: str, elsewhere: list[int]) -> None:
     method = parse(text)

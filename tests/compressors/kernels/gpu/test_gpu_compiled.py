@@ -19,7 +19,8 @@ import numpy as np, torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 import triton
-from compressors.kernels.gpu import codes, entries, join, layout, measure, select, stream, unpack
+from compressors.kernels.gpu import (clear, codes, entries, join, layout, measure, select, stream,
+                                        unpack)
 
 TYPES = {torch.int64: "*i64", torch.int32: "*i32", torch.int16: "*i16", torch.uint8: "*u8",
          torch.float32: "*fp32", torch.float64: "*fp64"}
@@ -41,7 +42,7 @@ def build(kernel, programs, *given, warps=4, **constants):
     assert not wrong, (kernel.__name__, constants, wrong)
     assert code.asm["cubin"]
 
-for room in (codes, join, measure, select, stream, unpack):
+for room in (clear, codes, join, measure, select, stream, unpack):
     room.launch = build
 place, flat, t = torch.device("cpu"), torch.zeros(12), torch.tensor([0, 0])
 whole = layout.layout_of((5, 7), place)
@@ -50,6 +51,7 @@ for sides in (1, 2):
     select.largest(flat, whole, np.array([1, 2]), sides)
 for kept in (None, parts):
     join.join(parts, kept, whole)
+clear.cleared(parts, [t, t])
 words = stream.stream(100, place)
 stream.Rice(torch.tensor([1, 2]), t, t, t, (2, 3)).write(words, t)
 stream.put_fields(words, t, t, t)

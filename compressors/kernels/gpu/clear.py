@@ -1,0 +1,37 @@
+"""Zeros where something was sent, in many tensors at once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.kernels.gpu.entries import ENTRIES, lanes
+from compressors.kernels.gpu.language import constexpr, jit, launch, tl
+from compressors.kernels.gpu.layout import layout_of, upload
+
+
+@jit
+def _clear(segment, first, sizes, chosen, targets, LANES: constexpr):
+    s, i, inside = lanes(segment, first, sizes, LANES)
+    places = tl.load(chosen + s).to(tl.pointer_type(tl.int64))
+    place = tl.load(places + i, mask=inside, other=0)
+    target = tl.load(targets + s).to(tl.pointer_type(tl.float32))
+    tl.store(target + place, 0.0, mask=inside)
+
+
+def cleared(tensors: Sequence[Tensor], chosen: Sequence[Tensor]) -> list[Tensor]:
+    """Copies of ``tensors`` with zeros at the ``chosen`` entries: two launches for all of them.
+
+    Args:
+        tensors: float32 tensors on one device.
+        chosen: of each, flat positions (k,), int64, on the same device.
+    """
+    flat = torch.cat([x.reshape(-1) for x in tensors])
+    parts = flat.split([x.numel() for x in tensors])
+    indices = [where.contiguous() for where in chosen]
+    layout = layout_of(tuple(where.numel() for where in indices), flat.device, ENTRIES)
+    pointers = [np.array([x.data_ptr() for x in many]) for many in (indices, parts)]
+    launch(_clear, layout.blocks, *layout.tables[:3], *upload(flat.device, *pointers),
+           LANES=layout.block)  # fmt: skip
+    return [part.view(x.shape) for part, x in zip(parts, tensors, strict=True)]
