@@ -1,9 +1,13 @@
 """Compiles what is compiled on first use before any test starts: once, not once a process.
 
+Byte code is kept as well, even where the environment says otherwise: each worker, and each process
+that a test starts, would compile modules again, and pytest rewrite their assertions again.
+
 Without a GPU, Triton's kernels run in its interpreter, which has to be said before it is imported.
 """
 
 import os
+import sys
 
 import pytest
 import torch
@@ -15,6 +19,8 @@ from compressors import ROWS, compress, decompress, parse
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if hasattr(config, "workerinput"):  # the process that hands out tests has done it
         return
     update = {"w": torch.linspace(-1, 1, 6000).reshape(60, 100), "b": torch.ones(3)}

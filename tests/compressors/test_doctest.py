@@ -1,6 +1,7 @@
 """Every example in a docstring of the package runs and prints what it says."""
 
 import doctest
+import functools
 import importlib
 import pkgutil
 
@@ -14,6 +15,7 @@ NAMES = ["compressors"] + [
 ]
 
 
+@functools.cache  # a process runs each module's once
 def run(name: str) -> doctest.TestResults:
     module = importlib.import_module(name)
     return doctest.testmod(module, extraglobs={"torch": torch}, report=False)

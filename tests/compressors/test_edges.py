@@ -5,10 +5,10 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
 from torch import Tensor
 
 from compressors import ALL, UpdateError, compress, parse, text
+from tests.support.examples import asked_of
 from tests.support.generators import (
     DEVICES,
     METHODS,
@@ -191,7 +191,7 @@ def test_a_residual_that_overflows_is_refused_by_name(method: str) -> None:
 
 
 @pytest.mark.parametrize("p", [0.001, 0.01, 0.1, 0.5, 0.9, 1.0])
-@given(updates())
+@asked_of(updates())
 def test_topk_contracts(p: float, update: dict[str, Tensor]) -> None:
     """||x - C(x)||^2 <= (1 - k/n) ||x||^2: the k largest carry at least their share."""
     compressor = parse(f"topk({p}) | float32 | golomb")

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
 from torch import Tensor
 
 from compressors import compress, parse, sbc
 from compressors.coders.golomb import expected_bits
+from tests.support.examples import asked_of
 from tests.support.generators import DEVICES, same_bits, updates, whole_numbers
 
 LENET5 = {
@@ -66,7 +66,7 @@ def test_by_hand(p: float, entries: list[float], expected: list[float]) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("p", [0.001, 0.01, 0.1, 0.3, 0.5, 0.9])
-@given(updates())
+@asked_of(updates())
 def test_against_the_slow_twin(device: str, p: float, update: dict[str, Tensor]) -> None:
     """Equal support; the mean is a float64 sum in another order: one unit in the last place.
 
