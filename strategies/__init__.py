@@ -2,8 +2,9 @@
 
 ``DelayedDSGD`` is Algorithm 1 of the SBC paper, with the mean, a ``Majority`` or an
 ``InNetwork`` sum of what clients sent; ``RunningSum`` adds up EF21's differences and ``Shifted``
-DIANA's; ``Stepped`` takes gradients and has an optimizer at the server; ``Compressed`` gives
-compressed uplink and downlink to any Flower strategy, with ``client_mod`` as its client half.
+DIANA's; ``Stepped`` takes gradients and has an optimizer at the server, as has ``Estimated``
+(MARINA); ``Compressed`` gives compressed uplink and downlink to any Flower strategy, with
+``client_mod`` as its client half.
 """
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.server.delayed import Aggregate, DelayedDSGD
     from strategies.server.innetwork import AccumulatorOverflow, InNetwork, natural_code
     from strategies.server.majority import Majority, vote_code
+    from strategies.server.marina import Estimated
     from strategies.server.nesterov import Nesterov
     from strategies.server.running import RunningSum
     from strategies.server.server_optimizer import Stepped
@@ -47,6 +49,7 @@ __all__ = [
     "DelayedDSGD",
     "Delivery",
     "Downlink",
+    "Estimated",
     "FedAsync",
     "FedBuff",
     "InNetwork",

@@ -183,6 +183,7 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "ef": lambda one, d: _with_memory(bound(one.inner, d)),
     "ef21": lambda one, d: _with_memory(bound(one.inner, d)),  # of the difference
     "diana": lambda one, d: _with_memory(bound(one.inner, d)),  # of update less shift
+    "marina": lambda one, d: _with_memory(bound(one.inner, d)),  # of the difference
     "dgc": _dgc,
     "lowrank": _low_rank,
 }

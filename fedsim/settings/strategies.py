@@ -17,7 +17,7 @@ from fedsim.settings import asynchronous, codes, gradients
 if TYPE_CHECKING:
     from compressors import Compressor
     from fedsim.network.spec import Network
-    from strategies import Aggregate, ChannelStrategy
+    from strategies import Aggregate, ChannelStrategy, Stepped
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Combination:
     uplink: "Compressor"
     temporal: int
     cohort: int
+    required: int
     masks: bool
     clients: int
     server_lr: float | None
@@ -78,6 +79,7 @@ class Strategy:
         controls: clients and server have control variates beside the model.
         differences: the method whose differences the strategy adds up, and that it takes alone;
             empty for the others, which refuse them.
+        twice: clients compute a gradient at the model of the round before, too.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -91,6 +93,7 @@ class Strategy:
     driven: Literal["", "server", "shards"] = ""
     controls: bool = False
     differences: str = ""
+    twice: bool = False
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -119,8 +122,8 @@ def aggregated(
     return Strategy(build, **facts)
 
 
-def _stepping(parts: Parts) -> "ChannelStrategy":
-    return strategies.Stepped(
+def _stepping(parts: Parts, kind: "type[Stepped] | None" = None) -> "ChannelStrategy":
+    return (kind or strategies.Stepped)(
         parts.uplink, parts.downlink, optimizer=parts.optimizer, factor=parts.factor,
         weighting=parts.weighting, **parts.common,
     )  # fmt: skip
@@ -172,6 +175,11 @@ STRATEGIES: dict[str, Strategy] = {
     "diana": Strategy(
         lambda parts: strategies.Shifted(parts.uplink, parts.downlink, **parts.common),
         differences="diana", coded=True,
+    ),
+    "marina": Strategy(
+        lambda parts: _stepping(parts, strategies.Estimated), takes=("weighting",),
+        check=lambda asked: gradients.check_twice(asked), gradients=True, twice=True,
+        differences="marina", coded=True,
     ),
     "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),

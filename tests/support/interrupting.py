@@ -16,6 +16,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "downlink": "ef21(topk(0.2) | float32)", "catch_up": True,
     },
     "diana": {"strategy": "diana", "method": "diana(randk(0.2) | cnat)", "cohort": 2},
+    "marina": {
+        "strategy": "marina", "method": "marina(randk(0.2) | cnat, 0.3)", "temporal": 1,
+        "iterations": 6,
+    },
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 
