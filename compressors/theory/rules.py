@@ -173,6 +173,7 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "sz": _bounded,
     "inceptionn": lambda one, d: neither(f"the bound of 2^-{one.b} per entry is absolute"),
     "atomo": _atomo,
+    "count_sketch": lambda one, d: neither("a collision in most rows may take all of an entry"),
     "adacomp": lambda one, d: neither("its magnitude is a mean of several bins' largest entries"),
     "threelc": _threelc,
     "sketchml": lambda one, d: neither("a collision may take most of the largest entry"),

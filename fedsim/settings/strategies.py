@@ -79,6 +79,7 @@ class Strategy:
         controls: clients and server have control variates beside the model.
         differences: the method whose differences the strategy adds up, and that it takes alone;
             empty for the others, which refuse them.
+        momentum: the server has the momentum, and clients have none.
         twice: clients compute a gradient at the model of the round before, too.
     """
 
@@ -94,6 +95,7 @@ class Strategy:
     controls: bool = False
     differences: str = ""
     twice: bool = False
+    momentum: bool = False
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -134,6 +136,11 @@ def _outer(parts: Parts) -> "ChannelStrategy":
     return strategies.Nesterov(
         parts.uplink, parts.downlink, weighting=parts.weighting, **rate, **parts.common
     )
+
+
+def _fetched(parts: Parts) -> "ChannelStrategy":
+    rate = {} if parts.server_lr is None else {"server_lr": parts.server_lr}
+    return strategies.Fetched(parts.uplink, parts.downlink, **rate, **parts.common)
 
 
 def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
@@ -180,6 +187,10 @@ STRATEGIES: dict[str, Strategy] = {
         lambda parts: _stepping(parts, strategies.Estimated), takes=("weighting",),
         check=lambda asked: gradients.check_twice(asked), gradients=True, twice=True,
         differences="marina", coded=True,
+    ),
+    "fetchsgd": Strategy(
+        _fetched, takes=("server_lr",), rate=lambda: 1.0, check=codes.adds_sketches, coded=True,
+        momentum=True,
     ),
     "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),
