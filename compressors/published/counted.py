@@ -15,6 +15,6 @@ def fetchsgd(p: float, rows: int = 5, columns: int = 1000) -> Compressor:
     Example:
         >>> from compressors import text
         >>> text(fetchsgd(0.01))
-        'flat(count_sketch(0.01, 5, 1000))'
+        'flat(count_sketch(0.01))'
     """
     return Flat(CountSketch(p, rows, columns))

@@ -28,9 +28,9 @@ class Marina:
     holds. That, the coin of the rounds and the second gradient are the strategy ``marina``'s; every
     other one refuses this method.
 
-    A message is one bit, 1 for dense, then ``raw`` or what the inner compressor writes. The memory
-    is nothing but what the strategy's client puts there before a message: the gradient
-    ``before/NAME``. Without one the message is dense.
+    A message is one bit, 1 for dense (none if there are no entries), then ``raw`` or what the inner
+    compressor writes. The memory is nothing but what the strategy's client puts there before a
+    message: the gradient ``before/NAME``. Without one the message is dense.
 
     Args:
         inner: an unbiased compressor without a memory of its own.
@@ -74,8 +74,9 @@ class Marina:
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; the gradient before is used up."""
         dense = not inside(BEFORE, state)
-        with out.span("header"):
-            out.uint(int(dense), 1)
+        if _says_something(update):
+            with out.span("header"):
+                out.uint(int(dense), 1)
         if dense:
             return Raw().write(update, {}, out, seed)
         before = recall(BEFORE, state, {name: x.shape for name, x in update.items()})
@@ -89,5 +90,10 @@ class Marina:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``: the gradient, or the difference."""
         with bits.span("header"):
-            dense = bits.uint(1)
+            dense = bits.uint(int(_says_something(like)))
         return (Raw() if dense else self.inner).read(bits, like, seed)
+
+
+def _says_something(like: Tensors) -> bool:
+    """Whether an update has entries."""
+    return any(x.numel() for x in like.values())

@@ -17,6 +17,7 @@ from compressors.whole.differences import needs_server, parts_of
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.growth import SIZES
 from compressors.whole.lift import ByName, Flat, PerTensor, inside, nest, recall
+from compressors.whole.variance import VarianceBased
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def check_unbiased(name: str, inner: Compressor) -> None:
 
 
 def _keeps(part: Any) -> bool:
-    return isinstance(part, ErrorFeedback | DGC | AdaComp) or bool(needs_server(part))
+    keepers = (ErrorFeedback, DGC, AdaComp, VarianceBased)
+    return isinstance(part, keepers) or bool(needs_server(part))
 
 
 def _check_finite(tensors: Tensors) -> None:
