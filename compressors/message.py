@@ -190,6 +190,22 @@ def _opened(compressor: Compressor, bits: BitReader, like: Tensors) -> int:
     return bits.uint(32) if compressor.needs_seed else 0
 
 
+def contents(compressor: Compressor, payload: bytes) -> BitReader:
+    """What follows the header of a ``payload`` that was received: for servers that add up codes.
+
+    Example:
+        >>> import torch
+        >>> from compressors import Raw
+        >>> contents(Raw(), compress(Raw(), {"w": torch.ones(2)})[0].payload).float32s(2)
+        array([1., 1.], dtype=float32)
+    """
+    bits = BitReader(payload_of(payload))
+    bits.uint(8 + 16)
+    if compressor.needs_seed:
+        bits.uint(32)
+    return bits
+
+
 def decompress(compressor: Compressor, payload: bytes, like: Tensors) -> dict[str, Tensor]:
     """The update in ``payload``, as ``receive``, without the account of its bits."""
     return receive(compressor, payload, like).update

@@ -2,8 +2,9 @@
 
 ``DelayedDSGD`` is Algorithm 1 of the SBC paper, with the mean, a ``Majority`` or an
 ``InNetwork`` sum of what clients sent; ``RunningSum`` adds up EF21's differences and ``Shifted``
-DIANA's; ``Stepped`` takes gradients and has an optimizer at the server; ``Compressed`` gives
-compressed uplink and downlink to any Flower strategy, with ``client_mod`` as its client half.
+DIANA's, ``Fetched`` FetchSGD's sketches; ``Stepped`` takes gradients and has an optimizer at the
+server, as has ``Estimated`` (MARINA); ``Compressed`` gives compressed uplink and downlink to any
+Flower strategy, with ``client_mod`` as its client half.
 """
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
@@ -26,8 +27,10 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.server.base import ChannelStrategy
     from strategies.server.compressed import Compressed
     from strategies.server.delayed import Aggregate, DelayedDSGD
+    from strategies.server.fetched import Fetched
     from strategies.server.innetwork import AccumulatorOverflow, InNetwork, natural_code
     from strategies.server.majority import Majority, vote_code
+    from strategies.server.marina import Estimated
     from strategies.server.nesterov import Nesterov
     from strategies.server.running import RunningSum
     from strategies.server.server_optimizer import Stepped
@@ -47,8 +50,10 @@ __all__ = [
     "DelayedDSGD",
     "Delivery",
     "Downlink",
+    "Estimated",
     "FedAsync",
     "FedBuff",
+    "Fetched",
     "InNetwork",
     "Majority",
     "Nesterov",

@@ -173,6 +173,8 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "sz": _bounded,
     "inceptionn": lambda one, d: neither(f"the bound of 2^-{one.b} per entry is absolute"),
     "atomo": _atomo,
+    "variance_based": lambda one, d: neither("what waits for a sign of its own may be everything"),
+    "count_sketch": lambda one, d: neither("a collision in most rows may take all of an entry"),
     "adacomp": lambda one, d: neither("its magnitude is a mean of several bins' largest entries"),
     "threelc": _threelc,
     "sketchml": lambda one, d: neither("a collision may take most of the largest entry"),
@@ -183,6 +185,7 @@ RULES: dict[str, Callable[[Any, int], Bound]] = {
     "ef": lambda one, d: _with_memory(bound(one.inner, d)),
     "ef21": lambda one, d: _with_memory(bound(one.inner, d)),  # of the difference
     "diana": lambda one, d: _with_memory(bound(one.inner, d)),  # of update less shift
+    "marina": lambda one, d: _with_memory(bound(one.inner, d)),  # of the difference
     "dgc": _dgc,
     "lowrank": _low_rank,
 }

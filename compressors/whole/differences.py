@@ -16,6 +16,7 @@ from compressors.whole.dgc import DGC
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.growth import always_grows, grows
 from compressors.whole.lift import inside, nest, recall
+from compressors.whole.variance import VarianceBased
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Differences:
 
     def __post_init__(self) -> None:
         check_compressor("ef21", self.inner)
-        keepers = (ErrorFeedback, DGC, AdaComp, Differences)
+        keepers = (ErrorFeedback, DGC, AdaComp, VarianceBased, Differences)
         if keeper := next((x for x in parts_of(self.inner) if isinstance(x, keepers)), None):
             raise ValueError(f"ef21 around {short_text(keeper)}, which has a memory of its own: "
                              "leave one of the two out")  # fmt: skip

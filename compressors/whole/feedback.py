@@ -14,6 +14,7 @@ from compressors.whole.adacomp import AdaComp
 from compressors.whole.dgc import DGC
 from compressors.whole.growth import always_grows, grows
 from compressors.whole.lift import inside, nest, recall
+from compressors.whole.variance import VarianceBased
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
 
 def _keeper(thing: Any) -> Any:
     """The first part of a compressor that has a residual of its own, or None."""
-    if isinstance(thing, ErrorFeedback | DGC | AdaComp):
+    if isinstance(thing, ErrorFeedback | DGC | AdaComp | VarianceBased):
         return thing
     parts = thing if isinstance(thing, tuple) else ()
     if is_dataclass(thing):

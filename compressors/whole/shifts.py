@@ -17,6 +17,7 @@ from compressors.whole.differences import needs_server, parts_of
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.growth import SIZES
 from compressors.whole.lift import ByName, Flat, PerTensor, inside, nest, recall
+from compressors.whole.variance import VarianceBased
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,10 @@ class Shifts:
         number = isinstance(self.alpha, int | float) and not isinstance(self.alpha, bool)
         if self.alpha is not None and not (number and 0 < self.alpha <= 1):
             raise ValueError(f"diana: alpha is {shown(self.alpha)}: 0 < alpha <= 1")
-        if keeper := next(filter(_keeps, parts_of(self.inner)), None):
-            raise ValueError(f"diana around {short_text(keeper)}, which has a memory of its own: "
-                             "leave one of the two out")  # fmt: skip
-        kinds = {bound(self.inner, d).kind for d in SIZES}
-        inner = short_text(self.inner)
-        if kinds & {"contraction", "neither"}:
-            raise ValueError(f"diana around {inner}, which is biased: its shifts need an unbiased "
-                             f"method; use ef21({inner})")  # fmt: skip
-        if self.alpha is None and "unknown" in kinds:
-            raise ValueError(f"diana around {inner}, of which no omega is known: give alpha")
+        check_unbiased("diana", self.inner)
+        if self.alpha is None and any(bound(self.inner, d).kind == "unknown" for d in SIZES):
+            raise ValueError(f"diana around {short_text(self.inner)}, of which no omega is known: "
+                             "give alpha")  # fmt: skip
 
     @property
     def needs_seed(self) -> bool:
@@ -111,8 +106,19 @@ class Shifts:
         return self.inner.read(bits, like, seed)
 
 
+def check_unbiased(name: str, inner: Compressor) -> None:
+    """Raises ``ValueError`` where ``name`` is around what has a memory, or is known as biased."""
+    if keeper := next(filter(_keeps, parts_of(inner)), None):
+        raise ValueError(f"{name} around {short_text(keeper)}, which has a memory of its own: "
+                         "leave one of the two out")  # fmt: skip
+    if any(bound(inner, d).kind in ("contraction", "neither") for d in SIZES):
+        raise ValueError(f"{name} around {short_text(inner)}, which is biased: {name} needs an "
+                         f"unbiased method; use ef21({short_text(inner)})")  # fmt: skip
+
+
 def _keeps(part: Any) -> bool:
-    return isinstance(part, ErrorFeedback | DGC | AdaComp) or bool(needs_server(part))
+    keepers = (ErrorFeedback, DGC, AdaComp, VarianceBased)
+    return isinstance(part, keepers) or bool(needs_server(part))
 
 
 def _check_finite(tensors: Tensors) -> None:

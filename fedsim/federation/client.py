@@ -19,6 +19,7 @@ from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
 from fedsim.federation.trainer import Job, Trained, Trainer, trainer_of
+from fedsim.federation.twice import kept, with_gradient_before
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES
 from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model
@@ -123,6 +124,7 @@ def finish(
     end, delivery, job = visit.end, visit.delivery, visit.job
     clock = time.perf_counter()
     update, variates = control.renewed(trainer, trained.update, visit.before, job)
+    delivery = with_gradient_before(config, trainer, delivery, job, visit.before)
     with training(delivery.round, trained.loss, suspect(end.uplink)):
         packet, memory = end.encode(job.client, update, delivery)
     masks = config.plan.masks
@@ -137,6 +139,7 @@ def finish(
     end.tell(content)
     own = {name: x for name, x in trained.buffers.items() if name not in delivery.buffers}
     memory |= nest("optimizer", optimizer) | nest("buffers", own) | variates
+    memory |= kept(config, delivery)
     if visit.work:
         memory[orders.FRACTION] = torch.tensor(visit.work.p, dtype=torch.float64)
     return content, memory | {"iterations": torch.tensor(job.done + job.iterations)}

@@ -148,7 +148,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
     strategy.check(
         Combination(
             method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,
-            cohort=plan.cohort, masks=plan.masks, clients=plan.clients,
+            cohort=plan.cohort, required=plan.min_replies, masks=plan.masks, clients=plan.clients,
             server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
             late=config.late,
         )
@@ -163,11 +163,13 @@ def _momentum(config: Settings, plan: Plan) -> None:
             "--method"
         )
     corrected = corrects_momentum(plan.method.compressor)
-    controls = STRATEGIES[config.strategy].controls
-    if config.momentum is None and not corrected and not controls:
+    controls, own = STRATEGIES[config.strategy].controls, STRATEGIES[config.strategy].momentum
+    if config.momentum is None and not corrected and not controls and not own:
         return
     optimizer = plan.task.optimizer([Parameter(torch.zeros(1))])
     if not isinstance(optimizer, SGD):
+        if own and config.momentum is None and not corrected:
+            return
         if controls:
             cause = f"--strategy is {config.strategy}, whose clients train with SGD"
         elif config.momentum is None:
@@ -178,6 +180,8 @@ def _momentum(config: Settings, plan: Plan) -> None:
         raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
     if controls:
         moving.check_plain(config, plan, optimizer)
+    if own:
+        moving.check_momentum(config, optimizer)
     if corrected:
         _corrected(config, plan, optimizer)
 

@@ -44,6 +44,18 @@ def fits_switch(asked: "Combination") -> None:
     )
 
 
+def adds_sketches(asked: "Combination") -> None:
+    """Refuses what is not one count sketch of the whole update: only those can be added up."""
+    from compressors.whole.countsketch import CountSketch
+
+    uplink = asked.uplink
+    if not (isinstance(uplink, compressors.Flat) and isinstance(uplink.codec, CountSketch)):
+        raise UsageError(
+            f"--method is {asked.method!r}: strategy fetchsgd adds up count sketches of the whole "
+            "update and takes a method that sends one, such as 'fetchsgd(0.01, 5, 500)'"
+        )
+
+
 def _capacity(natural: "Natural") -> int:
     """How many clients can be added up; 0 where the powers of a single client do not fit."""
     try:

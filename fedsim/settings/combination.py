@@ -40,6 +40,7 @@ class Combination:
     uplink: "Compressor"
     temporal: int
     cohort: int
+    required: int
     masks: bool
     clients: int
     server_lr: float | None

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from compressors import Compressor
 
 
-EXAMPLES = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))"}
+EXAMPLES = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))",
+            "marina": "marina(randk(0.1) | float32, 0.1)"}  # fmt: skip
 """A method of each strategy that adds up differences; both have one name."""
 
 

@@ -81,3 +81,14 @@ def check_plain(config: Settings, plan: Plan, optimizer: SGD) -> None:
         raise UsageError(f"{said}, and task {plan.task.name} has several learning rates: give --lr")
     if corrects_momentum(plan.method.compressor):
         raise UsageError(f"{said}, and --method is {plan.method.text}, which keeps a momentum")
+
+
+def check_momentum(config: Settings, optimizer: SGD) -> None:
+    """Refuses a momentum of the clients where the server has it: each step would have two."""
+    own = max(group["momentum"] for group in optimizer.param_groups)
+    used = own if config.momentum is None else config.momentum
+    if used:
+        raise UsageError(
+            f"--strategy is {config.strategy}, whose server has the momentum, and the clients' "
+            f"is {used:g}: give --momentum 0"
+        )

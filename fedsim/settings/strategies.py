@@ -19,7 +19,7 @@ from fedsim.settings.differences import check_late
 
 if TYPE_CHECKING:
     from compressors import Compressor
-    from strategies import Aggregate, ChannelStrategy
+    from strategies import Aggregate, ChannelStrategy, Stepped
 
 
 def _raw(method: str, uplink: "Compressor") -> "Compressor":
@@ -45,6 +45,8 @@ class Strategy:
         controls: clients and server have control variates beside the model.
         differences: the method whose differences the strategy adds up, and that it takes alone;
             empty for the others, which refuse them.
+        momentum: the server has the momentum, and clients have none.
+        twice: clients compute a gradient at the model of the round before, too.
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -58,6 +60,8 @@ class Strategy:
     driven: Literal["", "server", "shards"] = ""
     controls: bool = False
     differences: str = ""
+    twice: bool = False
+    momentum: bool = False
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -86,8 +90,8 @@ def aggregated(
     return Strategy(build, **facts)
 
 
-def _stepping(parts: Parts) -> "ChannelStrategy":
-    return strategies.Stepped(
+def _stepping(parts: Parts, kind: "type[Stepped] | None" = None) -> "ChannelStrategy":
+    return (kind or strategies.Stepped)(
         parts.uplink, parts.downlink, optimizer=parts.optimizer, factor=parts.factor,
         weighting=parts.weighting, **parts.common,
     )  # fmt: skip
@@ -98,6 +102,11 @@ def _outer(parts: Parts) -> "ChannelStrategy":
     return strategies.Nesterov(
         parts.uplink, parts.downlink, weighting=parts.weighting, **rate, **parts.common
     )
+
+
+def _fetched(parts: Parts) -> "ChannelStrategy":
+    rate = {} if parts.server_lr is None else {"server_lr": parts.server_lr}
+    return strategies.Fetched(parts.uplink, parts.downlink, **rate, **parts.common)
 
 
 def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
@@ -141,6 +150,15 @@ STRATEGIES: dict[str, Strategy] = {
         lambda parts: strategies.Shifted(parts.uplink, parts.downlink, **parts.common),
         check=lambda asked: check_late("diana", asked.late),
         differences="diana", coded=True,
+    ),
+    "marina": Strategy(
+        lambda parts: _stepping(parts, strategies.Estimated), takes=("weighting",),
+        check=lambda asked: gradients.check_twice(asked), gradients=True, twice=True,
+        differences="marina", coded=True,
+    ),
+    "fetchsgd": Strategy(
+        _fetched, takes=("server_lr",), rate=lambda: 1.0, check=codes.adds_sketches, coded=True,
+        momentum=True,
     ),
     "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
     "fedavg": _flower("FedAvg"),

@@ -16,6 +16,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "downlink": "ef21(topk(0.2) | float32)", "catch_up": True,
     },
     "diana": {"strategy": "diana", "method": "diana(randk(0.2) | cnat)", "cohort": 2},
+    "marina": {
+        "strategy": "marina", "method": "marina(randk(0.2) | cnat, 0.3)", "temporal": 1,
+        "iterations": 6,
+    },
+    "fetchsgd": {
+        "strategy": "fetchsgd", "method": "fetchsgd(0.003, 5, 1600)", "momentum": 0.0, "cohort": 2,
+    },
+    "variance": {"method": "variance_based(1)", "cohort": 2},
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 

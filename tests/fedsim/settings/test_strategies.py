@@ -24,6 +24,8 @@ NEEDS: dict[str, dict[str, Any]] = {
     "sharded": TIMED | {"temporal": 1},
     "ef21": {"method": "ef21(topk(0.1) | float32)"},
     "diana": {"method": "diana(qsgd(7))"},
+    "marina": {"method": "marina(qsgd(7), 0.2)", "temporal": 1},
+    "fetchsgd": {"method": "fetchsgd(0.1, 5, 60)", "momentum": 0.0},
     "scaffold": {"momentum": 0.0},
 }
 OPTIONAL = {"weighting": "samples", "server_lr": 0.25}

@@ -1,0 +1,125 @@
+"""A count sketch: a few rows of sums of entries with random signs, linear in the update."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.base import ALL, SentTensor, nominal_count, scatter, tensor_seed
+from compressors.bits import BitReader, BitWriter
+from compressors.errors import PayloadError
+from compressors.kernels import select
+from compressors.kernels.noise import words
+from compressors.settings import check_share, check_whole, plain
+from compressors.sparsify.largest import largest
+
+_HASH = 0x5CE7C4  # of all sketches, whoever makes them: else they could not be added
+
+
+@dataclass(frozen=True)
+class CountSketch:
+    """``rows`` rows of ``columns`` sums, of which the receiver takes the largest estimates.
+
+    Every entry is added, with a random sign, to one random cell of each row. An entry's estimate is
+    the median over the rows of its cell times its sign. Cells and signs follow from the entry's
+    number alone, so that the sketch of a sum is the sum of sketches: the server of FetchSGD
+    (Rothchild et al. 2020, https://arxiv.org/abs/2007.07682) adds up tables and looks for large
+    entries in the sum (strategy ``fetchsgd``). Behind any other strategy each message is decoded by
+    itself, and entries that are large in the sum alone are missed. An estimate is off by about
+    ||x|| / sqrt(columns): with more entries taken than a tenth of the columns, noise is what comes,
+    and training may diverge. The sketch is that of Charikar,
+    Chen & Farach-Colton 2002.
+
+    A message is the table as float32, whatever the tensor's size. Of estimates, max(1, round(p n))
+    are taken, ties to the lowest index, zeros never.
+
+    Args:
+        p: the fraction of entries that are taken from a sketch, 0 < p <= 1.
+        rows: 1 to 63; the paper has 5. Of an even number the median is the mean of the middle two.
+        columns: cells of a row, 1 to 2**24.
+
+    Raises ``ValueError`` for any other setting.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> update = {"w": torch.tensor([0.0, 8.0, 0.0, -0.5])}
+        >>> packet, _ = compress(parse("count_sketch(0.25, 5, 8)"), update)
+        >>> packet.sent["w"].decoded, packet.spans["values"]
+        (tensor([0., 8., 0., 0.]), 1280)
+    """
+
+    codec_id: ClassVar[str] = "count_sketch"
+    p: float
+    rows: int = 5
+    columns: int = 1000
+    needs_seed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_share("count_sketch: p", self.p)
+        check_whole("count_sketch: rows", self.rows, 1, 63)
+        check_whole("count_sketch: columns", self.columns, 1, 1 << 24)
+
+    def sketch(self, x: Tensor) -> Tensor:
+        """The table (rows, columns) of ``x``, summed in float64 and rounded to float32, on the CPU.
+
+        A sum beyond the largest float32 is that.
+        """
+        flat = x.detach().reshape(-1).cpu().numpy().astype(np.float64)
+        table = np.zeros((self.rows, self.columns))
+        for row, line in enumerate(table):
+            cells, signs = _places(row, flat.size, self.columns)
+            line += np.bincount(cells, flat * signs, self.columns)
+        most = float(np.finfo(np.float32).max)
+        return torch.from_numpy(table.clip(-most, most).astype(np.float32))
+
+    def estimates(self, table: Tensor, n: int) -> Tensor:
+        """The estimates (n,) of all entries from a ``table`` (rows, columns)."""
+        found = np.empty((self.rows, n), np.float32)
+        for row, line in enumerate(table.cpu().numpy()):
+            cells, signs = _places(row, n, self.columns)
+            found[row] = line[cells] * signs
+        found.sort(axis=0)
+        low, high = found[(self.rows - 1) // 2], found[self.rows // 2]
+        return torch.from_numpy(low if self.rows % 2 else low / 2 + high / 2)
+
+    def unsketch(self, table: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """The largest estimates of n entries: sorted positions (k,) and values (k,)."""
+        estimates = self.estimates(table, n)
+        chosen = largest(estimates, nominal_count(self.p, n), select.MAGNITUDE)
+        return chosen, estimates[chosen]
+
+    def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+        """See ``VectorCodec.write``."""
+        if x.numel() == 0:
+            return SentTensor(torch.zeros_like(x), ALL, x.shape)
+        table = self.sketch(x)
+        out.float32s(table.numpy())
+        chosen, values = self.unsketch(table, x.numel())
+        return SentTensor(values.to(x.device), chosen.to(x.device), x.shape)
+
+    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+        """See ``VectorCodec.read``."""
+        if like.numel() == 0:
+            return torch.zeros_like(like)
+        chosen, values = self.unsketch(self.read_table(bits), like.numel())
+        return scatter(values, chosen, like.shape).to(like.device)
+
+    def read_table(self, bits: BitReader) -> Tensor:
+        """The table (rows, columns) of a tensor that is not empty."""
+        cells = np.array(bits.float32s(self.rows * self.columns), np.float32)
+        if not np.isfinite(cells).all():
+            raise PayloadError("a sum of the sketch is NaN or infinity")
+        return torch.from_numpy(cells.reshape(self.rows, self.columns))
+
+
+@lru_cache(maxsize=64)
+def _places(row: int, n: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each of n entries its cell of a row, and its sign."""
+    noise = words(tensor_seed(_HASH, row), np.arange(n))
+    cells = (noise >> np.uint32(1)).astype(np.int64) * columns >> 31
+    signs = 1 - 2 * (noise & np.uint32(1)).astype(np.int8)
+    return cells.astype(np.int32), signs
