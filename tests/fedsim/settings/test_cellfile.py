@@ -38,7 +38,7 @@ NEEDS = {
     "gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"},
     "controller": {"method": "sbc"}, "staleness": EVENTS, "buffer_size": EVENTS,
     "stack": {"engine": "local"}, "ask": {"network": "4g, compute=10ms", "cohort": 3},
-    "deadline": {"network": "4g, compute=10ms"},
+    "deadline": {"network": "4g, compute=10ms"}, "catch_up": {"downlink": "sbc(0.05)"},
 }  # fmt: skip
 """Another value of every setting, and what it takes."""
 

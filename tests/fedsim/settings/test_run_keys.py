@@ -44,11 +44,17 @@ def test_keys_left_alone_are_the_defaults() -> None:
         ("momentum", 0.5), ("weighting", "samples"), ("evaluate_every", 3),
         ("momentum_masking", "off"), ("min_replies", 2), ("timeout", 5), ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
-        ("stop_at_bits", 2e6), ("controller", "plateau(3)"), ("late", "drop"), ("catch_up", True),
+        ("stop_at_bits", 2e6), ("controller", "plateau(3)"), ("late", "drop"),
     ],
 )  # fmt: skip
 def test_a_key_is_the_flag(name: str, value: Any) -> None:
     assert getattr(configured(**{name: value}), name) == value
+
+
+def test_catching_up_takes_a_downlink_that_compresses() -> None:
+    assert configured(catch_up=True, downlink="sbc(0.1)").catch_up
+    with pytest.raises(UsageError, match="--catch-up is given and --downlink is raw"):
+        configured(catch_up=True)
 
 
 def test_a_server_optimizer_has_its_rate() -> None:
