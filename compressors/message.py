@@ -7,11 +7,9 @@ most 8 bytes of framing. A payload read with another method or for other tensors
 is refused by the fingerprint, up to one chance in 65,536.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -30,7 +28,7 @@ from compressors.given import (
     update_of,
 )
 from compressors.own_parts import check_update
-from compressors.printing import is_foreign, short_text, text
+from compressors.printing import fingerprint, is_foreign, short_text
 
 VERSION = 1
 _NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}
@@ -50,11 +48,6 @@ class Packet:
     payload: bytes
     sent: Sent
     spans: dict[Span, int]
-
-
-class _Layout(NamedTuple):
-    method: str
-    tensors: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def compress(
@@ -115,7 +108,7 @@ def _write_there(
 def _header(compressor: Compressor, update: Tensors, seed: int) -> BitWriter:
     out = BitWriter()
     out.uint(VERSION, 8)
-    out.uint(_fingerprint(compressor, update), 16)
+    out.uint(fingerprint(compressor, update), 16)
     if compressor.needs_seed:
         out.uint(seed, 32)
     return out
@@ -182,7 +175,7 @@ def _opened(compressor: Compressor, bits: BitReader, like: Tensors) -> int:
     version = bits.uint(8)
     if version != VERSION:
         raise PayloadError(f"message version {version}: this reads version {VERSION}")
-    if bits.uint(16) != _fingerprint(compressor, like):
+    if bits.uint(16) != fingerprint(compressor, like):
         raise PayloadError(
             f"the payload was not made by {short_text(compressor)} for these tensors "
             f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
@@ -249,18 +242,3 @@ def explain(compressor: Compressor, payload: bytes, like: Tensors) -> dict[Span,
     Raises ``PayloadError`` as ``receive``.
     """
     return receive(compressor, payload, like).spans
-
-
-def _fingerprint(compressor: Any, like: Tensors) -> int:
-    shapes = tuple((name, tuple(x.shape)) for name, x in like.items())
-    return _hash(_Layout(_text(compressor), shapes))
-
-
-@lru_cache(maxsize=256)
-def _text(compressor: Hashable) -> str:
-    return text(compressor)
-
-
-@lru_cache(maxsize=256)
-def _hash(layout: _Layout) -> int:
-    return int.from_bytes(blake2b(repr(layout).encode(), digest_size=2).digest(), "big")

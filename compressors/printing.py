@@ -8,8 +8,10 @@ A class carries its name as ``codec_id``, so that printing knows of no class and
 stands on the ground floor, where errors need it. ``compressors.parsing`` reads what is printed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -134,3 +136,25 @@ def _quoted(value: str) -> str:
         if quote not in value:
             return f"{quote}{value}{quote}"
     raise ValueError(f"{value!r} holds both kinds of quotes: it has no text form")
+
+
+def fingerprint(method: Any, like: Mapping[str, Any]) -> int:
+    """16 bits of a method's text and of the tensors' names and shapes, which a message begins with.
+
+    Args:
+        method: a compressor, or a part of one.
+        like: anything with a ``shape``, by name.
+    """
+    shapes = tuple((name, tuple(x.shape)) for name, x in like.items())
+    return _hash(_text(method), shapes)
+
+
+@lru_cache(maxsize=256)
+def _text(method: Hashable) -> str:
+    return text(method)
+
+
+@lru_cache(maxsize=256)
+def _hash(method: str, tensors: tuple[tuple[str, tuple[int, ...]], ...]) -> int:
+    layout = f"_Layout(method={method!r}, tensors={tensors!r})"  # as messages have always had it
+    return int.from_bytes(blake2b(layout.encode(), digest_size=2).digest(), "big")

@@ -77,9 +77,8 @@ def search(
         ray_address: a Ray cluster to run on.
         say: takes a line of progress.
 
-    Raises ``UsageError`` before any work: contradictory or bad settings, an unknown method, a
-    budget below one message of every method. Raises ``RunFailed`` where the time is over before a
-    trial begins.
+    Raises ``UsageError`` before any work: bad settings, an unknown method, a budget below one
+    message of every method; ``RunFailed`` where the time is over before any trial.
 
     Example:
         found = search(RunConfig(task="digits"), "results", budget="100kbit", trials=20)
@@ -92,12 +91,7 @@ def search(
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
         Exploration(study, out, limits, say).run(jobs, ray_address)
-        if not study.trials and limits.seconds is not None:
-            raise RunFailed(
-                f"the time, {units.duration(limits.seconds)}, was over before a trial began (a "
-                "first search compiles kernels); give more --time: the same folder goes on"
-            )
-        ranked = finals.play(study, out, seeds, jobs, ray_address, say)
+        ranked = finals.play(_begun(study, limits), out, seeds, jobs, ray_address, say)
         return _written(study, ranked, left, out)
 
 
@@ -129,6 +123,16 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
         if value is not None and value < 1:
             raise UsageError(f"{flag} is {value}: it is above 0")
     return Limits(trials, None if trials is not None else seconds(time or TIME))
+
+
+def _begun(study: Study, limits: Limits) -> Study:
+    """The study; ``RunFailed`` where the time was over before a trial began."""
+    if not study.trials and limits.seconds is not None:
+        raise RunFailed(
+            f"the time, {units.duration(limits.seconds)}, was over before a trial began (a first "
+            "search compiles kernels); give more --time: the same folder goes on"
+        )
+    return study
 
 
 def _name(space: Space) -> str:

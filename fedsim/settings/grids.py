@@ -111,7 +111,7 @@ class SweepConfig:
         """
         reference = replace(
             self.base, method="raw", downlink=None, temporal=1, gradient=None,
-            strategy=of_reference(self.base.strategy), label=None,
+            strategy=of_reference(self.base.strategy), label=None, catch_up=False,
         )  # fmt: skip
         return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
 

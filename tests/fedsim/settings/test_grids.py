@@ -149,6 +149,8 @@ def test_the_dense_reference_is_raw_both_ways() -> None:
     assert (dense.name, dense.config.downlink, cell.config.downlink) == (
         "n1-p1-s0", None, "sbc(0.1)",
     )  # fmt: skip
+    caught = SweepConfig.of(method="sbc", temporal=[10], downlink="sbc(0.1)", catch_up=True)
+    assert [cell.config.catch_up for cell in caught.cells()] == [False, True]  # raw has no missed
     own = SweepConfig.of(
         method="gradient_dropping", temporal=[1], gradient=[1], downlink="sbc(0.1)"
     )
