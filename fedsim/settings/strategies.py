@@ -168,7 +168,8 @@ STRATEGIES: dict[str, Strategy] = {
     "fedadam": _flower("FedAdam", "eta"),
     "fedyogi": _flower("FedYogi", "eta"),
     "scaffold": aggregated(
-        "scaffold:Scaffold", lambda parts: (parts.common["clients"],), controls=True
+        "scaffold:Scaffold", lambda parts: (parts.common["clients"],), controls=True,
+        check=lambda asked: check_late("scaffold", asked.late, "changes of control variates"),
     ),
     "gradients": Strategy(
         _stepping, takes=("weighting",), check=gradients.check, gradients=True

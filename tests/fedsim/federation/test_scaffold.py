@@ -102,6 +102,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
         ({"task": "mnist_lenet5"}, "trains with Adam"),
         ({"momentum": 0, "weighting": "samples"}, "--weighting is 'samples'"),
         ({"momentum": 0, "method": "dgc(0.1)", "temporal": 1}, "keeps a momentum"),
+        ({"momentum": 0, "late": "drop"}, "strategy scaffold adds up changes of control variates"),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
