@@ -1,5 +1,6 @@
 """MARINA trains the digits; a message is the difference of two gradients of one batch."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,16 @@ def models(folder: Path, config: RunConfig) -> list[replaying.Weights]:
     return [decompress(Raw(), next(iter(files.values())).read_bytes(), like) for files in downs]
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As a run trains: sums of more threads have other last bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_messages_are_differences_of_gradients_on_one_batch(tmp_path: Path) -> None:
     """Algorithm 1, every gradient computed again; then x - rate g with g kept by hand."""
     config = small(**SETTINGS, method="marina(float32, 0.3)")

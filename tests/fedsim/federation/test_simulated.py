@@ -189,7 +189,7 @@ def test_the_default_leaves_the_name_of_a_run() -> None:
     assert not names & {*RunConfig().identity()}
     assert names <= {*RunConfig(
         network="4g, compute=1ms", availability=0.5, dropout=0.1, ask=4, cohort=3, deadline=5,
-        late="drop", catch_up=True,
+        late="drop", catch_up=True, downlink="sbc(0.05)",
     ).identity()}  # fmt: skip
 
 
