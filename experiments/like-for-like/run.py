@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.tables import table
 from fedsim import Results, UsageError
 from fedsim.search import chosen
 
@@ -126,12 +127,15 @@ EXPERIMENT = Experiment(
 
 
 def readme_tables(results: Path) -> dict[str, str]:
-    """The README's tables, from the CSV files."""
-    made = {}
+    """The README's tables: the methods, and what the CSV files say."""
+    lines = [[name, f"`{row.text}`".replace("|", "\\|"), row.source] for name, row in ROWS.items()]
+    made = {"methods": table(["method", "as it is run", "source"], lines)}
     frames = {
         name: Frames.read(results / name) for name in TASKS if (results / name).is_dir()
     }
     for task, found in frames.items():
         texts = tables.texts(found.finals, found.curves)
         made |= {f"{task}/{name}": text for name, text in texts.items()}
-    return made | {"ranks": tables.ranks({t: f.finals for t, f in frames.items()})}
+    if frames:
+        made["ranks"] = tables.ranks({task: found.finals for task, found in frames.items()})
+    return made
