@@ -7,7 +7,7 @@ BIN := .venv/bin
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
 
-test: install-dev        ## the quick suite, under 5 minutes on two cores
+test: install-dev        ## the quick suite, five to eight minutes on two cores
 	$(BIN)/python -m pytest
 
 test-slow: install-dev   ## Ray, kills, the commands of the docs
