@@ -63,7 +63,7 @@ class Parts:
         self.found[s] = count
 
     def _read_numbers(self, bits: BitReader, count: int) -> np.ndarray:
-        """The numbers of ``count`` entries; of none one zero, where there are no buckets."""
+        """The numbers of ``count`` entries; without buckets, one zero stands for none."""
         way = self.plan.way
         many = -(-count // way.bucket) if way.bucket else min(count, 1)
         with bits.span("side"):

@@ -28,9 +28,9 @@ class Marina:
     holds. That, the coin of the rounds and the second gradient are the strategy ``marina``'s; every
     other one refuses this method.
 
-    A message is one bit, 1 for dense (none if there are no entries), then ``raw`` or what the inner
-    compressor writes. The memory is nothing but what the strategy's client puts there before a
-    message: the gradient ``before/NAME``. Without one the message is dense.
+    A message is one bit, 1 for dense (no bit for tensors without entries), then ``raw`` or what the
+    inner compressor writes. The memory is nothing but what the strategy's client puts there before
+    a message: the gradient ``before/NAME``. Without one the message is dense.
 
     Args:
         inner: an unbiased compressor without a memory of its own.
