@@ -15,6 +15,8 @@ CLIENT_ID, PARTITION_ID = "client-id", "partition-id"
 """Keys of a node's config: a client's name, and its number where shards are simulated."""
 
 REGISTRATION_SECONDS = 60.0
+STARTING_SECONDS = 600.0
+"""What a node's first answer may take: its process, or Ray's, starts and imports torch first."""
 _POLL_SECONDS = 0.1
 
 
@@ -67,38 +69,50 @@ class Roster:
     def gather(self, grid: Grid, needed: int) -> None:
         """Waits until all clients are there; goes on without some where ``needed`` are.
 
-        Raises ``TimeoutError`` where fewer have registered within a minute, or answer within
-        ``timeout`` seconds.
+        Nodes that have registered have ``timeout`` seconds to answer, and where fewer than
+        ``needed`` did, ten minutes: nothing is late before its process has started.
+
+        Raises ``TimeoutError`` where fewer have registered within a minute, or answered by then.
         """
         until = time.monotonic() + REGISTRATION_SECONDS
         while len(list(grid.get_node_ids())) < self.clients and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
-        there, until = len(list(grid.get_node_ids())), time.monotonic() + self.timeout
+        there, asked = len(list(grid.get_node_ids())), time.monotonic()
         if there < needed:
             raise TimeoutError(
                 f"{there} nodes have registered in {REGISTRATION_SECONDS:g} s and {needed} "
                 "clients are wanted: start more nodes, or set the number of clients to theirs"
             )
         self.look(grid)
-        while len(self.nodes) < min(there, self.clients) and time.monotonic() < until:
+        starting, patience = max(STARTING_SECONDS, self.timeout), self.timeout
+        while len(self.nodes) < min(there, self.clients):
+            silent = set(grid.get_node_ids()) - self._asked
+            patience = starting if silent and len(self.nodes) < needed else self.timeout
+            left = asked + patience - time.monotonic()
+            if left <= 0:
+                break
             time.sleep(_POLL_SECONDS)
-            self.look(grid)
+            self.look(grid, left)
         if len(self.nodes) < needed:
             missing = sorted(set(range(self.clients)) - set(self.nodes))
             raise TimeoutError(
-                f"{len(self.nodes)} of {self.clients} clients answered in {self.timeout:g} s; no "
+                f"{len(self.nodes)} of {self.clients} clients answered in {patience:g} s; no "
                 f"node is partition {', '.join(map(str, missing[:5]))}"
             )
 
-    def look(self, grid: Grid) -> None:
-        """Forgets nodes that have left, and asks those that are new who they are."""
+    def look(self, grid: Grid, seconds: float | None = None) -> None:
+        """Forgets nodes that have left, and asks those that are new who they are.
+
+        ``seconds``: what they have to answer; None: ``timeout``.
+        """
         present = set(grid.get_node_ids())
         self._asked &= present
         self.nodes = {client: node for client, node in self.nodes.items() if node in present}
         new = sorted(present - self._asked)
         if new:
             asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
-            replies = grid.send_and_receive(asks, timeout=self.timeout)
+            patience = self.timeout if seconds is None else seconds
+            replies = grid.send_and_receive(asks, timeout=patience)
             self._enter([reply for reply in replies if reply.has_content()])
 
     def _enter(self, replies: list[Message]) -> None:

@@ -84,6 +84,35 @@ def test_a_run_starts_with_the_clients_that_are_required(monkeypatch: pytest.Mon
     whole.close()
 
 
+class Starting(CohortGrid):
+    """Nodes whose processes start: the first question is over before anybody answers."""
+
+    asked = 0
+
+    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> Any:
+        self.asked += 1
+        return [] if self.asked == 1 else self._grid.send_and_receive(messages, timeout=timeout)
+
+
+def test_nothing_is_late_before_its_process_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray took longer to start than a round's timeout of 60 s, and the run ended."""
+    whole = grid_of(modded_app(Pull([(8.0, 4.0)] * 2), Raw()), 2)
+    grid, roster = Starting(whole, [1, 2]), Roster(2, timeout=0.1)
+    roster.gather(grid, 2)
+    assert roster.nodes == {0: 1, 1: 2} and grid.asked == 2
+    monkeypatch.setattr(nodes, "STARTING_SECONDS", 0.2)
+    with pytest.raises(TimeoutError, match="0 of 2 clients answered in 0.2 s"):
+        Roster(2, timeout=0.1).gather(Silent(whole, [1, 2]), 2)
+    whole.close()
+
+
+class Silent(CohortGrid):
+    """Nodes that never answer."""
+
+    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> Any:
+        return []
+
+
 def test_the_reply_for_a_dead_node_counts_for_its_client() -> None:
     """It comes from node 1, which is another client's; that client's update is used."""
     grid = grid_of(modded_app(Pull([(8.0, 4.0)] * 3), Raw()), 3)

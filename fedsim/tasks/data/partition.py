@@ -231,7 +231,13 @@ def _deal(
 ) -> list[NDArray[np.int64]]:
     from datasets import Dataset
 
-    table = Dataset.from_dict({"label": labels, "sample": order}).with_format("numpy")
+    class Table(Dataset):
+        """A table whose columns are arrays; datasets' own hands a column out row by row."""
+
+        def __getitem__(self, key: Any) -> Any:
+            return super().__getitem__(key)[:] if isinstance(key, str) else super().__getitem__(key)
+
+    table = Table.from_dict({"label": labels, "sample": order}).with_format("numpy")
     with warnings.catch_warnings():
         # A Dirichlet split is drawn again until it fits, with a warning each time, or ends in an
         # error; pyarrow warns of deprecations inside datasets.
