@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -20,11 +21,11 @@ from compressors.base import (
 )
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import Fixed
-from compressors.coders.golomb import Golomb
-from compressors.errors import NotFinite, PayloadError
+from compressors.errors import NotFinite
 from compressors.quantize.sign import below_zero, signed
 from compressors.settings import check_whole, plain
 from compressors.whole.lift import nest, recall
+from compressors.whole.places import read_places, write_places
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,9 @@ class AdaComp:
         each = tops.repeat_interleave(self.size)[: whole.numel()]
         near = (whole.double() + new.double()).abs() >= each
         chosen = (near & (whole != 0)).nonzero().flatten()
-        with out.span("header"):
-            out.gamma(chosen.numel() + 1)
+        write_places(chosen.cpu().numpy(), whole.numel(), out)
         if not chosen.numel():
             return SentTensor(whole[:0], chosen, shape)
-        with out.span("positions"):
-            Golomb().write_positions(chosen.cpu().numpy(), whole.numel(), out, 0)
         magnitude = torch.tensor(mean(tops), dtype=torch.float32)
         with out.span("side"):
             out.float32s(magnitude.numpy())
@@ -110,21 +108,14 @@ class AdaComp:
         return {name: self._read_one(bits, x) for name, x in like.items()}
 
     def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:
-        n = like.numel()
-        if n == 0:
+        places = read_places(bits, like.numel()) if like.numel() else np.zeros(0, np.int64)
+        if not places.size:
             return torch.zeros(like.shape, device=like.device)
-        with bits.span("header"):
-            k = bits.gamma() - 1
-        if k > n:
-            raise PayloadError(f"{k} entries announced for a tensor of {n}")
-        if k == 0:
-            return torch.zeros(like.shape, device=like.device)
-        with bits.span("positions"):
-            chosen = torch.from_numpy(Golomb().read_positions(bits, n, k, 0)).to(like.device)
+        chosen = torch.from_numpy(places).to(like.device)
         with bits.span("side"):
             magnitude = torch.from_numpy(bits.float32s(1))[0].to(like.device)
         with bits.span("values"):
-            codes = Fixed().read_symbols(bits, k, 2, like.device)
+            codes = Fixed().read_symbols(bits, places.size, 2, like.device)
         return scatter(signed(magnitude, codes), chosen, like.shape)
 
 

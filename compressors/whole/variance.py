@@ -9,11 +9,11 @@ from torch import Tensor
 
 from compressors.base import ALL, Sent, SentTensor, State, Tensors, empty_like, finite, scatter
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.golomb import Golomb
 from compressors.errors import NotFinite, PayloadError
 from compressors.printing import shown
 from compressors.settings import plain
 from compressors.whole.lift import nest, recall
+from compressors.whole.places import read_places, write_places
 
 _HALF, _POWER = np.uint32(1 << 22), np.uint32(0xFF800000)  # of a float's fraction; its exponent
 
@@ -99,13 +99,10 @@ class VarianceBased:
         # In float32, as v is: of a first message both sides are then equal for an alpha of 1.
         large = (r.square() > self.alpha * v).cpu().numpy().reshape(-1)
         places, codes, top = _codes(x, np.flatnonzero(large))
-        with out.span("header"):
-            out.gamma(places.size + 1)
+        write_places(places, x.size, out)
         chosen = torch.from_numpy(places).to(r.device)
         if not places.size:
             return SentTensor(r.reshape(-1)[:0], chosen, r.shape)
-        with out.span("positions"):
-            Golomb().write_positions(places, x.size, out, 0)
         with out.span("side"):
             out.uint(top, 8)
         out.uints(codes, 4)
@@ -116,23 +113,15 @@ class VarianceBased:
         return {name: self._read_one(bits, x) for name, x in like.items()}
 
     def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:
-        n = like.numel()
-        if n == 0:
+        places = read_places(bits, like.numel()) if like.numel() else np.zeros(0, np.int64)
+        if not places.size:
             return torch.zeros(like.shape, device=like.device)
-        with bits.span("header"):
-            k = bits.gamma() - 1
-        if k > n:
-            raise PayloadError(f"{k} entries announced for a tensor of {n}")
-        if k == 0:
-            return torch.zeros(like.shape, device=like.device)
-        with bits.span("positions"):
-            places = torch.from_numpy(Golomb().read_positions(bits, n, k, 0))
         with bits.span("side"):
             top = bits.uint(8)
-        codes = bits.uints(k, 4)
+        codes = bits.uints(places.size, 4)
         if not 1 <= top <= 254 or int((codes & np.uint64(7)).max()) >= top:
-            raise PayloadError(f"an exponent of {top} with {k} entries below it")
-        return scatter(_values(codes, top), places, like.shape).to(like.device)
+            raise PayloadError(f"an exponent of {top} with {places.size} entries below it")
+        return scatter(_values(codes, top), torch.from_numpy(places), like.shape).to(like.device)
 
 
 def _codes(x: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
