@@ -49,8 +49,12 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are two lines, without the list of all flags.
 
     A command's own parser refuses the flags that it does not know, and names the nearest: argparse
-    would leave them to the parser of all commands, whose help does not list them.
+    would leave them to the parser of all commands, whose help does not list them. Flags are whole
+    words: ``--seed`` of another command is not the beginning of ``--seeds``.
     """
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See ``argparse``; nothing is left over."""

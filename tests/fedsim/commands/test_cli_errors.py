@@ -71,6 +71,7 @@ SWEEP = {
     "--jobs -1": ("--jobs", ["-1", "above 0"]),
     "--jobs x": ("--jobs", ["'x'"]),
     "--config grid.toml": ("grid.toml", ["temporal", "'x'", "number or a list"]),
+    "--seed 3": ("--seed", ["did you mean --seeds?"]),
     "--ray-address nope": ("--ray-address", ["'nope'", "no Ray cluster"]),
 }
 RUN = {
