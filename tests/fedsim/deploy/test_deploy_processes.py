@@ -33,7 +33,7 @@ def family(tmp_path: Path, guard: Guard, script: str = _FAMILY) -> tuple[Group, 
 
 
 def child_of(log: Path) -> int:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if log.exists() and (words := log.read_text().split())[-2:-1] == ["child"]:
             return int(words[-1])
@@ -43,7 +43,7 @@ def child_of(log: Path) -> int:
 
 def gone(process: int) -> bool:
     """Whether it has ended; one that nobody has reaped is dead too."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         try:
             state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]

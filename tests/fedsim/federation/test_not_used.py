@@ -120,8 +120,8 @@ def late_run(
     """Three rounds of three clients; the bad client's first upload comes in the second."""
     task = make_task(iterations=12)
     config = RunConfig(task=task.name, method=method, temporal=4, workers=4, min_replies=2,
-                       timeout=3.0, momentum=0.0, keep_payloads=True)  # fmt: skip
-    run(config, folder / "warm")  # so that the time is enough for those who do reply
+                       timeout=5.0, momentum=0.0, keep_payloads=True)  # fmt: skip
+    run(replace(config, timeout=600.0), folder / "warm")  # so that the time is enough after it
     hold_back(monkeypatch)
     memories = Memories(monkeypatch)
     return config, run(config, folder / "run"), memories

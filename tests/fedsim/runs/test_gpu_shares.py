@@ -42,7 +42,9 @@ def test_ray_gives_each_cell_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyP
         import os
         import time
 
-        time.sleep(1.0)  # so that two cells run at the same time
+        (folder / f"began-{name}").touch()
+        while len(list(folder.glob("began-*"))) < 2:  # two cells run at the same time
+            time.sleep(0.05)
         (folder / name).write_text(os.environ["CUDA_VISIBLE_DEVICES"])
 
     monkeypatch.setattr(parallel, "_attempt_on_ray", attempt)
