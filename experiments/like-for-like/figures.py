@@ -1,18 +1,23 @@
-"""The metric over the budget: a line per method, coloured by what it does to an update."""
+"""The metric over the budget, ranks over tasks, and which method beats which."""
 
+from collections.abc import Mapping
+
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common.figures import COLOURS, canvas, grids
+from fedsim.search import mean
 
-from .rows import ROWS
+from .rows import kind as kind_of
+from .tables import duels, places, ranked
 
 KINDS = ("dense", "fewer bits", "fewer entries", "both", "low rank", "added")
 
 
 def figure(task: str, finals: pd.DataFrame) -> Figure:
     """A panel per kind; the methods of all other kinds in grey behind."""
-    kinds = [kind for kind in KINDS if any(_kind(m) == kind for m in finals["method"].unique())]
+    kinds = [kind for kind in KINDS if any(kind_of(m) == kind for m in finals["method"].unique())]
     drawn = canvas(4.2 * len(kinds), 4.4)
     panels = drawn.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
     means = 100 * finals.groupby(["method", "budget"], sort=False)["metric"].mean()
@@ -20,7 +25,7 @@ def figure(task: str, finals: pd.DataFrame) -> Figure:
         place = 0
         for method in finals["method"].unique():
             line = means[method].sort_index()
-            mine = _kind(method) == kind
+            mine = kind_of(method) == kind
             look = {"color": "0.85", "linewidth": 0.8, "zorder": 1}
             if mine:
                 look = {"color": COLOURS[place % len(COLOURS)], "marker": "o^svDPX"[place % 7],
@@ -35,5 +40,36 @@ def figure(task: str, finals: pd.DataFrame) -> Figure:
     return drawn
 
 
-def _kind(method: str) -> str:
-    return ROWS[method].kind if method in ROWS else "added"
+def ranks(finals: Mapping[str, pd.DataFrame]) -> Figure:
+    """The mean rank of every method with its interval, and a mark per task."""
+    found, frame = places(finals), ranked(finals)
+    drawn = canvas(7.5, 0.21 * len(found) + 1.2)
+    axes, heights = drawn.subplots(), np.arange(len(found))[::-1]
+    for place, task in enumerate(finals):
+        own = frame[frame["task"] == task].groupby("method")["rank"].mean()
+        axes.scatter([own[m] for m in found], heights, s=16, marker="osv"[place % 3], zorder=1,
+                     alpha=0.6, color=COLOURS[place % len(COLOURS)], label=task)  # fmt: skip
+    values = [mean(row) for row in found.values()]
+    axes.errorbar([v.value for v in values], heights, xerr=[v.half for v in values], fmt="D",
+                  color="black", markersize=4, linewidth=1, zorder=2, label="all")  # fmt: skip
+    axes.set(xlabel="mean rank over tasks and budgets (1: the best)",
+             xlim=(0, len(found) + 1), ylim=(-1, len(found)))  # fmt: skip
+    axes.set_yticks(heights, list(found), fontsize="small")
+    axes.legend(fontsize="small", loc="lower left")
+    grids([axes])
+    return drawn
+
+
+def beaten(finals: Mapping[str, pd.DataFrame]) -> Figure:
+    """A field per two methods: at how many budgets the row was told better, less told worse."""
+    names, told = list(places(finals)), duels(finals)
+    net = (told["won"] - told["lost"]).set_axis(pd.MultiIndex.from_frame(told[["one", "other"]]))
+    field = net.unstack().reindex(index=names, columns=names).to_numpy(dtype=float)
+    drawn = canvas(0.21 * len(names) + 3, 0.21 * len(names) + 2)
+    axes = drawn.subplots()
+    most = max(1.0, np.nanmax(np.abs(field)))
+    image = axes.imshow(field, cmap="PuOr_r", vmin=-most, vmax=most)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize="small")
+    axes.set_yticks(range(len(names)), names, fontsize="small")
+    drawn.colorbar(image, shrink=0.6, label="tasks and budgets: row better, less column better")
+    return drawn

@@ -72,3 +72,8 @@ ROWS = {
 }  # fmt: skip
 """By the names of ``--only``. ``dgc`` is not here: it keeps the momentum that the tasks' clients
 have already."""
+
+
+def kind(method: str) -> str:
+    """What a method does to an update; ``added`` of one that is not in the table."""
+    return ROWS[method].kind if method in ROWS else "added"

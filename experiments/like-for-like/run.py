@@ -15,15 +15,15 @@ import pandas as pd
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import table
 from fedsim import Results, UsageError
+from fedsim.plot import save
 from fedsim.search import chosen
 
 from . import tables
-from .figures import figure
+from .figures import beaten, figure, ranks
 from .points import Points
 from .rows import DENSE, ROWS, Row
 from .stages import Stages
 from .tasks import TASKS
-from .walk import best
 
 RESULTS = Path(__file__).parent / "results"
 SMOKE = (DENSE, "sbc", "drive")
@@ -37,7 +37,7 @@ class Frames:
     Attributes:
         trials: a line per trial, scored on the validation part.
         finals: a line per method, budget and seed, scored on held-out samples.
-        curves: the evaluations of those runs; seed 0 is the trial that chose their settings.
+        curves: the evaluations of ``finals``.
     """
 
     trials: pd.DataFrame
@@ -68,11 +68,10 @@ def play(asked: Asked, rows: dict[str, Row]) -> Frames:
         for pair, found in tried.items() for number, trial in enumerate(found)
     }  # fmt: skip
     finals = stages.finals(tried)
-    chosen_ = {(pair, 0): stages.points.run(*pair, best(found)) for pair, found in tried.items()}
     return Frames(
         stages.frame(trials, "trials").rename(columns={"seed": "trial"}),
         stages.frame(finals, "finals"),
-        pd.concat([stages.curves(chosen_, "trials"), stages.curves(finals, "finals")]),
+        stages.curves(finals),
     )
 
 
@@ -86,7 +85,20 @@ def show(asked: Asked, results: Results | None) -> Shown:
         if all((folder / f"{name}.csv").exists() for name in FRAMES):
             frames = frames.beside(Frames.read(folder))
             break
+    across({**_others(asked.out), asked.task: frames.finals}, asked.out.parent)
     return shown(asked.task, frames)
+
+
+def _others(folder: Path) -> dict[str, pd.DataFrame]:
+    """The final runs of the tasks beside a task's folder."""
+    found = {name: folder.parent / name / "finals.csv" for name in TASKS if name != folder.name}
+    return {name: pd.read_csv(path) for name, path in found.items() if path.exists()}
+
+
+def across(finals: dict[str, pd.DataFrame], folder: Path) -> None:
+    """Draws ranks and duels over all tasks that have run, above their folders."""
+    save(ranks(finals), folder / "ranks.png")
+    save(beaten(finals), folder / "duels.png")
 
 
 def shown(task: str, frames: Frames) -> Shown:

@@ -102,11 +102,11 @@ class Stages:
             return Curve((), ())
         return read_curve(self.out / part / "cells" / cell.name)
 
-    def curves(self, cells: dict[tuple[Pair, int], Cell], part: str) -> pd.DataFrame:
-        """A line per evaluation of every run, in order."""
+    def curves(self, cells: dict[tuple[Pair, int], Cell]) -> pd.DataFrame:
+        """A line per evaluation of every final run, in order."""
         lines = []
         for ((row, budget), seed), cell in cells.items():
-            curve = self.curve(cell, part)
+            curve = self.curve(cell, "finals")
             for bits, metric in zip(curve.bits, curve.metric, strict=True):
                 lines.append({"method": row, "budget": budget, "seed": seed,
                               "bits": bits, "metric": metric})  # fmt: skip

@@ -10,15 +10,32 @@ from experiments.common.tables import table
 from fedsim.search import mean, tied
 from fedsim.units import bits as bits_told
 
-from .rows import DENSE
+from .rows import DENSE, kind
 
 PARTS = (0.95, 0.98, 0.99)
 """Parts of the dense metric: all tasks' metrics are accuracies."""
 
+_DIGITS = 5  # of means that are equal: the CSV files have six
+
 
 def texts(finals: pd.DataFrame, curves: pd.DataFrame) -> dict[str, str]:
     """The tables of one task in Markdown, by name."""
-    return {"budgets": budgets(finals), "targets": targets(finals, curves)}
+    return {"kinds": kinds(finals), "budgets": budgets(finals), "targets": targets(finals, curves)}
+
+
+def kinds(finals: pd.DataFrame) -> str:
+    """A row per kind of method: at every budget its best, and that one's mean in per cent."""
+    every, found = sorted(finals["budget"].unique(), reverse=True), scores(finals)
+    names = list(dict.fromkeys(kind(method) for method in finals["method"].unique()))
+    lines = []
+    for name in names:
+        own = found[[kind(method) == name for method, _ in found.index]]
+        tops = {budget: leader(own, budget) for budget in every}
+        lines.append([name, *(
+            f"{top} {100 * mean(own[top, budget]).value:.1f}" if top else "—"
+            for budget, top in tops.items()
+        )])  # fmt: skip
+    return table(["kind", *(f"{budget:g} of dense" for budget in every)], lines)
 
 
 def scores(finals: pd.DataFrame) -> pd.Series:
@@ -69,23 +86,19 @@ def targets(finals: pd.DataFrame, curves: pd.DataFrame) -> str:
 def reached(
     finals: pd.DataFrame, curves: pd.DataFrame, method: str, part: float
 ) -> tuple[float, str]:
-    """The geometric mean of the bits to a part of dense, and the cell that says it.
+    """The fewest bits to a part of dense, over the budgets, and the cell that says them.
 
-    The budget is that whose trial reached the same part of the dense trial with the fewest bits;
-    the seeds are those of the finals. Infinity where a seed does not reach it.
+    At each budget the bits are the geometric mean of the seeds, all of which must reach it. Where
+    they do at none, the bits are infinite, and the cell says how many seeds did at the best.
     """
-    trials = curves[(curves["seed"] == 0) & (curves["method"] == method)]
-    goal = part * _dense(curves[curves["seed"] == 0])
-    there = trials[trials["metric"] >= goal]
-    if there.empty:
-        return float("inf"), "—"
-    budget = there.loc[there["bits"].idxmin(), "budget"]
-    fresh = curves[(curves["method"] == method) & (curves["seed"] > 0)]
-    goal, seeds = part * _dense_finals(finals), finals["seed"].nunique()
-    runs = fresh[fresh["budget"] == budget].groupby("seed")
-    bits = [run.loc[run["metric"] >= goal, "bits"].min() for _, run in runs]  # NaN: not reached
-    count = sum(isfinite(value) for value in bits)
-    return _told(bits) if count == seeds else (float("inf"), f"{count} of {seeds} seeds")
+    goal, seeds = part * _dense(finals), finals["seed"].nunique()
+    found, most = [], 0
+    for _, runs in curves[curves["method"] == method].groupby("budget"):
+        there = runs[runs["metric"] >= goal].groupby("seed")["bits"].min()
+        most = max(most, len(there))
+        if len(there) == seeds:
+            found.append(_told(list(there)))
+    return min(found, default=(float("inf"), f"{most} of {seeds} seeds" if most else "—"))
 
 
 def _told(bits: list[float]) -> tuple[float, str]:
@@ -94,16 +107,8 @@ def _told(bits: list[float]) -> tuple[float, str]:
     return exp(found.value), f"{bits_told(exp(found.value))}{factor}"
 
 
-def _dense(curves: pd.DataFrame) -> float:
-    """The last metric of the dense trial of the whole budget."""
-    mine = curves[(curves["method"] == DENSE) & (curves["budget"] == 1.0)]
-    if mine.empty:  # a task at fewer budgets: its largest
-        mine = curves[curves["method"] == DENSE]
-        mine = mine[mine["budget"] == mine["budget"].max()]
-    return float(mine["metric"].iloc[-1])
-
-
-def _dense_finals(finals: pd.DataFrame) -> float:
+def _dense(finals: pd.DataFrame) -> float:
+    """The mean metric of dense at its largest budget."""
     mine = finals[finals["method"] == DENSE]
     return float(mine.loc[mine["budget"] == mine["budget"].max(), "metric"].mean())
 
@@ -114,27 +119,33 @@ def ranks(finals: Mapping[str, pd.DataFrame]) -> str:
     A duel is another method at one task and budget; it is won or lost where the paired differences
     of the seeds tell the two apart.
     """
-    frame, told = ranked(finals), duels(finals)
+    told = duels(finals).groupby("one")[["won", "lost", "even"]].sum()
     lines = []
-    for method, row in frame.groupby("method")["rank"].agg(list).items():
-        found, (won, lost, even) = mean(row), told[str(method)]
+    for method, row in places(finals).items():
+        found = mean(row)
         said = f"{found.value:.1f}" + (f" ± {found.half:.1f}" if found.count > 1 else "")
-        lines.append((found.value, [str(method), said, str(won), str(even), str(lost)]))
-    lines.sort(key=lambda line: line[0])
-    return table(["method", "mean rank", "won", "not told apart", "lost"],
-                 [line for _, line in lines])  # fmt: skip
+        lines.append([method, said, *(str(told.loc[method, n]) for n in ("won", "even", "lost"))])
+    return table(["method", "mean rank", "won", "not told apart", "lost"], lines)
 
 
-def duels(finals: Mapping[str, pd.DataFrame]) -> dict[str, tuple[int, int, int]]:
-    """How many duels each method wins, loses, and how many do not tell the two apart."""
-    counts: dict[str, list[int]] = {}
+def places(finals: Mapping[str, pd.DataFrame]) -> dict[str, list[float]]:
+    """The ranks of each method over tasks and budgets, the method of the best mean first."""
+    found = ranked(finals).groupby("method")["rank"].agg(list)
+    return {str(m): found[m] for m in sorted(found.index, key=lambda m: mean(found[m]).value)}
+
+
+def duels(finals: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """A line per two methods, ``one`` and ``other``: at how many tasks and budgets ``one`` won,
+    lost, and could not be told apart (``even``)."""
+    counts: dict[tuple[str, str], list[int]] = {}
     for frame in finals.values():
         found = scores(frame)
         for budget in frame["budget"].unique():
             there = {m: values for (m, b), values in found.items() if b == budget}
             for one, other in permutations(there, 2):
-                counts.setdefault(one, [0, 0, 0])[_duel(there[one], there[other])] += 1
-    return {method: (won, lost, even) for method, (won, lost, even) in counts.items()}
+                counts.setdefault((one, other), [0, 0, 0])[_duel(there[one], there[other])] += 1
+    lines = [[*pair, *count] for pair, count in counts.items()]
+    return pd.DataFrame(lines, columns=["one", "other", "won", "lost", "even"])
 
 
 def _duel(one: list[float], other: list[float]) -> int:
@@ -157,7 +168,7 @@ def ranked(finals: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for task, frame in finals.items():
         found = scores(frame)
         for budget in sorted(frame["budget"].unique(), reverse=True):
-            means = pd.Series({m: _mean(found.get((m, budget))) for m in methods})
+            means = pd.Series({m: _mean(found.get((m, budget))) for m in methods}).round(_DIGITS)
             places = means.rank(ascending=False, method="average", na_option="bottom")
             lines += [{"task": task, "budget": budget, "method": m, "rank": places[m]}
                       for m in methods]  # fmt: skip

@@ -47,13 +47,13 @@ TASKS = {
         "paper": Size(1000, (1, 5, 25, 100, 500), 10),
     },
     "fashion_lenet5": {
-        "short": Size(200, (1, 4, 14, 50, 100), 4, 32, test_samples=2000),
+        "short": Size(100, (1, 4, 10, 25, 50), 4, 10, evaluations=10, test_samples=1000),
         "paper": Size(4000, (1, 10, 50, 200, 1000), 10, 64),
     },
     "char_lstm256": {
         "short": Size(
-            200, (1, 4, 14, 50, 100), 4, 20, "iid", budgets=(0.1, 0.01, 0.001), test_samples=400,
-            task=CHAR_LSTM256,
+            100, (1, 4, 10, 25, 50), 4, 5, "iid", budgets=(1.0, 0.01, 0.001), evaluations=10,
+            test_samples=200, task=CHAR_LSTM256,
         ),
         "paper": Size(4000, (1, 10, 50, 200, 1000), 4, 20, "iid", task=CHAR_LSTM256),
     },

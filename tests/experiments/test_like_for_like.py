@@ -9,11 +9,14 @@ import pytest
 
 from experiments.common.frame import Asked
 from fedsim import UsageError
+from fedsim.search import tied
+from fedsim.settings.cellfile import from_toml
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
 RESULTS = ROOT / "experiments" / "like-for-like" / "results"
 walk, rows, tables = (experiment("like-for-like", part) for part in ("walk", "rows", "tables"))
+tasks = experiment("like-for-like", "tasks")
 points, run = experiment("like-for-like", "points"), experiment("like-for-like")
 
 
@@ -100,30 +103,41 @@ def test_the_table_of_budgets_by_hand() -> None:
     assert lines[3] == "| sbc | 82.0 ± 5.1 | 1 of 3 diverged |"
 
 
+def test_the_best_of_each_kind_by_hand() -> None:
+    lines = tables.kinds(FINALS).splitlines()
+    assert lines[2:] == ["| dense | dense 92.0 | — |", "| both | sbc 82.0 | — |",
+                         "| fewer bits | drive 92.2 | — |"]  # fmt: skip
+
+
 def test_duels_and_ranks_by_hand() -> None:
     """sbc is 0.1 below dense on every seed, and by less than the noise of drive's differences."""
     finals = FINALS[FINALS["budget"] == 1.0]
-    assert tables.duels({"a": finals})["dense"] == (1, 0, 1)
+    told = tables.duels({"a": finals}).set_index(["one", "other"])
+    assert list(told.loc[("dense", "sbc")]) == [1, 0, 0]
+    assert list(told.loc[("dense", "drive")]) == [0, 0, 1]
+    assert tables.ranks({"a": finals}).splitlines()[3] == "| dense | 2.0 | 1 | 1 | 0 |"
     ranked = tables.ranked({"a": finals}).set_index("method")["rank"]
     assert dict(ranked) == {"drive": 1.0, "dense": 2.0, "sbc": 3.0}
 
 
 def test_bits_to_a_part_of_dense_by_hand() -> None:
-    """The trial chooses the budget, the seeds give the bits: the root of 200 x 400 x ..."""
+    """The fewest over the budgets at which all seeds get there: the root of 100 x 200 x 400."""
     def curve(method: str, budget: float, seed: int, at: list[tuple[float, float]]) -> list[Any]:
         return [{"method": method, "budget": budget, "seed": seed, "bits": b, "metric": m}
                 for b, m in at]  # fmt: skip
 
     curves = pd.DataFrame([
-        *curve("dense", 1.0, 0, [(500, 0.5), (1000, 1.0)]),
-        *curve("sbc", 1.0, 0, [(300, 0.96)]), *curve("sbc", 0.1, 0, [(50, 0.7), (80, 0.97)]),
+        *(row for seed in (1, 2, 3) for row in curve("sbc", 1.0, seed, [(900, 0.97)])),
+        *curve("sbc", 0.01, 1, [(50, 0.97)]), *curve("sbc", 0.01, 2, [(60, 0.99)]),
         *(row for seed, bits in ((1, 100), (2, 200), (3, 400))
           for row in curve("sbc", 0.1, seed, [(bits / 2, 0.5), (bits, 0.96)])),
     ])  # fmt: skip
     finals = made({("dense", 1.0): [1.0, 1.0, 1.0], ("sbc", 0.1): [0.96, 0.96, 0.96]})
     value, said = tables.reached(finals, curves, "sbc", 0.95)
     assert value == pytest.approx(200) and said.startswith("200 bit")
-    assert tables.reached(finals, curves, "sbc", 0.98) == (inf, "—")
+    assert tables.reached(finals, curves, "sbc", 0.97)[0] == pytest.approx(900)
+    assert tables.reached(finals, curves, "sbc", 0.98) == (inf, "1 of 3 seeds")
+    assert tables.reached(finals, curves, "sbc", 1.0) == (inf, "—")
 
 
 def test_an_added_method_stands_beside_the_others() -> None:
@@ -146,3 +160,58 @@ def test_there_are_thirty_methods_and_each_can_be_read() -> None:
 
     texts = [row.text.replace("{step}", "0.01") for row in rows.ROWS.values()]
     assert len(texts) >= 30 and chosen(texts)
+
+
+@pytest.mark.parametrize("task", sorted(p.parent.name for p in RESULTS.glob("*/finals.csv")))
+def test_committed_runs_are_what_the_budgets_ask_for(task: str) -> None:
+    """All methods, three seeds each, bits within 3 % of the budget, as many trials for each."""
+    frames = run.Frames.read(RESULTS / task)
+    size = tasks.TASKS[task]["short"]
+    finals, trials = frames.finals, frames.trials
+    dense = finals.loc[(finals["method"] == "dense") & (finals["budget"] == 1.0), "bits"].max()
+    assert {*finals["method"]} == {*rows.ROWS} and {*finals["budget"]} == {*size.budgets}
+    assert {*finals.groupby(["method", "budget"])["seed"].agg(tuple)} == {(1, 2, 3)}
+    assert (finals["bits"].dropna() <= 1.04 * finals["budget"] * dense).all()
+    assert {*trials.groupby(["method", "budget"]).size()} == {size.trials}
+    chosen = finals.drop_duplicates(["method", "budget"]).merge(
+        trials, on=["method", "budget", "n", "lr", "text"], suffixes=("", "_trial"))  # fmt: skip
+    best = trials.groupby(["method", "budget"])["metric"].max()
+    told = chosen.set_index(["method", "budget"])["metric_trial"]
+    assert (told == best[told.index]).all() and len(told) == len(best)
+
+
+@pytest.mark.parametrize("task", sorted(p.parent.name for p in RESULTS.glob("*/runs.toml")))
+def test_the_settings_of_the_final_runs_are_committed(task: str) -> None:
+    finals = pd.read_csv(RESULTS / task / "finals.csv")
+    cells = [cell.config for cell in from_toml(RESULTS / task / "runs.toml")]
+    told = {(c.label, c.seed, c.temporal, c.iterations, c.lr) for c in cells}
+    columns = ["method", "seed", "n", "iterations", "lr"]
+    assert told == {*finals[columns].itertuples(index=False, name=None)}
+
+
+def told_apart(finals: pd.DataFrame, budget: float) -> tuple[int, int]:
+    """How many methods cannot be told from the best at a budget, and how many there are."""
+    found = tables.scores(finals)
+    top = found[tables.leader(found, budget), budget]
+    there = [values for (_, b), values in found.items() if b == budget]
+    return sum(tied(top, values) for values in there), len(there)
+
+
+def test_the_verdict_on_digits() -> None:
+    finals = pd.read_csv(RESULTS / "digits" / "finals.csv")
+    text = " ".join((RESULTS.parent / "README.md").read_text().split())
+    level = {budget: told_apart(finals, budget) for budget in finals["budget"].unique()}
+    assert f"{level[1.0][0]} of {level[1.0][1]} methods cannot be told" in text
+    assert f"with the whole budget, {level[0.1][0]} with a tenth" in text
+    assert f"**At a hundredth** {level[0.01][0]} are still level" in text
+    assert level[0.0001][0] == 9 and "Nine methods cannot be told apart" in text
+    short = finals[(finals["seed"] == 1) & (finals["n"] <= 3)]["budget"].value_counts()
+    assert f"{short[0.1]} of 39 methods chose n = 1 or 3" in text
+    means = 100 * finals.groupby(["budget", "method"])["metric"].mean()
+    best = means[0.0001].nlargest(4)
+    assert ", ".join(f"{m} {v:.1f}" for m, v in best.items()).lower() in text.lower()
+    assert best.min() > 80 > means[0.0001].nlargest(5).min()
+    kinds = means[0.0001].groupby(rows.kind).max()
+    alone = f"quantizes alone ends at {kinds['fewer bits']:.1f} %, what sparsifies alone at "
+    assert f"{alone}{kinds['fewer entries']:.1f} %" in text
+    assert {*best.index.map(rows.kind)} == {"both"}
