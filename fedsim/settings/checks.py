@@ -189,9 +189,7 @@ def _momentum(config: Settings, plan: Plan) -> None:
 def _corrected(config: Settings, plan: Plan, optimizer: SGD) -> None:
     """Momentum correction (DGC) stands for the clients' momentum, one local step at a time."""
     name = plan.method.text
-    own = max(group["momentum"] for group in optimizer.param_groups)
-    used = own if config.momentum is None else config.momentum
-    if used:
+    if used := moving.momentum(config, optimizer):
         raise UsageError(
             f"--method is {name}, which keeps the clients' momentum, and their SGD has momentum "
             f"{used:g} of its own: give --momentum 0"

@@ -73,9 +73,7 @@ def check_plain(config: Settings, plan: Plan, optimizer: SGD) -> None:
     SGD (Karimireddy et al. 2020, Algorithm 1).
     """
     said = f"--strategy is {config.strategy}, whose control variates are those of plain SGD"
-    own = max(group["momentum"] for group in optimizer.param_groups)
-    used = own if config.momentum is None else config.momentum
-    if used:
+    if used := momentum(config, optimizer):
         raise UsageError(f"{said}, and the clients' momentum is {used:g}: give --momentum 0")
     if len({group["lr"] for group in optimizer.param_groups}) > 1 and config.lr is None:
         raise UsageError(f"{said}, and task {plan.task.name} has several learning rates: give --lr")
@@ -83,11 +81,15 @@ def check_plain(config: Settings, plan: Plan, optimizer: SGD) -> None:
         raise UsageError(f"{said}, and --method is {plan.method.text}, which keeps a momentum")
 
 
+def momentum(config: Settings, optimizer: SGD) -> float:
+    """The clients' momentum: ``--momentum``, else the largest of the task's."""
+    own: float = max(group["momentum"] for group in optimizer.param_groups)
+    return own if config.momentum is None else config.momentum
+
+
 def check_momentum(config: Settings, optimizer: SGD) -> None:
     """Refuses a momentum of the clients where the server has it: each step would have two."""
-    own = max(group["momentum"] for group in optimizer.param_groups)
-    used = own if config.momentum is None else config.momentum
-    if used:
+    if used := momentum(config, optimizer):
         raise UsageError(
             f"--strategy is {config.strategy}, whose server has the momentum, and the clients' "
             f"is {used:g}: give --momentum 0"
