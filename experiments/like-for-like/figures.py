@@ -1,6 +1,8 @@
 """The metric over the budget, ranks over tasks, and which method beats which."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from fedsim.search import mean
 from .rows import kind as kind_of
 from .tables import duels, places, ranked
 
+_MARKS = "o^svDPX"
 KINDS = ("dense", "fewer bits", "fewer entries", "both", "low rank", "added")
 
 
@@ -22,15 +25,12 @@ def figure(task: str, finals: pd.DataFrame) -> Figure:
     panels = drawn.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
     means = 100 * finals.groupby(["method", "budget"], sort=False)["metric"].mean()
     for axes, kind in zip(panels, kinds, strict=True):
-        place = 0
+        looks = _looks()
         for method in finals["method"].unique():
             line = means[method].sort_index()
-            mine = kind_of(method) == kind
-            look = {"color": "0.85", "linewidth": 0.8, "zorder": 1}
-            if mine:
-                look = {"color": COLOURS[place % len(COLOURS)], "marker": "o^svDPX"[place % 7],
-                        "markersize": 4, "label": method, "zorder": 2}  # fmt: skip
-                place += 1
+            look: dict[str, Any] = {"color": "0.85", "linewidth": 0.8, "zorder": 1}
+            if kind_of(method) == kind:
+                look = next(looks) | {"markersize": 4, "label": method, "zorder": 2}
             axes.plot(line.index, line, **look)
         axes.set(xscale="log", title=kind, xlabel="upstream bits, as a part of dense")
         axes.legend(fontsize="x-small", loc="lower right")
@@ -38,6 +38,13 @@ def figure(task: str, finals: pd.DataFrame) -> Figure:
     panels[0].set(ylabel="held-out accuracy (%)")
     drawn.suptitle(f"{task}: mean of the seeds at each budget")
     return drawn
+
+
+def _looks() -> Iterator[dict[str, Any]]:
+    """Pairs of colour and mark, each once before one comes again."""
+    for turn in count():
+        for place, colour in enumerate(COLOURS):
+            yield {"color": colour, "marker": _MARKS[(place + turn) % len(_MARKS)]}
 
 
 def ranks(finals: Mapping[str, pd.DataFrame]) -> Figure:

@@ -197,21 +197,38 @@ def told_apart(finals: pd.DataFrame, budget: float) -> tuple[int, int]:
     return sum(tied(top, values) for values in there), len(there)
 
 
-def test_the_verdict_on_digits() -> None:
-    finals = pd.read_csv(RESULTS / "digits" / "finals.csv")
+@pytest.fixture(scope="module")
+def both() -> dict[str, pd.DataFrame]:
+    return {t: pd.read_csv(RESULTS / t / "finals.csv") for t in ("digits", "fashion_lenet5")}
+
+
+def test_the_verdict_on_large_budgets(both: dict[str, pd.DataFrame]) -> None:
     text = " ".join((RESULTS.parent / "README.md").read_text().split())
-    level = {budget: told_apart(finals, budget) for budget in finals["budget"].unique()}
-    assert f"{level[1.0][0]} of {level[1.0][1]} methods cannot be told" in text
-    assert f"with the whole budget, {level[0.1][0]} with a tenth" in text
-    assert f"**At a hundredth** {level[0.01][0]} are still level" in text
-    assert level[0.0001][0] == 9 and "Nine methods cannot be told apart" in text
-    short = finals[(finals["seed"] == 1) & (finals["n"] <= 3)]["budget"].value_counts()
-    assert f"{short[0.1]} of 39 methods chose n = 1 or 3" in text
-    means = 100 * finals.groupby(["budget", "method"])["metric"].mean()
-    best = means[0.0001].nlargest(4)
-    assert ", ".join(f"{m} {v:.1f}" for m, v in best.items()).lower() in text.lower()
-    assert best.min() > 80 > means[0.0001].nlargest(5).min()
-    kinds = means[0.0001].groupby(rows.kind).max()
-    alone = f"quantizes alone ends at {kinds['fewer bits']:.1f} %, what sparsifies alone at "
-    assert f"{alone}{kinds['fewer entries']:.1f} %" in text
-    assert {*best.index.map(rows.kind)} == {"both"}
+    one, two = ({b: told_apart(f, b) for b in f["budget"].unique()} for f in both.values())
+    assert f"{one[1.0][0]} and {two[1.0][0]} of 39 methods cannot be told from" in text
+    early = [f[(f["seed"] == 1) & (f["budget"] == 0.1)]["n"].le(4).sum() for f in both.values()]
+    assert f"{one[0.1][0]} and {two[0.1][0]} with a tenth, where {early[0]} and {early[1]}" in text
+    assert f"**At a hundredth** {one[0.01][0]} and {two[0.01][0]} are still level" in text
+    level = " and ".join("{} of {}".format(*found[0.001]) for found in (one, two))
+    assert f"and {level} are level with it" in text
+
+
+def test_the_verdict_on_small_budgets(both: dict[str, pd.DataFrame]) -> None:
+    text = " ".join((RESULTS.parent / "README.md").read_text().split())
+    one, two = (100 * f.groupby(["budget", "method"])["metric"].mean() for f in both.values())
+    for budget, method, said in (
+        (0.01, "dense", "({} and {} %), and Federated"), (0.01, "fedavg", "({} and {} %). * **At"),
+        (0.001, "sketched", "leads with {} and {} %"), (0.001, "qsgd", "gaps ({} and {} %)"),
+    ):  # fmt: skip
+        values = f"{one[budget, method]:.1f}", f"{two[budget, method]:.1f}"
+        assert said.format(*values) in text, (budget, method)
+    for means in (one, two):
+        best = ", ".join(f"{m} {v:.1f}" for m, v in means[0.0001].nlargest(4).items())
+        assert best in text.lower() and means[0.001].idxmax() == "sketched"
+    assert {*one[0.0001].nlargest(4).index.map(rows.kind)} == {"both"}
+    told = tables.duels(both).groupby("one")[["won", "lost"]].sum().loc["sketched"]
+    assert f"({told['won']} duels won, {told['lost']} lost)" in text
+    values = f"{two[0.0001, 'sbc']:.1f} % where the best has {two[0.0001].max():.1f} %"
+    assert values in text
+    digits = tables.duels({"digits": both["digits"]}).groupby("one")["lost"].sum()
+    assert digits["sbc"] == 0
