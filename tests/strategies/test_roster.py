@@ -1,5 +1,6 @@
 """Clients by name: nodes that come, go, and come back under other ids."""
 
+import time
 from typing import Any
 
 import pytest
@@ -91,7 +92,10 @@ class Starting(CohortGrid):
 
     def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> Any:
         self.asked += 1
-        return [] if self.asked == 1 else self._grid.send_and_receive(messages, timeout=timeout)
+        if self.asked == 1:
+            time.sleep(timeout or 0.0)
+            return []
+        return self._grid.send_and_receive(messages, timeout=timeout)
 
 
 def test_nothing_is_late_before_its_process_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
