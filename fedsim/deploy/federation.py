@@ -59,6 +59,7 @@ class Federation:
     def __enter__(self) -> "Federation":
         self._private = tempfile.TemporaryDirectory(prefix="fedsim-deploy-")
         self.private = Path(self._private.name)
+        self._clients_socket = self.private / "warm.sock"
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         self.guard = Guard()
         self._answer_sigterm()
@@ -146,8 +147,8 @@ class Federation:
         """SuperLink and SuperNodes, all at the same time: each takes seconds to import Flower."""
         folder = self.private / "tls"
         self._certificates = None if self.insecure else certificates.write(folder)
-        programs.write_shim(self.private / "bin", self.private / "warm.sock")
-        warm = programs.warm(self.private / "warm.sock")
+        programs.write_shim(self.private / "bin", self._clients_socket)
+        warm = programs.warm(self._clients_socket)
         link = programs.superlink(self.port, self._certificates)
         self.link = [self._group("superlink", "the SuperLink", link, self.private / "link")]
         executor = programs.superexec(self.port, self._certificates)
@@ -179,10 +180,9 @@ class Federation:
         return Group(name, command, path, programs.environment(home, first), self.guard)
 
     def _wait(self, nodes: list[Group]) -> None:
-        """Until the SuperLink listens and ``nodes`` have registered."""
+        """Until ``nodes`` have registered, and the SuperLink and the clients' process listen."""
         until = time.monotonic() + START_SECONDS
-        waiting = list(nodes)
-        while waiting or not self._listens():
+        while late := self._late(nodes):
             for group in (*self.link, *nodes):
                 if not group.alive:
                     code = group.process.returncode
@@ -190,16 +190,21 @@ class Federation:
                         f"{group.name} ended at its start (exit code {code}):{group.last_lines()}"
                     )
             if time.monotonic() > until:
-                late = (waiting or self.link)[0]
                 raise RunFailed(
-                    f"{late.name} is not ready after {START_SECONDS:g} s:{late.last_lines()}"
+                    f"{late[0].name} is not ready after {START_SECONDS:g} s:{late[0].last_lines()}"
                 )
             time.sleep(_POLL_SECONDS)
-            waiting = [node for node in waiting if not node.said(_REGISTERED)]
 
-    def _listens(self) -> bool:
+    def _late(self, nodes: list[Group]) -> list[Group]:
+        """Those of ``nodes``, of SuperLink and clients' process that are not ready."""
+        link, _, clients = self.link
+        late = [node for node in nodes if not node.said(_REGISTERED)]
         with socket.socket() as one:
-            return one.connect_ex((ports.LOOPBACK, self.port)) == 0
+            if one.connect_ex((ports.LOOPBACK, self.port)) != 0:
+                late.append(link)
+        if not self._clients_socket.exists():
+            late.append(clients)
+        return late
 
     def _watch(self, told: Told) -> None:
         """Looks whether what the run needs is alive; a SuperNode may end, and is told of once."""

@@ -33,12 +33,16 @@ def listens(port: int, *_: Any) -> list[str]:
     return [sys.executable, "-S", "-c", _LISTENS, str(port)]
 
 
+def imports(socket: Path) -> list[str]:
+    return ["sh", "-c", f"touch '{socket}'; sleep 60"]
+
+
 def registers(*_: Any) -> list[str]:
     return ["sh", "-c", "echo SuperNode ID: 7; sleep 60"]
 
 
 def breaks(*_: Any) -> list[str]:
-    return ["sh", "-c", "echo starting; echo the disk is full >&2; exit 5"]
+    return ["sh", "-c", "sleep 0.5; echo starting; echo the disk is full >&2; exit 5"]
 
 
 @pytest.fixture
@@ -53,7 +57,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
 
     monkeypatch.setattr(Group, "__init__", noted)
     for name, command in {
-        "superlink": listens, "superexec": waits, "warm": waits, "supernode": registers
+        "superlink": listens, "superexec": waits, "warm": imports, "supernode": registers
     }.items():  # fmt: skip
         monkeypatch.setattr(programs, name, command)
     return groups
@@ -103,6 +107,17 @@ def test_a_node_that_never_registers_is_told_of(
     with pytest.raises(RunFailed, match="SuperNode 0 is not ready after 0.3 s"):
         Federation(1, tmp_path, insecure=True).__enter__()
     assert not any(group.alive for group in started)
+
+
+def test_a_federation_is_ready_when_the_clients_process_is(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(socket: Path) -> list[str]:
+        return ["sh", "-c", f"sleep 1; touch '{socket}'; sleep 60"]
+
+    monkeypatch.setattr(programs, "warm", slow)
+    with Federation(1, tmp_path, insecure=True) as federation:
+        assert list(federation.private.glob("*.sock"))
 
 
 def test_sigterm_stops_all(started: list[Group], tmp_path: Path) -> None:
