@@ -1,8 +1,7 @@
 """EF21: a sender says how its update differs from what it has said, and the server adds up."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -11,12 +10,9 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import NotFinite, UpdateError
 from compressors.printing import short_text
 from compressors.settings import check_compressor
-from compressors.whole.adacomp import AdaComp
-from compressors.whole.dgc import DGC
-from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.growth import always_grows, grows
+from compressors.whole.keepers import check_keeps_nothing
 from compressors.whole.lift import inside, nest, recall
-from compressors.whole.variance import VarianceBased
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class Differences:
     strategy's downlink it is EF21-BC (``strategies.channel.directions``).
 
     The memory is -g, as ``shift``: what was sent and not applied is added to it again. Raises
-    ``ValueError`` around what has such a memory itself (``ef``, ``ef21``, ``dgc``, ``adacomp``),
+    ``ValueError`` around what has a memory or a server itself (``ef``, ``dgc``, ``diana``),
     and around what ``ef`` refuses because its error would grow.
 
     Example:
@@ -45,16 +41,13 @@ class Differences:
     """
 
     codec_id: ClassVar[str] = "ef21"
-    server: ClassVar[str] = "ef21"  # see needs_server
+    server: ClassVar[str] = "ef21"  # see compressors.whole.keepers
     held: ClassVar[str] = "shift"  # see compressors.whole.returned
     inner: Compressor
 
     def __post_init__(self) -> None:
         check_compressor("ef21", self.inner)
-        keepers = (ErrorFeedback, DGC, AdaComp, VarianceBased, Differences)
-        if keeper := next((x for x in parts_of(self.inner) if isinstance(x, keepers)), None):
-            raise ValueError(f"ef21 around {short_text(keeper)}, which has a memory of its own: "
-                             "leave one of the two out")  # fmt: skip
+        check_keeps_nothing("ef21", self.inner)
         if why := always_grows(self.inner):
             raise ValueError(f"ef21 around {short_text(self.inner)}: {_here(why)}")
 
@@ -88,29 +81,6 @@ class Differences:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``: the difference."""
         return self.inner.read(bits, like, seed)
-
-
-def needs_server(thing: Any) -> str:
-    """The strategy that alone can use the messages of a compressor; empty where any can.
-
-    A class whose messages are not updates says by ``server`` which strategy makes updates of them.
-
-    Example:
-        >>> from compressors import parse
-        >>> needs_server(parse("by_name('w', ef21(cnat), '*', raw)")), needs_server(parse("cnat"))
-        ('ef21', '')
-    """
-    return next((part.server for part in parts_of(thing) if hasattr(part, "server")), "")
-
-
-def parts_of(thing: Any) -> Iterator[Any]:
-    """A compressor and every part of it, from the outermost inwards."""
-    yield thing
-    inner = thing if isinstance(thing, tuple) else ()
-    if is_dataclass(thing):
-        inner = tuple(getattr(thing, f.name) for f in fields(thing))
-    for part in inner:
-        yield from parts_of(part)
 
 
 def _here(why: str) -> str:

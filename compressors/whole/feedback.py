@@ -1,7 +1,7 @@
 """Residual accumulation: what was not sent is added to the next update (SBC, equation 2)."""
 
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -10,11 +10,9 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import NotFinite, UpdateError
 from compressors.printing import short_text, shown
 from compressors.settings import check_compressor, plain
-from compressors.whole.adacomp import AdaComp
-from compressors.whole.dgc import DGC
 from compressors.whole.growth import always_grows, grows
+from compressors.whole.keepers import check_keeps_nothing
 from compressors.whole.lift import inside, nest, recall
-from compressors.whole.variance import VarianceBased
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,9 @@ class ErrorFeedback:
         inner: the compressor that sends.
         decay: the residual's factor, 0 < decay <= 1.
 
-    Raises ``ValueError`` for another decay; around what keeps a residual itself (``ef``, ``dgc``,
-    ``adacomp``): what is not sent would be kept, and sent, twice; and around what would feed that
-    residual on its own noise, for tensors of any size (``compressors.whole.growth``).
+    Raises ``ValueError`` for another decay; around what has a memory or a server itself (``ef``,
+    ``dgc``, ``ef21``): what is not sent would be kept, and sent, twice; and around what would feed
+    that residual on its own noise, for tensors of any size (``compressors.whole.growth``).
 
     Example:
         >>> from compressors import parse
@@ -55,11 +53,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         number = isinstance(self.decay, int | float) and not isinstance(self.decay, bool)
         if not number or not 0 < self.decay <= 1:
             raise ValueError(f"ef: decay is {shown(self.decay)}: 0 < decay <= 1")
-        if keeper := _keeper(self.inner):
-            raise ValueError(
-                f"ef around {short_text(keeper)}, which keeps what is not sent itself: it would "
-                "be kept twice; leave one of the two out"
-            )
+        check_keeps_nothing("ef", self.inner)
         if why := always_grows(self.inner):
             raise ValueError(f"ef around {short_text(self.inner)}: {why}")
 
@@ -99,16 +93,6 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         return self.inner.read(bits, like, seed)
-
-
-def _keeper(thing: Any) -> Any:
-    """The first part of a compressor that has a residual of its own, or None."""
-    if isinstance(thing, ErrorFeedback | DGC | AdaComp | VarianceBased):
-        return thing
-    parts = thing if isinstance(thing, tuple) else ()
-    if is_dataclass(thing):
-        parts = tuple(getattr(thing, f.name) for f in fields(thing))
-    return next(filter(None, map(_keeper, parts)), None)
 
 
 def _rest(wanted: Tensor, sent: SentTensor) -> Tensor:

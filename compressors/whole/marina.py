@@ -50,7 +50,7 @@ class Marina:
     """
 
     codec_id: ClassVar[str] = "marina"
-    server: ClassVar[str] = "marina"  # see compressors.whole.differences.needs_server
+    server: ClassVar[str] = "marina"  # see compressors.whole.keepers
     inner: Compressor
     p: float
 

@@ -11,13 +11,9 @@ from compressors.errors import NotFinite
 from compressors.printing import short_text, shown
 from compressors.settings import check_compressor, plain
 from compressors.theory.rules import bound
-from compressors.whole.adacomp import AdaComp
-from compressors.whole.dgc import DGC
-from compressors.whole.differences import needs_server, parts_of
-from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.growth import SIZES
+from compressors.whole.keepers import check_keeps_nothing
 from compressors.whole.lift import ByName, Flat, PerTensor, inside, nest, recall
-from compressors.whole.variance import VarianceBased
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class Shifts:
     """
 
     codec_id: ClassVar[str] = "diana"
-    server: ClassVar[str] = "diana"  # see compressors.whole.differences.needs_server
+    server: ClassVar[str] = "diana"  # see compressors.whole.keepers
     held: ClassVar[str] = "shift"  # see compressors.whole.returned
     inner: Compressor
     alpha: float | None = None
@@ -108,17 +104,10 @@ class Shifts:
 
 def check_unbiased(name: str, inner: Compressor) -> None:
     """Raises ``ValueError`` where ``name`` is around what has a memory, or is known as biased."""
-    if keeper := next(filter(_keeps, parts_of(inner)), None):
-        raise ValueError(f"{name} around {short_text(keeper)}, which has a memory of its own: "
-                         "leave one of the two out")  # fmt: skip
+    check_keeps_nothing(name, inner)
     if any(bound(inner, d).kind in ("contraction", "neither") for d in SIZES):
         raise ValueError(f"{name} around {short_text(inner)}, which is biased: {name} needs an "
                          f"unbiased method; use ef21({short_text(inner)})")  # fmt: skip
-
-
-def _keeps(part: Any) -> bool:
-    keepers = (ErrorFeedback, DGC, AdaComp, VarianceBased)
-    return isinstance(part, keepers) or bool(needs_server(part))
 
 
 def _check_finite(tensors: Tensors) -> None:

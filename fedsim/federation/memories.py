@@ -5,11 +5,11 @@ from compressors.base import Compressor
 from compressors.printing import short_text
 from compressors.theory import bound
 from compressors.whole.growth import may_grow
+from compressors.whole.keepers import parts_of
 from fedsim.errors import UsageError
 from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import build_model
 from fedsim.settings.config import RunConfig
-from fedsim.settings.methods import parts_of
 
 
 def check(config: RunConfig) -> None:

@@ -32,7 +32,7 @@ def check_added(
 
     ``serves``: the name of the strategy's method, empty where the strategy takes updates.
     """
-    from compressors.whole.differences import needs_server
+    from compressors.whole.keepers import needs_server
     from strategies.channel.directions import directs
 
     own = getattr(uplink, "server", "")  # of the whole, not of a part

@@ -1,11 +1,12 @@
 """From what a user calls a method, and the gradient sparsity, to a compressor."""
 
 import re
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, DGC, ByName, Compressor, ErrorFeedback, parse, text
+from compressors.whole.keepers import parts_of
 from fedsim.errors import UsageError
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
@@ -199,7 +200,7 @@ def _share(compressor: Any) -> float:
 
     Of rules by name it is the last one's, which takes what the others leave: most, as a rule.
     """
-    parts = parts_of(compressor)
+    parts = list(parts_of(compressor))
     for named in (part for part in parts if isinstance(part, ByName)):
         return _share(named.rules[-1])
     for part in parts:
@@ -210,13 +211,3 @@ def _share(compressor: Any) -> float:
 
 def _contains(compressor: Any, kind: type) -> bool:
     return any(isinstance(part, kind) for part in parts_of(compressor))
-
-
-def parts_of(compressor: Any) -> list[Any]:
-    """A compressor and all that it is made of."""
-    if isinstance(compressor, tuple):
-        return [part for item in compressor for part in parts_of(item)]
-    if not is_dataclass(compressor):
-        return []
-    below = [part for f in fields(compressor) for part in parts_of(getattr(compressor, f.name))]
-    return [compressor, *below]

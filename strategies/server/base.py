@@ -10,7 +10,7 @@ from flwr.serverapp.strategy import Strategy
 from torch import Tensor
 
 from compressors import Compressor, Raw, State
-from compressors.whole.differences import needs_server
+from compressors.whole.keepers import needs_server
 from compressors.whole.lift import inside, nest
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers

@@ -17,6 +17,8 @@ EXPANSIONS = {
     "q_sparse(0.1)": "ef(per_tensor(topk(0.1) | shrink(dither(7)) | golomb))",
     "q_sparse(0.1, 3)": "ef(per_tensor(topk(0.1) | shrink(dither(3)) | golomb))",
     "topk_cnat(0.1)": "ef(per_tensor(topk(0.1) | cnat | golomb))",
+    "signsgd(0.003)": "per_tensor(sign(0.003))",
+    "fedpaq(7)": "flat(dither(7))",
     # every entry: no positions and no subsampling, what rounds stays
     "structured_mask(1)": "raw",
     "sketched(1, 4)": "per_tensor(rotate(minmax(4)))",

@@ -50,7 +50,7 @@ def test_what_was_not_applied_goes_back() -> None:
 
 
 def test_it_is_refused_where_it_cannot_work() -> None:
-    with pytest.raises(ValueError, match="ef around adacomp, which keeps what is not sent itself"):
+    with pytest.raises(ValueError, match="ef around adacomp, which has a memory of its own"):
         parse("ef(adacomp)")
     with pytest.raises(ValueError, match="adacomp: size is 0"):
         parse("adacomp(0)")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from compressors import UpdateError, compress, parse
-from compressors.whole.differences import needs_server
+from compressors.whole.keepers import needs_server
 from compressors.whole.returned import holds, take_back
 
 METHOD = parse("ef21(topk(0.2) | float32)")
@@ -48,6 +48,9 @@ def test_what_was_not_applied_is_sent_again() -> None:
         ("ef21(dgc(0.1))", "has a memory of its own"),
         ("ef21(ef21(cnat))", "has a memory of its own"),
         ("ef21(randk(0.1) | float32)", r"use ef21\(randk\(0.1, false\).*or leave ef21 out"),
+        ("ef21(diana(cnat))", r"ef21 around diana\(.*, which has a memory of its own"),
+        ("ef21(marina(cnat, 0.1))", "only the server of strategy marina understands"),
+        ("ef(ef21(cnat))", r"ef around ef21\(.*, which has a memory of its own"),
         ("ef21(3)", "takes a compressor"),
     ],
 )

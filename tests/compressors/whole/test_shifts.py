@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from compressors import NotFinite, compress, decompress, parse
-from compressors.whole.differences import needs_server
+from compressors.whole.keepers import needs_server
 from compressors.whole.returned import take_back
 
 METHOD = parse("diana(randk(0.2) | float32)")

@@ -69,7 +69,7 @@ def test_what_was_not_applied_is_sent_again() -> None:
     [
         ("variance_based(0)", "variance_based: alpha is 0: it is above 0"),
         ("variance_based(1, 1.5)", "variance_based: decay is 1.5: it is above 0 and at most 1"),
-        ("ef(variance_based(1))", "keeps what is not sent itself"),
+        ("ef(variance_based(1))", "has a memory of its own"),
         ("ef21(variance_based(1))", "has a memory of its own"),
         ("diana(variance_based(1))", "has a memory of its own"),
     ],

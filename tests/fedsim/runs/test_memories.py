@@ -10,10 +10,11 @@ from torch import Tensor
 
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, ErrorFeedback, Row, SentTensor, parse
 from compressors.whole.growth import may_grow
+from compressors.whole.keepers import parts_of
 from fedsim import RunFailed, UsageError, run
 from fedsim.runs import sweep
 from fedsim.runs.sweep import Cell
-from fedsim.settings.methods import parts_of, with_fraction
+from fedsim.settings.methods import with_fraction
 from tests.support.markdown import ROOT
 from tests.support.runs import small
 

@@ -3,10 +3,10 @@
 import pytest
 
 from compressors import Raw, gradient_dropping, sbc
+from compressors.whole.keepers import parts_of
 from fedsim.errors import UsageError
 from fedsim.settings.methods import (
     compressor_of,
-    parts_of,
     resolve,
     takes_fraction,
     with_fraction,

@@ -1,0 +1,57 @@
+"""Which parts of a compressor have a memory, or a server, of their own."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from compressors.printing import short_text
+
+
+def parts_of(thing: Any) -> Iterator[Any]:
+    """A compressor and every part of it, from the outermost inwards."""
+    yield thing
+    inner = thing if isinstance(thing, tuple) else ()
+    if is_dataclass(thing):
+        inner = tuple(getattr(thing, f.name) for f in fields(thing))
+    for part in inner:
+        yield from parts_of(part)
+
+
+def needs_server(thing: Any) -> str:
+    """The strategy that alone can use the messages of a compressor; empty where any can.
+
+    A class whose messages are not updates says by ``server`` which strategy makes updates of them.
+
+    Example:
+        >>> from compressors import parse
+        >>> needs_server(parse("by_name('w', ef21(cnat), '*', raw)")), needs_server(parse("cnat"))
+        ('ef21', '')
+    """
+    return next((part.server for part in parts_of(thing) if hasattr(part, "server")), "")
+
+
+def check_keeps_nothing(name: str, inner: Any) -> None:
+    """Refuses the inner compressor of ``name`` that has a memory or a server of its own.
+
+    With two memories what is not sent is kept, and sent, twice. What a server adds up must reach
+    the server as it was sent. A class with a memory says so by ``held``
+    (``compressors.whole.returned``).
+
+    Raises:
+        ValueError: a part has one or the other; the message names the part.
+
+    Example:
+        >>> from compressors import parse
+        >>> check_keeps_nothing("ef", parse("dgc(0.1)"))
+        Traceback (most recent call last):
+        ValueError: ef around dgc(0.1), which has a memory of its own: leave one of the two out
+    """
+    for part in parts_of(inner):
+        why = ""
+        if isinstance(getattr(part, "held", None), str):
+            why = "which has a memory of its own"
+        elif hasattr(part, "server"):
+            why = f"whose messages only the server of strategy {part.server} understands"
+        if why:
+            told = f"{name} around {short_text(part)}, {why}"
+            raise ValueError(f"{told}: leave one of the two out")
