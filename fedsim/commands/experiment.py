@@ -39,8 +39,8 @@ def add(commands: Any) -> None:
     parser.add_argument("name", metavar="NAME", help="an experiment's name")
     parser.add_argument(
         "--scale", choices=SCALES, default="short",
-        help="smoke: seconds; short: what two cores finish in half an hour; paper: the published "
-        "length (default: short)",
+        help="smoke: seconds; short: what two cores finish in half an hour (like-for-like: two "
+        "hours per task); paper: the published length (default: short)",
     )  # fmt: skip
     parser.add_argument("--only", metavar="ROW,...", help="only these rows")
     parser.add_argument(
@@ -86,7 +86,10 @@ def command(flags: argparse.Namespace) -> int:
     out = Path(flags.out or Path("fedsim-results") / f"{flags.name}-{flags.scale}")
     only = flags.only.split(",") if flags.only else None
     if flags.dry_run and experiment.cells is None:  # such an experiment would train
-        raise UsageError(f"--dry-run: {flags.name} has no list of runs; see its README")
+        raise UsageError(
+            f"--dry-run: {flags.name} has no list of runs before they are carried out; see its "
+            "README"
+        )
     jobs = 0 if flags.dry_run else flags.jobs
     code = int(experiment.main(flags.scale, only, out, jobs, flags.data, flags.add))
     if flags.dry_run:

@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--trials", type=int, metavar="INT", help="how many, in place of --time")
     parser.add_argument(
         "--methods", metavar="TEXT;...", default="published",
-        help="published: those of the catalogue, and raw; all: other sums of parts too; or texts "
+        help="published: each as its paper has it, and raw; all: other sums of parts too; or texts "
         "such as 'sbc; topk({p}) | cnat' (default: published)",
     )  # fmt: skip
     parser.add_argument(

@@ -95,7 +95,7 @@ def check_shards(asked: "Combination") -> None:
 
 def _timed(asked: "Combination") -> None:
     if asked.network is None or asked.network.measured:
-        given = "nothing" if asked.network is None else repr(asked.network.name)
+        given = "not given" if asked.network is None else repr(asked.network.name)
         raise UsageError(
             f"--network is {given}: in an asynchronous strategy the order of updates follows from "
             "the clients' times, which must be the same in every run: give times to compute, such "

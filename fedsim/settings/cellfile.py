@@ -42,7 +42,8 @@ def to_toml(cells: Sequence[Cell]) -> str:
 
     A setting that all leave at its default is not written; a remark names the settings that are
     left to the task. ``from_toml`` gives equal cells, but for ``data`` and ``device``. Cells whose
-    task is defined in Python are left out, and a remark says which.
+    task is defined in Python, and was not found as ``FILE.py:NAME``, are left out, and a remark
+    says which.
 
     Raises ``UsageError`` where no cell is left, or two have one name.
 
@@ -60,7 +61,7 @@ def to_toml(cells: Sequence[Cell]) -> str:
     shared = [n for n in names if all(getattr(c.config, n) == getattr(first, n) for c in kept)]
     default = {f.name: f.default for f in fields(RunConfig)}
     values: dict[str, Any] = {
-        name: getattr(first, name)
+        name: _plain(getattr(first, name))
         for name in shared
         if name in _ALWAYS or getattr(first, name) != default[name]
     }
@@ -157,13 +158,17 @@ def digest(cells: Sequence[Cell]) -> str:
 
 
 def _is_named(cell: Cell) -> bool:
-    return not isinstance(cell.config.task, Task)
+    return not isinstance(cell.config.task, Task) or bool(cell.config.task.place)
 
 
 def _given(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
     """The settings of these names, without those left at None."""
-    values = {name: getattr(config, name) for name in names}
+    values = {name: _plain(getattr(config, name)) for name in names}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    return value.written if isinstance(value, Task) else value
 
 
 def _remarks(cells: Sequence[Cell], left: Sequence[Cell]) -> list[str]:
@@ -173,7 +178,7 @@ def _remarks(cells: Sequence[Cell], left: Sequence[Cell]) -> list[str]:
         "runs these cells; --data says where data sets lie.",
     ]
     for task in dict.fromkeys(cell.config.plan.task for cell in cells):
-        mine = [cell.config for cell in cells if cell.config.task == task.name]
+        mine = [cell.config for cell in cells if cell.config.plan.task == task]
         open_ = [n for n in _FROM_TASK if all(getattr(config, n) is None for config in mine)]
         said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
         remarks += [f"Left to the task {task.name}: {said}."] if said else []

@@ -90,7 +90,7 @@ class RunConfig(Settings):
     def to_toml(self) -> str:
         """The settings as TOML, without those left at None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return tomli_w.dumps(_without_none(values | {"task": self.plan.task.name}))
+        return tomli_w.dumps(_without_none(values | {"task": self.plan.task.written}))
 
 
 @lru_cache(maxsize=256)

@@ -37,7 +37,8 @@ class Settings:
     """
 
     task: "str | Task" = setting(
-        "digits", "what is learned: a name from `fedsim list tasks`, or in Python a Task"
+        "digits", "what is learned: a name from `fedsim list tasks`, FILE.py:NAME for a task of "
+        "your own, or in Python a Task"
     )
     method: str = setting("sbc", "how updates are compressed; {p} stands for --gradient")
     temporal: int = setting(10, "local iterations per communication round (1: every step)")

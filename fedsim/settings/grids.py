@@ -157,7 +157,7 @@ def to_toml(config: SweepConfig) -> str:
     }
     for f in fields(RunConfig):
         value = getattr(config.base, f.name)
-        value = value.name if isinstance(value, Task) else value
+        value = value.written if isinstance(value, Task) else value
         if f.name not in _CELLS and value != default_of(f.name):
             values[f.name] = value
     return tomli_w.dumps(values)

@@ -13,6 +13,7 @@ from fedsim.tasklist import LISTED
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.data.partition import split
 from fedsim.tasks.models.dropout import Dropout, dropouts, reseed
+from fedsim.tasks.place import SEPARATOR, load
 
 __all__ = [
     "TASKS",
@@ -40,7 +41,7 @@ _OURS = dict(TASKS)
 
 
 def get_task(name: str | Task) -> Task:
-    """The task called `name`; a `Task` is returned as it is.
+    """The task called `name`, or at `FILE.py:NAME`; a `Task` is returned as it is.
 
     Raises:
         UsageError: no such task; the message lists the known tasks.
@@ -51,10 +52,15 @@ def get_task(name: str | Task) -> Task:
     """
     if isinstance(name, Task):
         return name
+    if SEPARATOR in name:
+        return load(name)
     try:
         return TASKS[name]
     except KeyError:
-        raise UsageError(unknown("task", name, TASKS)) from None
+        if name.endswith(".py"):
+            raise UsageError(f"task: {name!r} is a file; it takes {name}:NAME") from None
+        ours = "a task of your own is FILE.py:NAME"
+        raise UsageError(f"{unknown('task', name, TASKS)}; {ours}") from None
 
 
 def adopt(task: str | Task) -> str | Task:
@@ -74,7 +80,7 @@ def adopt(task: str | Task) -> str | Task:
         return own.name
     if ours is not None:
         raise UsageError(f"task: {own.name!r} is a task of fedsim's; give yours another name")
-    if isinstance(task, str) and task != own.name:
+    if isinstance(task, str) and SEPARATOR not in task and task != own.name:
         raise UsageError(f"task: TASKS[{task!r}] is named {own.name!r}; the two must be equal")
     TASKS[own.name] = own
     return own

@@ -109,6 +109,7 @@ class Task:
         evaluation_batch: held-out samples that go through the model at once.
         channels_last: whether models and batches are best laid out NHWC in memory.
         clients: default number of clients.
+        place: `FILE.py:NAME`, where a user's own task was found by it; else empty.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Task:
     evaluation_batch: int = 500
     channels_last: bool = True
     clients: int = 4
+    place: str = field(default="", init=False, repr=False)
     # Functions cannot be compared by value, and a notebook's are made anew in every process.
     _made: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
 
@@ -144,6 +146,11 @@ class Task:
             value = getattr(self, role)
             if not isinstance(value, int) or value < 1:
                 raise UsageError(f"task {self.name}: {role} is {value!r}; it is a number above 0")
+
+    @property
+    def written(self) -> str:
+        """What flags and files of settings call the task: where it stands, or its name."""
+        return self.place or self.name
 
     def model(self, data: Data | None) -> nn.Module:
         """A new model for `data`, its weights from torch's global generator."""

@@ -47,7 +47,8 @@ def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
     text = " ".join(typed("run", "--help").out.split())
     for name in fedsim.RunConfig.__dataclass_fields__:
         assert f"--{name.replace('_', '-')} " in text
-    assert "a name from `fedsim list tasks`, or in Python a Task (default: digits)" in text
+    assert "a name from `fedsim list tasks`, FILE.py:NAME for a task of your own" in text
+    assert "or in Python a Task (default: digits)" in text
     text = " ".join(typed("sweep", "--help").out.split())
     assert "stands for --gradient (default: sbc)" in text
     assert "local iterations per round (default: 10)" in text

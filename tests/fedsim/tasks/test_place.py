@@ -1,0 +1,105 @@
+"""A task of a user's own, named ``FILE.py:NAME``: in a run, in files of settings, on workers."""
+
+import os
+import time
+from pathlib import Path
+
+import cloudpickle
+import pytest
+
+from fedsim import TASKS, RunConfig, UsageError, run, sweep
+from fedsim.search.search import search
+from fedsim.settings import cellfile, grids
+from fedsim.settings.config import from_toml
+from fedsim.settings.grids import Cell, SweepConfig
+from tests.support.markdown import ROOT, blocks
+
+PAGE = next(b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
+FILE = PAGE.split("summary = ")[0]
+PLACE = "spirals.py:spirals"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with the page's task in a file."""
+    (tmp_path / "spirals.py").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(TASKS, "spirals", raising=False)
+    return tmp_path
+
+
+def changed(path: Path, text: str) -> None:
+    """Writes a file that is newer than the one before it, however coarse the disk's clock."""
+    path.write_text(text)
+    os.utime(path, (time.time() + 5, time.time() + 5))
+
+
+def test_a_run_s_folder_names_the_place_and_can_be_run_again(folder: Path) -> None:
+    config = RunConfig(task=PLACE, method="sbc(0.05)", iterations=40)
+    summary = run(config, folder / "out", progress=None)
+    assert summary["task"] == "spirals"
+    assert 'task = "spirals.py:spirals"' in (folder / "out" / "config.toml").read_text()
+    read = from_toml(folder / "out" / "config.toml")
+    assert read == config and read.digest == config.digest
+    assert run(read, folder / "out", progress=None) == summary  # done already
+
+
+def test_sweeps_cells_and_the_search_s_winner_name_the_place(folder: Path) -> None:
+    base = RunConfig(task=PLACE, method="sbc", iterations=20)
+    written = grids.to_toml(SweepConfig(base, [1, 10], [0.1]))
+    assert 'task = "spirals.py:spirals"' in written
+    cells = [Cell("a", base), Cell("b", RunConfig(method="raw"))]
+    path = cellfile.write(cells, folder / "cells")
+    assert path is not None and "defined in Python" not in path.read_text()
+    assert cellfile.from_toml(path) == cells
+    search(base, folder / "found", budget="100kbit", methods="sbc", trials=2, seeds=1)
+    best = folder / "found" / "best.toml"
+    assert from_toml(best).task == base.task and "defined in Python" not in best.read_text()
+
+
+def test_it_travels_to_other_processes_by_value(folder: Path) -> None:
+    """Ray's workers stand in another folder, and need not have the file."""
+    carried = cloudpickle.dumps(RunConfig(task=PLACE))
+    (folder / "spirals.py").unlink()
+    assert cloudpickle.loads(carried).plan.task.load(None, False).source == "spirals, made up"
+
+
+@pytest.mark.slow
+def test_a_sweep_on_two_workers_trains_it(folder: Path) -> None:
+    base = RunConfig(task=PLACE, iterations=20)
+    found = sweep(SweepConfig(base, [1, 10], [0.1]), folder / "sweep", jobs=2, progress=None)
+    assert [summary["status"] for summary in found] == ["done"] * 3
+
+
+def test_a_file_that_changed_is_read_again(folder: Path) -> None:
+    before = RunConfig(task=PLACE).plan
+    assert RunConfig(task=PLACE).task == before.task
+    changed(folder / "spirals.py", FILE.replace("iterations=400", "iterations=500"))
+    assert (before.iterations, RunConfig(task=PLACE).plan.iterations) == (400, 500)
+
+
+def test_fedsim_s_own_keep_their_names() -> None:
+    assert RunConfig(task="fedsim.tasks.digits:DIGITS") == RunConfig(task="digits")
+    assert TASKS["digits"].place == "" and TASKS["digits"].written == "digits"
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("gone.py:spirals", "task: 'gone.py:spirals': there is no file gone.py; it takes FILE.py:"),
+        ("spirals.py:spiral", "'spiral' is not there, where a fedsim.Task is wanted (there: spir"),
+        ("spirals.py:load", "'load' is of type function, where a fedsim.Task is wanted"),
+        ("spirals.py", "task: 'spirals.py' is a file; it takes spirals.py:NAME"),
+        ("no.module:mine", "no.module cannot be imported: ModuleNotFoundError"),
+        (":mine", "task: ':mine': it takes FILE.py:NAME or package.module:NAME"),
+        ("broken.py:mine", "broken.py, line 2: ZeroDivisionError: division by zero"),
+        ("digits.py:mine", "'digits' is a task of fedsim's; give yours another name"),
+        ("spirals", "a task of your own is FILE.py:NAME"),
+    ],
+)
+def test_a_wrong_place_is_told(folder: Path, place: str, said: str) -> None:
+    (folder / "broken.py").write_text("one = 1\nhalf = one / 0\n")
+    (folder / "digits.py").write_text(FILE.replace('"spirals"', '"digits"') + "mine = spirals\n")
+    with pytest.raises(UsageError) as told:
+        RunConfig(task=place)
+    assert said in str(told.value)
