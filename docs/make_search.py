@@ -33,11 +33,11 @@ _BEGIN, _END = "<!-- search-digits -->", "<!-- end of search-digits -->"
 
 
 def best_cells() -> pd.DataFrame:
-    """The plane's cells of least error within the budget at their last stage, the best first."""
+    """The plane's cells of least error, then of fewest bits, within the budget when they end."""
     plane = pd.read_csv(PLANE)
     plane["bits"] = 32 * _ENTRIES * plane["stage"] / plane["ratio_content"]
     inside = plane[(plane["bits"] <= BUDGET) & (plane["stage"] == BASE.iterations)]
-    return inside.sort_values("error").head(CELLS)
+    return inside.sort_values(["error", "bits"]).head(CELLS)
 
 
 def plane_cells() -> list[Cell]:

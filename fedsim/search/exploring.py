@@ -186,11 +186,12 @@ def _place(config: RunConfig, space: Space) -> Params | None:
     if not masking or any(mine.get(key) != its.get(key) for key in keys):
         return None
     p, whole = config.plan.method.gradient, config.plan.method.text
+    rate = config.lr or space.sizes.rate
     for method in space.methods:
         own = p if takes_fraction(method) else None
         for coder in CODERS:
-            if text(compressor(method, own, coder)) == whole:
-                rates = {"lr": config.lr or space.sizes.rate}
+            if text(compressor(method, own, coder, rate)) == whole:
+                rates = {"lr": rate}
                 if "server_lr" in space.limits:
                     low, high = space.limits["server_lr"]
                     rates["server_lr"] = config.server_lr or (low * high) ** 0.5

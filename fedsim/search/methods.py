@@ -20,14 +20,28 @@ CODERS = (
 )  # fmt: skip
 """Coders of positions and symbols; own: as the method has them. All are lossless."""
 
-_PARTS = (
-    "raw", "bfloat16", "cnat", "qsgd(15) | huffman", "natural_dither(7) | huffman", "terngrad",
-    "minmax(16) | huffman", "ef(onebit)", "ef(threelc(1.75))",
+_AS_PUBLISHED = (
+    "raw", "cnat", "natural_dither(7) | huffman", "qsgd(3) | elias_gaps", "terngrad",
+    "rotate(minmax(4))", "ef(onebit)", "ef(threelc(1.75))", "inceptionn(10)", "sz(0.01)",
+    "atomo(2)", "randk({p}) | float32", "gspar({p}) | float32 | golomb",
+    "rtopk({p}, 0.5) | float32 | golomb", "ef(randk({p}, false) | float32)",
+    "ef(blocks(8, {p}) | float32)", "adacomp(50)", "ef(sketchml({p}, 16, 4))", "dgc({p})",
+)  # fmt: skip
+"""Published methods without a name as a whole: parts, as their papers have them."""
+
+_SUMS = (
+    "bfloat16", "qsgd(15) | huffman", "minmax(16) | huffman",
     "ef(topk({p}) | bfloat16 | golomb)", "ef(flat(topk({p}) | cnat | golomb))",
-    "ef(flat(one_sided({p}) | mean | golomb))", "ef(randk({p}, false) | float32)",
-    "randk({p}) | cnat", "gspar({p}) | cnat | golomb", "dgc({p})",
+    "ef(flat(one_sided({p}) | mean | golomb))", "randk({p}) | cnat", "gspar({p}) | cnat | golomb",
 )  # fmt: skip
 """Beside the published methods, what ``all`` takes: sums of parts that no paper has as one."""
+
+_SERVED = ("fetchsgd",)
+"""Methods that every strategy decodes, and that are the published ones with their own alone."""
+
+_RATE = "{lr}"
+_RATED = {"signsgd": "signsgd({lr})"}
+"""Methods whose step, in the place of the clients' rate, is what they learn by."""
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
@@ -36,8 +50,9 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
     """The texts of the methods that are searched over; ``{p}`` stands for the fraction sent.
 
     Args:
-        methods: ``published`` (the catalogue's methods, and ``raw``), ``all`` (sums of parts
-            too), or texts, between semicolons or commas.
+        methods: ``published`` (each as its paper has it, and ``raw``), ``all`` (sums of parts
+            too), or texts, between semicolons or commas. ``{lr}`` stands for the rate, where a
+            method has a step of its own.
 
     Raises:
         UsageError: no text, or one that cannot be read.
@@ -49,8 +64,9 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
     if isinstance(methods, str):
         word = methods.strip()
         if word in ("all", "published"):
-            named = [_text(row) for row in ROWS if row.kind == "method"]
-            return [*named, "raw"] if word == "published" else [*named, *_PARTS]
+            rows = [row for row in ROWS if row.kind == "method" and row.name not in _SERVED]
+            published = [*map(_text, rows), *_AS_PUBLISHED]
+            return published if word == "published" else [*published, *_SUMS]
         texts = [part for listed in split_texts(word) for part in _between_commas(listed)]
     else:
         texts = list(methods)
@@ -85,13 +101,25 @@ def _check(method: str) -> None:
         known = [row.name for row in CATALOGUE.values() if row.kind == "method"]
         raise UsageError(f"--methods: {unknown('method', method, ['all', 'published', *known])}")
     try:
-        resolve(method, 0.01 if takes_fraction(method) else None)
+        resolve(at_rate(method), 0.01 if takes_fraction(method) else None)
     except UsageError as error:
         raise UsageError(f"--methods: {str(error).removeprefix('--method: ')}") from error
 
 
+def at_rate(method: str, lr: float = 0.01) -> str:
+    """A method whose step is the rate, at a rate; any other as it is.
+
+    Example:
+        >>> at_rate("signsgd({lr})", 0.003), at_rate("sbc")
+        ('signsgd(0.003)', 'sbc')
+    """
+    return method.replace(_RATE, f"{lr:g}")
+
+
 def _text(row: Row) -> str:
     """A published method with ``{p}`` where it takes a fraction, all else as in its row."""
+    if row.name in _RATED:
+        return _RATED[row.name]
     taken = signature(row.make).parameters
     names = list(taken)
     if "p" not in names:
@@ -115,7 +143,7 @@ def most(method: str) -> float:
     """
     for p in (1.0, *(digits / 10**e for e in range(2, 6) for digits in range(99, 9, -1))):
         try:
-            resolve(method, p)
+            resolve(at_rate(method), p)
         except UsageError as error:
             why = error
         else:
@@ -134,8 +162,10 @@ def short(method: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def compressor(method: str, p: float | None, coder: str) -> Compressor:
+def compressor(method: str, p: float | None, coder: str, lr: float = 0.01) -> Compressor:
     """The compressor of a method at a fraction, with other coders where it has places for them.
+
+    ``lr``: the rate, where the method's step is the rate; the size of its messages is not.
 
     A lossy position code stays, for another code would make another method of it.
 
@@ -143,7 +173,7 @@ def compressor(method: str, p: float | None, coder: str) -> Compressor:
         >>> text(compressor("sbc", 0.01, "ans | ans"))
         'ef(per_tensor(one_sided(0.01) | mean | ans | ans))'
     """
-    made = resolve(method, p).compressor
+    made = resolve(at_rate(method, lr), p).compressor
     return made if coder == OWN else _recoded(made, coder)
 
 

@@ -97,24 +97,31 @@ def importance(frame: pd.DataFrame, goal: Goal) -> dict[str, dict[str, float]]:
     return {name: _shares(ended, column) for name, column in values.items()}
 
 
+def _ordered(names: pd.Series, ranks: pd.Series) -> pd.Series:
+    """Names as whole numbers, by the mean rank of their trials.
+
+    A regression tree finds its best splits of names in this order (Fisher 1958). Optuna gives each
+    name a column of its own, and takes twice the time for every name more.
+    """
+    means = ranks.groupby(names).mean().sort_values(kind="stable")
+    return names.map({name: float(place) for place, name in enumerate(means.index)})
+
+
 def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:
     points = ended.reindex(columns=[name for name in NAMES if name in ended]).copy()
     points["gradient"] = points["gradient"].fillna(1.0)
     points = points[[name for name in points if points[name].nunique() > 1]]
     distributions: dict[str, Any] = {}
     for name in points:
-        if points[name].dtype == object or points[name].dtype.kind not in "if":
-            distributions[name] = optuna.distributions.CategoricalDistribution(
-                sorted(points[name].unique())
-            )
-        else:
-            low, high = float(points[name].min()), float(points[name].max())
-            distributions[name] = optuna.distributions.FloatDistribution(low, high, log=True)
+        if named := points[name].dtype == object or points[name].dtype.kind not in "if":
+            points[name] = _ordered(points[name], column.rank())
+        low, high = float(points[name].min()), float(points[name].max())
+        distributions[name] = optuna.distributions.FloatDistribution(low, high, log=not named)
     if not distributions:
         return {}
     study = optuna.create_study(direction="minimize")
     for rank, point in zip(column.rank(), points.to_dict("records"), strict=True):
-        params = {k: v if isinstance(v, str) else float(v) for k, v in point.items()}
+        params = {k: float(v) for k, v in point.items()}
         study.add_trial(
             optuna.create_trial(value=rank, params=params, distributions=distributions)
         )

@@ -12,7 +12,7 @@ from compressors import text
 from fedsim.errors import UsageError
 from fedsim.federation import memories
 from fedsim.search.goal import Goal
-from fedsim.search.methods import OWN, coded, compressor, most, short
+from fedsim.search.methods import OWN, at_rate, coded, compressor, most, short
 from fedsim.search.sizes import Sizes
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
@@ -96,6 +96,7 @@ class Space:
         used = self.used(params)
         method, p = used["method"], used["gradient"]
         shown = short(method)
+        method = at_rate(method, used["lr"])
         if used["coder"] != OWN:
             method, p = text(compressor(method, p, used["coder"])), None
             shown = f"{shown}, {used['coder']}"
@@ -173,7 +174,7 @@ def why_not(base: RunConfig, method: str, temporal: int = 1) -> str:
     p = 0.01 if takes_fraction(method) else None
     temporal = min(temporal, base.plan.iterations)
     try:
-        config = replace(base, method=method, gradient=p, temporal=temporal)
+        config = replace(base, method=at_rate(method), gradient=p, temporal=temporal)
         memories.check(config)
     except UsageError as error:
         return str(error)

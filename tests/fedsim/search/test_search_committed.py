@@ -1,12 +1,15 @@
 """The committed search of digits: its page says what its file holds."""
 
 import importlib.util
+import re
 from statistics import fmean
 from types import ModuleType
 
 import pandas as pd
 
+from fedsim.search.goal import Goal
 from fedsim.search.intervals import tied
+from fedsim.search.record import importance
 from tests.support.markdown import ROOT
 
 
@@ -34,3 +37,21 @@ def test_the_search_is_at_least_as_good_as_the_best_cell_of_the_plane() -> None:
     assert len(plane) == script().CELLS and len(found) == script().SEEDS
     assert fmean(found) >= committed
     assert fmean(found) >= max(map(fmean, plane)) or tied(found, max(plane, key=fmean))
+
+
+def test_the_page_counts_the_trials() -> None:
+    trials = pd.read_csv(ROOT / "docs" / "search-trials.csv")
+    page = " ".join((ROOT / "docs" / "search.md").read_text(encoding="utf-8").split())
+    why = trials["why"].fillna("")
+    assert f"The {len(trials)} trials of {trials['method'].nunique()} methods and" in page
+    behind, diverged = (int(why.str.contains(word).sum()) for word in ("behind others", "NaN"))
+    assert f"{behind} trials ended for being behind at equal bits, and {diverged} diverged" in page
+    right = trials[trials["metric"] >= 1]
+    ended = right[right["state"] == "complete"]
+    assert f"{len(right)} trials have none of the 287 wrong, {len(ended)} of which" in page
+    (shares,) = importance(trials, Goal(True, "accuracy", budget=script().BUDGET)).values()
+    assert [f"{100 * share:.0f}" for share in shares.values()] == re.findall(
+        r"\((\d+) %\)", page[page.index("By importance") : page.index("the sampler soon")]
+    )
+    counts = trials["method"].value_counts()
+    assert f"drive ({counts.iloc[0]} trials), natural dithering ({counts.iloc[1]})" in page
