@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from compressors.whole.keepers import needs_server
 from fedsim import units
 from fedsim.settings.methods import resolve, template
 
@@ -33,7 +34,8 @@ def recommended(frame: pd.DataFrame) -> list[Advice]:
     """The best methods at compressions of 1, 10, 100 and 1000 or more, where there are any.
 
     A method whose error is 1 or more sends nothing that is nearer to the update than zeros: it is
-    not recommended, though with error feedback it may train.
+    not recommended, though with error feedback it may train. Nor is a method whose messages need a
+    server of their own (``marina``): a first message says little of those that follow.
 
     Args:
         frame: what ``fedsim.measure`` gave.
@@ -45,6 +47,7 @@ def recommended(frame: pd.DataFrame) -> list[Advice]:
         ['raw', 'sbc(0.01)', 'sbc(0.01)']
     """
     usable = frame[(frame["error"] == "") & (frame["relative_error"] < 1)]
+    usable = usable[~usable["method"].isin([m for m in usable["method"] if _served(m)])]
     usable = usable.assign(seconds=(usable["compress_ms"] + usable["decompress_ms"]) / 1000)
     found = []
     for factor in FACTORS:
@@ -78,9 +81,10 @@ def told(found: Sequence[Advice]) -> str:
 def search_command(found: Sequence[Advice], width: int) -> str:
     """The command that trains with the recommended methods, in lines of ``width`` characters.
 
-    A line breaks between two methods, where a shell lets it.
+    A line breaks between two methods, where a shell lets it; quotes in a method are escaped.
     """
-    methods = list(dict.fromkeys(_form(name) for a in found for name in (a.near, a.fast)))
+    forms = dict.fromkeys(_form(name) for a in found for name in (a.near, a.fast))
+    methods = [form.replace("'", "'\"'\"'") for form in forms]
     lines = ["python -m fedsim search --task TASK --methods '"]
     for place, method in enumerate(methods):
         end = ";" if place + 1 < len(methods) else "'"
@@ -90,6 +94,10 @@ def search_command(found: Sequence[Advice], width: int) -> str:
             glue = ""
         lines[-1] += glue + method + end
     return "\n".join(lines)
+
+
+def _served(method: str) -> bool:
+    return bool(needs_server(resolve(method.strip(), None).compressor))
 
 
 def _form(method: str) -> str:

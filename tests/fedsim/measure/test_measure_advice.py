@@ -1,8 +1,10 @@
 """What `measure` recommends below its table."""
 
+import shlex
+
 import pandas as pd
 
-from fedsim.measure.advice import recommended, search_command, told
+from fedsim.measure.advice import Advice, recommended, search_command, told
 from fedsim.measure.inputs import split_texts
 
 NAMES = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
@@ -34,6 +36,22 @@ def test_the_command_searches_over_the_fraction_and_breaks_between_methods() -> 
     assert head == "python -m fedsim search --task TASK --methods "
     assert split_texts(methods) == ["raw", "ef_sign", "topk({p}) | cnat"]
     assert max(map(len, command.splitlines())) <= 60 and "\n" in command
+
+
+def test_the_command_quotes_what_a_shell_would_read() -> None:
+    rule = "by_name('size<256', raw, '*', topk(0.1) | float32)"
+    command = search_command([Advice(1, rule, 0.1, "raw", 0.1)], 60)
+    typed = shlex.split(command)
+    assert split_texts(typed[-1]) == [rule.replace("0.1", "{p}"), "raw"]
+    assert typed[-2] == "--methods"
+
+
+def test_a_method_with_a_server_of_its_own_is_not_recommended() -> None:
+    """Its first message is dense, and says nothing of those that follow."""
+    rows = [("marina(cnat, 0.1)", 1.0, 0.0, 0.0, 0.0, ""), ("ef21(cnat)", 3.5, 0.1, 0.0, 0.0, "")]
+    assert recommended(pd.DataFrame(rows, columns=NAMES)) == []
+    more = pd.DataFrame([*rows, ROWS[-1]], columns=NAMES)
+    assert [(a.near, a.fast) for a in recommended(more)] == [("raw", "raw")]
 
 
 def test_nothing_is_recommended_of_nothing() -> None:
