@@ -13,6 +13,7 @@ from fedsim.search import mean
 
 from .rows import kind as kind_of
 from .tables import duels, places, ranked
+from .tasks import TITLES
 
 _MARKS = "o^svDPX"
 KINDS = ("dense", "fewer bits", "fewer entries", "both", "low rank", "added")
@@ -21,8 +22,12 @@ KINDS = ("dense", "fewer bits", "fewer entries", "both", "low rank", "added")
 def figure(task: str, finals: pd.DataFrame) -> Figure:
     """A panel per kind; the methods of all other kinds in grey behind."""
     kinds = [kind for kind in KINDS if any(kind_of(m) == kind for m in finals["method"].unique())]
-    drawn = canvas(4.2 * len(kinds), 4.4)
-    panels = drawn.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    rows = -(-len(kinds) // 2)
+    drawn = canvas(11, 3.6 * rows)
+    every = drawn.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).flatten()
+    panels = every[: len(kinds)]
+    for axes in every[len(kinds) :]:
+        axes.remove()
     means = 100 * finals.groupby(["method", "budget"], sort=False)["metric"].mean()
     for axes, kind in zip(panels, kinds, strict=True):
         looks = _looks()
@@ -32,11 +37,12 @@ def figure(task: str, finals: pd.DataFrame) -> Figure:
             if kind_of(method) == kind:
                 look = next(looks) | {"markersize": 4, "label": method, "zorder": 2}
             axes.plot(line.index, line, **look)
-        axes.set(xscale="log", title=kind, xlabel="upstream bits, as a part of dense")
-        axes.legend(fontsize="x-small", loc="lower right")
+        axes.set(xscale="log", title=kind, xlabel="upstream bits, as a part of dense",
+                 ylabel="held-out accuracy (%)")  # fmt: skip
+        axes.tick_params(labelbottom=True, labelleft=True)
+        axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
     grids(panels)
-    panels[0].set(ylabel="held-out accuracy (%)")
-    drawn.suptitle(f"{task}: mean of the seeds at each budget")
+    drawn.suptitle(f"{TITLES.get(task, task)}: mean of the seeds at each budget")
     return drawn
 
 
@@ -54,8 +60,10 @@ def ranks(finals: Mapping[str, pd.DataFrame]) -> Figure:
     axes, heights = drawn.subplots(), np.arange(len(found))[::-1]
     for place, task in enumerate(finals):
         own = frame[frame["task"] == task].groupby("method")["rank"].mean()
-        axes.scatter([own[m] for m in found], heights, s=16, marker="osv"[place % 3], zorder=1,
-                     alpha=0.6, color=COLOURS[place % len(COLOURS)], label=task)  # fmt: skip
+        axes.scatter(
+            [own[m] for m in found], heights, s=16, marker="osv"[place % 3], zorder=1,
+            alpha=0.6, color=COLOURS[place % len(COLOURS)], label=TITLES.get(task, task),
+        )  # fmt: skip
     values = [mean(row) for row in found.values()]
     axes.errorbar([v.value for v in values], heights, xerr=[v.half for v in values], fmt="D",
                   color="black", markersize=4, linewidth=1, zorder=2, label="all")  # fmt: skip

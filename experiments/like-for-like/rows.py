@@ -67,11 +67,16 @@ ROWS = {
     "deepreduce": Row("deepreduce({p}, bloom_p0, 'qsgd')", "Kostopoulou et al. 2021", "both"),
     "cocktailsgd": Row("cocktailsgd({p}, 0.25)", "Wang et al. 2023", "both"),
     "demo": Row("demo({p}, 0.9, 8)", "Peng et al. 2024", "both"),
-    "sparseloco": Row("sparseloco({p}, 0.9)", "Sarfi et al. 2025", "both",
-                      {"strategy": "nesterov"}),
+    "sparseloco": Row("sparseloco({p}, 0.9)", "Sarfi et al. 2025", "both"),
 }  # fmt: skip
 """By the names of ``--only``. ``dgc`` is not here: it keeps the momentum that the tasks' clients
 have already."""
+
+
+def spelled(row: Row) -> str:
+    """A method as the command line takes it, in Markdown, with the settings that it is run with."""
+    flags = "".join(f" --{name.replace('_', '-')} {value}" for name, value in row.more.items())
+    return f"`{row.text}{flags}`".replace("|", "\\|")
 
 
 def kind(method: str) -> str:

@@ -21,7 +21,7 @@ from fedsim.search import chosen
 from . import tables
 from .figures import beaten, figure, ranks
 from .points import Points
-from .rows import DENSE, ROWS, Row
+from .rows import DENSE, ROWS, Row, spelled
 from .stages import Stages
 from .tasks import TASKS
 
@@ -140,7 +140,7 @@ EXPERIMENT = Experiment(
 
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables: the methods, and what the CSV files say."""
-    lines = [[name, f"`{row.text}`".replace("|", "\\|"), row.source] for name, row in ROWS.items()]
+    lines = [[name, spelled(row), row.source] for name, row in ROWS.items()]
     made = {"methods": table(["method", "as it is run", "source"], lines)}
     frames = {
         name: Frames.read(results / name) for name in TASKS if (results / name).is_dir()

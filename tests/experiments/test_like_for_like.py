@@ -9,7 +9,6 @@ import pytest
 
 from experiments.common.frame import Asked
 from fedsim import UsageError
-from fedsim.search import tied
 from fedsim.settings.cellfile import from_toml
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
@@ -180,55 +179,10 @@ def test_committed_runs_are_what_the_budgets_ask_for(task: str) -> None:
     assert (told == best[told.index]).all() and len(told) == len(best)
 
 
-@pytest.mark.parametrize("task", sorted(p.parent.name for p in RESULTS.glob("*/runs.toml")))
+@pytest.mark.parametrize("task", sorted(p.parent.name for p in RESULTS.glob("*/finals.csv")))
 def test_the_settings_of_the_final_runs_are_committed(task: str) -> None:
     finals = pd.read_csv(RESULTS / task / "finals.csv")
     cells = [cell.config for cell in from_toml(RESULTS / task / "runs.toml")]
     told = {(c.label, c.seed, c.temporal, c.iterations, c.lr) for c in cells}
     columns = ["method", "seed", "n", "iterations", "lr"]
     assert told == {*finals[columns].itertuples(index=False, name=None)}
-
-
-def told_apart(finals: pd.DataFrame, budget: float) -> tuple[int, int]:
-    """How many methods cannot be told from the best at a budget, and how many there are."""
-    found = tables.scores(finals)
-    top = found[tables.leader(found, budget), budget]
-    there = [values for (_, b), values in found.items() if b == budget]
-    return sum(tied(top, values) for values in there), len(there)
-
-
-@pytest.fixture(scope="module")
-def both() -> dict[str, pd.DataFrame]:
-    return {t: pd.read_csv(RESULTS / t / "finals.csv") for t in ("digits", "fashion_lenet5")}
-
-
-def test_the_verdict_on_large_budgets(both: dict[str, pd.DataFrame]) -> None:
-    text = " ".join((RESULTS.parent / "README.md").read_text().split())
-    one, two = ({b: told_apart(f, b) for b in f["budget"].unique()} for f in both.values())
-    assert f"{one[1.0][0]} and {two[1.0][0]} of 39 methods cannot be told from" in text
-    early = [f[(f["seed"] == 1) & (f["budget"] == 0.1)]["n"].le(4).sum() for f in both.values()]
-    assert f"{one[0.1][0]} and {two[0.1][0]} with a tenth, where {early[0]} and {early[1]}" in text
-    assert f"**At a hundredth** {one[0.01][0]} and {two[0.01][0]} are still level" in text
-    level = " and ".join("{} of {}".format(*found[0.001]) for found in (one, two))
-    assert f"and {level} are level with it" in text
-
-
-def test_the_verdict_on_small_budgets(both: dict[str, pd.DataFrame]) -> None:
-    text = " ".join((RESULTS.parent / "README.md").read_text().split())
-    one, two = (100 * f.groupby(["budget", "method"])["metric"].mean() for f in both.values())
-    for budget, method, said in (
-        (0.01, "dense", "({} and {} %), and Federated"), (0.01, "fedavg", "({} and {} %). * **At"),
-        (0.001, "sketched", "leads with {} and {} %"), (0.001, "qsgd", "gaps ({} and {} %)"),
-    ):  # fmt: skip
-        values = f"{one[budget, method]:.1f}", f"{two[budget, method]:.1f}"
-        assert said.format(*values) in text, (budget, method)
-    for means in (one, two):
-        best = ", ".join(f"{m} {v:.1f}" for m, v in means[0.0001].nlargest(4).items())
-        assert best in text.lower() and means[0.001].idxmax() == "sketched"
-    assert {*one[0.0001].nlargest(4).index.map(rows.kind)} == {"both"}
-    told = tables.duels(both).groupby("one")[["won", "lost"]].sum().loc["sketched"]
-    assert f"({told['won']} duels won, {told['lost']} lost)" in text
-    values = f"{two[0.0001, 'sbc']:.1f} % where the best has {two[0.0001].max():.1f} %"
-    assert values in text
-    digits = tables.duels({"digits": both["digits"]}).groupby("one")["lost"].sum()
-    assert digits["sbc"] == 0
