@@ -26,8 +26,6 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _QUARTER = np.uint64(1 << 62)
 
 TAIL = 2  # bits of the end
-BITS = 16  # of a probability
-_PART = np.uint64(BITS)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -74,15 +72,6 @@ def write_part(state, words, start, size, bits):
     """``write_share`` of a total of 2**``bits`` (all uint64)."""
     part = state[1] >> bits
     return _narrow(state, words, part * start, part * size)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def write_bit(state, words, bit, one):
-    """Writes ``bit``; ``one`` (1 to 2**16 - 1) is the chance of a 1 in units of 2**-16."""
-    edge = (state[1] >> _PART) * np.uint64(one)
-    start = np.uint64(0) if bit else edge
-    span = edge if bit else state[1] - edge
-    return _narrow(state, words, start, span)
 
 
 @njit(cache=True, nogil=True)
@@ -142,16 +131,6 @@ def read_part(state, words, end, start, size, bits):
     """``read_share`` of a total of 2**``bits``."""
     part = state[1] >> bits
     return _follow(state, words, end, part * start, part * size)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def read_bit(state, words, end, one):
-    """The next bit and the state behind it; ``one`` as in ``write_bit``."""
-    edge = (state[1] >> _PART) * np.uint64(one)
-    bit = state[0] < edge
-    start = np.uint64(0) if bit else edge
-    span = edge if bit else state[1] - edge
-    return bit, _follow(state, words, end, start, span)
 
 
 @njit(cache=True, nogil=True)
