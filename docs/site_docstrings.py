@@ -10,7 +10,7 @@ _EXAMPLE = re.compile(r"^(?P<indent> *)Example:\n(?P<code>(?:(?P=indent) {4}.*\n
 
 
 class Examples(Extension):
-    """Turns the section ``Example:`` into a fenced block: `>>>` is no quotation."""
+    """Turns the section ``Example:`` into a fenced block: `>>>` is not a quotation."""
 
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
         """Changes the docstring of every function, class, module and attribute."""

@@ -83,6 +83,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     values = np.random.default_rng(0).normal(size=500).astype("float32")
     np.save(made / "update.npy", values)
     save_file({"w": values.reshape(20, 25), "b": values[:20]}, made / "update.safetensors")
+    own = next(b for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
+    (made / "spirals.py").write_text(own.text.split("summary = ")[0])
     return made
 
 

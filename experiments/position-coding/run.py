@@ -1,4 +1,4 @@
-"""Bits a position of every position coder, on positions that real messages sent and on random ones.
+"""Bits per position of every position coder: positions of real messages, and random ones.
 
     python -m fedsim experiment position-coding --data DIR
 
@@ -183,7 +183,7 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 
 def markdown(frame: pd.DataFrame) -> str:
-    """Bits a position of real messages of a client on which nothing was chosen, and the saving."""
+    """Bits per position of real messages of a client that chose no coder, and the saving."""
     lines = []
     real = frame[frame["model"] != "random"]
     for (model, setting), group in real.groupby(["model", "setting"], sort=False):

@@ -18,7 +18,7 @@ __all__ = ["make_task"]  # the fixture
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"network": None}, "--network is nothing: in an asynchronous strategy the order"),
+        ({"network": None}, "--network is not given: in an asynchronous strategy the order"),
         ({"network": "4g"}, "--network is '4g': in an asynchronous strategy the order"),
         ({"checkpoint_every": 1}, "--checkpoint-every is 1: a run of strategy fedbuff always"),
         ({"staleness": "linear"}, "--staleness is 'linear': a weight by staleness is constant"),
