@@ -48,8 +48,8 @@ _EVERY = (
         "Matrices as two thin factors, warm started", f"{POWERSGD}, Algorithm 1", "lowrank(2)",
         portable=False),
     Row("dgc", "compressor", "whole.dgc:DGC",
-        "Deep Gradient Compression: top-k of momentum residuals", "Lin et al. 2018, section 3",
-        "dgc(0.01)"),
+        "DGC: top-k of momentum residuals; needs clients without momentum and n = 1",
+        "Lin et al. 2018, section 3", "dgc(0.01)"),
     Row("rotate", "codec", "whole.rotate:Rotate", "A random Hadamard rotation before another codec",
         f"{KONECNY}, section 3", "rotate(randk(0.25) | minmax(4))"),
     # whole compressors

@@ -7,11 +7,13 @@ from shutil import copytree
 
 import pandas as pd
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from fedsim import load, report, run
 from fedsim.settings.config import from_toml
 from tests.support.page import Page
-from tests.support.runs import clients, layers, model, rounds
+from tests.support.runs import clients, layers, rounds
 
 WRITTEN = Path(__file__).parents[2] / "data" / "before-the-rooms.tar.xz"
 """`sweep`: sbc at n = 2, p = 0.1 and its reference on digits, without their models. `unfinished`:
@@ -48,10 +50,11 @@ def test_an_older_run_ends_as_if_it_had_never_stopped(older: Path, tmp_path: Pat
     run(config, folder, lambda row: numbers.append(row["round"]))
     assert numbers == [3, 4]
     run(config, tmp_path / "whole", None)
-    assert model(folder) == model(tmp_path / "whole")
+    # The older run trained on another processor, whose last bits are others.
+    weights, known = (load_file(f / "model.safetensors") for f in (folder, tmp_path / "whole"))
+    torch.testing.assert_close(weights, known, rtol=0, atol=1e-6)
     for table in (rounds, clients, layers):  # which have more columns since then
-        known = [name for name in table(before).columns if not name.endswith("seconds")]
-        one, other = table(folder)[known], table(tmp_path / "whole")[known]
-        pd.testing.assert_frame_equal(one, other, check_exact=True)
+        names = [name for name in table(before).columns if not name.endswith("seconds")]
+        pd.testing.assert_frame_equal(table(folder)[names], table(tmp_path / "whole")[names])
     assert json.loads((folder / "summary.json").read_text())["status"] == "done"
     assert load(folder).runs["label"].tolist() == ["gradient_dropping"]
