@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
 from compressors import Compressor, State
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model
 from strategies.channel.memory import commit, load
 from strategies.channel.nodes import PARTITION_ID

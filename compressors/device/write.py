@@ -20,7 +20,7 @@ from compressors.device.laid import Laid, lay, quantized
 from compressors.device.plan import Plan, Rules
 from compressors.kernels.gpu.layout import fetch, upload
 from compressors.kernels.gpu.stream import to_bytes
-from compressors.whole.lift import inside, nest, recall
+from compressors.whole.memory import inside, nest, recall
 
 
 @dataclass(frozen=True)

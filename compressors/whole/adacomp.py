@@ -15,16 +15,14 @@ from compressors.base import (
     State,
     Tensors,
     empty_like,
-    finite,
     mean,
     scatter,
 )
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import Fixed
-from compressors.errors import NotFinite
 from compressors.quantize.sign import below_zero, signed
 from compressors.settings import check_whole, plain
-from compressors.whole.lift import nest, recall
+from compressors.whole.memory import added, nest, recall
 from compressors.whole.places import read_places, write_places
 
 
@@ -74,13 +72,10 @@ class AdaComp:
         kept = recall("residual", state, {name: x.shape for name, x in update.items()})
         sent: Sent = {}
         after: dict[str, Tensor] = {}
-        for name, x in update.items():
-            new = x.detach().reshape(-1)
-            whole = kept[name].reshape(-1) + new
-            if not finite(whole):
-                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
-            sent[name] = self._write_one(whole, new, x.shape, out)
-            after[name] = (whole.view(x.shape) - sent[name].decoded).contiguous()
+        for name, whole in added(update, kept).items():
+            new = update[name].detach().reshape(-1)
+            sent[name] = self._write_one(whole.reshape(-1), new, whole.shape, out)
+            after[name] = (whole - sent[name].decoded).contiguous()
         return sent, nest("residual", after)
 
     def _write_one(

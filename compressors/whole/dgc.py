@@ -11,15 +11,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import Sent, SentTensor, State, Tensors, empty_like, finite, nominal_count
+from compressors.base import Sent, SentTensor, State, Tensors, empty_like, nominal_count
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import NotFinite, UpdateError
+from compressors.errors import UpdateError
 from compressors.kernels.select import MAGNITUDE
 from compressors.printing import shown
 from compressors.quantize.floats import Float32
 from compressors.settings import check_share, plain
 from compressors.sparsify.topk import largest
-from compressors.whole.lift import nest, recall
+from compressors.whole.memory import check_sums, nest, recall
 from compressors.whole.pipeline import Pipeline
 
 
@@ -110,8 +110,8 @@ class DGC:
             gradient = x.detach() if scale == 1 else x.detach() * scale
             u = (self.momentum * momentum[name] + gradient).contiguous()
             v = velocity[name] + u
-            if not (finite(u) and finite(v)):
-                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
+            for sums in (u, v):
+                check_sums({name: sums})
             sent[name] = pipe.write(v, out, seed)
             after[f"momentum/{name}"] = _masked(u, sent[name])
             after[f"velocity/{name}"] = _masked(v, sent[name])

@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors, empty_like, finite
+from compressors.base import Compressor, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import NotFinite, UpdateError
+from compressors.errors import UpdateError
 from compressors.printing import short_text
 from compressors.settings import check_compressor
 from compressors.whole.growth import always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
-from compressors.whole.lift import inside, nest, recall
+from compressors.whole.memory import added, check_sums, inside, nest, recall
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,9 @@ class Differences:
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; what is sent is the difference."""
         shift = recall("shift", state, {name: x.shape for name, x in update.items()})
-        wanted = {name: (x.detach() + shift[name]).contiguous() for name, x in update.items()}
-        for name, x in wanted.items():
-            if not finite(x):
-                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
-        sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
+        sent, memory = self.inner.write(added(update, shift), inside("inner", state), out, seed)
         after: dict[str, Tensor] = {n: shift[n] - one.decoded for n, one in sent.items()}
-        for name, x in after.items():
-            if not finite(x):
-                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
+        check_sums(after)
         return sent, nest("shift", after) | nest("inner", memory)
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:

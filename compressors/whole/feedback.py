@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, SentTensor, State, Tensors, empty_like, finite
+from compressors.base import Compressor, Sent, SentTensor, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import NotFinite, UpdateError
+from compressors.errors import UpdateError
 from compressors.printing import short_text, shown
 from compressors.settings import check_compressor, plain
 from compressors.whole.growth import always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
-from compressors.whole.lift import inside, nest, recall
+from compressors.whole.memory import added, inside, nest, recall
 
 
 @dataclass(frozen=True)
@@ -76,19 +76,12 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``."""
         kept = recall("residual", state, {name: x.shape for name, x in update.items()})
-        wanted = {
-            name: (x.detach() + self._faded(kept[name])).contiguous()
-            for name, x in update.items()
-        }
-        for name, x in wanted.items():
-            if not finite(x):
-                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
+        if self.decay != 1:
+            kept = {name: x * self.decay for name, x in kept.items()}
+        wanted = added(update, kept)
         sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
         residual = {name: _rest(x, sent[name]) for name, x in wanted.items()}
         return sent, nest("residual", residual) | nest("inner", memory)
-
-    def _faded(self, kept: Tensor) -> Tensor:
-        return kept if self.decay == 1 else kept * self.decay
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""

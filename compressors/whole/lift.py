@@ -1,6 +1,5 @@
 """From a codec of one tensor to a compressor of a whole update, and rules between compressors."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
@@ -23,6 +22,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.errors import PartError, UpdateError
 from compressors.own_parts import write_tensor
 from compressors.settings import check_codec, check_compressor
+from compressors.whole.memory import inside, nest
 
 
 @dataclass(frozen=True)
@@ -202,43 +202,3 @@ def _fits(pattern: str, name: str, shape: tuple[int, ...]) -> bool:
     if not bound.isdigit():
         raise ValueError(f"pattern {pattern!r}: 'size<' takes a whole number, such as 'size<256'")
     return prod(shape) < int(bound)
-
-
-def nest(prefix: str, state: State) -> State:
-    """The memory with every key under ``prefix``."""
-    return {f"{prefix}/{key}": value for key, value in state.items()}
-
-
-def recall(
-    kind: str, state: State, shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, Tensor]:
-    """What ``nest(kind, ...)`` put into the memory: float32, with these names and shapes.
-
-    ``UpdateError`` names both where they differ: a tensor of another shape would be added to
-    all entries of a row, and one of another name forgotten.
-    """
-    kept = inside(kind, state)
-    if kept.keys() != shapes.keys():
-        raise UpdateError(
-            f"the memory holds {kind} of {_listed(kept)}, the update has {_listed(shapes)}: "
-            "it belongs to another model"
-        )
-    for name, shape in shapes.items():
-        x = kept[name]
-        if tuple(x.shape) != tuple(shape) or x.dtype != torch.float32:
-            raise UpdateError(
-                f"tensor {name!r}: {kind} in the memory is {x.dtype} {tuple(x.shape)}, not "
-                f"{torch.float32} {tuple(shape)}: it belongs to another model"
-            )
-    return kept
-
-
-def _listed(names: Iterable[str]) -> str:
-    some = [repr(name) for name in names]
-    return ", ".join(some[:5] + ["..."] * (len(some) > 5)) or "no tensor"
-
-
-def inside(prefix: str, state: State) -> State:
-    """The part of the memory that ``nest`` put under ``prefix``."""
-    start = f"{prefix}/"
-    return {key.removeprefix(start): x for key, x in state.items() if key.startswith(start)}

@@ -18,7 +18,7 @@ from compressors.kernels import noise
 from compressors.kernels.factors import product
 from compressors.printing import shown
 from compressors.settings import plain
-from compressors.whole.lift import recall
+from compressors.whole.memory import recall
 
 _SEED = 20190531  # of the first Q: every sender starts from the same one, as in the paper
 _DEPENDENT = 1e-10  # what is left of a row, as a share, if it lies in the span of those before

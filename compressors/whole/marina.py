@@ -5,11 +5,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors, finite
+from compressors.base import Compressor, Sent, State, Tensors
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import NotFinite
 from compressors.settings import check_compressor, check_share, plain
-from compressors.whole.lift import inside, recall
+from compressors.whole.memory import check_sums, inside, recall
 from compressors.whole.raw import Raw
 from compressors.whole.shifts import check_unbiased
 
@@ -81,9 +80,7 @@ class Marina:
             return Raw().write(update, {}, out, seed)
         before = recall(BEFORE, state, {name: x.shape for name, x in update.items()})
         change = {name: (x.detach() - before[name]).contiguous() for name, x in update.items()}
-        for name, x in change.items():
-            if not finite(x):
-                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
+        check_sums(change)
         sent, _ = self.inner.write(change, self.inner.init(update), out, seed)
         return sent, {}
 

@@ -3,7 +3,8 @@
 from torch import Tensor
 
 from compressors.base import Compressor, State, Tensors
-from compressors.whole.lift import ByName, inside, nest
+from compressors.whole.lift import ByName
+from compressors.whole.memory import inside, nest
 
 
 def holds(compressor: Compressor, like: Tensors) -> bool:

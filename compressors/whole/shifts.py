@@ -5,15 +5,15 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors, empty_like, finite
+from compressors.base import Compressor, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import NotFinite
 from compressors.printing import short_text, shown
 from compressors.settings import check_compressor, plain
 from compressors.theory.rules import bound
 from compressors.whole.growth import SIZES
 from compressors.whole.keepers import check_keeps_nothing
-from compressors.whole.lift import ByName, Flat, PerTensor, inside, nest, recall
+from compressors.whole.lift import ByName, Flat, PerTensor
+from compressors.whole.memory import added, check_sums, inside, nest, recall
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,10 @@ class Shifts:
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; what is sent is the difference."""
         shift = recall("shift", state, {name: x.shape for name, x in update.items()})
-        wanted = {name: (x.detach() + shift[name]).contiguous() for name, x in update.items()}
-        _check_finite(wanted)
-        sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
+        sent, memory = self.inner.write(added(update, shift), inside("inner", state), out, seed)
         alpha = self.steps(update)
         after: dict[str, Tensor] = {n: shift[n] - alpha[n] * x.decoded for n, x in sent.items()}
-        _check_finite(after)
+        check_sums(after)
         return sent, nest("shift", after) | nest("inner", memory)
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
@@ -108,12 +106,6 @@ def check_unbiased(name: str, inner: Compressor) -> None:
     if any(bound(inner, d).kind in ("contraction", "neither") for d in SIZES):
         raise ValueError(f"{name} around {short_text(inner)}, which is biased: {name} needs an "
                          f"unbiased method; use ef21({short_text(inner)})")  # fmt: skip
-
-
-def _check_finite(tensors: Tensors) -> None:
-    for name, x in tensors.items():
-        if not finite(x):
-            raise NotFinite(f"tensor {name!r} and its memory overflow float32")
 
 
 def _omegas(inner: Any, like: Tensors) -> dict[str, float]:

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, Sent, SentTensor, State, Tensors, empty_like, finite, scatter
+from compressors.base import ALL, Sent, SentTensor, State, Tensors, empty_like, scatter
 from compressors.bits import BitReader, BitWriter
-from compressors.errors import NotFinite, PayloadError
+from compressors.errors import PayloadError
 from compressors.printing import shown
 from compressors.settings import plain
-from compressors.whole.lift import nest, recall
+from compressors.whole.memory import added, nest, recall
 from compressors.whole.places import read_places, write_places
 
 _HALF, _POWER = np.uint32(1 << 22), np.uint32(0xFF800000)  # of a float's fraction; its exponent
@@ -77,11 +77,9 @@ class VarianceBased:
         sums, squares = recall("residual", state, shapes), recall("squares", state, shapes)
         sent: Sent = {}
         after, left = dict[str, Tensor](), dict[str, Tensor]()
-        for name, x in update.items():
-            r = (sums[name] + x.detach()).contiguous()
-            v = (squares[name] + x.detach().square()).clamp(max=3e38).contiguous()
-            if not finite(r):
-                raise NotFinite(f"tensor {name!r} and its memory overflow float32")
+        for name, r in added(update, sums).items():
+            x = update[name].detach()
+            v = (squares[name] + x.square()).clamp(max=3e38).contiguous()
             sent[name] = self._write_one(r, v, out)
             gone = torch.zeros(r.numel(), dtype=torch.bool, device=r.device)
             places = sent[name].indices

@@ -12,7 +12,7 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from compressors import Packet, State
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from fedsim.errors import training
 from fedsim.federation import control, orders
 from fedsim.federation.client_memory import ClientStates

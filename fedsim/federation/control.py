@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from compressors import State, Tensors
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from fedsim.federation.trainer import Job, Trainer, lr_factor
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from compressors import Compressor, State
-from compressors.whole.lift import inside
+from compressors.whole.memory import inside
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
 

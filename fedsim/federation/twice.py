@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from compressors import State
-from compressors.whole.lift import inside, nest
 from compressors.whole.marina import BEFORE
+from compressors.whole.memory import inside, nest
 from fedsim.federation.trainer import Job, Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import STRATEGIES

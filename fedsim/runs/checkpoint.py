@@ -17,7 +17,7 @@ import pandas as pd
 from safetensors.torch import load_file, save_file
 
 from compressors import State
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from fedsim.files import sync, write_json, write_parquet
 
 _PREFIX = "checkpoint-"

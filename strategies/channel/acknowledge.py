@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, State, decompress
-from compressors.whole.lift import inside
+from compressors.whole.memory import inside
 from compressors.whole.returned import holds, take_back
 
 APPLIED = "applied"

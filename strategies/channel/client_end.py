@@ -17,7 +17,7 @@ from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel import directions
 from strategies.channel.acknowledge import FATE, Settled, pending, placed, settle
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload

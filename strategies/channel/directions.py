@@ -16,7 +16,7 @@ from torch import Tensor
 from compressors import Compressor, Sent, State, Tensors
 from compressors.base import empty_like
 from compressors.whole.differences import Differences
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 
 DIRECTION = "direction"
 

@@ -4,7 +4,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from compressors import State
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel.traffic import Downlink
 
 

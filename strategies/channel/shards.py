@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, Packet, Sent, State, derive
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel.client_end import ClientEnd, Delivery
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from compressors import Compressor, Raw, State
 from compressors.whole.keepers import needs_server
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
 from strategies.channel.directions import directs

@@ -15,7 +15,7 @@ from flwr.serverapp.strategy import FedAvgM, Strategy
 from torch import Tensor
 
 from compressors import Compressor, State
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import ARRAYS, NAMED, OURS, to_arrays, to_tensors
 from strategies.channel.server_end import ServerEnd

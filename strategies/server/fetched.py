@@ -10,7 +10,7 @@ from compressors import Compressor, Flat, State
 from compressors.base import scatter
 from compressors.message import contents
 from compressors.whole.countsketch import CountSketch
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel.traffic import Uplink
 from strategies.server.delayed import DelayedDSGD
 

@@ -12,7 +12,7 @@ from flwr.app import ArrayRecord
 from torch import Tensor
 
 from compressors import State
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel.payload import to_arrays
 
 

@@ -8,8 +8,8 @@ from flwr.serverapp import Grid
 from torch import Tensor
 
 from compressors import Compressor, State, derive
-from compressors.whole.lift import inside, nest
 from compressors.whole.marina import Marina
+from compressors.whole.memory import inside, nest
 from strategies.channel.traffic import Uplink, average
 from strategies.server.server_optimizer import Stepped
 

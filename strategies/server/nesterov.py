@@ -7,7 +7,7 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from compressors.base import empty_like
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel.traffic import Uplink, average
 from strategies.server.delayed import DelayedDSGD
 

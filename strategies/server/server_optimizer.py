@@ -9,7 +9,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from compressors import Compressor, State, derive
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from strategies.channel.traffic import Uplink, average
 from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of

@@ -5,7 +5,7 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 
 from compressors import Raw, compress, decompress, gradient_dropping, parse
-from compressors.whole.lift import inside
+from compressors.whole.memory import inside
 from fedsim.engines import compat
 from strategies import client_mod
 from strategies.channel.payload import get, put, to_tensors

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors import Raw, State, decompress
-from compressors.whole.lift import inside
+from compressors.whole.memory import inside
 from fedsim import RunConfig
 from fedsim.federation.trainer import Trainer
 

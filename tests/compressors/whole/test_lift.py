@@ -6,7 +6,7 @@ from hypothesis import given
 from torch import Tensor
 
 from compressors import ByName, ErrorFeedback, Flat, PerTensor, Raw, TopK, compress, parse
-from compressors.whole.lift import inside, nest
+from compressors.whole.memory import inside, nest
 from tests.support.generators import runs, same_bits, updates, whole_numbers
 
 GLOBAL = parse("flat(topk(0.2) | float32 | golomb)")

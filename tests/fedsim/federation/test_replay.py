@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from compressors import explain
-from compressors.whole.lift import inside
+from compressors.whole.memory import inside
 from fedsim import RunConfig, run
 from fedsim.federation.trainer import Trainer
 from tests.support import replaying

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam
 
 from compressors import ALL, Raw, SentTensor, decompress
-from compressors.whole.lift import inside
+from compressors.whole.memory import inside
 from fedsim import RunConfig, run
 from fedsim.federation.batches import Batches
 from fedsim.federation.masking import mask_momentum

@@ -1,0 +1,66 @@
+"""A compressor's memory: how its parts are named, found again, and added to an update."""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from compressors.base import State, Tensors, finite
+from compressors.errors import NotFinite, UpdateError
+
+
+def nest(prefix: str, state: State) -> State:
+    """The memory with every key under ``prefix``."""
+    return {f"{prefix}/{key}": value for key, value in state.items()}
+
+
+def inside(prefix: str, state: State) -> State:
+    """The part of the memory that ``nest`` put under ``prefix``."""
+    start = f"{prefix}/"
+    return {key.removeprefix(start): x for key, x in state.items() if key.startswith(start)}
+
+
+def recall(
+    kind: str, state: State, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Tensor]:
+    """What ``nest(kind, ...)`` put into the memory: float32, with these names and shapes.
+
+    ``UpdateError`` names both where they differ: a tensor of another shape would be added to
+    all entries of a row, and one of another name forgotten.
+    """
+    kept = inside(kind, state)
+    if kept.keys() != shapes.keys():
+        raise UpdateError(
+            f"the memory holds {kind} of {_listed(kept)}, the update has {_listed(shapes)}: "
+            "it belongs to another model"
+        )
+    for name, shape in shapes.items():
+        x = kept[name]
+        if tuple(x.shape) != tuple(shape) or x.dtype != torch.float32:
+            raise UpdateError(
+                f"tensor {name!r}: {kind} in the memory is {x.dtype} {tuple(x.shape)}, not "
+                f"{torch.float32} {tuple(shape)}: it belongs to another model"
+            )
+    return kept
+
+
+def _listed(names: Iterable[str]) -> str:
+    some = [repr(name) for name in names]
+    return ", ".join(some[:5] + ["..."] * (len(some) > 5)) or "no tensor"
+
+
+def added(update: Tensors, kept: Tensors) -> dict[str, Tensor]:
+    """Update and memory, tensor by tensor: new tensors, contiguous and finite.
+
+    Raises ``NotFinite`` as ``check_sums``.
+    """
+    sums = {name: (x.detach() + kept[name]).contiguous() for name, x in update.items()}
+    check_sums(sums)
+    return sums
+
+
+def check_sums(tensors: Tensors) -> None:
+    """Raises ``NotFinite`` with the name of the first tensor that its memory made overflow."""
+    for name, x in tensors.items():
+        if not finite(x):
+            raise NotFinite(f"tensor {name!r} and its memory overflow float32")
