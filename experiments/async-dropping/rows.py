@@ -19,7 +19,6 @@ class Row:
     title: str
     method: str
     images: float
-    seeds: int = 1
     strategy: str = "sharded"
 
 
@@ -28,13 +27,14 @@ def _drop(p: float) -> str:
 
 
 ROWS = {
-    "dense": Row("no dropping", "raw", 2489, seeds=3),
+    "dense": Row("no dropping", "raw", 2489),
     "drop-90": Row("drop 90 %", _drop(0.1), 3174),
-    "drop-99": Row("drop 99 %", _drop(0.01), 3726, seeds=3),
+    "drop-99": Row("drop 99 %", _drop(0.01), 3726),
     "drop-99.9": Row("drop 99.9 %", _drop(0.001), 3921),
-    "sync": Row("synchronous", "raw", NONE, 3, "gradients"),
-    "sync-drop-99": Row("synchronous, drop 99 %", _drop(0.01), NONE, 3, "gradients"),
+    "sync": Row("synchronous", "raw", NONE, "gradients"),
+    "sync-drop-99": Row("synchronous, drop 99 %", _drop(0.01), NONE, "gradients"),
 }
+SEEDS = 3
 SMOKE = ("dense", "drop-99", "sync")
 SCALES = {
     "smoke": ("digits", 2, 8, 2),
@@ -50,7 +50,7 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
     made = []
     for name in names or (SMOKE if scale == "smoke" else ROWS):
         row = ROWS[name]
-        for seed in range(1 if scale == "smoke" else row.seeds):
+        for seed in range(1 if scale == "smoke" else SEEDS):
             config = RunConfig(
                 task=task, method=row.method, downlink=row.method, strategy=row.strategy,
                 temporal=1, iterations=iterations, batch_size=batch_size, clients=workers,

@@ -44,7 +44,7 @@ TASKS = {
         "paper": Size(1200, 10, 5, 0.97, "2ms"),
     },
     "fashion_lenet5": {
-        "short": Size(300, 10, 1, 0.8, "8ms", 2000), "paper": Size(2000, 10, 3, 0.88, "8ms"),
+        "short": Size(300, 10, 3, 0.8, "8ms", 2000), "paper": Size(2000, 10, 3, 0.88, "8ms"),
     },
 }  # fmt: skip
 """By task and scale; the paper trains NCF on ml-20m, which may not be passed on.
