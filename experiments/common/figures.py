@@ -11,8 +11,8 @@ from fedsim.units import FRACTIONS
 
 __all__ = ["COLOURS", "GREYS", "SBC_LINES", "canvas", "grids", "ink", "score_label"]
 
-COLOURS = METHODS
-"""Okabe and Ito's colours, as fedsim.plot has them."""
+COLOURS = METHODS[:7]
+"""Okabe and Ito's colours, the first of fedsim.plot's; marks tell more methods apart."""
 
 SBC_LINES = {
     "Baseline": ("black", "-"), "Gradient dropping": ("#e69f00", "-"),

@@ -9,6 +9,9 @@ from fedsim.analysis.style import beside
 from fedsim.errors import UsageError
 from fedsim.results.labels import ends_dense, methods_of, of_method, reference, several
 
+_NAMED = 4
+"""Titles name as many methods; legends and tables name all."""
+
 
 @dataclass(frozen=True)
 class Plane:
@@ -124,10 +127,11 @@ def method_text(runs: pd.DataFrame) -> str:
     """The method of a sweep's cells as titles have it: its label, as in curves and tables.
 
     The dense cells (p = 1), which send float32 whatever the method, count only where there are no
-    others; the labels of several methods are joined by commas.
+    others; the labels of several methods are joined by commas, more than four are counted.
     """
     if several(runs):
-        return ", ".join(methods_of(runs))
+        names = methods_of(runs)
+        return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} methods"
     sparse = runs[runs["gradient"] != 1]
     rows = sparse if len(sparse) else runs[~beside(runs)]
     return ", ".join(dict.fromkeys(rows["label"]))

@@ -24,8 +24,11 @@ FRACTION = "fraction of entries sent p"
 
 # The dense reference is black; those with other settings follow.
 GREYS = ("#000000", "#6b6b6b", "#a8a8a8")
-# Okabe and Ito's colours, told apart by the colour-blind too.
-METHODS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442")
+# Okabe and Ito's colours, told apart by the colour-blind too; from the eighth method on, darker.
+METHODS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442",
+    "#004065", "#793600", "#005a42", "#74455f", "#316683", "#835a00", "#898226",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

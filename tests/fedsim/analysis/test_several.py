@@ -11,7 +11,8 @@ from fedsim import plot
 from fedsim.analysis.budgets import budgets, leaders
 from fedsim.analysis.curves import curve_lines, pareto_points
 from fedsim.analysis.export import table
-from fedsim.analysis.style import METHODS, CellKey, looks
+from fedsim.analysis.planes import method_text
+from fedsim.analysis.style import METHODS, CellKey, looks, method_looks
 from fedsim.analysis.tables import summary_texts
 from fedsim.errors import UsageError
 from fedsim.results.load import Results, load
@@ -89,6 +90,15 @@ def test_methods_have_colours_that_the_colour_blind_tell_apart() -> None:
         assert mine[0].colour == mine[2].colour == colour.lower() != mine[1].colour
         assert len({look.marker for look in mine}) == 1
         assert [look.place for look in mine] == [0, 0, 1, 1]
+
+
+def test_ten_methods_have_ten_colours_and_are_counted_in_titles(both: Results) -> None:
+    names = [f"method {place}" for place in range(10)]
+    assert len({look.colour for look in method_looks(dict.fromkeys(names, False)).values()}) == 10
+    cell = both.runs[both.runs["label"] == "sbc"].head(1)
+    runs = pd.concat([cell.assign(label=name) for name in names], ignore_index=True)
+    assert method_text(runs) == "10 methods"
+    assert method_text(runs[:4]) == "method 0, method 1, method 2, method 3"
 
 
 def test_a_panel_a_method_on_one_scale(both: Results) -> None:
@@ -171,6 +181,7 @@ def test_tables_name_the_methods(both: Results) -> None:
     assert "method" not in one[0]
 
 
+@pytest.mark.slow
 def test_files_embed_their_fonts_and_are_the_same_each_time(both: Results, tmp_path: Path) -> None:
     for name in ("x.pdf", "y.pdf", "x.svg", "y.svg"):
         plot.save(plot.curves(both.rounds), tmp_path / name)
