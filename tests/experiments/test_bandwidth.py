@@ -30,6 +30,31 @@ def test_times_follow_from_bits_and_iterations(bandwidth: Any, task: str) -> Non
     assert dense.between(1 - 1e-4, 1 + 1e-4).all()
 
 
+def test_the_page_says_what_came_out(bandwidth: Any) -> None:
+    """Times as fast as no compression at 100 Mbit/s, 1 and 10 Gbit/s: digits and LeNet5."""
+    tables, page = experiment("bandwidth", "tables"), (RESULTS.parent / "README.md").read_text()
+    fast = [
+        tables.speedups(pd.read_csv(RESULTS / task / "times.csv")).set_index(["row", "rate"])
+        for task in ("digits", "fashion_lenet5")
+    ]
+
+    def both(row: str, rate: str, column: str = "faster", places: int = 2) -> list[str]:
+        return [f"{one.loc[(row, rate), column]:.{places}f}" for one in fast]
+
+    reduced = [both("bf-p2-qsgd", rate) for rate in tables.CLAIMED]
+    assert reduced == [["2.56", "3.46"], ["1.16", "2.03"], ["0.83", "0.97"]]
+    assert both("bf-p2-qsgd", "100 Mbit/s", "faster_coded") == ["0.43", "0.59"]
+    assert both("topr", "100 Mbit/s", "faster_coded")[1] == "1.40"
+    natural = [both("cnat", rate, places=1) for rate in ("100 Mbit/s", "1 Gbit/s")]
+    assert natural == [["2.8", "3.3"], ["1.5", "2.3"]]
+    for one in fast:
+        there = one["iteration"].groupby("row").first()
+        slower = there[["golomb", "sbc1", "sbc10"]] / there["dense"]
+        assert slower.between(1.85, 2.65).all() and (one["seeds"] == 3).all()
+    told = page.split("## What the tables say")[1]
+    assert all(number in told for pair in (*reduced, *natural) for number in pair)
+
+
 def test_coding_is_added_to_both(bandwidth: Any) -> None:
     """2 s beside 10 s; with coding, 1 s more each: 11 / 3."""
     frame = pd.DataFrame({

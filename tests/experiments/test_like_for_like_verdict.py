@@ -98,6 +98,7 @@ def test_the_verdict_on_the_lstm(finals: dict[str, pd.DataFrame]) -> None:
     assert f"in {edge.sum()} of {len(chosen)} pairs of method and budget the best" in text
 
 
+@pytest.mark.slow
 def test_the_verdict_on_duels(finals: dict[str, pd.DataFrame]) -> None:
     text = page()
     def lines(names: tuple[str, ...]) -> pd.DataFrame:
