@@ -2,6 +2,7 @@
 
 import os
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -28,6 +29,7 @@ def described() -> str:
     return _version(PACKAGES[0]) or "(a checkout that is not installed)"
 
 
+@cache  # the lookup reads files, and a sweep asks once per cell
 def _version(package: str) -> str | None:
     try:
         return version(package)
