@@ -7,14 +7,14 @@ BIN := .venv/bin
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
 
-test: install-dev        ## the quick suite, five to eight minutes on two cores
+test: install-dev        ## the quick suite, about five minutes on two cores
 	$(BIN)/python -m pytest
 
-test-slow: install-dev   ## Ray, kills, the commands of the docs
+test-slow: install-dev   ## Ray, kills, hostile bytes, the commands of the docs: half an hour and more
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an hour
-	FEDSIM_FUZZ=100000 $(BIN)/python -m pytest -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py
+	FEDSIM_FUZZ=100000 $(BIN)/python -m pytest -m slow -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py
 
 lint: install-dev        ## style and types
 	$(BIN)/ruff check .

@@ -32,6 +32,7 @@ def test_six_lines_make_the_difference() -> None:
     assert len(names) == 5 and added == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", APPS)
 def test_it_learns(
     title: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

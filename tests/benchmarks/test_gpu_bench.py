@@ -27,6 +27,7 @@ def bench() -> Iterator[Any]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 @needs_triton
 def test_every_work_is_timed_and_printed(bench: Any) -> None:
     shapes = {"w": (5, 40), "b": (7,)}

@@ -30,6 +30,7 @@ def result(bench, tiny):
     return bench.measure(tiny)
 
 
+@pytest.mark.slow
 def test_every_loop_is_timed_in_every_repeat(bench, result):
     loops = result["milliseconds"]
     assert list(loops) == [bench.FEDSIM_1, bench.FEDSIM_2, bench.BARE, bench.PEERS]
@@ -59,6 +60,7 @@ def test_the_machine_is_named(result):
     assert {"load_before", "load_after", "processor", "packages"} <= set(machine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_all_loops_train_the_same(bench, optimizer, tmp_path):
     settings = bench.Settings(optimizer, iterations=2, samples=256)

@@ -1,8 +1,6 @@
 """Changed, cut and random bytes into every decoder: ``PayloadError`` or something legal.
 
-A nightly run takes more inputs a decoder, and tells where a decoder hangs:
-
-    FEDSIM_FUZZ=100000 python -m pytest -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py
+A nightly run (``make fuzz``) takes more inputs per decoder, and tells where a decoder hangs.
 """
 
 import os
@@ -31,6 +29,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder", DECODERS, ids=[d.name for d in DECODERS])
 def test_hostile_bytes(decoder: Decoder) -> None:
     refused = fuzz(decoder, INPUTS)

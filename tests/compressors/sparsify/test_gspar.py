@@ -71,6 +71,7 @@ def test_what_is_likely_keeps_its_value_and_the_rest_has_one_magnitude() -> None
     assert torch.equal(decoded(text, packet.payload, x)["w"], sent.decoded)
 
 
+@pytest.mark.slow
 def test_unbiased_with_the_variance_of_the_paper() -> None:
     """E C(x) = x, E||C(x) - x||^2 = sum x^2 (1 / p - 1): below uniform chances, within theory's."""
     x = torch.from_numpy(np.random.default_rng(5).standard_t(3, 400).astype(np.float32))

@@ -53,6 +53,7 @@ def test_a_steady_update_is_learned() -> None:
     assert sizes[-1] < 1e-3 * sizes[0]
 
 
+@pytest.mark.slow
 def test_unlike_clients_reach_the_optimum_and_without_shifts_they_do_not() -> None:
     """The paper's point: f_i = ||x - a_i||^2 / 2, whose gradients are not zero at the mean of a."""
     targets = torch.randn(4, 50, generator=torch.Generator().manual_seed(2))

@@ -121,6 +121,7 @@ def test_no_digit_of_the_terminals_table_is_cut(both: Results, width: int) -> No
     assert "method" in told and "0.0004" in told and "dropping" in told
 
 
+@pytest.mark.slow
 def test_the_report_compares_methods_within_a_budget(
     both: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

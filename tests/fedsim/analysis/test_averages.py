@@ -70,6 +70,7 @@ def test_matrices_have_the_deviation() -> None:
     assert not any("±" in text.get_text() for text in matrix(one).axes[0].texts)
 
 
+@pytest.mark.slow
 def test_the_pages_curves_have_bands_and_its_points_bars(tmp_path: Path) -> None:
     make_sweep(tmp_path / "two", (10,), (0.1,), seeds=(0, 1))
     results = load(tmp_path / "two")

@@ -37,6 +37,7 @@ def has(number: str, text: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", text) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_summary(tmp_path: Path, width: int, typed: Typed, monkeypatch: pytest.MonkeyPatch):
     """``report A B``, methods of two sweeps side by side, one with a long name."""

@@ -160,6 +160,7 @@ def test_the_dense_cell_is_black_and_p_decides_the_colour() -> None:
     assert [look.place for look in styles.values()] == [0, 1, 1, 2]
 
 
+@pytest.mark.slow
 def test_figures_are_saved_whole_in_threads_without_pyplot(tmp_path: Path) -> None:
     runs = runs_of([run(10, p, p) for p in (0.1, 0.01)])
     before = "matplotlib.pyplot" in sys.modules

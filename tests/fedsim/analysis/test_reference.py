@@ -63,6 +63,7 @@ def test_a_run_of_raw_with_a_lossy_downlink_is_no_reference(tmp_path: Path) -> N
     assert add_difference(load(tmp_path / "raw").runs)["difference"].notna().all()
 
 
+@pytest.mark.slow
 def test_a_sweep_with_a_lossy_downlink_is_compared_with_raw_both_ways(tmp_path: Path) -> None:
     config = SweepConfig.of(method="gradient_dropping", temporal=[1, 5], gradient=[1, 0.1],
                             downlink="sbc(0.1)", iterations=10)  # fmt: skip

@@ -56,6 +56,7 @@ def test_the_time_to_a_target_by_hand(folders: tuple[Path, Path]) -> None:
     assert never["target_seconds"].isna().all() and (never["reached"] == 0).all()
 
 
+@pytest.mark.slow
 def test_over_bandwidths_as_network_after_network(folders: tuple[Path, Path]) -> None:
     """What is computed for all rates at once is what each network gives, with a shared link too."""
     results, rates = load(*folders), (1e4, 1e6, 1e8)
@@ -83,6 +84,7 @@ def test_a_target_that_nobody_reaches_is_told(folders: tuple[Path, Path]) -> Non
         over_bandwidths(load(*folders), parse("4g"), 0.9999)
 
 
+@pytest.mark.slow
 def test_the_command(folders: tuple[Path, Path], tmp_path: Path, typed: Typed) -> None:
     given = ["price", *map(str, folders), "--network", "4g", "--target", "0.9"]
     said = typed(*given, "--out", tmp_path / "out")

@@ -155,6 +155,7 @@ def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:
     assert "accuracy" in said.err  # progress
 
 
+@pytest.mark.slow
 def test_settings_from_a_file_and_flags_over_it(typed: Typed, no_page: None) -> None:
     Path("run.toml").write_text("iterations = 20\ntemporal = 5\nclients = 2\n")
     printed = document(
@@ -168,6 +169,7 @@ def test_settings_from_a_file_and_flags_over_it(typed: Typed, no_page: None) -> 
     assert (cell["iterations"], cell["temporal"], cell["gradient"]) == (20, 4, 0.5)
 
 
+@pytest.mark.slow
 def test_a_grid_grows_in_its_own_folder(typed: Typed, no_page: None) -> None:
     outs = {
         document(typed("sweep", "--temporal", n, "--gradient", p, *SMALL, "--json").out)["out"]
@@ -180,6 +182,7 @@ def test_a_grid_grows_in_its_own_folder(typed: Typed, no_page: None) -> None:
     assert other not in outs
 
 
+@pytest.mark.slow
 def test_methods_with_their_own_fraction(typed: Typed, no_page: None) -> None:
     """Twice, as the folder must be known again."""
     for _ in range(2):
@@ -187,6 +190,7 @@ def test_methods_with_their_own_fraction(typed: Typed, no_page: None) -> None:
         assert [c["gradient"] for c in document(said.out)["cells"]] == [1, 0.2]
 
 
+@pytest.mark.slow
 def test_a_failed_cell_is_code_1_and_the_rest_is_done(typed: Typed, no_page: None) -> None:
     blocked = Path("out/cells/n5-p0.1-s0/model.safetensors")
     blocked.mkdir(parents=True)

@@ -25,6 +25,7 @@ def controlled(**settings: Any) -> Any:
     return small(**{"method": "sbc", "gradient": 0.05} | settings)
 
 
+@pytest.mark.slow
 def test_fixed_is_the_ordinary_run_and_its_orders(tmp_path: Path) -> None:
     """The same weights, updates and scores; three bytes down per client and round."""
     plain, fixed = controlled(), controlled(controller="fixed")
@@ -43,6 +44,7 @@ def test_fixed_is_the_ordinary_run_and_its_orders(tmp_path: Path) -> None:
     assert (rows["sent_fraction"] == 0.05).all() and (rows["local_iterations"] == 5).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", CONTROLLED.values(), ids=CONTROLLED)
 def test_a_stopped_run_goes_on_with_the_same_n_and_p(
     settings: dict[str, Any], tmp_path: Path

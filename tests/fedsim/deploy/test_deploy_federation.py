@@ -63,6 +63,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
     return groups
 
 
+@pytest.mark.slow
 def test_nodes_are_told_who_they_are(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_nodes_are_told_who_they_are(
     assert [one["client-id"] for one in told] == ["0", "1", "1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "called"), [("supernode", "SuperNode 0"), ("warm", "the clients")]
 )
@@ -99,6 +101,7 @@ def test_a_program_that_ends_at_its_start_is_told_of_and_all_are_stopped(
     assert len(started) == 4 and not any(group.alive for group in started)
 
 
+@pytest.mark.slow
 def test_a_node_that_never_registers_is_told_of(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +112,7 @@ def test_a_node_that_never_registers_is_told_of(
     assert not any(group.alive for group in started)
 
 
+@pytest.mark.slow
 def test_a_federation_is_ready_when_the_clients_process_is(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +124,7 @@ def test_a_federation_is_ready_when_the_clients_process_is(
         assert list(federation.private.glob("*.sock"))
 
 
+@pytest.mark.slow
 def test_sigterm_stops_all(started: list[Group], tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), Federation(1, tmp_path, insecure=True):
@@ -129,6 +134,7 @@ def test_sigterm_stops_all(started: list[Group], tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.slow
 def test_rounds_and_ended_nodes_are_told_while_the_app_runs(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +150,7 @@ def test_rounds_and_ended_nodes_are_told_while_the_app_runs(
     assert ended.startswith("SuperNode 1 ended (exit code -9):")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_refused_is_told_of(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

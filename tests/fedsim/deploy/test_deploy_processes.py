@@ -55,6 +55,7 @@ def gone(process: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["stop", "kill"])
 def test_a_group_ends_with_its_children(tmp_path: Path, guard: Guard, way: str) -> None:
     group, child = family(tmp_path, guard)
@@ -63,6 +64,7 @@ def test_a_group_ends_with_its_children(tmp_path: Path, guard: Guard, way: str) 
     assert not group.alive and gone(child)
 
 
+@pytest.mark.slow
 def test_children_end_whose_parent_has_ended(tmp_path: Path, guard: Guard) -> None:
     group, child = family(tmp_path, guard)
     os.kill(group.process.pid, signal.SIGKILL)

@@ -76,6 +76,7 @@ def test_the_node_requirements_are_those_of_the_project() -> None:
     assert not names & {name.replace("_", "-") for name in REST}
 
 
+@pytest.mark.slow
 def test_the_bundle_has_the_three_packages_and_no_more() -> None:
     """What ``flwr run`` sends to SuperLink and SuperNodes, as ``docs/deploy.md`` has it."""
     bundle = build_fab_from_disk(ROOT)

@@ -19,6 +19,7 @@ __all__ = ["make_task"]  # a fixture
 SETTINGS: dict[str, Any] = {"method": "dgc(0.05)", "temporal": 1, "momentum": 0.0}
 
 
+@pytest.mark.slow
 def test_it_learns_the_digits(tmp_path: Path) -> None:
     """80 steps of two clients at 5 %: 0.83 to 0.89 for seeds 0 to 2; guessing gives 0.1."""
     config = RunConfig(
@@ -33,6 +34,7 @@ def test_the_fraction_is_known() -> None:
     assert resolve("dgc({p})", 0.02).text == "dgc(0.02)"
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_goes_on_to_the_same_end(tmp_path: Path, monkeypatch) -> None:
     """Momentum, velocity and the message counter are in the checkpoint."""
     config = small(**SETTINGS, iterations=8, keep_payloads=True, checkpoint_every=3)

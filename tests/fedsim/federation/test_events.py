@@ -107,6 +107,7 @@ def test_one_worker_is_the_optimizer_at_the_server(tmp_path: Path) -> None:
     assert rounds(tmp_path / "sharded")["up_wire_bits"].sum() == 0  # it holds all parts itself
 
 
+@pytest.mark.slow
 def test_a_seed_says_all(kept: Any, tmp_path: Path) -> None:
     name, config, out = kept
     run(asynchronous(name, keep_payloads=True, workers=2), tmp_path)

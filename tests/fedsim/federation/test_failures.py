@@ -131,6 +131,7 @@ def final(folder: Path) -> dict[str, torch.Tensor]:
     return dict(sorted(load_file(folder / "model.safetensors").items()))
 
 
+@pytest.mark.slow
 def test_a_client_that_hangs_is_given_up(in_round_two: Any, make_task: Any, tmp_path: Path) -> None:
     go = threading.Event()
 
@@ -149,6 +150,7 @@ def test_a_client_that_hangs_is_given_up(in_round_two: Any, make_task: Any, tmp_
     assert summary_of(tmp_path / "run")["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_the_others_go_on_without_one_that_hangs(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +197,7 @@ def test_a_failed_run_can_be_tried_again(in_round_two: Any, tmp_path: Path) -> N
     assert model(tmp_path / "a") == model(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_a_failed_run_goes_on_from_its_checkpoint(in_round_two: Any, tmp_path: Path) -> None:
     in_round_two(raises)
     config = small(checkpoint_every=1, downlink="sbc(0.1)")

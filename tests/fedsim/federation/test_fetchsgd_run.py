@@ -19,6 +19,7 @@ FETCH = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("some", [{}, {"clients": 5, "cohort": 2}], ids=["all", "cohort"])
 def test_it_learns_by_the_papers_algorithm(tmp_path: Path, some: dict[str, int]) -> None:
     """Algorithm 1: S_u = 0.9 S_u + S, S_e = S_e + S_u, the step is its top k, S_e loses that."""

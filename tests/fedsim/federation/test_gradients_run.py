@@ -93,6 +93,7 @@ def test_rate_and_momentum_of_the_users_are_the_server_s(make_task: Any, tmp_pat
     replaying.assert_equal(one, other)
 
 
+@pytest.mark.slow
 def test_sparse_gradients_with_a_lossy_downlink_learn(tmp_path: Path) -> None:
     """The optimizer goes by the model that clients hold, also where the change is rounded."""
     config = small(

@@ -36,6 +36,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_messages_are_differences_of_gradients_on_one_batch(tmp_path: Path) -> None:
     """Algorithm 1, every gradient computed again; then x - rate g with g kept by hand."""
@@ -60,6 +61,7 @@ def test_messages_are_differences_of_gradients_on_one_batch(tmp_path: Path) -> N
     assert any(dense[1:]) and not all(dense)
 
 
+@pytest.mark.slow
 def test_it_learns_with_fewer_bits(tmp_path: Path) -> None:
     config = small(**SETTINGS | {"iterations": 60}, method="marina(randk(0.2) | float32, 0.2)")
     summary = run(config, tmp_path)
@@ -68,6 +70,7 @@ def test_it_learns_with_fewer_bits(tmp_path: Path) -> None:
     assert summary["metric"] > 0.3  # ten classes, a tenth by chance
 
 
+@pytest.mark.slow
 def test_with_p_of_1_it_is_dense_gradients(tmp_path: Path) -> None:
     run(small(**SETTINGS, method="marina(cnat, 1)"), tmp_path / "marina")
     run(small(**SETTINGS | {"strategy": "gradients"}, method="raw"), tmp_path / "dense")

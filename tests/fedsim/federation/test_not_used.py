@@ -127,6 +127,7 @@ def late_run(
     return config, run(config, folder / "run"), memories
 
 
+@pytest.mark.slow
 def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
     assert summary["failed_up_bits"] == bits
 
 
+@pytest.mark.slow
 def test_what_a_late_upload_carried_is_sent_again(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +199,7 @@ def test_frozen_entries_are_no_part_of_the_dense_reference(make_task: Any, tmp_p
     assert summary["up_share"] == pytest.approx(15 / 43)  # of the model's entries, frozen ones too
 
 
+@pytest.mark.slow
 def test_a_cohort_sends_less_than_a_client_of_every_round(tmp_path: Path) -> None:
     config = small(clients=10, cohort=2, iterations=100)
     summary = run(config, tmp_path)

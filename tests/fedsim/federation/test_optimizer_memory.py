@@ -55,6 +55,7 @@ def test_numbers_are_kept_over_rounds(make_task: Any, tmp_path: Path) -> None:
     assert distance(plain, load_file(tmp_path / "model.safetensors")) < 1e-6
 
 
+@pytest.mark.slow
 def test_workers_change_no_number(make_task: Any, tmp_path: Path) -> None:
     task = make_task(optimizer=Counting, clients=5)
     for workers in (1, 2, 4):

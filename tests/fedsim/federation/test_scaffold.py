@@ -81,6 +81,7 @@ def test_both_ways_are_compressed_and_charged(tmp_path: Path) -> None:
     assert other["metric"].iloc[-1] > 0.5
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     config = small(method="gradient_dropping(0.2)", downlink="gradient_dropping(0.3)", cohort=3,
                    strategy="scaffold", momentum=0, checkpoint_every=1,

@@ -16,6 +16,7 @@ __all__ = ["make_task"]  # the fixture
 STEP = {"optimizer": lambda parameters: SGD(parameters, lr=0.1)}
 
 
+@pytest.mark.slow
 def test_a_step_comes_on_time_where_few_clients_take_part(make_task: Any, tmp_path: Path) -> None:
     """Ten clients, two a round: few of them have done 60 iterations when the run has done 200."""
     common = {"method": "raw", "temporal": 10, "clients": 10, "cohort": 2}

@@ -118,6 +118,7 @@ def test_a_late_upload_shares_the_server_s_link(
     assert two.loc[1] == pytest.approx(9 - 2.5) and two.loc[3] == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_who_drops_out_is_told_at_once_and_charged_nothing(tmp_path: Path) -> None:
     config = small(dropout="before=0.2, after=0.3", iterations=50, network=NETWORK)
     rounds, clients = done(config, tmp_path)
@@ -129,6 +130,7 @@ def test_who_drops_out_is_told_at_once_and_charged_nothing(tmp_path: Path) -> No
     assert rounds["returned"].sum() > 0  # what was trained and never sent
 
 
+@pytest.mark.slow
 def test_a_fraction_of_the_clients_is_there(tmp_path: Path) -> None:
     config = small(availability=0.5, iterations=50, clients=6)
     rounds, _ = done(config, tmp_path)
@@ -154,6 +156,7 @@ def test_the_price_of_a_run_is_its_own_clock(tmp_path: Path) -> None:
     assert results.runs["sim_seconds"].iloc[0] == pytest.approx(results.rounds["sim_seconds"].sum())
 
 
+@pytest.mark.slow
 def test_links_without_limits_change_nothing(finished: Path, tmp_path: Path) -> None:
     """Sync with infinite links is today's run bit for bit, but for the columns of the clock."""
     run(small(keep_payloads=True, network="compute=0s"), tmp_path)
@@ -203,6 +206,7 @@ def test_what_the_clock_decided_has_no_price_elsewhere_and_no_longer_run(tmp_pat
         run(replace(config, iterations=40), tmp_path)
 
 
+@pytest.mark.slow
 def test_the_page_shows_time_a_round_and_who_leads(tmp_path: Path) -> None:
     for name, method in (("few", "sbc(0.05)"), ("all", "raw")):
         config = small(method=method, label=name, network="up=10kbit, compute=1ms")

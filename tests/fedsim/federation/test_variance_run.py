@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from fedsim import run
 from tests.support.runs import clients, small
 
 
+@pytest.mark.slow
 def test_it_learns(tmp_path: Path) -> None:
     config = small(method="variance_based(1.5)", temporal=2, iterations=80)
     summary = run(config, tmp_path)

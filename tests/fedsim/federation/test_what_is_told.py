@@ -71,6 +71,7 @@ def test_the_training_loss_is_the_mean_of_those_who_replied(
     np.testing.assert_allclose(frame["train_loss"], means, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures(no_page.__name__)
 def test_a_cell_that_failed_in_its_second_round_is_run_again(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from fedsim.commands.cli import main
 from tests.support.sweepmaker import make_sweep
 
 
+@pytest.mark.slow
 def test_each_table_of_five_cells_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

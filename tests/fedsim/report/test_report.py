@@ -29,6 +29,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
     )
 
 
+@pytest.mark.slow
 def test_the_page_asks_for_nothing_from_outside(full: tuple[Path, Page]) -> None:
     _, page = full
     for tag, attributes in page.tags:
@@ -87,12 +88,14 @@ def test_the_other_files_are_there(full: tuple[Path, Page]) -> None:
     assert not list(folder.glob(".*"))
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
     first = write(tmp_path).read_bytes()
     assert write(tmp_path).read_bytes() == first
 
 
+@pytest.mark.slow
 def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
     for k, (temporal, gradient, failed) in enumerate([(1, 1, 0), (10, 0.1, 0), (10, 0.01, 1)]):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from fedsim.report import write
 from fedsim.results.load import load
 from tests.support import charts
@@ -11,6 +13,7 @@ from tests.support.sweepmaker import make_run, make_sweep
 MATRICES = ("matrix-metric.png", "matrix-ratio.png")
 
 
+@pytest.mark.slow
 def test_a_single_cell_makes_no_matrix(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.01,))
     for name in MATRICES:

@@ -23,6 +23,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return root / "a", root / "b"
 
 
+@pytest.mark.slow
 def test_one_page_of_two_folders(folders: tuple[Path, Path], tmp_path: Path) -> None:
     page = Page(write(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
     headings = [attributes.get("id") for tag, attributes in page.tags if tag == "h2"]
@@ -46,6 +47,7 @@ def test_several_folders_need_a_place(folders: tuple[Path, Path], tmp_path: Path
         write(*folders, out=tmp_path / "file")
 
 
+@pytest.mark.slow
 def test_the_command(folders: tuple[Path, Path], typed: Typed) -> None:  # noqa: F811
     said = typed("report", *folders, "--out", "both")
     assert said.code == 0 and "gradient_dropping" in said.out and "both/report.html" in said.out
@@ -123,11 +125,13 @@ def test_one_cell_a_method_makes_no_matrix(tmp_path: Path) -> None:
     assert "Paler" not in page.text  # each method has one p
 
 
+@pytest.mark.slow
 def test_captions_tell_of_paler_ones(folders: tuple[Path, Path], tmp_path: Path) -> None:
     page = Page(write(*folders, out=tmp_path / "both").read_text(encoding="utf-8"))
     assert page.text.count("Paler ones send fewer entries.") == 4
 
 
+@pytest.mark.slow
 def test_panels_of_one_cell_are_left_out(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (10, 20), (0.1, 0.01))
     make_sweep(tmp_path / "b", (10,), (0.02,), form="top4({p})", baseline=False)

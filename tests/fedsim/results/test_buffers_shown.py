@@ -16,6 +16,7 @@ from tests.support.runs import make_task
 __all__ = ["make_task"]  # the fixture
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buffers", ["mean", "local"])
 def test_the_bars_sum_to_wire_with_buffers(
     buffers: str, make_task: Callable[..., Task], tmp_path: Path
@@ -43,6 +44,7 @@ def test_the_bars_sum_to_wire_with_buffers(
     assert "Buffers: BatchNorm's statistics" in page.text
 
 
+@pytest.mark.slow
 def test_a_model_without_has_no_such_part(make_task: Callable[..., Task], tmp_path: Path) -> None:
     config = SweepConfig.of(
         task=make_task(), method="sbc", temporal=[2], gradient=[0.2], iterations=4

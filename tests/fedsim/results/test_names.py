@@ -42,6 +42,7 @@ def test_a_fraction_has_a_column_of_its_own() -> None:
     assert runs["label"].tolist() == ["sbc", "topk({p}) | cnat", "topk({p}) | q(8)"]
 
 
+@pytest.mark.slow
 def test_an_own_method_keeps_its_name_in_another_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +58,7 @@ def test_an_own_method_keeps_its_name_in_another_session(
     assert told(load(tmp_path / "a", tmp_path / "b")) == {"dense", "windows", "top4"}
 
 
+@pytest.mark.slow
 def test_cells_of_a_file_have_their_names(tmp_path: Path) -> None:
     """Less what says n, p or seed: seeds of one name are averaged."""
     sbc = {"method": "sbc", "gradient": 0.1}
@@ -94,6 +96,7 @@ def test_a_name_of_several_methods_or_settings_says_which() -> None:
     assert runs_of(cells[1:])["label"].tolist() == ["mine"]
 
 
+@pytest.mark.slow
 def test_a_label_of_the_users_own(tmp_path: Path) -> None:
     config = SweepConfig.of(
         method="sbc", temporal=[2], gradient=[1, 0.1], label="mine", **SHORT

@@ -115,6 +115,7 @@ def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
     assert shown == [[label, what] for label in labels for what in ("mean", "± sd")]
 
 
+@pytest.mark.slow
 def test_the_page_lists_them_by_method(tmp_path: Path) -> None:
     folders = three(tmp_path)
     cells, path, _ = summarize(*folders, out=tmp_path / "both")

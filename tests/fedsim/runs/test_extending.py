@@ -25,6 +25,7 @@ def sized(rounds: int, settings: dict[str, Any] | None = None, every: int = 2) -
     return small(**given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_an_extended_run_ends_as_a_long_one(settings: dict[str, Any], tmp_path: Path) -> None:
     run(sized(6, settings), tmp_path / "whole")
@@ -38,6 +39,7 @@ def test_an_extended_run_ends_as_a_long_one(settings: dict[str, Any], tmp_path: 
     assert not list(out.glob("checkpoint-*")) and not parts(out)
 
 
+@pytest.mark.slow
 def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
     run(sized(6), tmp_path / "whole")
     out, seen = tmp_path / "out", list[int]()
@@ -51,6 +53,7 @@ def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert_same(tmp_path / "whole", out)
 
 
+@pytest.mark.slow
 def test_what_would_not_be_the_longer_run_is_refused(tmp_path: Path) -> None:
     run(small(iterations=12, evaluate_every=3), tmp_path / "part")
     run(sized(3), tmp_path / "odd")
@@ -71,6 +74,7 @@ def test_what_would_not_be_the_longer_run_is_refused(tmp_path: Path) -> None:
             run(config, tmp_path / "even")
 
 
+@pytest.mark.slow
 def test_what_is_large_is_kept_where_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_page: None
 ) -> None:

@@ -69,6 +69,7 @@ def test_the_lock_is_free_after_whatever_ended_the_block(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_cell_waits_for_the_worker_of_a_sweep_that_was_killed(tmp_path: Path) -> None:
     cell = tmp_path / "cells" / "one"
     cell.mkdir(parents=True)

@@ -139,6 +139,7 @@ def test_python_shows_a_run_on_a_terminal_alone(
         assert screen.getvalue().strip("\x00") == ""
 
 
+@pytest.mark.slow
 def test_what_is_no_terminal_sees_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

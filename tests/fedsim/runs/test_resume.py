@@ -16,6 +16,7 @@ from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
 from tests.support.runs import assert_same, parts, payloads, small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_a_stopped_run_ends_as_if_it_had_not(settings: dict[str, Any], tmp_path: Path) -> None:
     """Six rounds, a checkpoint every second; stopped after 3 and, gone on from 2, after 5."""
@@ -52,6 +53,7 @@ def test_before_the_first_checkpoint_it_starts_again(tmp_path: Path) -> None:
     assert_same(tmp_path / "a", tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_other_workers_may_go_on_and_messages_are_kept(tmp_path: Path) -> None:
     config = small(checkpoint_every=1, keep_payloads=True, method="gradient_dropping(0.05)")
     run(config, tmp_path / "whole")
@@ -62,6 +64,7 @@ def test_other_workers_may_go_on_and_messages_are_kept(tmp_path: Path) -> None:
     assert len(payloads(tmp_path / "parts")) == 4 * 8
 
 
+@pytest.mark.slow
 def test_a_progress_that_fails_is_a_failed_run_that_goes_on(tmp_path: Path) -> None:
     config, seen = small(checkpoint_every=1), []
     with pytest.raises(ZeroDivisionError):

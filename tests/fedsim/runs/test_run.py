@@ -92,6 +92,7 @@ def test_the_summary(tmp_path: Path) -> None:
     assert "scikit-learn" in summary["data_source"]
 
 
+@pytest.mark.slow
 def test_evaluation_on_schedule(finished: Path, tmp_path: Path) -> None:
     run(small(evaluate_every=3), tmp_path / "3")
     assert rounds(tmp_path / "3")["metric"].notna().tolist() == [False, False, True, True]
@@ -109,6 +110,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
     assert [row["up_wire_bits"] for row in rows] == rounds(tmp_path)["up_wire_bits"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{}, {"method": "gradient_dropping(0.05)", "downlink": "sbc(0.1)", "cohort": 3},

@@ -54,6 +54,7 @@ def test_they_are_there_while_it_trains(tmp_path: Path) -> None:
     assert seen == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_has_every_step_once(tmp_path: Path) -> None:
     def stop(row: dict[str, Any]) -> None:
         if row["round"] == 3:  # after the checkpoint of round 2: round 3 is done twice
@@ -68,6 +69,7 @@ def test_a_run_that_goes_on_has_every_step_once(tmp_path: Path) -> None:
     assert read(tmp_path / "a")["loss/train"][0] == [5, 10, 15, 20]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_is_exported(tmp_path: Path) -> None:
     run(small(), tmp_path / "a")
     assert not (tmp_path / "a" / "tensorboard").exists()
@@ -76,6 +78,7 @@ def test_a_run_that_is_done_is_exported(tmp_path: Path) -> None:
     assert read(tmp_path / "a") == read(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_a_sweep_writes_them_a_cell(tmp_path: Path) -> None:
     config = SweepConfig.of(
         method="sbc", temporal=[10], gradient=[0.1], iterations=20, tensorboard=True

@@ -28,6 +28,7 @@ def sent(folder: Path) -> pd.Series:
     return (table["up_wire_bits"] / table["clients"]).cumsum()
 
 
+@pytest.mark.slow
 def test_it_ends_after_the_round_that_reaches_the_bits(whole: Path, tmp_path: Path) -> None:
     stop, seen = float(sent(whole)[5]), []  # exactly what was sent after six rounds of ten
     summary = run(small(**MANY, stop_at_bits=stop), tmp_path / "a", seen.append)
@@ -54,6 +55,7 @@ def test_bits_that_are_never_reached_change_nothing(whole: Path, tmp_path: Path)
     assert_same(whole, tmp_path / "a")
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_end(whole: Path, tmp_path: Path) -> None:
     stop = float(sent(whole)[5])
     config = small(**MANY, stop_at_bits=stop, checkpoint_every=2)
@@ -84,6 +86,7 @@ def test_what_is_no_number_of_bits_is_refused(value: str | int) -> None:
         RunConfig(stop_at_bits=value)
 
 
+@pytest.mark.slow
 def test_flags_toml_and_the_sweep(
     whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def test_finished_cells_are_not_run_again(
     assert after == before
 
 
+@pytest.mark.slow
 def test_a_folder_grows_by_other_sparsities_and_seeds(
     tiny: RunConfig, counted: Counting, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_what_changes_no_number_may_change(tiny: RunConfig, tmp_path: Path) -> N
     assert sweep(_one(replace(tiny, workers=2, checkpoint_every=1, timeout=9.0)), tmp_path) == first
 
 
+@pytest.mark.slow
 def test_a_failed_cell_is_recorded_and_tried_again(
     tiny: RunConfig, counted: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +208,7 @@ def test_a_folder_that_the_runs_do_not_share_is_named(
         run_cells([Cell("one", tiny)], tmp_path, jobs=2)
 
 
+@pytest.mark.slow
 def test_a_grid_with_fractions_alike_grows_in_its_folder(
     tiny: RunConfig, counted: Counting, tmp_path: Path
 ) -> None:

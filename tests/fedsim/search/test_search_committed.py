@@ -6,6 +6,7 @@ from statistics import fmean
 from types import ModuleType
 
 import pandas as pd
+import pytest
 
 from fedsim.search.goal import Goal
 from fedsim.search.intervals import tied
@@ -39,6 +40,7 @@ def test_the_search_is_at_least_as_good_as_the_best_cell_of_the_plane() -> None:
     assert fmean(found) >= max(map(fmean, plane)) or tied(found, max(plane, key=fmean))
 
 
+@pytest.mark.slow
 def test_the_page_counts_the_trials() -> None:
     trials = pd.read_csv(ROOT / "docs" / "search-trials.csv")
     page = " ".join((ROOT / "docs" / "search.md").read_text(encoding="utf-8").split())

@@ -107,6 +107,7 @@ def test_ties_are_what_the_seeds_cannot_tell_apart() -> None:
     assert tied([0.9], [0.1]) and not tied([0.9, 0.9], [math.inf, 0.9])
 
 
+@pytest.mark.slow
 def test_importance_of_forty_methods_is_found_in_time() -> None:
     """With a column per method Optuna's fANOVA would visit 2 to the 40 corners."""
     draws = np.random.default_rng(0)

@@ -28,6 +28,7 @@ from tests.support.searching import TINY, searched, told
 BASE = RunConfig(task=TINY, method="raw", temporal=1, validation=0.2)
 
 
+@pytest.mark.slow
 def test_a_search_leaves_its_tables_page_and_winner(tmp_path: Path) -> None:
     said: list[str] = []
     found = searched(tmp_path, say=said.append)
@@ -43,12 +44,14 @@ def test_a_search_leaves_its_tables_page_and_winner(tmp_path: Path) -> None:
     assert (inside <= 20e3).all()
 
 
+@pytest.mark.slow
 def test_a_time_that_is_over_before_a_trial_begins_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="was over before a trial began.*give more --time"):
         searched(tmp_path, trials=None, time=0.001, seeds=1)
     assert searched(tmp_path, trials=1, seeds=1).finalists  # the folder goes on
 
 
+@pytest.mark.slow
 def test_the_winner_runs_again_with_the_same_result(tmp_path: Path) -> None:
     base = RunConfig(method="raw", temporal=1, iterations=8, clients=2)
     found = searched(tmp_path / "a", base=base, budget="100kbit", methods="stc", trials=1, seeds=1)
@@ -156,6 +159,7 @@ def test_methods_that_cannot_run_are_left_out_with_the_reason() -> None:
     assert fit == ("sbc",) and "--momentum 0" in left["dgc({p})"]
 
 
+@pytest.mark.slow
 def test_every_point_of_every_published_method_can_be_run() -> None:
     """Two take no fraction above a tenth, or a half, and the first points are drawn up to 1."""
     goal, sizes = Goal(True, "accuracy", budget=20e3), Sizes(BASE)

@@ -84,6 +84,7 @@ def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
     assert again.out.splitlines()[:-1] == said.out.splitlines()[:-2]
 
 
+@pytest.mark.slow
 def test_cells_that_no_page_can_hold_are_told_by_their_names(typed: Typed) -> None:
     cells = [Cell("all", BASE), Cell("few", replace(BASE, test_samples=100))]
     Path("two.toml").write_text(to_toml(cells))
@@ -112,6 +113,7 @@ def test_commands_that_are_refused(text: str, message: str, typed: Typed) -> Non
     assert [f.name for f in Path.cwd().iterdir()] == ["few.toml"]
 
 
+@pytest.mark.slow
 def test_other_settings_of_a_cell_are_refused(typed: Typed) -> None:
     run_shown(CELLS[:2], Path("out"))
     before = files(Path("out"))

@@ -183,6 +183,7 @@ def test_a_batch_follows_from_its_generator_alone() -> None:
     assert y.tolist() == [4, 9, 2]
 
 
+@pytest.mark.slow
 def test_runs_are_the_same_on_any_number_of_workers(folder: Path, tmp_path: Path) -> None:
     config = RunConfig(task="cifar_resnet20", method="sbc(0.05)", temporal=1, iterations=2,
                        clients=2, batch_size=4, data=str(folder), keep_payloads=True)  # fmt: skip

@@ -188,6 +188,7 @@ def test_nothing_is_downloaded_that_is_there(tmp_path, monkeypatch):
     assert len(read("MNIST", tmp_path / "b", True).train_x) == 30
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "MNIST").is_dir(), reason="real MNIST is not in ../shared/data")
 def test_real_mnist():
     images = read("MNIST", SHARED, False)

@@ -38,6 +38,7 @@ def test_the_page_needs_less_than_40_lines() -> None:
     assert len(TASK.strip().splitlines()) < 40
 
 
+@pytest.mark.slow
 def test_a_run_learns_it(spirals: Task, tmp_path: Path) -> None:
     config = RunConfig(task=spirals, method="sbc(0.05)")
     summary = run(config, tmp_path)
@@ -48,6 +49,7 @@ def test_a_run_learns_it(spirals: Task, tmp_path: Path) -> None:
     assert run(config, tmp_path) == summary  # done already
 
 
+@pytest.mark.slow
 def test_the_page_reads_a_file(spirals: Task, tmp_path: Path) -> None:
     table = np.random.default_rng(1).normal(size=(500, 3))
     table[:, 2] = table[:, 0] > table[:, 1]
@@ -62,6 +64,7 @@ def test_the_page_reads_a_file(spirals: Task, tmp_path: Path) -> None:
     assert run(config, tmp_path / "out")["metric"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_sweep_takes_it(spirals: Task, tmp_path: Path) -> None:
     grid = SweepConfig.of(task=spirals, temporal=[10], gradient=[0.1], method="sbc", iterations=20)
     cells = sweep(grid, tmp_path)

@@ -44,6 +44,7 @@ def test_a_run_s_folder_names_the_place_and_can_be_run_again(folder: Path) -> No
     assert run(read, folder / "out", progress=None) == summary  # done already
 
 
+@pytest.mark.slow
 def test_sweeps_cells_and_the_search_s_winner_name_the_place(folder: Path) -> None:
     base = RunConfig(task=PLACE, method="sbc", iterations=20)
     written = grids.to_toml(SweepConfig(base, [1, 10], [0.1]))

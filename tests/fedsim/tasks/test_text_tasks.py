@@ -200,6 +200,7 @@ def test_files_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # ---- real text
 
 
+@pytest.mark.slow
 def test_shakespeare_as_the_paper_splits_it() -> None:
     data = get_task("char_lstm").load(folder_with("shakespeare"), False)
     assert "5,057,321 characters, 84 distinct, the last 105,675 held out" in data.source
