@@ -1,9 +1,12 @@
 """torch's global generators, seeded for one thread alone.
 
 All threads of a process share these generators, so whoever must seed them (a model's initial
-weights, a step that draws from them) has them alone for that time, and puts them back.
+weights, a step that draws from them) has them alone for that time, and puts them back. Whatever
+else may draw says so (`drawing`) and is waited for: a draw meanwhile would change the numbers of
+the thread that seeded, and would be undone when the generators are put back.
 """
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +15,9 @@ import torch
 from torch import Tensor
 
 _MINE = threading.RLock()  # whose thread may seed the generators, and must put them back
+_LEFT = threading.Condition()  # notified when a thread leaves `drawing`
+_INSIDE: set[int] = set()  # threads in `drawing`
+_PATIENCE_SECONDS = 60
 
 
 @contextmanager
@@ -26,6 +32,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         True
     """
     with _MINE:
+        _wait_for_others()
         before = states(device)
         for generator in _generators(device):
             generator.manual_seed(seed)
@@ -34,6 +41,38 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         finally:
             for generator, state in zip(_generators(device), before, strict=True):
                 generator.set_state(state)
+
+
+def _wait_for_others() -> None:
+    """Until no other thread is in `drawing`, which takes _MINE; a step that hangs ends no run."""
+    with _LEFT:
+        if not _LEFT.wait_for(lambda: not _INSIDE - {threading.get_ident()}, _PATIENCE_SECONDS):
+            logging.getLogger(__name__).warning(
+                "a step has taken more than %d s and is not waited for; if it draws from torch's "
+                "global generator, this run cannot be repeated to the bit", _PATIENCE_SECONDS,
+            )  # fmt: skip
+
+
+class drawing:
+    """This thread may draw, beside others that may; not while another has the generators seeded.
+
+    Example:
+        >>> with drawing():
+        ...     mask = torch.rand(3) < 0.5
+    """
+
+    def __enter__(self) -> None:
+        self._me = threading.get_ident()
+        self._first = self._me not in _INSIDE
+        if self._first:
+            with _MINE:
+                _INSIDE.add(self._me)
+
+    def __exit__(self, *_: object) -> None:
+        if self._first:
+            with _LEFT:
+                _INSIDE.remove(self._me)
+                _LEFT.notify_all()
 
 
 def _generators(device: torch.device) -> list[torch.Generator]:

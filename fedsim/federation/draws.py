@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedsim.tasks import Task
-from strategies.generators import seeded, states
+from strategies.generators import drawing, seeded, states
 
 T = TypeVar("T")
 
@@ -70,7 +70,8 @@ class Watch:
     def turn(self, seed: int, alone: bool) -> Iterator[None]:
         """One step: free, or alone with seeded generators; a trainer's first step is always so."""
         if self._tried and not alone:
-            yield
+            with drawing():  # a draw that `seeded` undoes elsewhere would not be seen
+                yield
             return
         with seeded(seed, self.device):
             before = states(self.device)

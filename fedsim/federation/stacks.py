@@ -23,6 +23,7 @@ from fedsim.federation.stackable import Fit, fit_of, gradients_of
 from fedsim.federation.stackedsteps import StackedSteps, alike
 from fedsim.federation.trainer import Job, Trained, Trainer, lr_factor, trainer_of
 from fedsim.settings.config import RunConfig
+from strategies.generators import drawing
 
 Result = Trained | Exception
 """What became of one client: its failure is not the others'."""
@@ -133,10 +134,11 @@ class Stack:
         total = torch.zeros(len(jobs), device=own.device)
         gradients: State = {}
         for i in range(jobs[0].iterations):
-            x, y = self._batch(jobs, i)
-            gradients, losses, buffers = self._gradients(now, buffers, x, y)
-            if own.steps:
-                steps.step(gradients, lr_factor(own.task, jobs[0].start + i))
+            with drawing():  # a step that draws is seen after the call
+                x, y = self._batch(jobs, i)
+                gradients, losses, buffers = self._gradients(now, buffers, x, y)
+                if own.steps:
+                    steps.step(gradients, lr_factor(own.task, jobs[0].start + i))
             total += losses
         if own.steps:
             update = {name: now[name].sub_(x) for name, x in before.items()}
