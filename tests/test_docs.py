@@ -57,7 +57,7 @@ def start(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     environment.pop("FEDSIM_DATA", None)
     return subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
-        timeout=300,
+        timeout=900,
     )  # fmt: skip
 
 

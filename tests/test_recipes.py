@@ -52,7 +52,7 @@ def do(tree: Path) -> Do:
         environment = os.environ | {"PYTHONPATH": str(tree)}
         return subprocess.run(
             [sys.executable, *command.split()], cwd=tree, env=environment, capture_output=True,
-            text=True, timeout=300,
+            text=True, timeout=900,
         )  # fmt: skip
 
     return run

@@ -40,7 +40,7 @@ def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
     client.execute()
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]

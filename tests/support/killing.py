@@ -76,7 +76,7 @@ class Sweep:
         command = ["sweep", "--jobs", "1", "--iterations", f"{self.iterations}", *self.arguments]
         return subprocess.run(
             [sys.executable, "-c", script, *instant, *command, "--out", str(out)],
-            capture_output=True, text=True, timeout=300,
+            capture_output=True, text=True, timeout=900,
         )  # fmt: skip
 
     def instants(self, seed: int) -> list[Instant]:

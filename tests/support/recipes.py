@@ -40,5 +40,5 @@ def _started(tree: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     environment = os.environ | {"PYTHONPATH": str(tree)}
     return subprocess.run(
         [sys.executable, *arguments], cwd=tree, env=environment, capture_output=True, text=True,
-        timeout=300,
+        timeout=900,
     )  # fmt: skip

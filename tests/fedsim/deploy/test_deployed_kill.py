@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 VICTIM, ROUNDS = 1, 9
 SETTINGS = {
     "iterations": 2 * ROUNDS, "temporal": 2, "gradient": 0.05, "momentum": 0.0,
-    "evaluate-every": 1, "min-replies": 2, "timeout": 45, "keep-payloads": True,
+    "evaluate-every": 1, "min-replies": 2, "timeout": 90, "keep-payloads": True,
 }  # fmt: skip
 
 
@@ -36,6 +36,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 federation.start(VICTIM)
 
         federation.run(SETTINGS, out, told)
+        summary = json.loads((out / "summary.json").read_text())
+        assert summary["status"] == "done", summary
         (counted,) = federation.traffic()
     (out / "traffic.json").write_text(json.dumps(counted))
     return out

@@ -24,7 +24,7 @@ from tests.support.runs import assert_same
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 240
+SECONDS = 600
 BIN = Path(sys.executable).parent
 FLWR = shutil.which("flwr", path=f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}")
 

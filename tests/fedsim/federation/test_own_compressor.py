@@ -131,7 +131,7 @@ given = dict(task="digits", temporal=[5], iterations=10, baseline=False)
 def script(code: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT + code], cwd=folder, capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=400,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -109,7 +109,7 @@ def test_the_page_as_a_script(tmp_path: Path) -> None:
     code += "\nprint([cell['status'] for cell in fedsim.load('results/spirals-sweep').runs.iloc])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str(["done"] * 5)
@@ -124,7 +124,7 @@ for engine in ("local", "flower"):
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     local, flower = done.stdout.splitlines()[-2:]
