@@ -87,9 +87,14 @@ def test_a_process_that_is_killed_leaves_none_behind(tmp_path: Path) -> None:
         "from fedsim.deploy.processes import Group, Guard\n"
         f"command = ['sh', '-c', {_FAMILY!r}]\n"
         "Group('family', command, Path(sys.argv[1]), dict(os.environ), Guard())\n"
+        "print('started', flush=True)\n"
         "time.sleep(60)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "log")], cwd=ROOT)
+    command = [sys.executable, "-c", script, str(tmp_path / "log")]
+    parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    with parent.stdout as said:  # a child may speak before the guard has been told of its group
+        assert said.readline() == "started\n"
     child = child_of(tmp_path / "log")
     parent.kill()
     parent.wait()
