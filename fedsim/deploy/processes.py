@@ -6,6 +6,7 @@ signalled.
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from fedsim.errors import RunFailed
 
 _GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
+# A program begins once the guard knows its group: where this process is killed before, the shell
+# reads the end of its input instead of a line, and ends.
+_TOLD = 'read -r told && exec "$@" </dev/null'
 
 
 class Guard:
@@ -63,16 +67,21 @@ class Group:
     ) -> None:  # fmt: skip
         self.name, self.log, self._guard, self._over = name, log, guard, False
         self._start = log.stat().st_size if log.exists() else 0
+        if shutil.which(command[0], path=environment.get("PATH")) is None:
+            raise RunFailed(f"{name} cannot be started ({command[0]}: no such program)")
         try:
             with log.open("ab") as output:
                 self.process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                    env=dict(environment), start_new_session=True,
+                    ["sh", "-c", _TOLD, "sh", *command], stdin=subprocess.PIPE, stdout=output,
+                    stderr=subprocess.STDOUT, env=dict(environment), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
-            raise RunFailed(f"{name} cannot be started ({command[0]}: {error.strerror})") from error
+            raise RunFailed(f"{name} cannot be started ({error.strerror})") from error
         self.group = self.process.pid
         guard.tell("+", self.group)
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as told:
+            told.write(b"\n")
 
     @property
     def alive(self) -> bool:

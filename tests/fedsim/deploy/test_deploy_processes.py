@@ -81,24 +81,38 @@ def test_what_does_not_listen_is_killed(
     assert not group.alive and gone(child)
 
 
-def test_a_process_that_is_killed_leaves_none_behind(tmp_path: Path) -> None:
+def started_by(code: str, log: Path) -> "subprocess.Popen[bytes]":
+    """A process that has started a family and sleeps; ``code`` is run before."""
     script = (
-        "import os, sys, time; from pathlib import Path\n"
+        "import os, signal, sys, time; from pathlib import Path\n"
         "from fedsim.deploy.processes import Group, Guard\n"
+        f"{code}\n"
         f"command = ['sh', '-c', {_FAMILY!r}]\n"
         "Group('family', command, Path(sys.argv[1]), dict(os.environ), Guard())\n"
-        "print('started', flush=True)\n"
         "time.sleep(60)\n"
     )
-    command = [sys.executable, "-c", script, str(tmp_path / "log")]
-    parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    with parent.stdout as said:  # a child may speak before the guard has been told of its group
-        assert said.readline() == "started\n"
+    return subprocess.Popen([sys.executable, "-c", script, str(log)], cwd=ROOT)
+
+
+def test_a_process_that_is_killed_leaves_none_behind(tmp_path: Path) -> None:
+    parent = started_by("", tmp_path / "log")
     child = child_of(tmp_path / "log")
     parent.kill()
     parent.wait()
     assert gone(child)
+
+
+def test_nothing_begins_of_which_the_guard_was_not_told(tmp_path: Path) -> None:
+    """The process is killed after it has started the program, before it tells the guard."""
+    code = (
+        "def tell(self, sign, group):\n"
+        "    Path(sys.argv[1] + '-group').write_text(str(group))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Guard.tell = tell"
+    )
+    assert started_by(code, tmp_path / "log").wait() == -signal.SIGKILL
+    assert gone(int((tmp_path / "log-group").read_text()))
+    assert (tmp_path / "log").read_text() == ""
 
 
 def test_what_a_program_said_is_told_where_it_ends(tmp_path: Path, guard: Guard) -> None:
@@ -108,5 +122,5 @@ def test_what_a_program_said_is_told_where_it_ends(tmp_path: Path, guard: Guard)
     group.join()
     assert group.process.returncode == 3 and group.said("one")
     assert group.last_lines() == f"\n    one\n    two\n  all of it: {tmp_path / 'log'}"
-    with pytest.raises(RunFailed, match="it cannot be started .nowhere: No such file"):
+    with pytest.raises(RunFailed, match="it cannot be started .nowhere: no such program"):
         Group("it", ["nowhere"], tmp_path / "log", dict(os.environ), guard)

@@ -139,7 +139,7 @@ def test_a_client_that_hangs_is_given_up(in_round_two: Any, make_task: Any, tmp_
         go.wait(60)
         raise RuntimeError("too late to count")
 
-    config = RunConfig(task=make_task().name, method="raw", temporal=4, workers=3, timeout=4.0)
+    config = RunConfig(task=make_task().name, method="raw", temporal=4, workers=3, timeout=10.0)
     run(replace(config, timeout=600.0), tmp_path / "warm")  # so that the time is enough after it
     in_round_two(hangs)
     try:
@@ -162,7 +162,7 @@ def test_the_others_go_on_without_one_that_hangs(
         return train(self, client, *rest)
 
     config = RunConfig(task=make_task().name, method="raw", temporal=12, workers=3,
-                       min_replies=2, timeout=4.0)  # fmt: skip
+                       min_replies=2, timeout=10.0)  # fmt: skip
     run(replace(config, timeout=600.0), tmp_path / "warm")
     monkeypatch.setattr(Trainer, "train", changed)
     try:

@@ -78,7 +78,7 @@ def test_an_upload_that_cannot_be_decoded_is_charged(
         put(reply.content, bytes(reply.content[KEY]["payload"])[:-3])
 
     replies(cut)
-    summary = run(small(method="raw", min_replies=3, timeout=20.0), tmp_path)
+    summary = run(small(method="raw", min_replies=3, timeout=60.0), tmp_path)
     bits = 4 * (32 * 21_386 + 24 - 24)  # four raw messages, three bytes less each
     assert (summary["failures"], summary["failed_up_bits"]) == (4, bits)
     assert rounds(tmp_path)["failed_up_bits"].tolist() == [bits // 4] * 4
@@ -120,7 +120,7 @@ def late_run(
     """Three rounds of three clients; the bad client's first upload comes in the second."""
     task = make_task(iterations=12)
     config = RunConfig(task=task.name, method=method, temporal=4, workers=4, min_replies=2,
-                       timeout=5.0, momentum=0.0, keep_payloads=True)  # fmt: skip
+                       timeout=10.0, momentum=0.0, keep_payloads=True)  # fmt: skip
     run(replace(config, timeout=600.0), folder / "warm")  # so that the time is enough after it
     hold_back(monkeypatch)
     memories = Memories(monkeypatch)
@@ -175,7 +175,7 @@ def test_the_books_of_the_wire_balance_with_failures(
         put(reply.content, payload[:-1])
 
     replies(every_other)
-    run(small(min_replies=3, downlink="sbc(0.1)", strategy="fedavg", timeout=20.0), tmp_path)
+    run(small(min_replies=3, downlink="sbc(0.1)", strategy="fedavg", timeout=60.0), tmp_path)
     assert rounds(tmp_path)["failed_up_bits"].tolist() == sent
 
 

@@ -1,7 +1,8 @@
 """The report in a browser: no errors, no requests, at the pointer, by keyboard, on a phone."""
 
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -182,6 +183,13 @@ def ticks(page: Any, chart: str) -> list[str]:
     )
 
 
+def wait_until(page: Any, done: Callable[[], bool]) -> None:
+    """Until the page has drawn what is wanted, at most 30 seconds."""
+    until = time.monotonic() + 30
+    while not done() and time.monotonic() < until:
+        page.wait_for_timeout(100)
+
+
 def test_a_part_of_a_chart_is_zoomed_into_and_out_of(browser: Any, pages: dict[str, str]) -> None:
     opened = Opened(browser, pages["two"], DESKTOP)
     page = opened.page
@@ -195,13 +203,14 @@ def test_a_part_of_a_chart_is_zoomed_into_and_out_of(browser: Any, pages: dict[s
     page.mouse.down()
     page.mouse.move(x + 0.05 * box["width"], y + 0.5 * box["height"], steps=5)
     page.mouse.up()
+    wait_until(page, lambda: ticks(page, "#chart-bits") != first)
     page.wait_for_timeout(500)
     after = page.evaluate(span)
     assert after[1] - after[0] == pytest.approx(0.05 * (before[1] - before[0]), rel=0.1)
     near = ticks(page, "#chart-bits")
     assert len(near) > 1 and near != first and all(" " in text for text in near)
     page.mouse.dblclick(x, y)
-    page.wait_for_timeout(800)
+    wait_until(page, lambda: ticks(page, "#chart-bits") == first)
     assert page.evaluate(span) == pytest.approx(before) and ticks(page, "#chart-bits") == first
     assert opened.errors == []
     page.close()

@@ -37,7 +37,7 @@ LONG = ("--iterations", "100000", "--temporal", "5", "--checkpoint-every", "5")
 @pytest.mark.slow
 def test_a_run_on_threads(tmp_path: Path) -> None:
     child = stopped("checkpoint-*", tmp_path, "run", *LONG, "--workers", "2")
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=300)
     assert (child.returncode, out, err) == (130, "", LINE + "\n")
     assert list(tmp_path.glob("checkpoint-*")) and not (tmp_path / "summary.json").exists()
 
@@ -48,6 +48,6 @@ def test_a_sweep_on_ray(tmp_path: Path) -> None:
         "cells/*/checkpoint-*", tmp_path, "sweep", *LONG, "--jobs", "2", "--gradient", "0.1,0.01",
         "--no-baseline",
     )  # fmt: skip
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=300)
     assert (child.returncode, out) == (130, "") and err.splitlines()[0] == LINE
     assert "Traceback" not in err
