@@ -68,7 +68,7 @@ class Group:
         self.name, self.log, self._guard, self._over = name, log, guard, False
         self._start = log.stat().st_size if log.exists() else 0
         if shutil.which(command[0], path=environment.get("PATH")) is None:
-            raise RunFailed(f"{name} cannot be started ({command[0]}: no such program)")
+            raise RunFailed(f"{name} cannot be started ({command[0]}: not found or not executable)")
         try:
             with log.open("ab") as output:
                 self.process = subprocess.Popen(
@@ -76,7 +76,7 @@ class Group:
                     stderr=subprocess.STDOUT, env=dict(environment), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
-            raise RunFailed(f"{name} cannot be started ({error.strerror})") from error
+            raise RunFailed(f"{name} cannot be started ({error})") from error
         self.group = self.process.pid
         guard.tell("+", self.group)
         assert self.process.stdin is not None

@@ -122,5 +122,7 @@ def test_what_a_program_said_is_told_where_it_ends(tmp_path: Path, guard: Guard)
     group.join()
     assert group.process.returncode == 3 and group.said("one")
     assert group.last_lines() == f"\n    one\n    two\n  all of it: {tmp_path / 'log'}"
-    with pytest.raises(RunFailed, match="it cannot be started .nowhere: no such program"):
+    with pytest.raises(RunFailed, match="it cannot be started .nowhere: not found or not exec"):
         Group("it", ["nowhere"], tmp_path / "log", dict(os.environ), guard)
+    with pytest.raises(RunFailed, match="it cannot be started .*No such file.*no/log"):
+        Group("it", ["sh"], tmp_path / "no" / "log", dict(os.environ), guard)
