@@ -47,12 +47,14 @@ class Turns:
             self._busy[node] = deque()
             return True
 
-    def let_go(self, node: int) -> None:
-        """Does what has waited for a node that the caller claimed, and frees the node."""
-        while True:
-            with self._lock:
-                if not self._busy[node]:
-                    del self._busy[node]
-                    return
-                task = self._busy[node].popleft()
-            task()
+    def let_go(self, node: int) -> Callable[[], None] | None:
+        """Frees a node that the caller claimed.
+
+        Where something has waited for the node, it is returned instead, and the caller does it: the
+        node stays claimed.
+        """
+        with self._lock:
+            if self._busy[node]:
+                return self._busy[node].popleft()
+            del self._busy[node]
+            return None

@@ -86,7 +86,6 @@ class LocalGrid(Grid):
         """Answers a message when its node is free, and then whatever has waited for that node."""
         if self._claimed(message, call):
             self._reply(message, call)
-            self._turns.let_go(message.metadata.dst_node_id)
 
     def _serve_several(self, messages: list[Message], call: Call) -> None:
         """Answers those at once whose nodes are free, and then whatever has waited for these."""
@@ -96,8 +95,6 @@ class LocalGrid(Grid):
         else:
             for message in free:
                 self._reply(message, call)
-        for message in free:
-            self._turns.let_go(message.metadata.dst_node_id)
 
     def _claimed(self, message: Message, call: Call) -> bool:
         waiting = partial(self._reply, message, call)
@@ -105,10 +102,13 @@ class LocalGrid(Grid):
 
     def _reply(self, message: Message, call: Call) -> None:
         if call.closed:
+            waiting = self._turns.let_go(message.metadata.dst_node_id)
             self._late.put(Message(Error(_NOT_DONE, _TOO_LATE), reply_to=message))
-            return
-        reply, context = self._answer(message)
-        self._deliver(message, context, reply, call)
+        else:
+            reply, context = self._answer(message)
+            waiting = self._deliver(message, context, reply, call)
+        if waiting is not None:
+            waiting()
 
     def _answer(self, message: Message) -> tuple[Message, Context]:
         context = self._handed_over(message)
@@ -123,15 +123,19 @@ class LocalGrid(Grid):
     def _reply_together(self, messages: list[Message], call: Call) -> None:
         assert self._together is not None
         contexts = [self._handed_over(message) for message in messages]
-        left = set(range(len(messages)))
+        left, waiting = set(range(len(messages))), []
         try:
             for i, found in self._together(messages, contexts):
                 left.remove(i)
                 reply = _failed(messages[i], found) if isinstance(found, Exception) else found
-                self._deliver(messages[i], contexts[i], reply, call)
+                waiting.append(self._deliver(messages[i], contexts[i], reply, call))
         except Exception as error:
             for i in sorted(left):
-                self._deliver(messages[i], contexts[i], _failed(messages[i], error), call)
+                failed = _failed(messages[i], error)
+                waiting.append(self._deliver(messages[i], contexts[i], failed, call))
+        for task in waiting:
+            if task is not None:
+                task()
 
     def _handed_over(self, message: Message) -> Context:
         """The context of the message's node; copies, as of a message to another process.
@@ -142,11 +146,20 @@ class LocalGrid(Grid):
         message.content = RecordDict(dict(message.content))
         return copy.deepcopy(self._contexts[message.metadata.dst_node_id])
 
-    def _deliver(self, message: Message, context: Context, reply: Message, call: Call) -> None:
+    def _deliver(
+        self, message: Message, context: Context, reply: Message, call: Call
+    ) -> Callable[[], None] | None:
+        """Hands a reply over; returns what has waited for its node.
+
+        The node is free before its reply is there: who gets the reply may ask the node again at
+        once, and a node that is not free would be served alone, beside the others of its stack.
+        """
         if reply.has_content():
             self._contexts[message.metadata.dst_node_id] = context
+        waiting = self._turns.let_go(message.metadata.dst_node_id)
         with call.lock:
             (self._late if call.closed else call.replies).put(reply)
+        return waiting
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None

@@ -1,6 +1,7 @@
 """The in-process grid with several messages at once: whole runs, and clients that fail in them."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from flwr.clientapp import ClientApp
 from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
+from fedsim.engines.calls import Turns
 from fedsim.engines.local import LocalGrid, Together
 from strategies.channel.client_end import ClientEnd
 from tests.support.runs import assert_same, clients, make_task, rounds
@@ -150,3 +152,25 @@ def test_who_is_still_at_work_is_waited_for_by_itself(grid_of: Any) -> None:
     go.set()
     assert sorted(ask(grid)) == [1, 2, 3, 4]
     assert [0, 1] in seen and seen.count([2, 3]) >= 2
+
+
+def test_nodes_are_free_before_their_replies_are_there(
+    grid_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks again at once finds the same clients side by side, however slow the worker is."""
+    let_go, seen = Turns.let_go, []
+
+    def slow(turns: Turns, node: int) -> Any:
+        time.sleep(0.05 if node <= 2 else 0)  # the other worker is free before
+        return let_go(turns, node)
+
+    def together(messages: Sequence[Message], contexts: Sequence[Context]) -> Iterator[Any]:
+        seen.append([number(context) for context in contexts])
+        for i, message in enumerate(messages):
+            yield i, echo(message, contexts[i])
+
+    monkeypatch.setattr(Turns, "let_go", slow)
+    grid = grid_of(together, 4, 2, 2)
+    for _ in range(5):
+        ask(grid)
+    assert sorted(seen) == [[0, 1]] * 5 + [[2, 3]] * 5
