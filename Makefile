@@ -1,8 +1,9 @@
 # Everything from a fresh machine with Python >= 3.11, pip and make.
 PYTHON ?= python3
 BIN := .venv/bin
+SHARING := --dist loadfile --no-loadscope-reorder  # tests/conftest.py: what files share
 
-.PHONY: demo install-node test test-slow fuzz lint docs install install-dev bench gpu clean
+.PHONY: demo install-node test test-slow test-all fuzz lint docs install install-dev bench gpu clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
@@ -10,8 +11,11 @@ demo: install            ## train, count bits, report: the sparsity plane's firs
 test: install-dev        ## the quick suite, about five minutes on two cores
 	$(BIN)/python -m pytest
 
-test-slow: install-dev   ## Ray, kills, hostile bytes, the commands of the docs: half an hour and more
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+test-slow: install-dev   ## Ray, a deployment, kills, hostile bytes, the commands of the docs: ten minutes
+	$(BIN)/python -m pytest -n 2 $(SHARING) -m 'slow and not proof'
+
+test-all: install-dev    ## all of it with the longest proofs, which a release needs: two hours
+	FEDSIM_TWIN=10000 $(BIN)/python -m pytest -n 2 $(SHARING) -m ''
 
 fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an hour
 	FEDSIM_FUZZ=100000 $(BIN)/python -m pytest -m slow -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py

@@ -7,6 +7,10 @@ Each process keeps Ray's files in a folder of its own: Flower's simulation joins
 finds, such as one that a test in another process has started.
 
 Without a GPU, Triton's kernels run in its interpreter, which has to be said before it is imported.
+
+A test that starts other programs (``processes``) waits for what else the machine does; it is
+repeated once when it fails, and the summary names it. ``make test-slow`` gives each process whole
+files; files that share a program go to one process, and begin first.
 """
 
 import os
@@ -14,14 +18,35 @@ import shutil
 import sys
 import tempfile
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from xdist.scheduler import LoadScopeScheduling
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 from compressors import ROWS, compress, decompress, parse
+
+SHARED = {
+    "test_on_ray": "ray", "test_parallel": "ray", "test_ray_beside": "ray",
+    "test_deployed_run": "deployment", "test_flower_app": "deployment",
+}  # fmt: skip
+"""By file, what its tests share with those of other files."""
+
+
+class WholeFiles(LoadScopeScheduling):  # type: ignore[misc]
+    """All tests of a file go to one process, and so do those of files that share a program."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(nodeid.split("::")[0]).stem
+        return SHARED.get(file, file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return WholeFiles(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,6 +60,13 @@ def pytest_configure(config: pytest.Config) -> None:
         compressor = parse(row.example)
         packet, _ = compress(compressor, update)
         decompress(compressor, packet.payload, update)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("processes"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+    items.sort(key=lambda item: item.path.stem not in SHARED)
 
 
 def _ray_apart(config: pytest.Config) -> None:

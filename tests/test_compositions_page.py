@@ -40,6 +40,6 @@ def test_nothing_is_wrong() -> None:
     assert {row[2] for row in written()} == {"right", "refused", "fails", "idle", "longer"}
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_what_is_written_is_what_comes_out() -> None:
     assert written() == made()["rows"](), AGAIN

@@ -103,15 +103,26 @@ def test_there_are_commands_to_be_run() -> None:
     assert known >= {"search", "sweep", "run", "report", "list", "compress"}
 
 
+def is_long(arguments: list[str]) -> bool:
+    """Whether a command starts programs that other tests start as well: Ray, a deployment."""
+    return arguments[0] == "deploy" or "--engine" in arguments or "--jobs" in arguments
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page", "text", "arguments"), COMMANDS, ids=[f"{p}: {t[:60]}" for p, t, _ in COMMANDS]
+    "arguments",
+    [
+        pytest.param(
+            c, id=f"{p}: {t[:60]}", marks=[pytest.mark.proof] if is_long(shortened(c)) else []
+        )
+        for p, t, c in COMMANDS
+    ],
 )
-def test_command(page: str, text: str, arguments: list[str], folder: Path, here: Typed) -> None:
+def test_command(arguments: list[str], folder: Path, here: Typed) -> None:
     given = [named(argument, folder) for argument in shortened(arguments)]
     if "DIR" in given:  # Table II, on MNIST
         given[given.index("DIR")] = str(folder_with("MNIST"))
-    if page == "README.md" or given[0] == "deploy" or "--engine" in given:
+    if is_long(given):
         done = start(folder, "-m", "fedsim", *given)
         code, told = done.returncode, done.stderr
     else:  # imports and Ray's start take longer than what is asked
@@ -121,6 +132,17 @@ def test_command(page: str, text: str, arguments: list[str], folder: Path, here:
     for flag in ("-o", "--out"):
         if flag in arguments:
             assert (folder / arguments[arguments.index(flag) + 1]).exists()
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(c, id=t[:80]) for _, t, c in COMMANDS if c[0] in ("run", "sweep", "deploy")],
+)
+def test_command_at_full_length(arguments: list[str], folder: Path) -> None:
+    done = start(folder, "-m", "fedsim", *(named(argument, folder) for argument in arguments))
+    assert not done.returncode, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 ONE_SCRIPT = {"docs/own-compressor.md"}
@@ -138,8 +160,17 @@ def scripts(page: Path) -> list[Block]:
 PYTHON = [script for page in PAGES for script in scripts(page)]
 
 
+SWEEPS_ON_RAY = {"docs/own-compressor.md", "docs/own-task.md"}
+"""Pages whose Python starts a sweep of two jobs."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("block", PYTHON, ids=[b.page for b in PYTHON])
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(b, id=b.page, marks=[pytest.mark.proof] if b.page in SWEEPS_ON_RAY else [])
+     for b in PYTHON],
+)  # fmt: skip
 def test_python(block: Block, folder: Path) -> None:
     code = GIVEN.get(block.page, "") + named(block.text, folder)
     code = code.replace("SweepConfig.of(", "SweepConfig.of(iterations=50, ")

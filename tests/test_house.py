@@ -1,6 +1,5 @@
 """The house: rooms on floors, imports that run down, and a map that agrees with them."""
 
-import ast
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -20,21 +19,6 @@ def loaded() -> ModuleType:
 
 house = loaded()
 
-# A copy of a part of the tree, in which a recipe is followed, has fewer.
-_ALL = ("compressors", "strategies", "fedsim", "experiments", "benchmarks", "docs", "tests")
-FOLDERS = [name for name in _ALL if (ROOT / name).is_dir()]
-
-
-def too_long(source: str, name: str) -> list[str]:
-    """Which of a file and its functions are too long, and how many lines they have."""
-    count = len(source.splitlines())
-    long = [f"{name} has {count}"] if count > 250 else []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            long += [f"{name}: {node.name} has {lines}"] if lines > 40 else []
-    return long
-
 
 @pytest.mark.parametrize("package", house.PACKAGES)
 def test_no_import_runs_up(package: str) -> None:
@@ -43,22 +27,6 @@ def test_no_import_runs_up(package: str) -> None:
     levels = house.floors(arrows)
     floor = {room: number for number, names in enumerate(levels) for room in names}
     assert all(floor[below] < floor[room] for room in arrows for below in arrows[room])
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_no_file_is_over_250_lines_and_no_function_over_40(folder: str) -> None:
-    files = sorted((ROOT / folder).rglob("*.py"))
-    assert files
-    names = [file.relative_to(ROOT).as_posix() for file in files]
-    long = [line for name in names for line in too_long((ROOT / name).read_text("utf-8"), name)]
-    assert long == []
-
-
-def test_what_is_too_long_is_named() -> None:
-    body = "    1\n" * 39
-    assert too_long(f"def f():\n{body}", "a.py") == []
-    assert too_long(f"class A:\n  async def f(self):\n{body}    2\n", "a.py") == ["a.py: f has 41"]
-    assert too_long("1\n" * 250, "a.py") == [] and too_long("1\n" * 251, "a.py") == ["a.py has 251"]
 
 
 @pytest.mark.parametrize("package", ["compressors", "strategies", "fedsim"])

@@ -115,6 +115,7 @@ def write_task(tree: Path, listed: bool = True) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 def test_a_task(tree: Path, do: Do) -> None:
     write_task(tree)
     train, contract = commands("A task", "halves")
@@ -126,6 +127,7 @@ def test_a_task(tree: Path, do: Do) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 def test_a_task_that_is_not_listed_is_unknown(tree: Path, do: Do) -> None:
     write_task(tree, listed=False)
     done = do(commands("A task", "halves")[0])
@@ -196,7 +198,8 @@ def write_experiment(tree: Path, leave_out: str = "") -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
 def test_an_experiment(tree: Path, do: Do) -> None:
     folder = write_experiment(tree)
     (command,) = commands("An experiment", "shares")

@@ -115,7 +115,7 @@ def run_on_ray(
                 name, config, folder = item
                 _check_gpus(gpus := devices.gpus_per_run(config, jobs))
                 share = attempt.options(num_gpus=gpus)
-                running[share.remote(name, Cargo(config), folder, board)] = item
+                running[share.remote(name, Cargo(config), folder.resolve(), board)] = item
             if not running:
                 break
             done, _ = ray.wait(list(running), timeout=_POLL_SECONDS)

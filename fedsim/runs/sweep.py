@@ -28,7 +28,7 @@ from fedsim.settings.strategies import CODED
 
 def run_cells(
     cells: Sequence[Cell],
-    out: Path,
+    out: Path | str,
     *,
     jobs: int = 1,
     ray_address: str | None = None,
@@ -52,6 +52,7 @@ def run_cells(
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
     """
+    out = Path(out)
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.held(out):

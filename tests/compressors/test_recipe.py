@@ -71,6 +71,7 @@ def test_the_recipe_is_short() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 def test_the_recipe_makes_a_method_that_passes_the_suite(tree: Path) -> None:
     follow(tree)
     assert "`python -m pytest -k outliers tests/compressors`" in STEPS
@@ -82,7 +83,7 @@ def test_the_recipe_makes_a_method_that_passes_the_suite(tree: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("step", "words"),
     [

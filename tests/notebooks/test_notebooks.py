@@ -31,7 +31,12 @@ def test_no_outputs_are_stored(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path != NOTEBOOKS[0] else [])
+     for path in NOTEBOOKS],
+)  # fmt: skip
 def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="nbclient is in the dev extra")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is in the dev extra")

@@ -37,6 +37,7 @@ def test_the_recipe_is_short() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 def test_it_runs_goes_on_and_refuses_what_it_does_not_take(tmp_path: Path) -> None:
     tree = followed(tmp_path)
     for iterations in ("4", "8"):
@@ -54,13 +55,15 @@ def test_it_runs_goes_on_and_refuses_what_it_does_not_take(tmp_path: Path) -> No
     assert not (tree / "no").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
 def test_without_its_row_it_is_not_known(tmp_path: Path) -> None:
     refused = typed(followed(tmp_path, row_too=False), *RUN, "--iterations", "4", "--out", "no")
     assert refused.returncode == 2 and "--strategy is 'median': it is one of" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
 def test_without_its_class_it_does_not_run(tmp_path: Path) -> None:
     failed = typed(followed(tmp_path, class_too=False), *RUN, "--iterations", "4", "--out", "no")
     assert failed.returncode != 0 and "strategies.server.median" in failed.stderr

@@ -1,6 +1,5 @@
 """Runs whose n and p are moved: orders on the wire, ends, resumed runs, both engines."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 
 from fedsim import run
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, clients, layers, model, rounds, small
+from tests.support.runs import assert_same, clients, model, rounds, small
 
 LINKS = "up=lognormal(100kbit, 1), down=20Mbit, latency=10ms, compute=2ms"
 CONTROLLED: dict[str, dict[str, Any]] = {
@@ -56,13 +55,3 @@ def test_a_stopped_run_goes_on_with_the_same_n_and_p(
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
     assert rounds(tmp_path / "whole")["iteration"].iloc[-1] == 30
-
-
-@pytest.mark.slow
-def test_both_engines_give_the_same_bits(tmp_path: Path) -> None:
-    config = controlled(controller="plateau(1, better=0.2)", keep_payloads=True, iterations=30)
-    run(config, tmp_path / "local")
-    run(replace(config, engine="flower", workers=2), tmp_path / "flower")
-    assert_same(tmp_path / "local", tmp_path / "flower")
-    assert rounds(tmp_path / "local")["local_iterations"].nunique() > 1
-    assert layers(tmp_path / "local")["sent"].gt(0).all()

@@ -14,7 +14,7 @@ from fedsim.settings.config import from_toml
 from tests.support import books
 from tests.support.runs import clients, rounds
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.proof, pytest.mark.processes]
 
 VICTIM, ROUNDS = 1, 9
 SETTINGS = {

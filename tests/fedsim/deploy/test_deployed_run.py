@@ -15,7 +15,7 @@ from fedsim.settings.config import from_toml
 from tests.support.markdown import ROOT
 from tests.support.runs import assert_same
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 SETTINGS = [
     "--clients", "3", "--iterations", "6", "--temporal", "2", "--gradient", "0.05",

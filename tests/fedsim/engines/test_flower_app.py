@@ -22,7 +22,7 @@ from tests.support.images import arrays
 from tests.support.markdown import ROOT, blocks
 from tests.support.runs import assert_same
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes]
 
 SECONDS = 600
 BIN = Path(sys.executable).parent
@@ -119,6 +119,7 @@ def assert_as_local(summary: dict[str, Any], out: Path, here: Path) -> None:
 BLOCKS = [b.text for b in blocks(ROOT / "docs" / "flower.md") if "flwr run" in b.text]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(FLWR is None, reason="the command flwr is not there")
 def test_flwr_run(checkout: Path, environment: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -129,6 +130,7 @@ def test_flwr_run(checkout: Path, environment: dict[str, str], tmp_path: Path) -
     assert_as_local(summary, out, tmp_path / "local")
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(FLWR is None, reason="the command flwr is not there")
 def test_flwr_run_of_a_model_with_buffers(
     checkout: Path, environment: dict[str, str], tmp_path: Path

@@ -15,7 +15,7 @@ from fedsim.tasks.base import correct, cross_entropy
 from tests.support.owntasks import X, Y
 from tests.support.runs import assert_same, rounds
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.proof, pytest.mark.processes]
 CLIENT = range(16, 32)  # the samples of client 1 of three, in one stretch each
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedsim.engines import local
 from fedsim.engines.local import LocalGrid, simulate
 from fedsim.federation.client_memory import AtNode, InProcess
+from tests.support.hanging import LONG
 
 Grids = Any
 
@@ -33,9 +36,13 @@ def grid_of() -> Iterator[Grids]:
 
 
 def ask(grid: LocalGrid, timeout: float | None = None, **values: Any) -> dict[int, Message]:
+    replies = grid.send_and_receive(messages_to(grid, **values), timeout=timeout)
+    return {reply.metadata.src_node_id: reply for reply in replies}
+
+
+def messages_to(grid: LocalGrid, **values: Any) -> list[Message]:
     content = RecordDict({"in": ConfigRecord(values)})
-    messages = [Message(content, dst_node_id=n, message_type="train") for n in grid.get_node_ids()]
-    return {r.metadata.src_node_id: r for r in grid.send_and_receive(messages, timeout=timeout)}
+    return [Message(content, dst_node_id=n, message_type="train") for n in grid.get_node_ids()]
 
 
 def echo(message: Message, context: Context) -> Message:
@@ -68,18 +75,25 @@ def test_a_client_that_returns_nothing_is_an_error_reply(grid_of: Grids) -> None
     assert all("NoneType" in r.error.reason for r in replies.values())
 
 
-def test_a_client_that_hangs_is_not_waited_for(grid_of: Grids) -> None:
-    go = threading.Event()
+def test_a_client_that_hangs_is_not_waited_for(
+    grid_of: Grids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, clock = threading.Event(), SimpleNamespace(now=0.0)
 
     def train(message: Message, context: Context) -> Message:
         if context.node_config["partition-id"] == 0:
-            go.wait(30)
+            go.wait(LONG)
         return echo(message, context)
 
+    monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=lambda: clock.now))
     grid = grid_of(train, 3, workers=2)
-    assert sorted(ask(grid, timeout=2.0, x=1)) == [2, 3]
+    came = []
+    for reply in grid.send_and_receive(messages_to(grid, x=1), timeout=LONG):
+        came.append(reply.metadata.src_node_id)
+        clock.now += LONG / 2  # the time is over after two replies, however slow the machine is
+    assert sorted(came) == [2, 3]
     go.set()  # its late reply belongs to nobody
-    replies = ask(grid, timeout=30, x=2)
+    replies = ask(grid, timeout=LONG, x=2)
     assert {n: r.content["out"]["x"] for n, r in replies.items()} == {1: 2, 2: 2, 3: 2}
 
 
@@ -160,7 +174,7 @@ def test_a_node_answers_one_message_after_the_other(grid_of: Grids) -> None:
     def slow(message: Message, context: Context) -> Message:
         number = int(str(message.content["in"]["number"]))
         if number == 1:
-            go.wait(20)
+            go.wait(LONG)
         seen.append(int(str(context.state.config_records.get("last", {"n": 0})["n"])))
         context.state["last"] = ConfigRecord({"n": number})
         return Message(RecordDict({"m": ConfigRecord({"n": number})}), reply_to=message)
@@ -171,7 +185,7 @@ def test_a_node_answers_one_message_after_the_other(grid_of: Grids) -> None:
         for n in (1, 2)
     )
     assert list(grid.send_and_receive([first], timeout=0.1)) == []
-    replies = grid.send_and_receive([second], timeout=20)
+    replies = grid.send_and_receive([second], timeout=LONG)
     threading.Timer(0.1, go.set).start()
     assert [r.content["m"]["n"] for r in replies] == [2]
     assert seen == [0, 1]

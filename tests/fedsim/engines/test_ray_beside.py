@@ -12,7 +12,10 @@ from fedsim.engines import cluster
 from tests.support.commands import no_page
 from tests.support.runs import assert_same, small
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures(no_page.__name__)]
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.usefixtures(no_page.__name__),
+]  # fmt: skip
 
 NOBODY = "127.0.0.1:1"
 GRID = SweepConfig(small(method="sbc", gradient=0.1, evaluate_every=2), (5, 10), (0.1,))
@@ -40,6 +43,7 @@ def beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures(beside.__name__)
 def test_a_sweep_and_flowers_engine_start_clusters_of_their_own(tmp_path: Path) -> None:
     summaries = sweep(GRID, tmp_path / "ray", jobs=2)
@@ -50,6 +54,7 @@ def test_a_sweep_and_flowers_engine_start_clusters_of_their_own(tmp_path: Path) 
     assert_same(tmp_path / "local", tmp_path / "flower")
 
 
+@pytest.mark.slow
 def test_a_cluster_of_this_process_is_left_alone(tmp_path: Path) -> None:
     import ray
 

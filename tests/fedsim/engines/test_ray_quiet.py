@@ -7,7 +7,8 @@ import pytest
 from fedsim.engines import cluster, compat, flower
 
 
-@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
 def test_actors_end_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
     """Ray tells of a second try within a second; Flower may leave it that much time."""
     import ray

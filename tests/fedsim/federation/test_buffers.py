@@ -230,14 +230,3 @@ def test_what_is_in_no_state_dict_does_not_travel() -> None:
     layer = nn.BatchNorm1d(2)
     layer.register_buffer("table", torch.ones(3), persistent=False)
     assert ModelBuffers(layer, "").names == ("running_mean", "running_var")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("buffers", ["mean", "local"])
-def test_local_and_flower(buffers: str, make_task: MakeTask, tmp_path: Path) -> None:
-    task = make_task(build=normed)
-    config = RunConfig(task=task, method="sbc(0.2)", temporal=2, iterations=8, evaluate_every=3,
-                       keep_payloads=True, buffers=buffers, cohort=2)  # fmt: skip
-    run(config, tmp_path / "local")
-    run(replace(config, engine="flower", workers=2), tmp_path / "flower")
-    assert_same(tmp_path / "local", tmp_path / "flower")

@@ -51,12 +51,3 @@ def test_a_server_optimizer_that_overflows_ends_the_run(
 def test_a_learning_rate_that_diverges(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=r"round 1: 0 of 4 .*client 0: .*holds NaN or infinity"):
         run(small(lr=1e30), tmp_path)
-
-
-@pytest.mark.slow
-def test_on_ray_too(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"round 1: 0 of 4 .*client 0: .*holds NaN or infinity"):
-        run(small(lr=1e30, engine="flower", workers=2), tmp_path)
-    summary = summary_of(tmp_path)
-    assert summary["status"] == "failed" and "\n" not in summary["error"]
-    assert "RunFailed" in (tmp_path / "error.txt").read_text()

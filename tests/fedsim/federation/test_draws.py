@@ -93,15 +93,6 @@ def test_on_a_server_s_optimizer(make_task: Any, tmp_path: Path) -> None:
     assert_same(tmp_path / "a", tmp_path / "b")
 
 
-@pytest.mark.slow
-def test_on_flower(make_task: Any, tmp_path: Path) -> None:
-    task = make_task(**KINDS["a model"])
-    for engine in ("local", "flower"):
-        config = RunConfig(task=task, method="sbc(0.2)", temporal=3, engine=engine, workers=2)
-        run(config, tmp_path / engine)
-    assert_same(tmp_path / "local", tmp_path / "flower")
-
-
 def test_tasks_that_do_not_draw_are_not_seen_drawing(make_task: Any, tmp_path: Path) -> None:
     """Dropout layers have generators of their own."""
     task = make_task(build=lambda: nn.Sequential(nn.Linear(6, 4), nn.Dropout(), nn.Linear(4, 3)))

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from fedsim import RunConfig, RunFailed, run
 from fedsim.federation.trainer import Trainer
 from tests.support import replaying
+from tests.support.hanging import LONG, asks, given_up
 from tests.support.runs import (
     Memories,
     assert_same,
@@ -131,17 +132,18 @@ def final(folder: Path) -> dict[str, torch.Tensor]:
     return dict(sorted(load_file(folder / "model.safetensors").items()))
 
 
-@pytest.mark.slow
-def test_a_client_that_hangs_is_given_up(in_round_two: Any, make_task: Any, tmp_path: Path) -> None:
+def test_a_client_that_hangs_is_given_up(
+    in_round_two: Any, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go = threading.Event()
 
     def hangs(trained: Any) -> Any:
-        go.wait(60)
+        go.wait(LONG)
         raise RuntimeError("too late to count")
 
-    config = RunConfig(task=make_task().name, method="raw", temporal=4, workers=3, timeout=10.0)
-    run(replace(config, timeout=600.0), tmp_path / "warm")  # so that the time is enough after it
     in_round_two(hangs)
+    given_up(monkeypatch, lambda message: asks(message, BAD, 2))
+    config = RunConfig(task=make_task().name, method="raw", temporal=4, workers=3)
     try:
         with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
             run(config, tmp_path / "run")
@@ -150,27 +152,25 @@ def test_a_client_that_hangs_is_given_up(in_round_two: Any, make_task: Any, tmp_
     assert summary_of(tmp_path / "run")["status"] == "failed"
 
 
-@pytest.mark.slow
 def test_the_others_go_on_without_one_that_hangs(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train, go = Trainer.train, threading.Event()
 
     def changed(self: Trainer, client: int, *rest: Any) -> Any:
-        if client == BAD and not go.wait(60):
+        if client == BAD and not go.wait(LONG):
             raise AssertionError
         return train(self, client, *rest)
 
-    config = RunConfig(task=make_task().name, method="raw", temporal=12, workers=3,
-                       min_replies=2, timeout=10.0)  # fmt: skip
-    run(replace(config, timeout=600.0), tmp_path / "warm")
     monkeypatch.setattr(Trainer, "train", changed)
+    given_up(monkeypatch, lambda message: asks(message, BAD))
+    task = make_task().name
     try:
-        run(config, tmp_path / "run")
+        run(RunConfig(task=task, method="raw", temporal=12, workers=3, min_replies=2), tmp_path)
     finally:
         go.set()
-    assert rounds(tmp_path / "run")["clients"].tolist() == [2]
-    told = clients(tmp_path / "run")
+    assert rounds(tmp_path)["clients"].tolist() == [2]
+    told = clients(tmp_path)
     assert told.loc[told["failures"] == 0, "client"].tolist() == [0, 2]
 
 

@@ -14,16 +14,13 @@ from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer
 from strategies.channel.payload import KEY, put
 from tests.support import books
+from tests.support.hanging import LONG, asks, given_up
 from tests.support.runs import Memories, clients, make_task, rounds, small
 
 __all__ = ["make_task"]  # the fixture
 BAD = 1  # the client of these tests
 
 Answer = Callable[..., Any]
-
-
-def is_train_of_bad(message: Any) -> bool:
-    return message.metadata.dst_node_id == BAD + 1 and KEY in message.content.config_records
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ def replies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     def set_to(change: Answer) -> None:
         def changed(self: LocalGrid, message: Any) -> Any:
             reply, context = answer(self, message)
-            if is_train_of_bad(message) and reply.has_content():
+            if asks(message, BAD) and reply.has_content():
                 change(reply)
             return reply, context
 
@@ -96,22 +93,22 @@ def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
     second, came = threading.Event(), threading.Event()
 
     def held(self: LocalGrid, message: Any) -> Any:
-        number = message.content.config_records.get(KEY, {}).get("round")
-        if number == 2:
+        if any(asks(message, client, 2) for client in range(3)):
             second.set()
-            assert came.wait(60)  # the second round does not end before the late upload is there
+            assert came.wait(LONG)  # the second round does not end before the late upload is there
         reply = answer(self, message)
-        if number == 1 and is_train_of_bad(message):
-            assert second.wait(60)
+        if asks(message, BAD, 1):
+            assert second.wait(LONG)
         return reply
 
     def reply(self: LocalGrid, message: Any, call: Any) -> None:
         replied(self, message, call)
-        if is_train_of_bad(message):
+        if asks(message, BAD):
             came.set()
 
     monkeypatch.setattr(LocalGrid, "_answer", held)
     monkeypatch.setattr(LocalGrid, "_reply", reply)
+    given_up(monkeypatch, lambda message: asks(message, BAD, 1))
 
 
 def late_run(
@@ -120,14 +117,12 @@ def late_run(
     """Three rounds of three clients; the bad client's first upload comes in the second."""
     task = make_task(iterations=12)
     config = RunConfig(task=task.name, method=method, temporal=4, workers=4, min_replies=2,
-                       timeout=10.0, momentum=0.0, keep_payloads=True)  # fmt: skip
-    run(replace(config, timeout=600.0), folder / "warm")  # so that the time is enough after it
+                       momentum=0.0, keep_payloads=True)  # fmt: skip
     hold_back(monkeypatch)
     memories = Memories(monkeypatch)
     return config, run(config, folder / "run"), memories
 
 
-@pytest.mark.slow
 def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +140,6 @@ def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
     assert summary["failed_up_bits"] == bits
 
 
-@pytest.mark.slow
 def test_what_a_late_upload_carried_is_sent_again(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,15 +79,6 @@ def test_a_stopped_run_goes_on(strategy: str, make_task: Any, tmp_path: Path) ->
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
 
-@pytest.mark.slow
-def test_on_flower(make_task: Any, tmp_path: Path) -> None:
-    task = make_task(optimizer=Counting)
-    for engine in ("local", "flower"):
-        config = RunConfig(task=task, method="sbc(0.2)", temporal=3, engine=engine, workers=2)
-        run(config, tmp_path / engine)
-    assert_same(tmp_path / "local", tmp_path / "flower")
-
-
 def test_every_kind_and_back() -> None:
     p = Parameter(torch.ones(2, 3))
     before, after = (SGD([p], lr=0.1) for _ in range(2))

@@ -1,10 +1,7 @@
 """Compressors of a user's own in a run: what does not decode to what was sent ends it."""
 
 import json
-import os
 import pickle
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +17,6 @@ from fedsim.errors import RunFailed
 from fedsim.runs import parallel
 from fedsim.runs.cargo import Cargo
 from strategies.channel import client_end
-from tests.support.markdown import ROOT
 from tests.support.runs import small
 
 
@@ -102,61 +98,3 @@ def test_errors_of_ray_are_told_by_their_cause(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["error"] == "ValueError: kind 'x' is unknown"
     assert "\x1b" not in (tmp_path / "error.txt").read_text()
-
-
-SCRIPT = """
-from dataclasses import dataclass
-from typing import ClassVar
-import torch, fedsim
-from compressors import ALL, CATALOGUE, Row, SentTensor, parse
-
-@dataclass(frozen=True)
-class Plain:
-    fails: bool = False
-    needs_seed: ClassVar[bool] = False
-    def write(self, x, out, seed):
-        if self.fails:
-            raise RuntimeError("this fails on purpose")
-        out.float32s(x.numpy())
-        return SentTensor(x, ALL, x.shape)
-    def read(self, bits, like, seed):
-        return torch.from_numpy(bits.float32s(like.numel())).view(like.shape)
-
-CATALOGUE["plain"] = Row("plain", "codec", Plain, "T", "here", "plain")
-CATALOGUE["mine"] = Row("mine", "method", lambda p: parse("ef(plain)"), "T", "here", "mine(0.1)")
-given = dict(task="digits", temporal=[5], iterations=10, baseline=False)
-"""
-
-
-def script(code: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT + code], cwd=folder, capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=900,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.slow
-def test_cells_on_ray_know_it(tmp_path: Path) -> None:
-    """Defined in the main module, as in a notebook; and a cell that fails says why."""
-    out = script("""
-for name in ("mine", "plain(true)"):
-    p = [0.5] if name == "mine" else [1]
-    config = fedsim.SweepConfig.of(method=name, gradient=p, **given)
-    print([c["status"] + ": " + str(c["error"]) for c in fedsim.sweep(config, name, jobs=2)])
-""", tmp_path)  # fmt: skip
-    one, two = out.splitlines()[-2:]
-    assert one == "['done: None']"
-    assert two.startswith("['failed: round 1: 0 of 4 clients") and "on purpose" in two
-
-
-@pytest.mark.slow
-def test_flowers_simulation_knows_it(tmp_path: Path) -> None:
-    out = script("""
-for engine in ("local", "flower"):
-    config = fedsim.RunConfig(engine=engine, iterations=10, temporal=5, method="ef(plain)")
-    print(fedsim.run(config, engine)["loss"])
-""", tmp_path)  # fmt: skip
-    local, flower = out.splitlines()[-2:]
-    assert local == flower

@@ -32,10 +32,9 @@ def test_a_step_comes_on_time_where_few_clients_take_part(make_task: Any, tmp_pa
     assert moved["stepped"] < 0.01 * moved["plain"]
 
 
-@pytest.mark.parametrize("settings", [
-    {"cohort": 1}, {"cohort": 2, "temporal": 3},
-    pytest.param({"engine": "flower", "cohort": 1}, marks=pytest.mark.slow),
-], ids=["one of three", "two of three", "on Flower"])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings", [{"cohort": 1}, {"cohort": 2, "temporal": 3}], ids=["one of three", "two of three"]
+)
 def test_every_client_has_the_rate_of_the_round(
     settings: dict[str, Any], make_task: Any, tmp_path: Path
 ) -> None:

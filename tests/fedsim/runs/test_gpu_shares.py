@@ -34,7 +34,8 @@ def test_flower_is_told_the_share_of_a_client(monkeypatch: pytest.MonkeyPatch) -
     assert [(one["num_cpus"], one["num_gpus"]) for one in asked] == [(1, 0.5)]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
 def test_ray_gives_each_cell_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two GPUs that Ray counts and nobody has: cells go round them, and each sees one."""
 

@@ -9,7 +9,7 @@ from tests.support.commands import files
 from tests.support.killing import Sweep
 from tests.support.runs import parts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.proof, pytest.mark.processes]
 
 SWEEP = Sweep(
     ["--temporal", "2,5", "--gradient", "0.1,0.05", "--evaluate-every", "4",

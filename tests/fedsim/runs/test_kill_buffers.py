@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.killing import Sweep
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.proof, pytest.mark.processes]
 
 BITS = 32 * 16 + 24  # of eight means, eight variances and a header
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedsim import SweepConfig, UsageError, sweep
+from fedsim import Cell, SweepConfig, UsageError, run_cells, sweep
 from fedsim.runs import parallel
 from tests.support.asyncruns import asynchronous
 from tests.support.commands import no_page
@@ -28,33 +28,30 @@ def told(summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_two_jobs_give_the_numbers_of_one(tmp_path: Path) -> None:
+@pytest.mark.processes
+def test_cells_as_ray_tasks_give_the_numbers_of_one_after_the_other(
+    cluster: str, tmp_path: Path
+) -> None:
+    """Of a grid, and of a server that does not wait."""
+    waits_not = asynchronous("fedasync", method="sbc", gradient=0.1, evaluate_every=2)
+    cells = [*GRID.cells(), Cell("fedasync", waits_not)]
     seen: dict[str, list[dict[str, Any]]] = {}
-    two = sweep(
-        GRID, tmp_path / "two", jobs=2,
+    two = run_cells(
+        cells, tmp_path / "two", jobs=2, ray_address=cluster,
         progress=lambda name, row: seen.setdefault(name, []).append(row),
     )  # fmt: skip
-    one = sweep(GRID, tmp_path / "one", jobs=1)
+    one = run_cells(cells, tmp_path / "one")
     assert told(one) == told(two)
     tables = [pd.read_csv(tmp_path / name / "summary.csv") for name in ("one", "two")]
     pd.testing.assert_frame_equal(*(t.drop(columns="seconds") for t in tables), check_exact=True)
-    for cell in GRID.cells():
+    for cell in cells:
         assert_same(tmp_path / "one" / "cells" / cell.name, tmp_path / "two" / "cells" / cell.name)
         rows = seen[cell.name]
         numbers = [row["round"] for row in rows]
         assert numbers == sorted(set(numbers)) and numbers[-1] == cell.config.plan.rounds
         assert rows[-1]["up_bits"] > 0 and 0 <= rows[-1]["metric"] <= 1
     # nothing is left to do: Ray is not even started
-    assert sweep(GRID, tmp_path / "two", jobs=2, ray_address="127.0.0.1:1") == two
-
-
-@pytest.mark.slow
-def test_cells_of_a_server_that_does_not_wait_are_the_same_as_ray_tasks(tmp_path: Path) -> None:
-    grid = SweepConfig(asynchronous("fedasync", method="sbc", gradient=0.1), (5, 10), (0.1,))
-    two, one = sweep(grid, tmp_path / "two", jobs=2), sweep(grid, tmp_path / "one", jobs=1)
-    assert told(one) == told(two)
-    for cell in grid.cells():
-        assert_same(tmp_path / "one" / "cells" / cell.name, tmp_path / "two" / "cells" / cell.name)
+    assert run_cells(cells, tmp_path / "two", jobs=2, ray_address="127.0.0.1:1") == two
 
 
 class DyingBoard:
@@ -70,8 +67,9 @@ class DyingBoard:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 def test_failed_and_lost_cells_do_not_stop_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One cell cannot be written, one loses its worker every time, one once, in its last round."""
     blocked = tmp_path / "cells" / "n5-p0.1-s0" / "model.safetensors"
@@ -85,7 +83,7 @@ def test_failed_and_lost_cells_do_not_stop_the_rest(
 
     with monkeypatch.context() as patch:
         patch.setattr(parallel, "_attempt_on_ray", attempt)
-        cells = sweep(GRID, tmp_path, jobs=2)
+        cells = sweep(GRID, tmp_path, jobs=2, ray_address=cluster)
     assert [c["status"] for c in cells] == ["done", "failed", "failed"]
     assert marker.exists() and cells[0]["rounds"] == 20
     again = "it goes on from its last checkpoint, if any: try"

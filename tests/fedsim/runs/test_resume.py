@@ -170,13 +170,18 @@ def killed(config: RunConfig, settings: dict[str, Any], out: Path, where: str, n
     assert not (out / "summary.json").exists() or where == "summary"
 
 
+INSTANTS = [
+    ("round", 3, [3, 4, 5, 6]), ("checkpoint", 2, [3, 4, 5, 6]), ("renamed", 4, [5, 6]),
+    ("checkpoint", 1, [1, 2, 3, 4, 5, 6]), ("rename", 4, [3, 4, 5, 6]), ("summary", 0, []),
+]  # fmt: skip
+
+
 @pytest.mark.slow
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("where", "number", "goes_on"),
-    [("round", 3, [3, 4, 5, 6]), ("checkpoint", 2, [3, 4, 5, 6]),
-     ("checkpoint", 1, [1, 2, 3, 4, 5, 6]), ("rename", 4, [3, 4, 5, 6]), ("renamed", 4, [5, 6]),
-     ("summary", 0, [])],
-)  # fmt: skip
+    [*INSTANTS[:3], *(pytest.param(*instant, marks=pytest.mark.proof) for instant in INSTANTS[3:])],
+)
 def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> None:
     settings = {
         "method": "sbc(0.05)", "temporal": 5, "iterations": 30, "checkpoint_every": 2,

@@ -35,6 +35,7 @@ LONG = ("--iterations", "100000", "--temporal", "5", "--checkpoint-every", "5")
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 def test_a_run_on_threads(tmp_path: Path) -> None:
     child = stopped("checkpoint-*", tmp_path, "run", *LONG, "--workers", "2")
     out, err = child.communicate(timeout=300)
@@ -42,7 +43,8 @@ def test_a_run_on_threads(tmp_path: Path) -> None:
     assert list(tmp_path.glob("checkpoint-*")) and not (tmp_path / "summary.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
 def test_a_sweep_on_ray(tmp_path: Path) -> None:
     child = stopped(
         "cells/*/checkpoint-*", tmp_path, "sweep", *LONG, "--jobs", "2", "--gradient", "0.1,0.01",

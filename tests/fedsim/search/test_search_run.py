@@ -77,7 +77,8 @@ def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
     assert len(found.trials) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
 def test_trials_side_by_side_are_counted_and_go_on(tmp_path: Path) -> None:
     """Two Ray tasks; the same command with more trials goes on from those that there are."""
     said: list[str] = []

@@ -1,9 +1,6 @@
 """Tasks of a user's own: given in Python, under 40 lines, to runs, sweeps and other processes."""
 
-import os
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,35 +97,6 @@ def test_a_config_brings_its_task_along(make_task: Any, monkeypatch: pytest.Monk
     config = pickle.loads(sent)
     assert config == RunConfig(task=task)
     assert TASKS[task.name] == task
-
-
-@pytest.mark.slow
-def test_the_page_as_a_script(tmp_path: Path) -> None:
-    """Cells on Ray, the task defined in the main module."""
-    code = PAGE.replace("task=spirals", "task=spirals, iterations=40")
-    code += "\nprint([cell['status'] for cell in fedsim.load('results/spirals-sweep').runs.iloc])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=900,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == str(["done"] * 5)
-
-
-@pytest.mark.slow
-def test_it_runs_on_flowers_simulation(tmp_path: Path) -> None:
-    code = f"""{TASK}
-for engine in ("local", "flower"):
-    config = fedsim.RunConfig(task=spirals, engine=engine, iterations=20, method="sbc(0.1)")
-    print(fedsim.run(config, engine)["loss"])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=900,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    local, flower = done.stdout.splitlines()[-2:]
-    assert local == flower
 
 
 # ---- what is refused

@@ -7,7 +7,7 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from fedsim import TASKS, RunConfig, UsageError, run, sweep
+from fedsim import TASKS, RunConfig, UsageError, run
 from fedsim.search.search import search
 from fedsim.settings import cellfile, grids
 from fedsim.settings.config import from_toml
@@ -63,13 +63,6 @@ def test_it_travels_to_other_processes_by_value(folder: Path) -> None:
     carried = cloudpickle.dumps(RunConfig(task=PLACE))
     (folder / "spirals.py").unlink()
     assert cloudpickle.loads(carried).plan.task.load(None, False).source == "spirals, made up"
-
-
-@pytest.mark.slow
-def test_a_sweep_on_two_workers_trains_it(folder: Path) -> None:
-    base = RunConfig(task=PLACE, iterations=20)
-    found = sweep(SweepConfig(base, [1, 10], [0.1]), folder / "sweep", jobs=2, progress=None)
-    assert [summary["status"] for summary in found] == ["done"] * 3
 
 
 def test_a_file_that_changed_is_read_again(folder: Path) -> None:
