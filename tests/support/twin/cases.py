@@ -1,0 +1,252 @@
+"""Drawn cases: a small run, and two to four settings that shape it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsim import RunConfig, UsageError
+from tests.support.twin import task
+
+TOPK = "topk({p}) | float32 | bitmap"
+DENSE = ("raw", "ef(raw)")
+SPARSE = (TOPK, f"ef({TOPK})")
+ROUNDS = ("nesterov", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "scaffold")
+GRADIENTS = ("gradients", "marina", "sharded")
+WITHOUT_WAITING = ("fedbuff", "fedasync", "sharded")
+STRATEGIES = ("dsgd",) * 9 + ROUNDS + ("ef21", "diana") + GRADIENTS + ("fedbuff", "fedasync") * 2
+DOWNLINKS = ("float32", "topk(0.5) | float32 | bitmap", "ef(topk(0.3) | float32 | bitmap)")
+DOWNLINKS += ("ef(topk(0.1) | float32 | bitmap)",)
+LINKS = (
+    "up=2kbit, down=4kbit, latency=20ms, compute=30ms",
+    "up=lognormal(2kbit, 0.5), down=4kbit, latency=uniform(10ms, 90ms), compute=uniform(20ms,0.2s)",
+    "up=uniform(200bit, 2kbit), down=lognormal(3kbit, 1), compute=lognormal(50ms, 0.5)",
+    "up=1kbit, latency=lognormal(30ms, 0.7), compute=uniform(10ms, 100ms)",
+    "compute=50ms",
+)
+CONTROLLERS = (
+    "fixed", "warmup(4)", "warmup(6, first=0.5)", "delay_first", "delay_first(at=0.3, longest=5)",
+    "plateau(1, 2, 0.3)", "plateau(2)", "link(0.1)", "link(0.3, least=0.2, most=0.6)", "pace(0.3)",
+    "pace(0.6, most=4)", "noise(1)", "noise(2, least=2)", "adacomm(4)", "adacomm(9)",
+)  # fmt: skip
+
+
+class Drawn:
+    """What a case is made of; each method adds a feature."""
+
+    def __init__(self, rng: np.random.Generator, folder: Path) -> None:
+        self.rng, self.folder = rng, folder
+        self.settings: dict[str, Any] = {}
+
+    def one(self, *choices: Any) -> Any:
+        """One of them."""
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def base(self) -> None:
+        """Task, strategy, method, size."""
+        s = self.settings
+        s["task"], s["seed"] = task.PLAIN, int(self.rng.integers(1000))
+        s["strategy"] = self.one(*STRATEGIES)
+        s["method"] = self.one(*DENSE, *SPARSE)
+        if s["strategy"] == "ef21":
+            s["method"] = self.one("ef21(raw)", f"ef21({TOPK})")
+        if s["strategy"] == "diana":
+            s["method"] = "diana(raw)"
+        if s["strategy"] == "marina":
+            s["method"] = self.one("marina(raw, 0.5)", "marina(raw, 0.2)")
+        if "{p}" in s["method"]:
+            s["gradient"] = self.one(0.1, 0.3, 0.5)
+        s["clients"] = self.one(3, 4, 5, 6)
+        s["temporal"] = 1 if s["strategy"] in GRADIENTS else self.one(1, 2, 2, 3)
+        s["iterations"] = s["temporal"] * self.one(6, 8, 10) + self.one(0, 0, 0, 1)
+        s["partition"] = self.one("iid", "iid", "contiguous", "linear")
+        s["batch_size"] = self.one(2, 3, 5)
+        if s["strategy"] in WITHOUT_WAITING:
+            self.network()
+
+    def network(self) -> None:
+        """Links that are alike, or vary, or follow a trace, and what the server shares."""
+        waits = self.settings["strategy"] not in WITHOUT_WAITING
+        links = self.one(*(LINKS if waits else LINKS[:-1]))
+        if self.rng.random() < 0.25:
+            links = f"trace={self.trace()}, latency=15ms, compute=uniform(10ms, 60ms)"
+        if self.rng.random() < 0.35 and self.settings["strategy"] != "sharded":
+            links += self.one(", server_up=2kbit, server_down=5kbit", ", server_up=1500bit")
+        self.settings["network"] = links
+
+    def needs_network(self) -> None:
+        """Where time decides."""
+        if "network" not in self.settings:
+            self.network()
+
+    def csv(self, name: str, lines: list[str]) -> Path:
+        """A file of the case."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / name).write_text("\n".join(lines) + "\n")
+        return self.folder / name
+
+    def trace(self) -> Path:
+        """Rates that change, of all or of each client."""
+        each, lines = self.rng.random() < 0.5, []
+        for client in range(self.settings["clients"] if each else 1):
+            times = np.cumsum([0.0, *self.rng.uniform(0.1, 0.6, self.rng.integers(0, 4))])
+            for seconds in times:
+                up, down = self.rng.uniform(300, 4000, 2)
+                place = f"{client}," if each else ""
+                lines.append(f"{place}{seconds:.3f},{up:.1f},{down:.1f}")
+        return self.csv("links.csv", ["client," * each + "seconds,up,down", *lines])
+
+    def there(self) -> Path:
+        """When clients are there, all or each."""
+        each, lines = self.rng.random() < 0.7, []
+        for client in range(self.settings["clients"] if each else 1):
+            times = np.cumsum([0.0, *self.rng.uniform(0.3, 1.2, self.rng.integers(1, 5))])
+            for number, seconds in enumerate(times):
+                here = (number + (client if each else 0)) % 2
+                place = f"{client}," if each else ""
+                lines.append(f"{place}{seconds:.3f},{1 - here}")
+        return self.csv("there.csv", ["client," * each + "seconds,available", *lines])
+
+    def cohort(self) -> None:
+        self.settings["cohort"] = int(self.rng.integers(1, self.settings["clients"]))
+
+    def step(self) -> None:
+        self.settings["task"] = task.STEPPED
+
+    def momentum(self) -> None:
+        self.settings["momentum"] = self.one(0.5, 0.9)
+        self.settings["lr"] = 0.02
+        if self.rng.random() < 0.3:
+            self.settings["momentum_masking"] = self.one("on", "off")
+
+    def proximal(self) -> None:
+        self.settings["proximal"] = self.one(0.1, 1.0)
+
+    def weighting(self) -> None:
+        self.settings |= {"weighting": self.one("samples", "nova"), "partition": "linear"}
+
+    def downlink(self) -> None:
+        self.settings["downlink"] = self.one(*DOWNLINKS)
+        if self.settings["strategy"] not in WITHOUT_WAITING and self.rng.random() < 0.5:
+            self.settings["catch_up"] = True
+
+    def availability(self) -> None:
+        kind = self.one(0.4, 0.7, "onoff(0.5s, 0.5s)", "onoff(1s, 0.4s)", "csv", "csv")
+        if isinstance(kind, str):
+            self.needs_network()
+        self.settings["availability"] = str(self.there()) if kind == "csv" else kind
+
+    def dropout(self) -> None:
+        self.settings["dropout"] = self.one(0.2, "before=0.1, after=0.2", "before=0, after=0.4")
+
+    def late(self) -> None:
+        self.settings["late"] = self.one("hold", "drop", "count")
+
+    def settle(self) -> None:
+        """What goes with everything else."""
+        s = self.settings
+        if "controller" in s and s.get("late") == "count":
+            s["late"] = self.one("hold", "drop")
+        if s["strategy"] == "sharded" or s["strategy"] in WITHOUT_WAITING and "downlink" in s:
+            s["network"] = s["network"].replace(LINKS[0], LINKS[1])  # else roundings order updates
+        if s["strategy"] == "sharded" and "topk" in s.get("downlink", ""):
+            s["method"] = self.one(*DENSE)  # else a part has changed by roundings alone
+            s.pop("gradient", None)
+
+    def deadline(self) -> None:
+        self.needs_network()
+        self.settings["deadline"] = self.one("0.253s", "407ms", "0.613s", "1.019s")
+        self.late()
+
+    def ask(self) -> None:
+        self.needs_network()
+        clients = self.settings["clients"]
+        self.settings["cohort"] = int(self.rng.integers(1, clients))
+        self.settings["ask"] = int(self.rng.integers(self.settings["cohort"] + 1, clients + 1))
+        self.late()
+
+    def min_replies(self) -> None:
+        self.one(self.availability, self.dropout, self.deadline)()
+        self.settings["min_replies"] = self.one(1, 2)
+
+    def stop(self) -> None:
+        self.settings["stop_at_bits"] = self.one("500bit", "1kbit", "1248bit", 2000.0)
+
+    def evaluate(self) -> None:
+        self.settings["evaluate_every"] = self.one(2, 3, 5)
+
+    def controller(self) -> None:
+        self.settings["controller"] = self.one(*CONTROLLERS)
+        name = self.settings["controller"].split("(")[0]
+        if name in ("link", "pace"):
+            self.needs_network()
+        takes_any = self.settings["strategy"] in ("dsgd", *ROUNDS)
+        if name in ("warmup", "delay_first", "plateau", "link") and takes_any:
+            self.settings |= {"method": self.one(*SPARSE), "gradient": self.one(0.1, 0.3)}
+
+    def server_lr(self) -> None:
+        self.settings["server_lr"] = self.one(0.3, 0.9)
+
+    def staleness(self) -> None:
+        self.settings["staleness"] = self.one("constant", "polynomial(1)", "hinge(2, 1)")
+
+    def buffer_size(self) -> None:
+        self.settings["buffer_size"] = self.one(1, 2, 3, 7)
+
+
+OFTEN = ("network", "cohort", "downlink", "availability", "dropout", "deadline", "ask")
+OFTEN += ("controller", "controller")
+FEATURES = (*OFTEN, *OFTEN, "step", "momentum", "proximal", "weighting", "min_replies", "stop")
+FEATURES += ("evaluate", "server_lr")
+POOLS = {
+    "fedbuff": ("cohort", "downlink", "step", "momentum", "proximal", "stop", "evaluate")
+    + ("server_lr", "staleness", "staleness", "buffer_size", "buffer_size", "buffer_size"),
+    "fedasync": ("cohort", "downlink", "step", "momentum", "proximal", "stop", "evaluate")
+    + ("server_lr", "staleness", "staleness"),
+    "sharded": ("downlink", "downlink", "step", "momentum", "stop", "evaluate"),
+    "marina": ("network", "downlink", "step", "momentum", "stop", "evaluate", "weighting"),
+}
+
+
+def case(number: int, folder: Path) -> dict[str, Any]:
+    """The settings of a case, as ``RunConfig`` takes them; its files go into a folder."""
+    for attempt in range(1_000):
+        drawn = Drawn(np.random.default_rng([20_24, number, attempt]), folder)
+        drawn.base()
+        pool = POOLS.get(drawn.settings["strategy"], FEATURES)
+        count = drawn.one(2, 2, 3, 3, 4)
+        for name in drawn.rng.choice(sorted(set(pool)), count, replace=False, p=weights(pool)):
+            getattr(drawn, name)()
+        drawn.settle()
+        try:
+            RunConfig(**drawn.settings)
+        except UsageError:
+            continue
+        return drawn.settings
+    raise RuntimeError(f"case {number}: nothing that fedsim takes")
+
+
+def weights(pool: tuple[str, ...]) -> list[float]:
+    """How often each of a pool's features is drawn."""
+    return [pool.count(name) / len(pool) for name in sorted(set(pool))]
+
+
+def features(settings: dict[str, Any]) -> list[str]:
+    """What a case has, in words that many cases share."""
+    found = []
+    for name, value in settings.items():
+        if name in ("seed", "clients", "iterations", "batch_size", "gradient", "lr", "temporal"):
+            continue
+        word = value.name if name == "task" else str(value)
+        if "/" in word:
+            word = "trace" if name == "network" else "csv"
+        elif name == "network":
+            word = "varies" if "(" in word else "alike"
+        elif name not in ("method", "downlink"):
+            word = word.split("(")[0].split("=")[0]
+        if name in ("cohort", "ask", "deadline", "stop_at_bits", "server_lr"):
+            word = "given"
+        found.append(f"{name}: {word}")
+        if name == "network" and "server" in str(value):
+            found.append("network: server shared")
+    return found

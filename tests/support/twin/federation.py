@@ -1,0 +1,352 @@
+"""Synchronous rounds: who is asked, what is sent, what comes when, what is applied."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedsim import RunConfig
+from tests.support.twin import task
+from tests.support.twin.client import Client, Training
+from tests.support.twin.clock import Clock
+from tests.support.twin.cohort import Availability, leaving
+from tests.support.twin.downlink import Downlink
+from tests.support.twin.draws import Draws
+from tests.support.twin.ledger import PARTS, Result, blank
+from tests.support.twin.messages import Message, Method
+from tests.support.twin.network import Network, number
+from tests.support.twin.orders import Order, Told, controller, cosine
+from tests.support.twin.rules import ENTRIES, RULES, FedAvg, Uplink
+
+NEWS = 8  # bits that say which update of a client was taken last
+
+
+@dataclass(eq=False)
+class Exchange:
+    """One message to a client, and its reply."""
+
+    client: Client
+    order: Order
+    version: int  # of the model that it was sent
+    row: dict[str, Any]  # of the client in the round in which it was asked
+    leaves: bool = False  # it will not answer
+    message: Message | None = None
+    loss: float = math.nan
+    work: Any = None
+    told: dict[str, int] = field(default_factory=dict)  # by its reply, where that is taken
+    dropped: bool = False
+
+
+class Federation:
+    """One run.
+
+    Args:
+        settings: of the run, as ``RunConfig`` takes them.
+        config: the same, checked: the dice of the run are made from it.
+        known: what is done as fedsim does it until that is mended, see ``compare.KNOWN``.
+    """
+
+    def __init__(self, settings: dict[str, Any], config: RunConfig, known: Sequence[str]) -> None:
+        get = settings.get
+        self.known = known
+        self.settings, clients = settings, settings["clients"]
+        self.draws = Draws(config, clients)
+        self.training = Training(
+            get("lr") or task.LR,
+            get("momentum", task.MOMENTUM),
+            get("proximal") or 0.0,
+            settings["task"] is task.STEPPED,
+            get("momentum_masking", "auto"),
+        )
+        self.rule = RULES[get("strategy", "dsgd")](settings, self.training, self.draws, known)
+        tensors = list(self.rule.tensors)
+        start = np.concatenate([self.draws.model[name].ravel() for name in task.NAMES])
+        self.server = Downlink(settings, self.rule.start(start), tensors)
+        method = Method.of(get("method", "raw"), get("gradient"))
+        self.clients = [
+            Client(c, self.draws, self.training, method, tensors) for c in range(clients)
+        ]
+        self.clock = Clock(Network(get("network") or "", self.draws), "links" in known)
+        self.cohort = get("cohort") or clients
+        self.deadline = number(str(get("deadline") or "inf"))
+        self.late = get("late", "hold")
+        self.before, self.after = leaving(get("dropout"))
+        self.availability = Availability(get("availability"), self.draws)
+        shaped = any(get(s) is not None for s in ("availability", "dropout", "deadline", "ask"))
+        self.least = get("min_replies") or (1 if shaped else self.cohort)
+        self.may_be_empty = shaped and get("min_replies") is None and "empty" not in known
+        self.controller = controller(settings, self.clock.network)
+        self.last: dict[int, tuple[int, int]] = {}  # bits and entries of a client's last message
+        self.at_work: list[Exchange] = []
+        self.too_late: list[Exchange] = []  # came as the round before ended, and were not taken
+        self.iteration = 0
+        self.result = Result()
+
+    def run(self) -> Result:
+        """Until the iterations are done, the bits are sent, or too few replies come."""
+        stop = number(str(self.settings.get("stop_at_bits") or "inf"))
+        scored = set()  # rounds
+        sent = self.result.summary
+        while self.iteration < self.settings["iterations"] and sent["up_wire_bits"] < stop:
+            if not self.round(len(self.result.rounds) + 1):
+                self.result.failed = len(self.result.rounds) + 1
+                break
+        else:
+            self.result.model = self.server.model[:ENTRIES]
+            scored.add(len(self.result.rounds))
+            if sent["up_wire_bits"] >= stop:  # the last round within the budget is scored too
+                scored.add(len(self.result.rounds) - 1)
+        every = self.settings.get("evaluate_every") or 1
+        self.result.score_only(scored, every * self.settings["temporal"])
+        return self.result
+
+    def round(self, number: int) -> bool:
+        """One round; False where too few replies came."""
+        begin = self.clock.now
+        rows: dict[int, dict[str, Any]] = {}  # of clients, in this round
+        late, self.too_late = self.too_late, []  # these are charged in this round
+        free, came = self.wait_for_clients(number, late)
+        asked = self.draws.cohort(number, self.settings.get("ask") or self.cohort, free)
+        if not asked and isinstance(self.rule, FedAvg) and "nobody" in self.known:
+            return False
+        orders = self.orders(asked, number, begin if "rates told" in self.known else self.clock.now)
+        leaving = self.draws.dropout(number)
+        self.rule.begin(number)
+        now = [self.ask(self.clients[c], orders[c], leaving[c], rows) for c in asked]
+        self.at_work += now
+        late += came
+        taken = self.gather(now, number, late)
+        if self.late == "count":
+            taken += late
+        for exchange in now:
+            if exchange not in taken:
+                exchange.row["failures"] = 1
+        for exchange in late:
+            self.charge(exchange, rows)
+        for exchange in taken:
+            self.takes(exchange)
+        if len(taken) < self.least and not (self.may_be_empty and not taken):
+            return False
+        for exchange in late + now:
+            exchange.row |= self.seconds(exchange, begin)
+        self.apply(taken, number)
+        self.record(number, begin, orders, rows, taken)
+        return True
+
+    def orders(self, asked: list[int], number: int, time: float) -> dict[int, Order]:
+        """What clients are told to do."""
+        if self.controller is None:
+            return {c: Order(min(self.settings["temporal"], self.left), None) for c in asked}
+        loss, agreement, updates = None, None, self.server.updates[-2:]
+        if self.result.rounds and self.result.rounds[-1]["clients"] > 0:
+            loss = self.result.rounds[-1]["train_loss"]
+            agreement = cosine(updates[0].seen, updates[1].seen) if len(updates) == 2 else None
+        told = Told(number, self.iteration, time, loss, agreement, self.last)
+        return self.controller.orders(asked, told)
+
+    def wait_for_clients(
+        self, number: int, late: list[Exchange]
+    ) -> tuple[list[int], list[Exchange]]:
+        """Who can be asked: there, and not at work; and what comes until they are enough.
+
+        Updates that are still to come are replies of this round where ``--late count`` says so.
+        """
+        came: list[Exchange] = []
+        while True:
+            at_work = {e.client.number for e in self.at_work}
+            counted = at_work | {e.client.number for e in late + came}
+            busy = counted if self.late == "count" else at_work
+            if self.availability.by_clock:
+                there = self.availability.at(self.clock.now)
+            else:
+                there = self.availability.by_chance(number, self.least)
+            free = [c for c in there if c not in busy]
+            to_come = len(busy) if self.late == "count" else 0
+            if min(len(there), len(free) + to_come) >= self.least:
+                return free, came
+            come: list[Exchange] = []
+            if len(there) < self.least:
+                come = self.go_on(self.availability.next(self.clock.now))
+            while len(there) >= self.least and not come:  # one of them is at work
+                come = self.go_on(math.inf)
+            for exchange in [e for e in come if "drops" not in self.known]:
+                self.drops(exchange)
+            came += come
+
+    def go_on(self, until: float) -> list[Exchange]:
+        """To the next event of the clock, or until then: what comes with it, by client."""
+        over = self.clock.step(until)
+        come = [e for e in self.at_work if e.work in over]  # in the order in which they were asked
+        self.at_work = [e for e in self.at_work if e not in come]
+        return [e for e in come if not e.leaves]
+
+    def ask(
+        self, client: Client, order: Order, chance: float, rows: dict[int, dict[str, Any]]
+    ) -> Exchange:
+        """Sends a client the model. It trains at once; the clock says when its reply comes."""
+        wire, content = self.server.bits(client)
+        row = rows[client.number] = blank(client.number)
+        row |= {"down_wire_bits": wire + order.bits, "down_content_bits": content}
+        row |= {"down_order_bits": order.bits, "down_news_bits": NEWS if client.taken else 0}
+        exchange = Exchange(client, order, self.server.version, row)
+        iterations, up = None, None
+        if chance < self.before:
+            exchange.leaves = True
+        else:
+            self.news(exchange)
+            sends, exchange.loss = self.rule.work(
+                client, self.server.model, order.n, self.iteration
+            )
+            exchange.message = client.send(sends, order.p)
+            iterations, up = order.n, exchange.message.wire + order.report
+            if chance < self.before + self.after:
+                exchange.leaves, up = True, None
+                row["lost"] += self.is_lost(client)
+        exchange.work = self.clock.send(client.number, wire + order.bits, iterations, up)
+        return exchange
+
+    def news(self, exchange: Exchange) -> None:
+        """A client hears what became of its last message: it may take it back."""
+        if exchange.client.pending is None:
+            return
+        if "variates" in self.known:
+            exchange.client.moved = 0.0
+        exchange.client.take_back()
+        back = exchange.client.method.takes_back
+        if "told" in self.known:
+            exchange.told = {"returned": int(back), "lost": int(not back)}
+        else:
+            exchange.row["returned"] += int(back)
+
+    def is_lost(self, client: Client) -> int:
+        """1 where an update that is not applied has no place to go back to."""
+        return int(not client.method.takes_back and "told" not in self.known)
+
+    def gather(self, now: list[Exchange], number: int, late: list[Exchange]) -> list[Exchange]:
+        """Until the round is over: what it takes. Replies of earlier rounds go to ``late``."""
+        until = self.clock.now + self.deadline
+        expected = [e for e in now if not e.leaves]
+        lots = dict(zip(expected, self.draws.lots(number, len(expected)), strict=True))
+        waits_for = now if math.isfinite(self.deadline) else expected
+        taken: list[Exchange] = []
+
+        def is_over() -> bool:
+            if len(taken) == self.cohort or self.clock.now >= until:
+                return True
+            more = self.late == "count" and not now and self.at_work and len(late) < self.least
+            return len(taken) == len(waits_for) and not more
+
+        while not is_over():
+            come = self.go_on(until)
+            first = sorted((e for e in come if e in now), key=lambda e: lots[e])
+            room = self.cohort - len(taken)
+            taken += first[:room]
+            self.too_late += first[room:]
+            late += [e for e in come if e not in now]
+            for exchange in [e for e in come if e not in taken and "drops" not in self.known]:
+                self.drops(exchange)
+        self.at_work = [e for e in self.at_work if not e.leaves]
+        return sorted(taken, key=lambda e: e.client.number)
+
+    def drops(self, exchange: Exchange) -> None:
+        """What comes too late may be dropped; its client will hear that it was taken."""
+        if self.late == "drop" and exchange.client.pending is exchange.message:
+            exchange.client.pending, exchange.client.taken = None, True
+            exchange.dropped = True
+
+    def charge(self, exchange: Exchange, rows: dict[int, dict[str, Any]]) -> None:
+        """What came when its round was over is charged in the round in which it came."""
+        client = exchange.client
+        asked_anew = client.number in rows  # before the server had looked at what came
+        exchange.row = rows.setdefault(client.number, blank(client.number) | {"asked": False})
+        if self.late == "count":
+            exchange.row["late"] += 1
+            return
+        if not asked_anew:
+            client.holds = exchange.version
+            self.drops(exchange)
+        assert exchange.message is not None
+        exchange.row["failed_up_bits"] += exchange.message.wire + exchange.order.report
+        exchange.row["lost"] += 1 if exchange.dropped else self.is_lost(client)
+
+    def takes(self, exchange: Exchange) -> None:
+        """A reply that is used."""
+        client, row, message = exchange.client, exchange.row, exchange.message
+        assert message is not None
+        client.pending, client.taken, client.holds = None, True, exchange.version
+        row["samples"], row["train_loss"] = client.samples, exchange.loss
+        for name, count in exchange.told.items():
+            row[name] += count
+        row["up_wire_bits"] = message.wire + exchange.order.report
+        row["up_content_bits"] = message.content
+        row["up_report_bits"] = exchange.order.report
+        self.last[client.number] = (row["up_wire_bits"], int(message.sent.sum()))
+        row["up_sent"] = int(message.sent.sum())
+
+    def seconds(self, exchange: Exchange, begin: float) -> dict[str, float]:
+        """The parts of a client's work that fall into the round."""
+        spent = exchange.work.parts(begin, self.clock.now)
+        return {f"sim_{part}_seconds": spent[part] for part in PARTS}
+
+    def apply(self, taken: list[Exchange], number: int) -> None:
+        """The model moves by what was taken."""
+        uplinks = []
+        for e in sorted(taken, key=lambda e: e.client.number):
+            assert e.message is not None
+            n = e.order.n
+            if "late n" in self.known and self.controller is None:
+                n = min(n, self.left)
+            uplinks.append(Uplink(e.client.number, e.message.seen, e.client.samples, n))
+        if uplinks:
+            change = self.rule.change(self.server.model, uplinks, number, self.iteration)
+            self.server.move(change)
+
+    def record(
+        self,
+        number: int,
+        begin: float,
+        orders: dict[int, Order],
+        rows: dict[int, dict[str, Any]],
+        taken: list[Exchange],
+    ) -> None:
+        """The rows of the round."""
+        used = [e.client.number for e in taken]
+        for client in rows:
+            rows[client]["used"] = client in used
+        n = max((o.n for o in orders.values()), default=min(self.settings["temporal"], self.left))
+        row = self.totals(number, begin, [rows[c] for c in sorted(rows)], n)
+        if self.controller is not None:
+            typed = 1.0 if self.clients[0].method.p is None else self.clients[0].method.p
+            for client, order in orders.items():
+                rows[client]["sent_fraction"] = typed if order.p is None else order.p
+                rows[client]["local_iterations"] = order.n
+            row["sent_fraction"] = np.mean([rows[c]["sent_fraction"] for c in orders])
+
+    @property
+    def left(self) -> int:
+        """Local iterations that are left."""
+        return int(self.settings["iterations"] - self.iteration)
+
+    def totals(
+        self, number: int, begin: float, rows: list[dict[str, Any]], n: int
+    ) -> dict[str, Any]:
+        """The row of a round of n iterations, from its clients' rows."""
+        self.iteration += n
+        model = self.server.model[:ENTRIES]
+        loss = task.loss(model, self.draws.test_x, self.draws.test_y)
+        row = {"round": number, "iteration": self.iteration, "local_iterations": n}
+        row |= {"metric": loss, "loss": loss}
+        row |= {"sim_seconds": self.clock.now - begin, "sim_end_seconds": self.clock.now}
+        return self.result.add(row, rows, len(self.clients))
+
+
+def simulate(settings: dict[str, Any], config: RunConfig, known: Sequence[str]) -> Result:
+    """A run by the twin."""
+    from tests.support.twin.asynchronous import Asynchronous
+    from tests.support.twin.sharded import Sharded
+
+    kinds = {"fedbuff": Asynchronous, "fedasync": Asynchronous, "sharded": Sharded}
+    kind = kinds.get(settings.get("strategy", "dsgd"), Federation)
+    return kind(settings, config, known).run()
