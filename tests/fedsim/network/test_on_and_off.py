@@ -1,0 +1,251 @@
+"""Who is there when: times on and off in their shares and lengths, and what a round waits for.
+
+Tolerances are four standard deviations of what an exponential draw gives; all seeds are fixed.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim import RunConfig, run
+from fedsim.errors import RunFailed
+from fedsim.network.availability import Availability, OnOff, There, parse_availability
+from fedsim.network.rates import Rate
+from tests.support.runs import clients, make_task
+from tests.support.threes import give_links, last, table, threes
+
+__all__ = ["make_task"]  # the fixture
+
+ON, OFF = 60.0, 20.0
+SHARE = ON / (ON + OFF)
+MANY = 2000
+
+
+@pytest.fixture(scope="module")
+def there() -> There:
+    """Two thousand clients that are there for 60 s and away for 20 s in the mean."""
+    return parse_availability("onoff(60s, 20s)").of(MANY, seed=1)
+
+
+def lengths(client: OnOff, count: int) -> list[tuple[float, float]]:
+    """Its first stretches: 1 or 0, and the seconds; the first one is what was left of it."""
+    now, found = 0.0, []
+    for _ in range(count):
+        after = client.next_change(now)
+        found.append((client.at(now), after - now))
+        now = after
+    return found
+
+
+def test_three_quarters_are_there_at_any_time_and_from_the_beginning(there: There) -> None:
+    tolerance = 4 * math.sqrt(SHARE * (1 - SHARE) / MANY)
+    for time in (0.0, 1.0, 9.5, 33.0, 100.0, 1000.0):
+        now, who = there.at(time, round_number=1, least=1)
+        assert now == time and abs(len(who) / MANY - SHARE) < tolerance, time
+
+
+def test_a_client_is_there_for_three_quarters_of_the_time() -> None:
+    """A thousand turns, whose times on and off deviate by a part in the root of a thousand."""
+    stretches = lengths(OnOff(ON, OFF, key=3), 2000)
+    on = sum(seconds for state, seconds in stretches if state)
+    off = sum(seconds for state, seconds in stretches if not state)
+    assert abs(on / (on + off) - SHARE) < 4 * SHARE * (1 - SHARE) * math.sqrt(2 / 1000)
+
+
+def test_times_on_and_off_have_their_means_and_are_exponential(there: There) -> None:
+    """Standard deviations are the means, and half of the times are shorter than ln 2 of these."""
+    every = [pair for client in there.rates[:400] for pair in lengths(client, 12)[1:]]
+    for state, mean in ((1.0, ON), (0.0, OFF)):
+        found = np.array([seconds for which, seconds in every if which == state])
+        assert len(found) > 2000
+        near = 4 / math.sqrt(len(found))
+        assert abs(found.mean() / mean - 1) < near
+        assert abs(found.std() / mean - 1) < 2 * near  # its own deviation is sqrt(2) as large
+        assert abs(np.mean(found < mean * math.log(2)) - 0.5) < near / 2
+
+
+def test_what_is_left_of_the_first_stretch_is_as_long_as_any(there: There) -> None:
+    """The run begins in the midst of things: an exponential time forgets how long it has lasted."""
+    first = [lengths(client, 1)[0] for client in there.rates]
+    for state, mean in ((1.0, ON), (0.0, OFF)):
+        found = np.array([seconds for which, seconds in first if which == state])
+        assert abs(found.mean() / mean - 1) < 4 / math.sqrt(len(found))
+
+
+def test_clients_come_and_go_independently(there: There) -> None:
+    """Of a thousand pairs, as many are there together as two coins say; so at another time."""
+    for time in (0.0, 50.0):
+        states = np.array([client.at(time) for client in there.rates]).reshape(-1, 2)
+        both = states.prod(axis=1).mean()
+        assert abs(both - SHARE**2) < 4 * math.sqrt(SHARE**2 * (1 - SHARE**2) / len(states))
+    changes = {client.next_change(0.0) for client in there.rates}
+    assert len(changes) == MANY
+
+
+def test_a_seed_says_all_and_the_number_of_clients_nothing() -> None:
+    def first(count: int, seed: int) -> list[float]:
+        made = parse_availability("onoff(60s, 20s)").of(count, seed)
+        return [client.next_change(100.0) for client in made.rates[:3]]
+
+    assert first(3, 1) == first(50, 1) != first(3, 2)
+
+
+def test_what_is_asked_first_changes_nothing() -> None:
+    """Times are looked at in any order, as rounds wait and go on: the client's times stay."""
+    one, other = OnOff(ON, OFF, key=9), OnOff(ON, OFF, key=9)
+    times = np.linspace(0, 2000, 301)
+    forward = [(one.at(t), one.next_change(t)) for t in times]
+    assert forward[::-1] == [(other.at(t), other.next_change(t)) for t in times[::-1]]
+
+
+def test_between_two_changes_nothing_changes() -> None:
+    client, now = OnOff(ON, OFF, key=5), 0.0
+    for _ in range(200):
+        state, after = client.at(now), client.next_change(now)
+        assert after > now
+        assert client.at((now + after) / 2) == client.at(math.nextafter(after, 0)) == state
+        assert client.next_change(math.nextafter(after, 0)) == after
+        assert client.at(after) == 1 - state
+        now = after
+
+
+# Client 0 is there until 2 s and from 9 s, client 1 from 4 s, client 2 from 3 s to 6 s.
+HANDMADE = [
+    Rate((0.0, 2.0, 9.0), (1.0, 0.0, 1.0)), Rate((0.0, 4.0), (0.0, 1.0)),
+    Rate((0.0, 3.0, 6.0), (0.0, 1.0, 0.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("now", "least", "found"),
+    [
+        (0.0, 1, (0.0, [0])), (0.0, 2, (4.0, [1, 2])), (2.0, 1, (3.0, [2])),
+        (1.5, 2, (4.0, [1, 2])), (5.5, 2, (5.5, [1, 2])), (6.0, 2, (9.0, [0, 1])),
+        (7.0, 1, (7.0, [1])), (9.0, 2, (9.0, [0, 1])),
+    ],
+)  # fmt: skip
+def test_the_first_moment_at_which_enough_are_there(
+    now: float, least: int, found: tuple[float, list[int]]
+) -> None:
+    assert There(HANDMADE, lambda *given: np.zeros(3)).at(now, 1, least) == found
+
+
+def test_what_never_comes_is_told() -> None:
+    with pytest.raises(RunFailed, match="round 4: 3 clients"):
+        There(HANDMADE, lambda *given: np.zeros(3)).at(0.0, 4, 3)
+
+
+def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
+    """A fifth of ten: four are not there at once in most draws, and each wait is a draw of its own.
+
+    Who is there is drawn anew in every round, from all clients alike.
+    """
+    made = Availability(fraction=0.2).of(10, seed=0)
+    found = [made.at(7.0, number, 4) for number in range(1, 201)]
+    assert all(now == 7.0 and len(who) >= 4 for now, who in found)
+    plain = [made.at(0.0, number, 0)[1] for number in range(1, 1001)]
+    counts = np.bincount([client for who in plain for client in who], minlength=10)
+    assert (abs(counts - 200) < 4 * math.sqrt(1000 * 0.2 * 0.8)).all()
+
+
+AVAILABLE = """client,seconds,available
+0,0,1
+0,2,0
+0,9,1
+0,500,1
+1,0,0
+1,4,1
+1,15,0
+1,20,1
+1,500,1
+2,0,0
+2,3,1
+2,6,0
+2,20,1
+2,500,1
+"""
+
+
+def waiting(task: Any, folder: Path, available: str, **settings: Any) -> RunConfig:
+    """Rounds of one iteration, 1 s long; 120 bits at 120 bit/s down."""
+    (folder / "there.csv").write_text(available)
+    return RunConfig(
+        task=task.name, method="raw", temporal=1, network="down=120bit, compute=1s",
+        availability=str(folder / "there.csv"), min_replies=2, **settings,
+    )  # fmt: skip
+
+
+def asked(folder: Path) -> list[list[int]]:
+    """The clients of each round's cohort, of which those that come later are not."""
+    came = clients(folder)
+    there = came[came["down_message_bits"] > 0]
+    return [sorted(part) for _, part in there.groupby("round")["client"]]
+
+
+def test_rounds_wait_for_so_many_clients(
+    make_task: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 60 bit/s up a round takes 3 s at first, and later 4 s.
+
+    Two of three are there at once from 4 s: clients 1 and 2, until 7 s. Client 2 is there until
+    6 s, and stays when it is asked. Then client 1 is there with client 0 from 9 s: 9 to 13 s, and
+    13 to 17 s. Client 1 is away from 15 s to 20 s, and all are there from 20 s: 20 to 24 s.
+    """
+    give_links(monkeypatch, up=[60, 60, 60])
+    task = make_task(**threes([16.0, 32.0, 64.0]))
+    run(waiting(task, tmp_path, AVAILABLE, iterations=4), tmp_path / "run")
+    made = table(tmp_path / "run")
+    assert made["sim_end_seconds"].tolist() == [7, 13, 17, 24]
+    assert made["sim_seconds"].tolist() == [7, 6, 4, 7]  # with what was waited for
+    assert asked(tmp_path / "run") == [[1, 2], [0, 1], [0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("late", "ends", "who"),
+    [("hold", [3, 15, 23], [[0, 1, 2], [0, 2], [0, 2]]),
+     ("count", [3, 7, 15], [[0, 1, 2], [0], [0, 2]])],
+)  # fmt: skip
+def test_rounds_wait_for_those_who_are_late_unless_these_count(
+    late: str, ends: list[float], who: list[list[int]], make_task: Callable[..., Any],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The first two of three: 3 s, and client 2, whose upload takes 6 s, comes at 7 s.
+
+    Client 1 has left at 2 s, so that client 0 alone is free: the round waits until 7 s, and takes
+    8 s more, as client 2 does; so does the next. Where what is late counts, client 0 alone is asked
+    at 3 s, and both come at 7 s; then client 2 is asked again.
+    """
+    give_links(monkeypatch, up=[60, 60, 20])
+    task = make_task(**threes([16.0, 32.0, 64.0]))
+    rows = "client,seconds,available\n0,0,1\n1,0,1\n1,2,0\n1,500,0\n2,0,1\n"
+    settings = {"iterations": 3, "cohort": 2, "ask": 3, "late": late}
+    run(waiting(task, tmp_path, rows, **settings), tmp_path / "run")
+    assert table(tmp_path / "run")["sim_end_seconds"].tolist() == ends
+    assert table(tmp_path / "run")["clients"].tolist() == [2, 2, 2]
+    assert asked(tmp_path / "run") == who
+
+
+def test_a_round_may_be_of_late_updates_alone(
+    make_task: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first round ends at its limit, 5 s, and client 1 is due at 7 s. Client 0 has left at 2 s:
+    nobody is free, and the second round ends with client 1's update, which alone moves the model.
+
+    Half-way to 16, and then half-way from 0 to 32: 8 + 16.
+    """
+    give_links(monkeypatch, up=[60, 20])
+    task = make_task(**threes([16.0, 32.0]))
+    rows = "client,seconds,available\n0,0,1\n0,2,0\n0,500,0\n1,0,1\n"
+    settings = {"iterations": 2, "deadline": "5s", "late": "count"}
+    config = waiting(task, tmp_path, rows, **settings)
+    run(replace(config, min_replies=1), tmp_path / "run")
+    made = table(tmp_path / "run")
+    assert made["sim_end_seconds"].tolist() == [5, 7]
+    assert made[["clients", "late"]].to_numpy().tolist() == [[1, 0], [1, 1]]
+    assert asked(tmp_path / "run") == [[0, 1]]
+    assert last(tmp_path / "run") == [24] * 3

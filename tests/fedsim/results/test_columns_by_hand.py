@@ -1,0 +1,190 @@
+"""Every column of a summary to disk and back, rows and columns that are missing, unequal seeds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim import UsageError, load
+from fedsim.results.older import completed
+from fedsim.results.schema import (
+    COLUMNS,
+    FLOATS,
+    INTEGERS,
+    KEYS,
+    TEXTS,
+    frame,
+    layers_of,
+    read_finished,
+    read_summary,
+    rounds_of,
+    write_summary,
+)
+from tests.support.sweepmaker import make_run, make_sweep
+
+VALUES: dict[type, Any] = {int: 7, float: 0.1, str: 'a "text", in two\nlines', bool: True}
+
+
+def whole(**changes: Any) -> dict[str, Any]:
+    """A cell with a value in every column."""
+    return {name: VALUES[kind] for name, kind in COLUMNS.items()} | changes
+
+
+def bare(**changes: Any) -> dict[str, Any]:
+    """A cell that failed before anything but its place was known."""
+    keys = {"task": "t", "method": "raw", "temporal": 1, "gradient": 1.0, "seed": 0}
+    return keys | {"status": "failed"} | changes
+
+
+def test_every_column_is_of_one_of_four_types() -> None:
+    assert {*COLUMNS} == {*INTEGERS, *FLOATS, *TEXTS, "higher_is_better"}
+    assert len(COLUMNS) == len(INTEGERS) + len(FLOATS) + len(TEXTS) + 1
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_column_survives_the_disk(tmp_path: Path, name: str) -> None:
+    """As Parquet with its type, as CSV with its digits; and a value that is missing stays so."""
+    third = 1 / 3  # which takes all digits of a float64
+    cells = [whole(ratio_wire=third), bare(lr_of_a_later_version=3)]
+    write_summary(tmp_path, cells)
+    parquet = pd.read_parquet(tmp_path / "summary.parquet")
+    csv = pd.read_csv(tmp_path / "summary.csv")
+    value = third if name == "ratio_wire" else VALUES[COLUMNS[name]]
+    assert parquet[name][0] == csv[name][0] == value
+    assert list(parquet.columns) == [*COLUMNS, "lr_of_a_later_version"] == list(csv.columns)
+    if name in bare():
+        assert parquet[name][1] == csv[name][1] == bare()[name]
+    else:
+        assert pd.isna(parquet[name][1]) and pd.isna(csv[name][1])
+    texts = {"str", "object"}  # of pandas 3, and of older ones
+    kinds: dict[type, set[str]] = {
+        int: {"int64" if name in KEYS else "Int64"}, float: {"float64"}, bool: {"object"},
+    }  # fmt: skip
+    assert str(parquet[name].dtype) in kinds.get(COLUMNS[name], texts)
+
+
+def test_whole_numbers_are_whole_where_none_is_missing() -> None:
+    table = frame([whole(), whole(failures=0)])
+    assert {str(table[name].dtype) for name in INTEGERS} == {"int64"}
+    assert table["failures"].tolist() == [7, 0]
+
+
+def test_what_is_nested_is_no_column() -> None:
+    table = frame([whole(settings={"lr": 0.1}, told={"form": "sbc"}, more=1)])
+    assert list(table.columns) == [*COLUMNS, "more"]
+    with pytest.raises(ValueError):
+        frame([whole(loss="high")])
+
+
+def test_a_summary_of_no_number_is_refused(tmp_path: Path) -> None:
+    """None is a number that is not known; a text is none."""
+    for cell, why in (
+        (whole(loss=None), ""), (whole(loss="high"), "loss is 'high' and not a number"),
+        (whole(seed=None), "it lacks seed"), (whole(status=None), "it lacks status"),
+    ):  # fmt: skip
+        (tmp_path / "summary.json").write_text(json.dumps(cell))
+        if not why:
+            assert read_summary(tmp_path)["loss"] is None
+            continue
+        with pytest.raises(UsageError, match=why):
+            read_summary(tmp_path)
+
+
+def test_rounds_and_layers_that_are_missing(tmp_path: Path) -> None:
+    """A run that is done has rounds; one that failed may have none; layers older runs lack."""
+    done, failed = {"status": "done"}, {"status": "failed"}
+    with pytest.raises(UsageError, match="rounds.parquet cannot be read: it is missing"):
+        rounds_of(tmp_path, done)
+    assert len(rounds_of(tmp_path, failed)) == 0 == len(layers_of(tmp_path))
+    assert {"round", "iteration", "clients", "metric"} <= {*rounds_of(tmp_path, failed)}
+    pd.DataFrame({"round": [1], "tensor": ["w"]}).to_parquet(tmp_path / "layers.parquet")
+    with pytest.raises(UsageError, match="it lacks the columns entries, sent"):
+        layers_of(tmp_path)
+
+
+def test_a_finished_run_is_one_whose_tables_can_be_read(tmp_path: Path) -> None:
+    make_run(tmp_path / "run")
+    assert read_finished(tmp_path / "run")["status"] == "done"
+    (tmp_path / "run" / "layers.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match="layers.parquet"):
+        read_finished(tmp_path / "run")
+
+
+# --- unequal seeds and missing rows -------------------------------------------------------------
+
+
+def test_unequal_seeds_are_loaded_as_they_are(tmp_path: Path) -> None:
+    """n = 1 has seeds 0 and 2, n = 10 seed 1 alone; a cell without a summary is unfinished."""
+    make_sweep(tmp_path, (1,), (0.1,), seeds=(0, 2), baseline=False)
+    make_run(tmp_path / "cells" / "n10-p0.1-s1", 10, 0.1, 1)
+    (tmp_path / "cells" / "n10-p0.1-s0" / "checkpoint").mkdir(parents=True)
+    results = load(tmp_path)
+    places = results.runs[["temporal", "seed"]].to_numpy().tolist()
+    assert places == [[1, 0], [1, 2], [10, 1]] and results.unfinished == ("n10-p0.1-s0",)
+    assert results.rounds.groupby("run", sort=False).size().tolist() == [200, 200, 20]
+    assert {*results.layers["run"]} == {*results.runs.index}
+
+
+def test_rows_go_by_task_n_upwards_p_downwards_and_seed(tmp_path: Path) -> None:
+    """Not by the names of folders, which are turned around here."""
+    cells = [("t", 1, 1.0, 0), ("t", 2, 0.5, 0), ("t", 2, 0.5, 1), ("t", 2, 0.1, 0),
+             ("t", 10, 0.1, 0), ("u", 1, 0.1, 0)]  # fmt: skip
+    for place, (task, n, p, seed) in enumerate(cells):
+        make_run(tmp_path / "cells" / f"{9 - place}", n, p, seed, task=task)
+    assert load(tmp_path).runs.index.tolist() == ["9", "8", "7", "6", "5", "4"]
+
+
+def test_a_run_that_failed_in_the_middle_has_the_rounds_that_it_did(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", 10, 0.1)
+    rounds = pd.read_parquet(tmp_path / "run" / "rounds.parquet").head(3)
+    rounds.to_parquet(tmp_path / "run" / "rounds.parquet")
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text()) | {"status": "failed"}
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
+    results = load(tmp_path / "run")
+    assert len(results.rounds) == 3 and not len(results.done_rounds) and not len(results.done)
+
+
+# --- older folders ------------------------------------------------------------------------------
+
+
+def older(**cell: Any) -> dict[str, Any]:
+    """What is completed of a cell of four clients, whose rounds sent 40 and 60 bits."""
+    rounds = pd.DataFrame({
+        "up_wire_bits": [40, 60], "up_content_bits": [20, 40], "down_wire_bits": [8, 8],
+        "failures": cell.pop("rounds", [0, 0]),
+    })  # fmt: skip
+    return completed({"status": "done", "clients": 4, **cell}, rounds)
+
+
+def test_an_older_summary_is_completed_from_its_rounds() -> None:
+    """100 / 4, 60 / 4 and 16 / 4 bits; no failures."""
+    assert older() == {
+        "status": "done", "clients": 4, "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
+        "up_wire_bits_per_client": 25, "up_content_bits_per_client": 15,
+        "down_wire_bits_per_client": 4,
+    }  # fmt: skip
+
+
+def test_with_failures_their_number_is_all_that_is_known() -> None:
+    assert older(rounds=[1, 2]) == {"status": "done", "clients": 4, "failures": 3}
+
+
+def test_what_a_summary_has_stays() -> None:
+    assert older(failures=5) == {"status": "done", "clients": 4, "failures": 5}
+    assert older(status="failed") == {"status": "failed", "clients": 4}
+    kept = older(up_wire_bits_per_client=1.0)
+    assert (kept["up_wire_bits_per_client"], kept["down_wire_bits_per_client"]) == (1.0, 4)
+
+
+def test_an_older_downlink_is_that_of_its_settings() -> None:
+    found = older(failures=0, settings={"downlink": "per_tensor(cnat)"})
+    assert found["downlink"] == "per_tensor(cnat)"
+    assert older(failures=0, downlink="raw", settings={"downlink": "x"})["downlink"] == "raw"
+    assert np.isnan(load_of_none()["ratio_wire"])
+
+
+def load_of_none() -> Any:
+    return frame([bare()]).iloc[0]

@@ -1,0 +1,283 @@
+"""The space of a search by hand: its limits, a point as it is run, first points, what is left out.
+
+The model has 1000 entries, the task's rate is 0.02, and a message has as many bits as a made-up
+table says: 1000 p of a method with a fraction, else 1000.
+"""
+
+from dataclasses import replace
+from math import log10
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fedsim import RunConfig, UsageError
+from fedsim.search import best
+from fedsim.search.exploring import _place
+from fedsim.search.finals import Lot
+from fedsim.search.goal import Goal
+from fedsim.search.methods import CODERS, OWN, chosen, most
+from fedsim.search.search import _base, _name
+from fedsim.search.space import Space, fitting, why_not
+from tests.support.madesearch import finalist
+
+BASE = RunConfig(method="raw", temporal=1, iterations=100, validation=0.2, seed=7)
+BUDGET = Goal(True, "accuracy", budget=2000.0)
+FRONT = Goal(True, "accuracy")
+POINT = {"method": "sbc", "coder": OWN, "temporal": 10, "gradient": 0.1, "lr": 0.02}
+
+
+def bits(method: str, p: float | None, coder: str) -> int:
+    return 1000 if p is None else round(1000 * p)
+
+
+def sizes(entries: int = 1000, rate: float = 0.02) -> Any:
+    return SimpleNamespace(entries=entries, rate=rate, bits=bits)
+
+
+def space(base: RunConfig = BASE, goal: Goal = BUDGET, **of: Any) -> Space:
+    return Space(base, goal, ("sbc", "raw", "dgc({p})", "cocktailsgd"), sizes(**of))
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def test_the_limits_of_n_p_and_the_rate() -> None:
+    """n up to half of 100 iterations; p from one of 1000 entries; the rate within a tenth and ten
+    times of the task's."""
+    assert space().limits == {
+        "temporal": (1, 50), "gradient": (0.001, 1.0),
+        "lr": (pytest.approx(0.002), pytest.approx(0.2)),
+    }  # fmt: skip
+    assert space(replace(BASE, iterations=1)).limits["temporal"] == (1, 1)
+    assert space(replace(BASE, iterations=7)).limits["temporal"] == (1, 3)
+
+
+@pytest.mark.parametrize(("entries", "least"), [(1, 0.5), (4, 0.25), (10**6, 1e-4)])
+def test_the_least_fraction_is_one_entry_but_neither_below_1e4_nor_above_a_half(
+    entries: int, least: float
+) -> None:
+    assert space(entries=entries).limits["gradient"] == (least, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "given", "middle"), [("nesterov", None, 0.7), ("nesterov", 0.3, 0.3)]
+)
+def test_a_server_rate_is_searched_around_the_strategy_s_or_the_one_given(
+    strategy: str, given: float | None, middle: float
+) -> None:
+    """Within thirty times, on either side; other strategies have none."""
+    low, high = space(replace(BASE, strategy=strategy, server_lr=given)).limits["server_lr"]
+    assert (low, high) == (pytest.approx(middle / 30), pytest.approx(middle * 30))
+    assert "server_lr" not in space().limits
+
+
+# --- a point as it is run -----------------------------------------------------------------------
+
+
+def test_a_point_has_two_digits() -> None:
+    used = space().used(POINT | {"temporal": 47, "gradient": 0.01234, "lr": 0.0199})
+    assert used == POINT | {"temporal": 47, "gradient": 0.012, "lr": 0.02}
+    big = space(replace(BASE, iterations=1000)).used(POINT | {"temporal": 347})
+    assert big["temporal"] == 350
+
+
+def test_a_point_has_no_more_than_its_method_takes() -> None:
+    """raw takes neither fraction nor coders; cocktailsgd at most a tenth; dgc works at n = 1."""
+    no_momentum = replace(BASE, momentum=0.0)
+    asked = POINT | {"gradient": 0.5, "coder": "ans | ans"}
+    raw = space().used(asked | {"method": "raw"})
+    assert (raw["gradient"], raw["coder"], raw["temporal"]) == (None, OWN, 10)
+    assert space().used(asked | {"method": "cocktailsgd"})["gradient"] == 0.1
+    assert space().used(asked)["coder"] == "ans | ans"
+    assert space(no_momentum).used(asked | {"method": "dgc({p})"})["temporal"] == 1
+    assert "server_lr" not in space().used(asked | {"server_lr": 3.0})
+    served = space(replace(BASE, strategy="nesterov"))
+    assert served.used(asked | {"server_lr": 0.6789})["server_lr"] == 0.68
+
+
+def test_the_greatest_fraction_of_a_method() -> None:
+    assert (most("sbc"), most("cocktailsgd"), most("rtopk({p}, 0.5) | float32 | golomb")) == (
+        1.0, 0.1, 0.5,
+    )  # fmt: skip
+
+
+def test_the_coders_that_can_be_drawn() -> None:
+    """Eight, the method's own first."""
+    assert CODERS[0] == OWN and len(CODERS) == 8 == len({*CODERS})
+
+
+@pytest.mark.parametrize(
+    ("temporal", "p", "every"),
+    [
+        (1, 0.1, 1),  # within 2000 bits 20 messages of 100 bits: every one
+        (1, 0.02, 5),  # 100 messages of 20 bits, of 100 rounds: every fifth
+        (10, 0.02, 1),  # 10 rounds
+        (1, 0.05, 2),  # 40 messages of 50 bits: every second
+        (1, 1.0, 1),  # two messages
+    ],
+)
+def test_within_a_budget_a_run_is_evaluated_twenty_times(
+    temporal: int, p: float, every: int
+) -> None:
+    config = space().config(POINT | {"temporal": temporal, "gradient": p})
+    assert config.evaluate_every == every and config.stop_at_bits == 2000
+    assert (config.method, config.gradient, config.temporal) == ("sbc", p, temporal)
+    assert (config.lr, config.label, config.seed, config.validation) == (0.02, "sbc", 7, 0.2)
+
+
+@pytest.mark.parametrize(("temporal", "every"), [(1, 2), (2, 1), (3, 1)])
+def test_without_a_budget_a_run_is_evaluated_forty_times(temporal: int, every: int) -> None:
+    """Of 100, 50 and 34 rounds every second, every and every one."""
+    config = space(goal=FRONT).config(POINT | {"temporal": temporal})
+    assert config.evaluate_every == every and config.stop_at_bits is None
+
+
+def test_other_coders_and_a_method_that_steps_by_its_rate_are_written_out() -> None:
+    config = space().config(POINT | {"coder": "ans | ans"})
+    assert config.method == "ef(per_tensor(one_sided(0.1) | mean | ans | ans))"
+    assert config.gradient is None and config.label == "sbc, ans | ans"
+    own = Space(BASE, BUDGET, ("signsgd({lr})",), sizes())
+    assert own.config(POINT | {"method": "signsgd({lr})"}).method == "signsgd(0.02)"
+
+
+def test_a_cell_is_named_by_method_n_p_and_seed() -> None:
+    """The finals' runs differ from the trials' in seed and in the part that scores them."""
+    tried, fresh = space().cell(POINT), space().cell(POINT, 8, validation=False)
+    assert tried.name.startswith("sbc-n10-p0.1-s7-") and fresh.name.startswith("sbc-n10-p0.1-s8-")
+    assert (tried.config.seed, tried.config.validation) == (7, 0.2)
+    assert (fresh.config.seed, fresh.config.validation) == (8, None)
+    assert space().cell(POINT, 8).config.validation == 0.2
+    dense = space().cell(POINT | {"method": "raw"})
+    assert dense.name.startswith("raw-n10-s7-") and dense.name.endswith(dense.config.digest)
+
+
+# --- first points -------------------------------------------------------------------------------
+
+
+def test_a_first_point_is_at_the_task_s_rate_and_within_the_limits() -> None:
+    """The middle of the rates' logarithms is the task's rate; and every draw lies inside."""
+    tried = space(replace(BASE, strategy="nesterov"), FRONT)
+    points = [tried.draw(k, "sbc", 7) for k in range(40)]
+    for point in points:
+        assert point["lr"] == pytest.approx(0.02) and point["server_lr"] == pytest.approx(0.7)
+        assert 1 <= point["temporal"] <= 50 and 0.001 <= point["gradient"] <= 1
+        assert isinstance(point["temporal"], int) and point["coder"] == OWN
+    assert len({point["gradient"] for point in points}) == 40
+    assert tried.draw(3, "sbc", 7) == points[3] != tried.draw(3, "sbc", 8)
+
+
+@pytest.mark.parametrize(
+    ("temporal", "p", "wasted"),
+    [
+        (10, 0.2, 0.0),  # 10 messages of 200 bits are the budget
+        (10, 0.02, 1.0),  # a tenth of it
+        (5, 0.4, log10(4)),  # 20 of 400 bits are four times as many; five of them fit
+        (50, 1.0, 10 * log10(2)),  # two of 1000 bits are the budget, and two are half of four
+        (100, 0.5, log10(4)),  # one of 500 bits; four of them would fit
+    ],
+)
+def test_what_a_first_point_wastes(temporal: int, p: float, wasted: float) -> None:
+    found = space()._wasted(POINT | {"temporal": temporal, "gradient": p})
+    assert found == pytest.approx(wasted, abs=1e-9)
+
+
+def test_the_first_point_of_a_budget_wastes_least_of_24() -> None:
+    import numpy as np
+
+    tried, draws = space(), np.random.default_rng([7, 3])
+    drawn = [tried._wasted(tried._drawn("sbc", draws)) for _ in range(24)]
+    assert tried._wasted(tried.draw(3, "sbc", 7)) == min(drawn) < drawn[0]
+
+
+# --- what is left out ---------------------------------------------------------------------------
+
+
+def test_a_method_stays_whose_least_message_is_the_budget() -> None:
+    """At the least fraction, 0.001, sbc has 1 bit; raw has 1000."""
+    assert fitting(BASE, replace(BUDGET, budget=1000.0), ["raw"], sizes()) == (("raw",), {})
+    fit, left = fitting(BASE, replace(BUDGET, budget=1000.0), ["sbc", "raw"], sizes())
+    assert fit == ("sbc", "raw") and not left
+    fit, left = fitting(BASE, replace(BUDGET, budget=999.0), ["raw", "sbc"], sizes())
+    assert fit == ("sbc",) and left == {"raw": "its smallest message has 1000 bit"}
+    with pytest.raises(UsageError, match="one message of sbc has 1 bit for this model"):
+        fitting(BASE, replace(BUDGET, budget=0.5), ["raw", "sbc"], sizes())
+    assert fitting(BASE, FRONT, ["raw"], sizes())[0] == ("raw",)
+
+
+def test_why_a_method_cannot_be_run() -> None:
+    assert why_not(BASE, "sbc", 2) == "" and "--momentum 0" in why_not(BASE, "dgc({p})")
+    with pytest.raises(UsageError, match="--methods: none can be run"):
+        fitting(BASE, FRONT, ["dgc({p})"], sizes())
+
+
+def test_methods_are_taken_once_and_between_commas_outside_of_brackets() -> None:
+    assert chosen("sbc, raw; sbc") == ["sbc", "raw"]
+    assert chosen("rtopk(0.1, 0.5) | float32, stc") == ["rtopk(0.1, 0.5) | float32", "stc"]
+    assert chosen("published") == chosen("all")[:-8]
+
+
+# --- runs that were there before ----------------------------------------------------------------
+
+
+def test_a_run_lies_at_the_point_that_would_make_it() -> None:
+    tried = space()
+    own = replace(BASE, method="sbc", gradient=0.1, temporal=4, lr=0.05)
+    assert _place(own, tried) == POINT | {"temporal": 4, "lr": 0.05}
+    assert _place(replace(own, lr=None), tried) == POINT | {"temporal": 4, "lr": 0.02}
+    assert _place(replace(own, label="mine", evaluate_every=3), tried) is not None
+    written = replace(own, method="ef(per_tensor(one_sided(0.1) | mean | ans | ans))",
+                      gradient=None)  # fmt: skip
+    assert _place(written, tried) == POINT | {"temporal": 4, "lr": 0.05, "coder": "ans | ans"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 8}, {"clients": 3}, {"validation": None}, {"iterations": 99}, {"method": "stc"},
+     {"momentum_masking": "off"}],
+)  # fmt: skip
+def test_a_run_of_other_settings_is_no_trial(change: dict[str, Any]) -> None:
+    own = replace(BASE, method="sbc", gradient=0.1, temporal=4)
+    assert _place(replace(own, **change), space()) is None
+
+
+# --- the search's own settings ------------------------------------------------------------------
+
+
+def test_what_is_searched_is_at_its_default() -> None:
+    """And a fifth of the training samples are the validation part, unless told."""
+    given = RunConfig(
+        method="sbc", gradient=0.1, temporal=9, evaluate_every=3, stop_at_bits=1e6, label="x"
+    )
+    base = _base(given)
+    assert (base.method, base.gradient, base.temporal) == ("raw", None, 1)
+    assert (base.validation, base.label, base.stop_at_bits) == (0.2, None, None)
+    assert base.evaluate_every is None and _base(BASE).validation == 0.2
+    assert _base(replace(BASE, validation=0.5)).validation == 0.5
+
+
+def test_a_study_is_of_its_settings_goal_and_methods() -> None:
+    """Another of any of them is another study in the same file; the seed's trials are its own."""
+    names = {
+        _name(space()), _name(space(goal=FRONT)), _name(space(goal=replace(BUDGET, budget=1.0))),
+        _name(space(goal=Goal(True, "accuracy", target=0.5))), _name(space(replace(BASE, seed=8))),
+        _name(Space(BASE, BUDGET, ("sbc",), sizes())),
+    }  # fmt: skip
+    assert len(names) == 6 and _name(space()) == _name(space())
+
+
+def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
+    """The score and the bits are those of its first fresh seed on held-out samples."""
+    config = replace(BASE, method="sbc", gradient=0.1, temporal=10, seed=8, validation=None,
+                     lr=0.05, device="cpu")  # fmt: skip
+    own = finalist(0, [-0.9])
+    held = Lot(((1500.0, 0.875), (1200.0, 0.5)), (-0.875, -0.5))
+    own = replace(own, config=config, held=held)
+    assert best.to_toml(own, BUDGET).splitlines() == [
+        "# Best accuracy within 2 kbit per client upstream, as a search found it.",
+        "# This run: accuracy 0.8750 on held-out samples with 1.50 kbit per client upstream.",
+        "", 'task = "digits"', 'method = "sbc"', "temporal = 10", "gradient = 0.1",
+        "iterations = 100", "lr = 0.05", "seed = 8",
+    ]  # fmt: skip
+    never = replace(own, held=Lot((None,), (1.0,)))
+    assert "This run" not in best.to_toml(never, BUDGET)

@@ -1,0 +1,331 @@
+"""A trial's worth, the study's memory, and which trials count, by made-up runs."""
+
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from optuna.trial import TrialState
+
+from fedsim.search import exploring, search
+from fedsim.search.curves import curve_of
+from fedsim.search.exploring import OVER, REPEATED, TOO_LONG, Exploration, Limits
+from fedsim.search.goal import NOT_REACHED, Curve, Goal, losses
+from fedsim.search.stopping import BEHIND, DEARER, REACHED
+from fedsim.search.study import CELL, WHY
+from tests.support.madesearch import POINT, curve, in_memory, made_study
+
+BUDGET = Goal(True, "accuracy", budget=1000.0)
+TARGET = Goal(True, "accuracy", target=0.9)
+FRONT = Goal(True, "accuracy")
+
+
+@pytest.fixture(autouse=True)
+def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_memory(monkeypatch)
+
+
+# --- what a curve is worth ----------------------------------------------------------------------
+
+
+def test_a_client_s_bits_are_the_means_over_cohorts_added_up() -> None:
+    """Rounds of 2, 4 and 1 clients: 80 / 2, 80 / 4, 7; the second was not evaluated."""
+    rows = [
+        {"up_wire_bits": 80, "clients": 2, "metric": 0.5},
+        {"up_wire_bits": 80, "clients": 4, "metric": float("nan")},
+        {"up_wire_bits": 7, "clients": 1, "metric": 0.25},
+    ]
+    assert curve_of(rows) == curve((40, 0.5), (67, 0.25))
+
+
+def test_within_a_budget_the_last_evaluation_within_it_counts() -> None:
+    """At exactly 1000 bits it is within; a better one before or after does not count."""
+    assert BUDGET.point(curve((500, 0.9), (1000, 0.6), (1001, 0.99))) == (1000, 0.6)
+    assert BUDGET.loss(curve((500, 0.9), (1000, 0.6), (1001, 0.99))) == -0.6
+    assert BUDGET.loss(curve((1001, 0.9))) is None and BUDGET.loss(curve()) is None
+    assert Goal(False, "perplexity", budget=1000.0).loss(curve((1, 7.5))) == 7.5
+
+
+def test_to_a_target_the_bits_of_the_first_evaluation_there_count() -> None:
+    """At exactly 0.9 it is there. A curve that misses by 0.25 at best is worth 100.25."""
+    there = curve((10, 0.5), (100, 0.9), (1000, 0.99))
+    assert TARGET.point(there) == (100, 0.9) and TARGET.loss(there) == 2
+    lower = Goal(False, "perplexity", target=0.5)
+    assert lower.point(curve((10, 0.51), (100, 0.5))) == (100, 0.5)
+    assert Goal(True, "score", target=1.0).loss(curve((10, 0.5), (20, 0.75), (30, 0.25))) == 100.25
+    assert NOT_REACHED == 100 and TARGET.loss(curve()) is None
+
+
+def test_of_a_front_the_last_evaluation_counts_with_its_bits() -> None:
+    assert FRONT.point(curve((10, 0.9), (20, 0.5))) == (20, 0.5)
+    assert FRONT.loss(curve((10, 0.9), (20, 0.5))) == -0.5 and FRONT.point(curve()) is None
+
+
+def test_what_has_no_evaluation_that_counts_is_infinitely_bad() -> None:
+    assert losses(BUDGET, [curve((10, 0.5)), curve((2000, 0.9)), curve()]) == [-0.5, inf, inf]
+
+
+# --- what a study keeps -------------------------------------------------------------------------
+
+
+def test_first_comes_one_trial_per_method_as_it_was_drawn() -> None:
+    study = made_study(BUDGET)
+    assert study.new
+    study.begin()
+    first, second = study.ask(), study.ask()
+    assert not study.new
+    assert first == (0, POINT | {"temporal": 1}) and second[0] == 1
+    assert second[1] == POINT | {"method": "stc", "temporal": 2}
+    number, point = study.ask()
+    assert number == 2 and 1 <= point["temporal"] <= 8 and 0.1 <= point["gradient"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("goal", "points", "good", "state", "values"),
+    [
+        (BUDGET, ((500, 0.8),), True, "COMPLETE", [-0.8]),
+        (BUDGET, ((500, 0.8),), False, "PRUNED", [-0.8]),  # as it stood
+        (BUDGET, ((2000, 0.8),), True, "PRUNED", None),  # none within the budget
+        (TARGET, ((1000, 0.9),), True, "COMPLETE", [3.0]),
+        (FRONT, ((10, 0.7), (40, 0.6)), True, "COMPLETE", [40, -0.6]),  # bits, then the loss
+    ],
+)
+def test_what_a_study_is_told(
+    goal: Goal, points: Any, good: bool, state: str, values: list[float] | None
+) -> None:
+    """Of a trial that does not count, what it was worth at its steps is kept, but for a front."""
+    study = made_study(goal)
+    study.begin()
+    number, _ = study.ask()
+    study.tell(number, "cell", curve(*points), "why", good)
+    (told,) = study.trials
+    assert told.state == TrialState[state] and told.number == 0
+    assert (told.values or None) == values
+    assert (told.user_attrs[CELL], told.user_attrs[WHY]) == ("cell", "why")
+    if not good:
+        assert told.intermediate_values == {8: -0.8}
+
+
+def test_a_front_s_trial_that_does_not_count_is_told_without_steps() -> None:
+    study = made_study(FRONT)
+    study.begin()
+    number, _ = study.ask()
+    study.tell(number, "cell", curve((8, 0.5)), "", good=False)
+    (told,) = study.trials
+    assert told.state == TrialState.PRUNED and not told.intermediate_values
+
+
+def test_a_study_goes_on_where_it_was_stopped() -> None:
+    """One trial told, one interrupted: it comes again with its number and its point, once."""
+    study = made_study(BUDGET)
+    study.begin()
+    number, _ = study.ask()
+    study.tell(number, "a", curve((500, 0.8)))
+    _, interrupted = study.ask()
+    study.seconds = 12.5
+    again = made_study(BUDGET)
+    assert not again.new and again.seconds == 12.5 and len(again.trials) == 1
+    again.begin()  # plans nothing twice
+    assert list(again.left_running()) == [(1, interrupted)]
+    assert list(again.left_running()) == []
+    again.tell(1, "b", curve((500, 0.7)))
+    assert [t.values for t in again.trials] == [[-0.8], [-0.7]]
+    assert again.ask()[0] == 2
+
+
+def test_what_a_kill_left_unplanned_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The study was stopped while the second method's trial was drawn; the first is not planned
+    again."""
+    def stopped(cells: Any, number: int, method: str, seed: int) -> Any:
+        if number == 1:
+            raise KeyboardInterrupt
+        return POINT | {"method": method}
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("tests.support.madesearch.Cells.draw", stopped)
+        made_study(BUDGET).begin()
+    again = made_study(BUDGET)
+    assert again.new
+    again.begin()
+    planned = [again.ask() for _ in range(2)]
+    assert [(number, point["method"]) for number, point in planned] == [(0, "sbc"), (1, "stc")]
+
+
+def test_studies_of_other_names_do_not_mix() -> None:
+    one = made_study(BUDGET)
+    one.begin()
+    assert not one.new and made_study(BUDGET, file="other.db").new
+
+
+@pytest.mark.parametrize(
+    ("change", "taken"),
+    [({}, True), ({"temporal": 1}, True), ({"temporal": 8}, True), ({"temporal": 9}, False),
+     ({"gradient": 0.1}, True), ({"gradient": 1.0}, True), ({"gradient": 0.099}, False),
+     ({"lr": 0.1}, True), ({"lr": 0.11}, False), ({"lr": 0.009}, False)],
+)  # fmt: skip
+def test_a_run_that_was_there_is_a_trial_within_the_limits(change: Any, taken: bool) -> None:
+    """Limits are inclusive: n 1 to 8, p 0.1 to 1, lr 0.01 to 0.1; and none is taken twice."""
+    study = made_study(BUDGET)
+    assert study.adopt(POINT | change, "mine", curve((500, 0.8))) is taken
+    assert len(study.trials) == int(taken)
+    assert not study.adopt(POINT, "mine", curve((500, 0.8))) or not taken
+
+
+def test_a_run_without_a_point_is_no_trial() -> None:
+    assert not made_study(BUDGET).adopt(POINT, "mine", curve((1001, 0.8)))
+
+
+# --- which trials count -------------------------------------------------------------------------
+
+
+class Made:
+    """An exploration whose runs are made up: by the name of the cell, a summary and a curve."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, out: Path, goal: Goal,
+        of: Callable[[str], tuple[dict[str, Any], Curve]], trials: int, bits: int = 10,
+        before: "Made | None" = None,
+    ) -> None:  # fmt: skip
+        self.ran, self.said, self.of = list[str](), list[str](), of
+        self.study = made_study(goal, bits, str(out))
+        self.done: dict[str, tuple[dict[str, Any], Curve]] = {} if before is None else before.done
+        monkeypatch.setattr(exploring, "run_here", self._run)
+        monkeypatch.setattr(exploring.curves, "ended", self._ended)
+        monkeypatch.setattr(exploring.curves, "read_curve", lambda f: self.done[f.name][1])
+        Exploration(self.study, out, Limits(trials), self.said.append).run(1, None)
+
+    def _run(self, work: Any, progress: Any, ended: Any) -> None:
+        for name, _, _ in work:
+            self.ran.append(name)
+            self.done[name] = self.of(name)
+            ended(name)
+
+    def _ended(self, folder: Path) -> dict[str, Any] | None:
+        return self.done[folder.name][0] if folder.name in self.done else None
+
+
+def ended(why: str, *points: tuple[float, float]) -> tuple[dict[str, Any], Curve]:
+    """A run's summary and curve; ``why`` it was stopped, or failed; empty: it is done."""
+    status = "done" if not why else "failed" if why == "NaN" else "stopped"
+    return {"status": status, "error": why or None}, curve(*points)
+
+
+@pytest.mark.parametrize(
+    ("goal", "why", "state"),
+    [
+        (BUDGET, "", "COMPLETE"), (BUDGET, BEHIND, "PRUNED"), (BUDGET, OVER, "PRUNED"),
+        (BUDGET, "NaN", "PRUNED"), (TARGET, REACHED, "COMPLETE"), (TARGET, DEARER, "PRUNED"),
+        (TARGET, BEHIND, "PRUNED"), (FRONT, BEHIND, "COMPLETE"), (FRONT, OVER, "PRUNED"),
+    ],
+)  # fmt: skip
+def test_which_ends_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, goal: Goal, why: str, state: str
+) -> None:
+    """A run that ended by itself or at the target; on the front, one that was behind, too."""
+    made = Made(monkeypatch, tmp_path, goal, lambda name: ended(why, (100, 0.95)), trials=1)
+    (told,) = made.study.trials
+    assert told.state == TrialState[state] and told.user_attrs[WHY] == why
+    assert made.ran == ["sbc-n1-s7"]
+
+
+def test_the_number_of_trials_counts_all_calls(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Three, of which two were told before; with three asked for none is left to do."""
+    def good(name: str) -> tuple[dict[str, Any], Curve]:
+        return ended("", (100, 0.5))
+
+    first = Made(monkeypatch, tmp_path, BUDGET, good, trials=2)
+    assert first.ran == ["sbc-n1-s7", "stc-n2-s7"]
+    again = Made(monkeypatch, tmp_path, BUDGET, good, 3, before=first)
+    assert [t.number for t in again.study.trials] == [0, 1, 2]
+    assert len(again.said) == 1 and again.said[0].startswith("trial 2: ")
+    assert Made(monkeypatch, tmp_path, BUDGET, good, 3, before=again).said == []
+
+
+def test_the_best_so_far_is_told_of_trials_that_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """0.5 counts and is the best; 0.9 was behind and does not count."""
+    runs = {"sbc-n1-s7": ended("", (100, 0.5)), "stc-n2-s7": ended(BEHIND, (100, 0.9))}
+    made = Made(monkeypatch, tmp_path, BUDGET, runs.__getitem__, trials=2)
+    assert [line.split(": ", 2)[2] for line in made.said] == [
+        "accuracy 0.5000 at 100 bit · best so far", f"accuracy 0.9000 at 100 bit ({BEHIND})",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bits", "ran"), [(1500, 1), (1501, 0)])
+def test_a_message_of_more_than_one_and_a_half_budgets_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bits: int, ran: int
+) -> None:
+    made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended("", (9, 0.5)), 1, bits)
+    assert len(made.ran) == ran and len(made.study.trials) == 1
+    assert made.study.trials[0].user_attrs[WHY] == ("" if ran else TOO_LONG)
+
+
+def test_a_cell_that_has_ended_is_not_run_again_but_for_one_that_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One cell: first done, then asked for again; a failed one runs anew."""
+    for why, runs, states in (("", 1, ["COMPLETE"] * 2), (BEHIND, 1, ["PRUNED"] * 2),
+                              ("NaN", 2, ["PRUNED"] * 2)):  # fmt: skip
+        out = tmp_path / (why or "done")
+        with monkeypatch.context() as patched:
+            patched.setattr("tests.support.madesearch.Cells.draw", lambda *given: POINT)
+            patched.setattr("tests.support.madesearch.Cells.cell", lambda *given: named())
+            made = Made(patched, out, BUDGET, lambda name, why=why: ended(why, (9, 0.5)), 2)
+        assert len(made.ran) == runs and [t.state.name for t in made.study.trials] == states
+        assert {t.user_attrs[WHY] for t in made.study.trials} == {why}
+
+
+def named() -> Any:
+    return SimpleNamespace(name="one", config=None)
+
+
+def test_a_cell_that_runs_already_is_not_run_beside_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of four trials of one cell, all asked for before the first has ended, three are told."""
+    monkeypatch.setattr("tests.support.madesearch.Cells.cell", lambda *given: named())
+    study, said = made_study(BUDGET), list[str]()
+    study.begin()
+    exploration = Exploration(study, tmp_path, Limits(trials=4), said.append)
+    assert [name for name, _, _ in exploration._work()] == ["one"]
+    assert [t.user_attrs[WHY] for t in study.trials] == [REPEATED] * 3
+    assert all("no evaluation (runs already)" in line for line in said)
+
+
+# --- time and reserve ---------------------------------------------------------------------------
+
+
+def test_the_time_is_over_with_what_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 100 s, 30 spent before and 20 now, 50 reserved: over; a second less reserved: not."""
+    monkeypatch.setattr(exploring.time, "monotonic", lambda: 1020.0)
+    limits = Limits(seconds=100.0, held=50.0, started=1000.0)
+    assert limits.over(30.0)
+    limits.held = 49.0
+    assert not limits.over(30.0) and not Limits(trials=3, started=0.0).over(1e9)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "limit", "wanted"), [(1, 1000.0, 225.0), (2, 1000.0, 112.5), (1, 200.0, 100.0)]
+)
+def test_the_finals_are_given_what_the_best_trials_took_at_most_half(
+    monkeypatch: pytest.MonkeyPatch, jobs: int, limit: float, wanted: float
+) -> None:
+    """Trials of 10 and 20 s: 1.25 * 2 parts * 3 seeds * 30 s = 225 s, shared by the jobs."""
+    found = [SimpleNamespace(user_attrs={"cell": str(s)}) for s in (10, 20)]
+    monkeypatch.setattr(search.finals, "chosen", lambda study: found)
+    monkeypatch.setattr(
+        "fedsim.search.curves.ended", lambda folder: {"seconds": float(folder.name)}
+    )
+    nothing: Any = None
+    assert search._reserved(nothing, Path("out"), 3, jobs, limit) == wanted
+
+
+def test_without_a_number_of_trials_a_search_takes_ten_minutes() -> None:
+    assert search._limits(None, None, 3).seconds == 600 and search._limits(None, 5, 3).trials == 5
+    assert search._limits("2min", None, 3).seconds == 120
+    assert search._limits(None, 5, 3).seconds is None
