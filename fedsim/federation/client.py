@@ -28,6 +28,9 @@ from strategies.channel.orders import ORDER, WANTED, to_report
 from strategies.channel.payload import CLIENT, KEY, METRICS, SAMPLES, SENT
 from strategies.channel.shards import ShardedClientEnd
 
+START = "start"
+"""In a message of an asynchronous server: the run's iterations so far, by which the rate goes."""
+
 ConfigOf = Callable[[Context], RunConfig]
 
 
@@ -108,10 +111,16 @@ def begin(
         done=int(state["iterations"]) if "iterations" in state else 0,
         iterations=work.n if work else int(str(delivery.settings["iterations"])),
         buffers=inside("buffers", state) | delivery.buffers,
-        start=work.start if work else config.plan.iterations_after(delivery.round - 1),
+        start=work.start if work else _start(config, delivery),
         correction=control.correction(config, delivery.weights, state),
     )
     return Visit(end, delivery, job, seconds, state, work)
+
+
+def _start(config: RunConfig, delivery: Delivery) -> int:
+    """The run's iterations before those of a message: it says so, or its round does."""
+    told = delivery.settings.get(START)
+    return config.plan.iterations_after(delivery.round - 1) if told is None else int(str(told))
 
 
 def finish(

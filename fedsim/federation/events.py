@@ -19,6 +19,7 @@ from flwr.serverapp import Grid
 from compressors import derive
 from fedsim.errors import RunFailed
 from fedsim.federation import ledger
+from fedsim.federation.client import START
 from fedsim.federation.server import Recorder, Server, failing
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.updates import Update, together
@@ -111,9 +112,18 @@ class EventServer(Server):
 
     def ask(self, client: int) -> Job:
         """The next message to a client; it waits until somebody needs a reply."""
-        count = self.plan.local_iterations(self.number + 1)
-        content = self.strategy.message(client, ConfigRecord({"iterations": count}))
+        content = self.strategy.message(client, self.settings())
         return self.job(client, content, self.env.now)
+
+    def settings(self) -> ConfigRecord:
+        """What stands beside a message that is sent now: its iterations, for a schedule the run's.
+
+        A message's number counts those to its client, and no schedule goes by that.
+        """
+        settings = {"iterations": self.plan.local_iterations(self.number + 1)}
+        if self.plan.task.lr_steps:
+            settings[START] = self.plan.iterations_after(self.number)
+        return ConfigRecord(dict(settings))
 
     def job(self, client: int, content: RecordDict, asked: float) -> Job:
         """A client that is at work from now on, with a message that it was sent at ``asked``."""

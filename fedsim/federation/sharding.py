@@ -3,7 +3,7 @@
 from typing import Any
 
 import simpy
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import Message, RecordDict
 
 from fedsim.federation.events import EventServer, Job, Process, charged_bits
 from fedsim.federation.server import failing
@@ -53,8 +53,7 @@ class ShardServer(EventServer):
         return self.env.all_of([self.env.process(process) for process in processes])
 
     def _pull(self, client: int, place: int, pulled: dict[int, RecordDict]) -> Process:
-        config = ConfigRecord({"iterations": self.plan.local_iterations(self.number + 1)})
-        pulled[place] = self.strategy.pull(client, place, config)
+        pulled[place] = self.strategy.pull(client, place, self.settings())
         down = self.strategy.ends[place].trip.downlinks[client]
         yield from self._travel(charged_bits(down), place, client)
 

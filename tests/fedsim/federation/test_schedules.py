@@ -60,3 +60,25 @@ def test_a_client_of_every_round_trains_as_it_did(
     monkeypatch.setattr(Trainer, "train", by_the_client)
     run(config, tmp_path / "client")
     assert_same(tmp_path / "run", tmp_path / "client")
+
+
+@pytest.mark.parametrize("compute", ["20ms", "lognormal(20ms, 1)"], ids=["alike", "unlike"])
+@pytest.mark.parametrize("strategy", ["dsgd", "fedbuff", "fedasync"])
+def test_servers_that_do_not_wait_have_the_rate_of_the_row(
+    strategy: str, compute: str, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the local steps are at the low rate, however many messages a client has had."""
+    trained: list[int] = []
+    real = Trainer.train
+
+    def seen(self: Trainer, *given: Any) -> Any:
+        trained.extend(given[6] + i for i in range(given[4]))  # start, iterations
+        return real(self, *given)
+
+    monkeypatch.setattr(Trainer, "train", seen)
+    task = make_task(lr_steps=((40, 0.1),), clients=10, **STEP)
+    network = f"up=1Mbit, compute={compute}"
+    run(RunConfig(task=task, method="raw", temporal=2, cohort=5, iterations=80, strategy=strategy,
+                  network=network), tmp_path)  # fmt: skip
+    low = sum(iteration >= 40 for iteration in trained)
+    assert low / len(trained) == pytest.approx(0.5, abs=0.03)  # some begin before their row
