@@ -1,20 +1,23 @@
 """Results on a clock: simulated time to a target, under one network or over all bandwidths."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fedsim import controllers
 from fedsim.analysis.style import higher_is_better
+from fedsim.controllers.base import NETWORK
 from fedsim.errors import UsageError
+from fedsim.network.availability import parse_availability
 from fedsim.network.pricing import ends_over_rates, price
 from fedsim.network.spec import Network
 from fedsim.results.load import Results
 
 CELL = ["label", "temporal", "gradient"]
-_BY_THE_CLOCK = ("deadline", "ask", "availability")
 _NONE_DONE = "there is no run that is done: a price needs one"
 RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
 """Bandwidths over which methods are compared, in bits per second: eight per power of ten."""
@@ -35,7 +38,8 @@ def priced(results: Results, network: Network) -> pd.DataFrame:
         UsageError: a run's `clients.parquet` cannot be read, or simulated time decided what the
             run trained.
     """
-    return pd.concat([run.at(network) for run in _runs(results)], ignore_index=True)
+    runs = _runs(results, network.name)
+    return pd.concat([run.at(network) for run in runs], ignore_index=True)
 
 
 def own_times(results: Results) -> tuple[str, pd.DataFrame]:
@@ -179,16 +183,40 @@ class _Run:
         return ends_over_rates(*given, rates)
 
 
-def _runs(results: Results) -> list[_Run]:
+def _decided_by_the_clock(given: Mapping[str, Any], network: str | None) -> str:
+    """The setting by which simulated time or the links decided what a run trained; empty: none.
+
+    ``network``: on which the run is to be told; a controller that looks at the links orders the
+    same work on the network that the run had.
+    """
+    for key in ("deadline", "ask"):
+        if given.get(key) is not None:
+            return key
+    there = given.get("availability")
+    if there is not None and parse_availability(str(there)).by_the_clock:
+        return "availability"
+    same = network is not None and given.get("network") == network
+    return "controller" if not same and _looks_at_links(given.get("controller")) else ""
+
+
+def _looks_at_links(controller: Any) -> bool:
+    try:
+        return controller is not None and NETWORK in controllers.parse(str(controller)).needs
+    except UsageError:  # one of the user's own, which is not known here
+        return True
+
+
+def _runs(results: Results, network: str | None = None) -> list[_Run]:
+    """The runs that are done, with what a price takes; for ``network`` see above."""
     runs = []
     done = results.runs[results.runs["status"] == "done"]
     by_run = dict(list(results.rounds.groupby("run", sort=False)))
     for name, cell in done.iterrows():
         own = results.given.get(str(name), {})
-        if timed := [key for key in _BY_THE_CLOCK if own.get(key) is not None]:
+        if key := _decided_by_the_clock(own, network):
             raise UsageError(
-                f"{results.folders[str(name)]} was run with {timed[0]} = {own[timed[0]]}: "
-                "simulated time decided what it trained, and it has no price on another network"
+                f"{results.folders[str(name)]} was run with {key} = {own[key]}: "
+                "times decided what it trained, and it has no price on another network"
             )
         file = results.folders[str(name)] / "clients.parquet"
         try:

@@ -29,9 +29,9 @@ class RoundTimes:
 
 def round_times(
     links: Links, clients: np.ndarray, up_bits: np.ndarray, down_bits: np.ndarray,
-    iterations: int, now: float,
+    iterations: np.ndarray, now: float, used: np.ndarray,
 ) -> RoundTimes:  # fmt: skip
-    """The times of one round in which everybody waits for the last.
+    """The times of one round in which everybody waits for the last that is used.
 
     Downloads begin together; an upload begins when its client has trained. Uploads share the
     server's uplink among themselves, downloads its downlink. A message takes its latency even
@@ -42,8 +42,12 @@ def round_times(
         clients: the cohort, numbers of clients, shape (k,).
         up_bits: the lengths of the uploads, shape (k,).
         down_bits: the lengths of the downloads, shape (k,).
-        iterations: local iterations of the round.
+        iterations: local iterations of each client, shape (k,).
         now: the clock when the round begins, in seconds; traces depend on it.
+        used: whose update is used, shape (k,), bool; the others download, and no more is known.
+
+    Returns:
+        The parts of those that are used; 0 seconds where nobody is.
 
     Example:
         Two clients at 1 bit/s up; one computes for 2 s, the other for 5 s:
@@ -51,16 +55,19 @@ def round_times(
         >>> from fedsim.network.spec import parse
         >>> links = parse("up=1bit, compute=1s").links(2, seed=0, measured=0.0)
         >>> links.compute[1] = 2.5
-        >>> times = round_times(links, np.arange(2), np.array([3, 4]), np.zeros(2), 2, 0.0)
+        >>> both, steps = np.array([True, True]), np.array([2, 2])
+        >>> times = round_times(links, np.arange(2), np.array([3, 4]), np.zeros(2), steps, 0.0, both)
         >>> times.seconds, times.parts.tolist()
         (9.0, [[0.0, 2.0, 3.0, 4.0], [0.0, 5.0, 4.0, 0.0]])
     """
-    latency = links.latency[clients]
     start = np.full(len(clients), now)
-    down, up = ([rates[c] for c in clients] for rates in (links.down, links.up))
-    received = transfers(start, down_bits, down, links.server_down) + latency
-    trained = received + iterations * links.compute[clients]
-    arrived = transfers(trained, up_bits, up, links.server_up) + latency
-    end = arrived.max()
+    down = [links.down[c] for c in clients]
+    ended = transfers(start, down_bits, down, links.server_down)[used]
+    clients, start = clients[used], start[used]
+    received = ended + links.latency[clients]
+    trained = received + iterations[used] * links.compute[clients]
+    up = [links.up[c] for c in clients]
+    arrived = transfers(trained, up_bits[used], up, links.server_up) + links.latency[clients]
+    end = arrived.max(initial=now)
     parts = np.stack([received - start, trained - received, arrived - trained, end - arrived], 1)
     return RoundTimes(parts, float(end - now))

@@ -15,22 +15,22 @@ SECONDS = tuple(f"sim_{part}_seconds" for part in PARTS)
 
 CLIENT_COLUMNS = ("round", "client", "samples", "up_wire_bits", "down_wire_bits", "failures")
 
-_MESSAGES = ("client", "up_wire_bits", "down_wire_bits")
 
-
-def measured_iteration(rounds: pd.DataFrame) -> float:
+def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
     """Seconds per local iteration of one client, as the run measured them: the rounds' median.
 
     Args:
         rounds: `rounds.parquet`, whose `train_seconds` are sums over the cohort.
+        used: a row per round and client whose update was used, with its `local_iterations`.
 
     Example:
-        >>> measured_iteration(pd.DataFrame({
-        ...     "train_seconds": [9.0, 2.0, 4.0], "clients": 2, "local_iterations": 10}))
+        >>> rounds = pd.DataFrame({"round": [1, 2, 3], "train_seconds": [9.0, 2.0, 4.0]})
+        >>> measured_iteration(rounds, pd.DataFrame({
+        ...     "round": [1, 1, 2, 2, 3, 3], "local_iterations": 10}))
         0.2
     """
-    iterations = rounds["clients"] * rounds["local_iterations"]
-    return float((rounds["train_seconds"] / iterations).median())
+    iterations = used.groupby("round")["local_iterations"].sum().reindex(rounds["round"])
+    return float((rounds["train_seconds"].to_numpy() / iterations).median())
 
 
 def price(
@@ -38,7 +38,8 @@ def price(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A synchronous run's rounds and clients with their simulated seconds.
 
-    Clients whose reply was not used have no part in the clock: the server does not wait for them.
+    Clients whose reply was not used are not waited for; what they were sent passes over the
+    server's link beside what the others are sent.
 
     Args:
         rounds: `rounds.parquet`.
@@ -61,11 +62,14 @@ def price(
         >>> priced.loc[0, ["sim_seconds", *SECONDS]].round(3).tolist()
         [1.5, 0.2, 0.5, 0.8, 0.0]
     """
-    links = network.links(federation, seed, measured_iteration(rounds))
-    used = clients[(clients["failures"] == 0) & (clients["samples"] > 0)]
-    used = used.sort_values(["round", "client"], kind="stable").reset_index(drop=True)
-    steps = rounds.set_index("round")["local_iterations"]
-    parts = _at_once(links, used, steps) if _simple(links) else _in_turn(links, used, steps)
+    asked = clients.sort_values(["round", "client"], kind="stable").reset_index(drop=True)
+    if "local_iterations" not in asked:  # no controller gives clients unlike numbers
+        steps = rounds.set_index("round")["local_iterations"]
+        asked["local_iterations"] = steps.loc[asked["round"]].to_numpy()
+    is_used = (asked["failures"] == 0) & (asked["samples"] > 0)
+    used = asked[is_used].reset_index(drop=True)
+    links = network.links(federation, seed, measured_iteration(rounds, used))
+    parts = _at_once(links, used) if _simple(links) else _in_turn(links, asked, is_used)
     used[list(SECONDS)] = parts
     by_round = used.assign(sim_seconds=parts.sum(axis=1)).groupby("round")
     means = by_round[list(SECONDS)].mean().reindex(rounds["round"])
@@ -117,25 +121,28 @@ def _simple(links: Links) -> bool:
     )
 
 
-def _at_once(links: Links, used: pd.DataFrame, steps: pd.Series) -> np.ndarray:
+def _at_once(links: Links, used: pd.DataFrame) -> np.ndarray:
     """All rounds' parts at once: what `_in_turn` computes, for links that do not interact."""
     client = used["client"].to_numpy()
     up, down = (np.array([rate.values[0] for rate in rates])[client]
                 for rates in (links.up, links.down))  # fmt: skip
     download = used["down_wire_bits"].to_numpy() / down + links.latency[client]
-    compute = steps.loc[used["round"]].to_numpy() * links.compute[client]
+    compute = used["local_iterations"].to_numpy() * links.compute[client]
     upload = used["up_wire_bits"].to_numpy() / up + links.latency[client]
     seconds = pd.Series(download + compute + upload)
     waiting = seconds.groupby(used["round"].to_numpy()).transform("max") - seconds
     return np.stack([download, compute, upload, waiting.to_numpy()], 1)
 
 
-def _in_turn(links: Links, used: pd.DataFrame, steps: pd.Series) -> np.ndarray:
+def _in_turn(links: Links, asked: pd.DataFrame, is_used: pd.Series) -> np.ndarray:
     """Round after round, each from the clock at the end of the one before."""
     parts, now = [np.zeros((0, len(PARTS)))], 0.0
-    for number, rows in used.groupby("round"):
-        clients, up, down = (rows[name].to_numpy() for name in _MESSAGES)
-        times = round_times(links, clients, up, down, int(steps.loc[number]), now)
+    for _, rows in asked.groupby("round"):
+        used = is_used.loc[rows.index].to_numpy()
+        times = round_times(
+            links, rows["client"].to_numpy(), rows["up_wire_bits"].to_numpy(),
+            rows["down_wire_bits"].to_numpy(), rows["local_iterations"].to_numpy(), now, used,
+        )  # fmt: skip
         parts.append(times.parts)
         now += times.seconds
     return np.concatenate(parts)

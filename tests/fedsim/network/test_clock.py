@@ -68,9 +68,12 @@ def test_traces_go_by_the_clock(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("seconds,up,down\n0,10,1000\n10,1,1000\n1000,1,1000\n")
     links = parse(f"trace={tmp_path / 't.csv'}, compute=0s").links(1, 0, 0.0)
     one, ten, zero = np.zeros(1, int), np.array([10]), np.zeros(1)
-    assert round_times(links, one, ten, zero, 1, now=0.0).seconds == 1
-    assert round_times(links, one, ten, zero, 1, now=10.0).seconds == 10
-    assert round_times(links, one, ten, zero, 1, now=9.5).seconds == 0.5 + 5
+
+    def seconds(now: float) -> float:
+        used = np.array([True])
+        return round_times(links, one, ten, zero, np.ones(1, int), now, used).seconds
+
+    assert [seconds(now) for now in (0.0, 10.0, 9.5)] == [1, 10, 0.5 + 5]
 
 
 def test_a_real_run_is_priced_from_its_messages(tmp_path: Path) -> None:
@@ -82,5 +85,6 @@ def test_a_real_run_is_priced_from_its_messages(tmp_path: Path) -> None:
     assert slow["sim_seconds"].tolist() == pytest.approx(wanted.tolist())
     assert used[list(SECONDS)].sum(axis=1).groupby(used["round"]).std().max() < 1e-12
     free, _ = price(rounds, clients, parse("up=inf"), 3, 0)
-    measured = pricing.measured_iteration(rounds) * config.temporal
+    used["local_iterations"] = config.temporal
+    measured = pricing.measured_iteration(rounds, used) * config.temporal
     assert free["sim_seconds"].tolist() == pytest.approx([measured] * len(free))
