@@ -57,7 +57,8 @@ def bits_so_far(rounds: pd.DataFrame, column: str) -> pd.Series:
         rounds: rows of `fedsim.load(...).rounds`, each run's by round upwards.
         column: the bits of a round, a sum over the cohort.
     """
-    return (rounds[column] / rounds["clients"]).groupby(rounds["run"]).cumsum()
+    of_each = (rounds[column] / rounds["clients"]).mask(rounds["clients"] == 0, 0.0)
+    return of_each.groupby(rounds["run"]).cumsum()
 
 
 def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:

@@ -19,7 +19,7 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> ChannelS
     common: dict[str, Any] = {
         "clients": plan.clients,
         "cohort": plan.ask,
-        "required": plan.min_replies,
+        "required": plan.required,
         "seed": config.seed,
         "timeout": config.timeout,
         "buffers": buffers,

@@ -33,6 +33,16 @@ FATES = ("returned", "lost")
 _OF_ALL = ("up_wire_bits", "up_content_bits", "down_wire_bits")
 
 
+def of_each(bits: float, clients: int) -> float:
+    """The bits of one of so many clients; 0 where none took part.
+
+    Example:
+        >>> of_each(80, 2), of_each(0, 0)
+        (40.0, 0.0)
+    """
+    return bits / clients if clients else 0.0
+
+
 def wire_bits(payload: bytes) -> int:
     """The bits of one message."""
     return 8 * len(payload)
@@ -179,9 +189,14 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     absent = rounds["absent"].fillna(0) if "absent" in rounds else 0  # not in older folders
     late = rounds["late"].fillna(0) if "late" in rounds else 0  # were asked in earlier rounds
     receivers = rounds["clients"] + rounds["failures"] - absent - late
-    ups = {c: _whole(rounds[c] / rounds["clients"]) for c in up_columns}
-    downs = {c: _whole(rounds[c] / receivers) for c in down_columns}
+    ups = {c: _whole(_of_each(rounds[c], rounds["clients"])) for c in up_columns}
+    downs = {c: _whole(_of_each(rounds[c], receivers)) for c in down_columns}
     return ups | downs | {c: _whole(rounds[c]) for c in ("total_bits",) if c in rounds}
+
+
+def _of_each(bits: pd.Series, clients: pd.Series) -> pd.Series:
+    """As ``of_each``, round by round."""
+    return (bits / clients).mask(clients == 0, 0.0)
 
 
 def _whole(column: pd.Series) -> float:
@@ -228,7 +243,8 @@ def share(rounds: pd.DataFrame, parameters: int) -> float:
     The share differs from the nominal p: a tensor sends at least one entry, and zeros are never
     sent. Frozen entries count: `raw` sends them too.
     """
-    return float(rounds["up_sent"].sum() / (rounds["clients"].sum() * parameters))
+    uploads = rounds["clients"].sum()
+    return float(rounds["up_sent"].sum() / (uploads * parameters)) if uploads else 0.0
 
 
 def ratio(trained: int, iterations: int, up_bits: float) -> float:

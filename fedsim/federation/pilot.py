@@ -13,7 +13,7 @@ from compressors import State
 from fedsim.controllers import Choice, Memory, Seen, Told, parse
 from fedsim.controllers.base import AGREEMENT, REPORTS
 from fedsim.errors import RunFailed
-from fedsim.federation import orders
+from fedsim.federation import ledger, orders
 from fedsim.federation.linkclock import LinkClock
 from fedsim.federation.orders import Work
 from fedsim.federation.trainer import lr_factor
@@ -135,8 +135,8 @@ class Pilot:
         """Takes in a finished round: its row, its traffic, the model after."""
         facts, asked = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
-        facts.up_bits += row["up_wire_bits"] / row["clients"]
-        facts.down_bits += row["down_wire_bits"] / asked
+        facts.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])
+        facts.down_bits += ledger.of_each(row["down_wire_bits"], asked)
         if not math.isnan(row["metric"]):
             facts.metric, facts.loss = row["metric"], row["loss"]
         facts.seconds = row.get("sim_end_seconds", 0.0)

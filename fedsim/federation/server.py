@@ -113,7 +113,7 @@ class Server:
         settings = ConfigRecord({} if self.pilot else {"iterations": iterations})
         messages = strategy.ask(number, settings, grid)
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
-        if exchange.version == before:
+        if exchange.version == before and exchange.trip.uplinks:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
         strategy.charge_late(grid)
 
@@ -137,7 +137,8 @@ class Server:
         }
         bits = ledger.round_bits(exchange.trip)
         due = self.plan.evaluates_between(done, done + steps)
-        row |= self._score(due, exchange.weights, bits["up_wire_bits"] / row["clients"])
+        sent = ledger.of_each(bits["up_wire_bits"], row["clients"])
+        row |= self._score(due, exchange.weights, sent)
         row["train_loss"] = _mean(exchange.trip, "train-loss")
         row |= bits
         now = time.perf_counter()
@@ -191,7 +192,8 @@ def _check_finite(number: int, weights: Tensors, plan: Plan) -> None:
 
 
 def _mean(trip: RoundTraffic, key: str) -> float:
-    return sum(up.metrics[key] for _, up in sorted(trip.uplinks.items())) / len(trip.uplinks)
+    values = [up.metrics[key] for _, up in sorted(trip.uplinks.items())]
+    return sum(values) / len(values) if values else float("nan")
 
 
 def _seconds(trip: RoundTraffic) -> dict[str, float]:

@@ -93,8 +93,9 @@ class Simulation:
         coming = [coming[place] for place in order]
         arrivals = [work.arrived for work in coming]
         end = self.rules.end(self.clock.now, arrivals, len(coming) < len(asked))
-        if not asked and self.clock.works:  # nobody could be asked: the round waits for the late
-            end = self.rules.end(self.clock.now, [min(w.arrived for w in self.clock.works)], False)
+        late = [work.arrived for work in self.clock.works if work.until == "arrived"]
+        if not asked and late:  # nobody could be asked: the round waits for the late
+            end = self.rules.end(self.clock.now, [min(late)], False)
         self.clock.to(end)
         in_time = [work.client for work in coming if work.arrived <= end]
         return in_time[: self.rules.first]
@@ -123,7 +124,8 @@ class Simulation:
             row["late"] = sum(up.asked > 0 for up in self.trip.uplinks.values())
         if not self.timed:
             return row
-        parts = np.mean([self._parts(client) for client in self.trip.uplinks], axis=0)
+        every = [self._parts(client) for client in self.trip.uplinks] or [self._parts(-1)]
+        parts = np.mean(every, axis=0)
         row |= {"sim_seconds": self.clock.now - self.start, "sim_end_seconds": self.clock.now}
         return row | dict(zip(SECONDS, parts.tolist(), strict=True))
 

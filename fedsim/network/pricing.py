@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from fedsim.network.clock import PARTS, round_times
 from fedsim.network.quantities import Varying
+from fedsim.network.running import PARTS, Clock, Work
 from fedsim.network.spec import Links, Network
 
 SECONDS = tuple(f"sim_{part}_seconds" for part in PARTS)
@@ -74,7 +74,8 @@ def price(
     by_round = used.assign(sim_seconds=parts.sum(axis=1)).groupby("round")
     means = by_round[list(SECONDS)].mean().reindex(rounds["round"])
     priced = rounds.assign(**{name: means[name].to_numpy() for name in SECONDS})
-    priced["sim_seconds"] = by_round["sim_seconds"].max().reindex(rounds["round"]).to_numpy()
+    seconds = by_round["sim_seconds"].max().reindex(rounds["round"], fill_value=0.0)
+    priced["sim_seconds"] = seconds.to_numpy()
     priced["sim_end_seconds"] = priced["sim_seconds"].cumsum()
     return priced, used
 
@@ -135,14 +136,17 @@ def _at_once(links: Links, used: pd.DataFrame) -> np.ndarray:
 
 
 def _in_turn(links: Links, asked: pd.DataFrame, is_used: pd.Series) -> np.ndarray:
-    """Round after round, each from the clock at the end of the one before."""
-    parts, now = [np.zeros((0, len(PARTS)))], 0.0
-    for _, rows in asked.groupby("round"):
-        used = is_used.loc[rows.index].to_numpy()
-        times = round_times(
-            links, rows["client"].to_numpy(), rows["up_wire_bits"].to_numpy(),
-            rows["down_wire_bits"].to_numpy(), rows["local_iterations"].to_numpy(), now, used,
-        )  # fmt: skip
-        parts.append(times.parts)
-        now += times.seconds
+    """Round after round, on the clock that runs go by."""
+    clock, parts = Clock(links), [np.zeros((0, len(PARTS)))]
+    for number, rows in asked.assign(used=is_used).groupby("round"):
+        works = [
+            Work(row.client, number, row.down_wire_bits,
+                 row.local_iterations * links.compute[row.client], row.up_wire_bits,
+                 "arrived" if row.used else "received")
+            for row in rows.itertuples()
+        ]  # fmt: skip
+        start, used = clock.now, [work for work in works if work.until == "arrived"]
+        clock.ask(works)
+        clock.to(max((work.arrived for work in used), default=start))
+        parts += [work.parts(start, clock.now)[None] for work in used]
     return np.concatenate(parts)

@@ -18,6 +18,9 @@ from fedsim.network.spec import Links
 
 Way = Literal["down", "up"]
 
+PARTS = ("download", "compute", "upload", "waiting")
+"""What a client spends a round on; the four sum to the round."""
+
 
 @dataclass
 class Work:

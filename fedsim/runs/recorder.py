@@ -51,7 +51,7 @@ class FolderRecorder:
             self.rows, self.client_rows = self._loaded.rounds, self._loaded.client_rows
             self.layer_rows = self._loaded.layer_rows
             states.states.update(self._loaded.clients)
-        self.up_bits = sum(row["up_wire_bits"] / row["clients"] for row in self.rows)
+        self.up_bits = sum(map(_up_bits, self.rows))
         self.sim_seconds = float(self.rows[-1].get("sim_end_seconds", 0.0)) if self.rows else 0.0
 
     @property
@@ -77,7 +77,7 @@ class FolderRecorder:
         if self.config.tensorboard:
             self._tell(row)
         self.rows.append(row)
-        self.up_bits += row["up_wire_bits"] / row["clients"]
+        self.up_bits += _up_bits(row)
         self.client_rows.extend(clients)
         if not math.isnan(row["metric"]):  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(trip))
@@ -149,3 +149,8 @@ class FolderRecorder:
             write_bytes(folder / name, down.payload)
             if down.buffers:
                 write_bytes(folder / f"client-{client:03d}-down{charged}.buffers", down.buffers)
+
+
+def _up_bits(row: dict[str, Any]) -> float:
+    """Of a client of the round."""
+    return ledger.of_each(row["up_wire_bits"], row["clients"])

@@ -62,9 +62,9 @@ class Scalars:
 
     def _write(self, row: dict[str, Any]) -> None:
         step, cohort = int(row["iteration"]), row["clients"]
-        self._sums["up_wire"] += row["up_wire_bits"] / cohort
-        self._sums["up_payload"] += row["up_content_bits"] / cohort
-        self._sums["down_wire"] += row["down_wire_bits"] / (cohort + row["failures"])
+        self._sums["up_wire"] += ledger.of_each(row["up_wire_bits"], cohort)
+        self._sums["up_payload"] += ledger.of_each(row["up_content_bits"], cohort)
+        self._sums["down_wire"] += ledger.of_each(row["down_wire_bits"], cohort + row["failures"])
         values = {self.metric: row["metric"], "loss/held_out": row["loss"]}
         values["loss/train"] = row["train_loss"]
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}

@@ -5,6 +5,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from fedsim.federation.ledger import of_each
 from fedsim.results.schema import read_summary, rounds_of
 from fedsim.search.goal import Curve
 
@@ -19,7 +20,7 @@ def curve_of(rows: Iterable[Mapping[str, Any]]) -> Curve:
     """
     sent, points = 0.0, list[tuple[float, float]]()
     for row in rows:
-        sent += row["up_wire_bits"] / row["clients"]
+        sent += of_each(row["up_wire_bits"], row["clients"])
         if not isnan(row["metric"]):
             points.append((sent, float(row["metric"])))
     return Curve(tuple(bits for bits, _ in points), tuple(metric for _, metric in points))

@@ -148,7 +148,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
     strategy.check(
         Combination(
             method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,
-            cohort=plan.cohort, required=plan.min_replies, masks=plan.masks, clients=plan.clients,
+            cohort=plan.cohort, required=plan.required, masks=plan.masks, clients=plan.clients,
             server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
             late=config.late,
         )

@@ -30,6 +30,7 @@ class Plan:
     batch_size: int
     partition: str
     min_replies: int
+    required: int
     evaluate_every: int
     masks: bool
     stop_at_bits: float | None = None
@@ -88,6 +89,7 @@ def filled(config: Settings) -> Plan:
         batch_size=config.batch_size or task.batch_size,
         partition=task.partition if config.partition is None else config.partition,
         min_replies=config.min_replies or (cohort if rules.plain else 1),
+        required=config.min_replies or (cohort if rules.plain else 0),
         evaluate_every=config.evaluate_every or max(1, iterations // config.temporal // 20),
         masks=_masks(config, method),
         stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),

@@ -118,7 +118,7 @@ def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
         return vars(strategy)[name]
 
     def build(parts: Parts) -> "ChannelStrategy":
-        required = parts.common["required"]
+        required = max(1, parts.common["required"])
         own = {"min_train_nodes": required, "min_available_nodes": required, **settings}
         if rate is not None and parts.server_lr is not None:
             own[rate] = parts.server_lr

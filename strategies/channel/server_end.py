@@ -203,7 +203,8 @@ class ServerEnd:
         uplinks = self.trip.uplinks = dict(sorted(self.trip.uplinks.items()))
         if self.buffers is not None and self.trip.asks_buffers:
             those = {c: up for c, up in uplinks.items() if up.buffers}  # one that is late has none
-            self.buffers.values = average_buffers(those, self.buffers.weighting)
+            if those:
+                self.buffers.values = average_buffers(those, self.buffers.weighting)
         return uplinks
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:

@@ -37,8 +37,9 @@ class ChannelStrategy(Strategy):
         downlink: how the server encodes the global update; raw by default.
         clients: the number of clients, all of which must register; None: not known.
         cohort: how many take part in a round, drawn from ``seed``; None: all.
-        required: how many must come back with a usable update; None: the whole cohort. A client
-            that has no node when its turn comes has failed, and is not waited for.
+        required: how many must come back with a usable update; None: the whole cohort; 0: a round
+            without any leaves the model as it is. A client that has no node when its turn comes has
+            failed, and is not waited for.
         seed: of the cohort's draw and of random compressors.
         timeout: seconds that clients have to say who they are, and to answer where they are sent
             the model a second time within a round.
@@ -132,7 +133,7 @@ class ChannelStrategy(Strategy):
         if self.roster.nodes:
             self.roster.look(grid)
         else:
-            self.roster.gather(grid, self.clients if self.required is None else self.required)
+            self.roster.gather(grid, self.clients if self.required is None else self.required or 1)
         there, out = dict[int, int](), dict[int, str]()
         draw = self.clients, self.cohort, self.seed, server_round
         for client in nodes.cohort(*draw, self.among):

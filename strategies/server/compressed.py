@@ -71,6 +71,9 @@ class Compressed(ChannelStrategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
         there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
+        if self.clients and not there and not self.required:  # the strategy inside would wait
+            exchange.begin(server_round, [], out)
+            return self.sent({}, grid)
         if self.clients:
             self._check_enough(len(there), out)
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
@@ -99,6 +102,8 @@ class Compressed(ChannelStrategy):
         assert exchange is not None
         arrived = self.collect(replies)
         uplinks = exchange.finish(self.required)
+        if not uplinks:  # and none is required: the model stays
+            return None
         check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
         name = self._arrays
         decoded = [_as_model(arrived[c], exchange, up.update, name) for c, up in uplinks.items()]

@@ -74,6 +74,8 @@ class DelayedDSGD(ChannelStrategy):
         assert self.exchange is not None
         self.collect(replies)
         uplinks = self.exchange.finish(self.required)
+        if not uplinks:  # and none is required: the model stays
+            return MetricRecord()
         self.exchange.advance(self.aggregate(uplinks, self.exchange.trip.round))
         return _mean_metrics([up.metrics for up in uplinks.values()])
 

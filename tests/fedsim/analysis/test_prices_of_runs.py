@@ -16,7 +16,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "clients with work of their own": {"controller": "pace(0.05)"},
     "downloads of clients that drop out": {
         "network": f"{NETWORK}, server_down=100kbit, server_up=150kbit",
-        "dropout": "before=0.2, after=0.2", "seed": 5,
+        "dropout": "before=0.3, after=0.3", "seed": 1,
     },
     "clients that are away by chance": {"availability": 0.7},
     "both": {

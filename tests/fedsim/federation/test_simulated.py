@@ -200,7 +200,7 @@ def test_what_the_clock_decided_has_no_price_elsewhere_and_no_longer_run(tmp_pat
     config = small(deadline="1min", network="compute=1ms", checkpoint_every=1)
     run(config, tmp_path)
     assert not (tmp_path / "final").exists()
-    with pytest.raises(UsageError, match="was run with deadline = 1min: simulated time decided"):
+    with pytest.raises(UsageError, match="was run with deadline = 1min: times decided"):
         priced(load(tmp_path), parse("4g"))
     with pytest.raises(UsageError, match="late updates may still be under way"):
         run(replace(config, iterations=40), tmp_path)

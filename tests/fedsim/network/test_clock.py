@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from fedsim import run
-from fedsim.network import parse, pricing, round_times
+from fedsim.network import Clock, Work, parse, pricing
 from fedsim.network.pricing import CLIENT_COLUMNS, SECONDS, price
 from tests.support import runs
 
@@ -67,11 +66,11 @@ def test_traces_go_by_the_clock(tmp_path: Path) -> None:
     """Up 10 bit/s until 10 s, then 1 bit/s: a second round of 10 bits takes ten times as long."""
     (tmp_path / "t.csv").write_text("seconds,up,down\n0,10,1000\n10,1,1000\n1000,1,1000\n")
     links = parse(f"trace={tmp_path / 't.csv'}, compute=0s").links(1, 0, 0.0)
-    one, ten, zero = np.zeros(1, int), np.array([10]), np.zeros(1)
 
     def seconds(now: float) -> float:
-        used = np.array([True])
-        return round_times(links, one, ten, zero, np.ones(1, int), now, used).seconds
+        clock, work = Clock(links, now), Work(0, 1, 0, up_bits=10)
+        clock.ask([work])
+        return work.arrived - now
 
     assert [seconds(now) for now in (0.0, 10.0, 9.5)] == [1, 10, 0.5 + 5]
 
