@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+from flwr.proto.recorddict_pb2 import RecordDict as Encoded
 from flwr.supercore.task_identity import TaskIdentity
 
 
@@ -16,6 +18,17 @@ def identify(run_id: int = 1) -> None:
 def name(message: Message, message_id: str) -> None:
     """Gives a message the id that a reply to it refers to, as Flower's grids do when they send."""
     message.metadata.__dict__["_message_id"] = message_id
+
+
+def to_bytes(content: RecordDict) -> bytes:
+    """A message's content as Flower sends it."""
+    data: bytes = recorddict_to_proto(content).SerializeToString()
+    return data
+
+
+def from_bytes(data: bytes) -> RecordDict:
+    """The way back from ``to_bytes``."""
+    return recorddict_from_proto(Encoded.FromString(data))
 
 
 def run_of(run_id: int) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from flwr.app import ConfigRecord
 from flwr.serverapp import Grid
 
-from compressors import Tensors, UpdateError
+from compressors import State, Tensors, UpdateError
 from compressors.base import finite
 from fedsim.errors import RunFailed
 from fedsim.federation import control, ledger
@@ -29,7 +29,6 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan
 from strategies import (
     AccumulatorOverflow,
-    ChannelStrategy,
     RoundTraffic,
     ServerEnd,
     TooFewReplies,
@@ -57,13 +56,13 @@ class Recorder(Protocol):
         """Local iterations that were done in these rounds."""
         ...
 
-    def resume(self, strategy: ChannelStrategy) -> None:
-        """Gives the strategy back its memory, if there is a checkpoint."""
+    def resume(self, server: "Server") -> None:
+        """Gives the server back its memory, if there is a checkpoint."""
         ...
 
     def round(
         self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: RoundTraffic,
-        strategy: ChannelStrategy,
+        server: "Server",
     ) -> None:  # fmt: skip
         """Keeps one round."""
         ...
@@ -86,16 +85,29 @@ class Server:
         self.strategy = make_strategy(config, server_buffers(config, trainer.buffers, asked))
         self.strategy.ordering = self.pilot
         self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
+        self._timed: TimedGrid | None = None
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """What a checkpoint keeps of it: tensors, and values that JSON can hold."""
+        tensors, values = self.strategy.state()
+        return tensors, values | ({"under way": self._timed.state()} if self._timed else {})
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        self.strategy.restore(tensors, values)
+        if self._timed:
+            self._timed.restore(values["under way"])
 
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""
-        self.recorder.resume(self.strategy)
+        if self.simulation.matters:
+            grid = self._timed = TimedGrid(grid, self.simulation)
+        self.recorder.resume(self)
         if self.strategy.exchange is None:
             self.strategy.open(self._initial)
         if self.pilot is not None:
             self.pilot.resumed(self._exchange.weights)
-        number, simulation = self.recorder.rounds_done, self.simulation
-        grid = TimedGrid(grid, simulation) if simulation.matters else grid
+        number = self.recorder.rounds_done
         while not self.plan.ends(self.recorder.iterations_done, self.recorder.up_bits):
             number += 1
             start = time.perf_counter()
@@ -147,7 +159,7 @@ class Server:
         if self.pilot is not None:
             row |= self.pilot.columns(clients)
             self.pilot.learn(row, exchange.trip, exchange.weights)
-        self.recorder.round(row, clients, exchange.trip, self.strategy)
+        self.recorder.round(row, clients, exchange.trip, self)
 
     def _told(
         self, row: dict[str, Any], trip: RoundTraffic

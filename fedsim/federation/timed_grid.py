@@ -3,10 +3,12 @@
 What clients do is done at once, and only told to the server when it would have come.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from itertools import count
+from typing import Any
 
-from flwr.app import Error, Message
+from flwr.app import Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
@@ -104,6 +106,31 @@ class TimedGrid(CohortGrid):
         for key in came:
             del self.simulation.late[self._late[key][0].client]
         return [self._late.pop(key)[1] for key in came] + real
+
+    def state(self) -> dict[str, Any]:
+        """What is under way between two rounds, as JSON can hold it: uploads that come later."""
+        works = self.simulation.clock.works
+        late = [
+            {
+                "work": works.index(work), "node": reply.metadata.src_node_id,
+                "content": b64encode(compat.to_bytes(reply.content)).decode(),
+            }
+            for work, reply in self._late.values()
+        ]  # fmt: skip
+        return {"works": self.simulation.clock.state(), "late": late}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned; the strategy hears which replies are to come."""
+        simulation = self.simulation
+        simulation.clock.restore(values["works"])
+        for number, kept in enumerate(values["late"], start=1):
+            work = simulation.clock.works[kept["work"]]
+            message = Message(RecordDict(), kept["node"], _TRAIN)
+            compat.name(message, f"before-{number}")
+            content = compat.from_bytes(b64decode(kept["content"]))
+            self._late[message.metadata.message_id] = work, Message(content, reply_to=message)
+            simulation.late[work.client] = work
+            simulation.strategy.expect(work.client, message)
 
     def _has_come(self, work: Work) -> bool:
         simulation = self.simulation

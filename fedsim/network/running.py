@@ -6,9 +6,9 @@ arrive is a forecast, which those who begin to send before that may still delay.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -114,6 +114,29 @@ class Clock:
                 vars(work)[f"{way}_bits"] = float(bits)
         self.now = time
         self.works = [work for work in self.works if work.arrived > time]
+
+    def state(self) -> list[dict[str, Any]]:
+        """What is under way, as JSON can hold it: a time that is not known is None.
+
+        Example:
+            >>> from fedsim.network.spec import parse
+            >>> clock = Clock(parse("up=1bit, compute=0s").links(1, 0, 0.0))
+            >>> clock.ask([Work(0, 1, 0, up_bits=4)])
+            >>> clock.restore(clock.state())
+            >>> clock.works[0].arrived
+            4.0
+        """
+        return [
+            {name: None if value == math.inf else value for name, value in vars(work).items()}
+            for work in self.works
+        ]
+
+    def restore(self, works: Sequence[Mapping[str, Any]]) -> None:
+        """Goes on from what ``state`` returned."""
+        self.works = [
+            Work(**{name: math.inf if value is None else value for name, value in work.items()})
+            for work in works
+        ]
 
     def _forecast(self) -> None:
         self._move("down", "received")

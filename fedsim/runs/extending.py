@@ -59,8 +59,6 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
         return f"it ends where a client has sent --stop-at-bits {before.stop_at_bits}"
     if before.controller is not None:
         return f"its --controller {before.controller} was told of {then.iterations} iterations"
-    if before.plan.rules.late:
-        return "late updates may still be under way at its end (--deadline, --ask)"
     if now.engine != "local":
         return f"--engine is {now.engine!r}; clients' memory is kept with --engine local"
     if STRATEGIES[now.strategy].driven:

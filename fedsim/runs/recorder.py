@@ -10,12 +10,13 @@ import pandas as pd
 
 from fedsim.federation import ledger
 from fedsim.federation.client_memory import InProcess
+from fedsim.federation.server import Server
 from fedsim.files import write_bytes, write_parquet
 from fedsim.runs import checkpoint
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.tensorboard import Scalars
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
-from strategies import ChannelStrategy, RoundTraffic
+from strategies import RoundTraffic
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with the row of every round, ``up_bits`` (the upstream bits so far of a client that takes
@@ -64,14 +65,14 @@ class FolderRecorder:
         """See ``Recorder.iterations_done``."""
         return int(self.rows[-1]["iteration"]) if self.rows else 0
 
-    def resume(self, strategy: ChannelStrategy) -> None:
+    def resume(self, server: Server) -> None:
         """See ``Recorder.resume``."""
         if self._loaded is not None:
-            strategy.restore(self._loaded.server, self._loaded.values)
+            server.restore(self._loaded.server, self._loaded.values)
 
     def round(
         self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: RoundTraffic,
-        strategy: ChannelStrategy,
+        server: Server,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
         if self.config.tensorboard:
@@ -85,7 +86,7 @@ class FolderRecorder:
             for part in trip.parts:
                 self._keep(part)
         if self.states is not None and self._due(row["round"], row["iteration"]):
-            self._checkpoint(row["round"], strategy, self.states)
+            self._checkpoint(row["round"], server, self.states)
         if self.progress:
             last = self.config.plan.ends(row["iteration"], self.up_bits)
             self.progress(row | {"up_bits": self.up_bits, "last": last})
@@ -117,23 +118,23 @@ class FolderRecorder:
             return number % self.config.checkpoint_every == 0
         return time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
 
-    def keep_end(self, strategy: ChannelStrategy) -> None:
+    def keep_end(self, server: Server) -> None:
         """Keeps the memory that a longer run would go on from, if it is small or asked for."""
         checkpoint.forget_end(self.folder)  # an earlier attempt may have left one
         if self.states is not None:
-            end = self._memory(len(self.rows), strategy, self.states)
+            end = self._memory(len(self.rows), server, self.states)
             if self.config.keep_checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
                 checkpoint.save_end(self.folder, end)
 
-    def _checkpoint(self, number: int, strategy: ChannelStrategy, states: InProcess) -> None:
-        checkpoint.save(self.folder, self._memory(number, strategy, states))
+    def _checkpoint(self, number: int, server: Server, states: InProcess) -> None:
+        checkpoint.save(self.folder, self._memory(number, server, states))
         self._saved_at = time.monotonic()
 
-    def _memory(self, number: int, strategy: ChannelStrategy, states: InProcess) -> Checkpoint:
-        server, values = strategy.state()
+    def _memory(self, number: int, server: Server, states: InProcess) -> Checkpoint:
+        tensors, values = server.state()
         clients = states.copy()
         rows = self.rows, self.client_rows, self.layer_rows
-        return Checkpoint(number, server, values, clients, *rows)
+        return Checkpoint(number, tensors, values, clients, *rows)
 
     def _keep(self, trip: RoundTraffic) -> None:
         """``payloads/round-00001/client-003-up.bin``, and what each client was sent."""

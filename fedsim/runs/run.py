@@ -135,8 +135,8 @@ def _locked(
         return finished
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
-    waits = STRATEGIES[config.strategy].driven or config.plan.rules.late
-    kept = None if waits else states  # what is under way is kept nowhere
+    # Of a server that does not wait nothing is kept: its messages are always under way.
+    kept = None if STRATEGIES[config.strategy].driven else states
     recorder = FolderRecorder(out, config, kept, progress, trained_entries(trainer))
     server = SERVERS[STRATEGIES[config.strategy].driven](config, trainer, recorder)
     try:
@@ -212,7 +212,7 @@ def _finish(
             summary["trained_parameters"], summary["iterations"], up_bits
         )
     recorder.write_frames()
-    recorder.keep_end(server.strategy)
+    recorder.keep_end(server)
     write_json(out / "summary.json", summary)
     tidy(out)
     return summary

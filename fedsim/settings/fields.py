@@ -134,8 +134,8 @@ class Settings:
         "shorter than the model", later=True,
     )  # fmt: skip
     min_replies: int | None = setting(
-        None, "usable replies without which a run ends; default: the cohort, and none where clients "
-        "may be absent, drop out or be late",
+        None, "usable replies without which a run ends; default: the cohort, and none where "
+        "clients may be absent, drop out or be late",
     )  # fmt: skip
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     stack: str = setting(

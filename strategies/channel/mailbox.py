@@ -52,6 +52,10 @@ class Mailbox:
             if client is not None and reply.has_content():
                 self._late.append((client, reply))
 
+    def expect(self, client: int, message: Message) -> None:
+        """A message of a round before a checkpoint, whose reply is to come."""
+        self._open[message.metadata.message_id] = client, message.metadata.dst_node_id
+
     def late(self) -> list[tuple[int, Message]]:
         """Replies that came after their round, with their clients; each is told once."""
         late, self._late = self._late, []

@@ -14,6 +14,7 @@ def kept(end: Any) -> tuple[State, dict[str, Any]]:
     values: dict[str, Any] = {
         "version": end.version,
         "base": {str(client): version for client, version in end.base.items()},
+        "told": {str(client): sent for client, sent in end.told.items()},
         "applied": {str(client): number for client, number in end.applied.items()},
         "channel": end.channel,
         "update": b64encode(last.payload).decode() if last else None,
@@ -34,6 +35,8 @@ def put_back(end: Any, tensors: State, values: dict[str, Any]) -> None:
         end.buffers.values = inside("buffers", tensors)
     end.version = values["version"]
     end.base = {int(client): version for client, version in values["base"].items()}
+    told = values.get("told", {}).items()  # folders of before have none
+    end.told = {int(client): (number, version) for client, (number, version) in told}
     applied = values.get("applied", {})  # folders of before have none
     end.applied = {int(client): number for client, number in applied.items()}
     end.channel = values.get("channel", end.channel)

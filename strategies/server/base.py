@@ -201,6 +201,10 @@ class ChannelStrategy(Strategy):
         for client, reply in self._mail.late() if self.late != "count" else ():
             refuse(self.exchange, client, reply, self.late)
 
+    def expect(self, client: int, message: Message) -> None:
+        """A client is at work on a message of a round before a checkpoint."""
+        self._mail.expect(client, message)
+
     def client_at(self, node: int) -> int:
         """The number of the client at a node; the node's own where none is known."""
         known = self.roster.nodes if self.roster is not None else {}

@@ -1,7 +1,6 @@
 """Rounds on a simulated clock, by hand: three clients, five rounds, late ones and absent ones."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from fedsim.network.pricing import SECONDS
 from fedsim.report import write
 from fedsim.results.load import load
 from tests.support import runs
-from tests.support.runs import make_task, small
+from tests.support.interrupting import Stopped, stop_after
+from tests.support.runs import assert_same, clients, make_task, small
 
 __all__ = ["make_task"]  # the fixture
 
@@ -196,14 +196,47 @@ def test_the_default_leaves_the_name_of_a_run() -> None:
     ).identity()}  # fmt: skip
 
 
-def test_what_the_clock_decided_has_no_price_elsewhere_and_no_longer_run(tmp_path: Path) -> None:
-    config = small(deadline="1min", network="compute=1ms", checkpoint_every=1)
-    run(config, tmp_path)
-    assert not (tmp_path / "final").exists()
-    with pytest.raises(UsageError, match="was run with deadline = 1min: times decided"):
-        priced(load(tmp_path), parse("4g"))
-    with pytest.raises(UsageError, match="late updates may still be under way"):
-        run(replace(config, iterations=40), tmp_path)
+LATE = {
+    "clients": 6, "cohort": 4, "iterations": 60, "temporal": 5, "checkpoint_every": 1,
+    "network": "up=lognormal(20kbit, 1), down=1Mbit, latency=50ms, compute=uniform(10ms, 30ms), "
+    "server_up=60kbit",
+}  # fmt: skip
+UNDER_WAY: dict[str, dict[str, Any]] = {
+    "hold": {"method": "ef(topk(0.1) | float32 | golomb)", "deadline": "3s"},
+    "hold, of the first that come": {"method": "sbc(0.1)", "ask": 6, "cohort": 3},
+    "drop": {"method": "sbc(0.05)", "deadline": "600ms", "late": "drop", "dropout": 0.1},
+    "count": {
+        "method": "sbc(0.05)", "deadline": "700ms", "late": "count", "downlink": "sbc(0.2)",
+        "catch_up": True, "availability": "onoff(4s, 1s)",
+    },
+    "a controller": {"method": "sbc", "controller": "pace(0.1)", "deadline": "1s"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", UNDER_WAY.values(), ids=UNDER_WAY)
+def test_a_run_with_uploads_under_way_goes_on_from_its_checkpoint(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    config = small(**LATE | settings)
+    run(config, tmp_path / "whole")
+    for number in (3, 7):
+        with pytest.raises(Stopped):
+            run(config, tmp_path / "parts", stop_after(number))
+    run(config, tmp_path / "parts")
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+    ends = [pd.read_parquet(tmp_path / name / "rounds.parquet")["sim_end_seconds"]
+            for name in ("whole", "parts")]  # fmt: skip
+    assert ends[0].equals(ends[1])
+    late = clients(tmp_path / "whole")["failure_reasons"].str.contains("when the round was over")
+    assert late.sum() > 2
+
+
+def test_a_run_with_uploads_under_way_is_extended(tmp_path: Path) -> None:
+    settings = LATE | UNDER_WAY["count"] | {"evaluate_every": 4}
+    run(small(**settings), tmp_path / "long")
+    run(small(**settings | {"iterations": 40}), tmp_path / "short")
+    run(small(**settings), tmp_path / "short")
+    assert_same(tmp_path / "long", tmp_path / "short")
 
 
 @pytest.mark.slow
