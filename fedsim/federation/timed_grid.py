@@ -109,10 +109,10 @@ class TimedGrid(CohortGrid):
 
     def state(self) -> dict[str, Any]:
         """What is under way between two rounds, as JSON can hold it: uploads that come later."""
-        works = self.simulation.clock.works
         late = [
             {
-                "work": works.index(work), "node": reply.metadata.src_node_id,
+                "client": work.client, "round": work.round, "arrived": work.arrived,
+                "node": reply.metadata.src_node_id,
                 "content": b64encode(compat.to_bytes(reply.content)).decode(),
             }
             for work, reply in self._late.values()
@@ -123,8 +123,11 @@ class TimedGrid(CohortGrid):
         """Goes on from what ``state`` returned; the strategy hears which replies are to come."""
         simulation = self.simulation
         simulation.clock.restore(values["works"])
+        under_way = {(work.client, work.round): work for work in simulation.clock.works}
         for number, kept in enumerate(values["late"], start=1):
-            work = simulation.clock.works[kept["work"]]
+            key = kept["client"], kept["round"]
+            come = Work(*key, down_bits=0, arrived=kept["arrived"])  # the clock is past it
+            work = under_way.get(key, come)
             message = Message(RecordDict(), kept["node"], _TRAIN)
             compat.name(message, f"before-{number}")
             content = compat.from_bytes(b64decode(kept["content"]))

@@ -1,5 +1,6 @@
 """Times to a target by hand: seeds that arrive and seeds that do not, cells, and bandwidths."""
 
+import re
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -168,10 +169,14 @@ def test_priced_rounds_start_at_zero_with_each_run(tmp_path: Path) -> None:
     assert found["sim_end_seconds"].tolist() == [12, 24, 7]
 
 
-@pytest.mark.parametrize("setting", ["deadline", "ask", "availability"])
-def test_what_time_decided_has_no_price(tmp_path: Path, setting: str) -> None:
-    results = made(tmp_path, {"a0": (100, [0.1])}, **{setting: "3"})
-    with pytest.raises(UsageError, match=f"was run with {setting} = 3: simulated time decided"):
+@pytest.mark.parametrize(
+    "setting", [{"deadline": "3s"}, {"ask": "3"}, {"availability": "onoff(3s, 4s)"}], ids=str
+)
+def test_what_time_decided_has_no_price(tmp_path: Path, setting: dict[str, str]) -> None:
+    ((name, value),) = setting.items()
+    results = made(tmp_path, {"a0": (100, [0.1])}, **setting)
+    told = re.escape(f"was run with {name} = {value}: times decided")
+    with pytest.raises(UsageError, match=told):
         priced(results, parse("4g"))
 
 

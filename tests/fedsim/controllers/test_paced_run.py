@@ -59,9 +59,6 @@ def test_each_client_has_its_own_n_and_its_own_time(
     assert came["down_order_bits"].eq(8).all()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="fedsim price lets every client do the n of the one that does most"
-)
 def test_its_price_on_its_own_network_is_its_own_clock(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

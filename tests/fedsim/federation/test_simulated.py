@@ -204,6 +204,10 @@ LATE = {
 UNDER_WAY: dict[str, dict[str, Any]] = {
     "hold": {"method": "ef(topk(0.1) | float32 | golomb)", "deadline": "3s"},
     "hold, of the first that come": {"method": "sbc(0.1)", "ask": 6, "cohort": 3},
+    "of equals, the first that come": {
+        "method": "ef(topk(0.1) | float32 | golomb)", "ask": 6, "cohort": 3,
+        "network": "compute=1s",
+    },
     "drop": {"method": "sbc(0.05)", "deadline": "600ms", "late": "drop", "dropout": 0.1},
     "count": {
         "method": "sbc(0.05)", "deadline": "700ms", "late": "count", "downlink": "sbc(0.2)",

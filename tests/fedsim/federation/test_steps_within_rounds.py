@@ -121,9 +121,6 @@ def test_pushes_of_a_sharded_run_have_the_rate_of_their_round(
     assert last(tmp_path) == [23.5] * 3
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the rate goes by the number of the client's own message, not by the run"
-)
 def test_an_asynchronous_client_s_rate_is_that_of_the_run(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

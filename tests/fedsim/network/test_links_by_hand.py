@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import simpy
 
-from fedsim.network import parse, round_times
+from fedsim.network import parse
 from fedsim.network.flows import Flows, max_min
 from fedsim.network.rates import Rate
 from fedsim.network.running import Clock, Work
@@ -130,10 +130,10 @@ def test_a_round_of_two_clients_that_share_both_ways() -> None:
     """
     links = parse("server_up=6bit, server_down=10bit, compute=1s").links(2, 0, 0.0)
     links.down[1], links.latency[:], links.compute[:] = Rate.constant(2.0), [0.5, 1], [1, 0.5]
-    given = np.arange(2), np.array([60, 30]), np.array([20, 20])
-    times = round_times(links, *given, iterations=3, now=100.0)
-    assert times.seconds == 22
-    assert times.parts.tolist() == [[3, 3, 14, 2], [11, 1.5, 9.5, 0]]
+    clock = Clock(links, 100.0)
+    clock.ask([Work(0, 1, 20, 3.0, 60), Work(1, 1, 20, 1.5, 30)])
+    parts = [work.parts(100, 122).tolist() for work in clock.works]
+    assert parts == [[3, 3, 14, 2], [11, 1.5, 9.5, 0]]
 
 
 def works(clock: Clock) -> dict[tuple[int, int], list[float]]:
