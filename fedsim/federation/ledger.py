@@ -69,7 +69,7 @@ def round_bits(trip: RoundTraffic) -> dict[str, int]:
     row["down_buffer_bits"] = sum(wire_bits(down.buffers) for down in downs)
     for direction in ("up", "down"):
         row[f"{direction}_wire_bits"] += row[f"{direction}_buffer_bits"]
-    if any(down.order for down in sent):
+    if trip.ordered:
         row |= {"up_report_bits": sum(_report_bits(up) for up in ups)}
         row |= {"down_order_bits": sum(_order_bits(down) for down in sent)}
         row["up_wire_bits"] += row["up_report_bits"]
@@ -154,7 +154,7 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
         "failed_up_bits": trip.failed_bits.get(client, 0),
         **_fates(trip, client),
     }
-    if any(message.order for message in sent):
+    if trip.ordered:
         row |= {"up_report_bits": _report_bits(up) if up else 0}
         row |= {"down_order_bits": sum(_order_bits(message) for message in sent)}
         row["up_wire_bits"] += row["up_report_bits"]

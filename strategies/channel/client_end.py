@@ -104,12 +104,10 @@ class ClientEnd:
     def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
-        if settings["kind"] == "update":
-            weights, steps = _base(memory, first), [payload]
-        else:
-            held = memory.get(VERSION)
-            own = first if held is None else min(max(int(held), first), last)
-            weights, steps = _base(memory, own), split(payload, last - first)[own - first :]
+        updates = [payload] if settings["kind"] == "update" else split(payload, last - first)
+        held = memory.get(VERSION)
+        own = first if held is None else min(max(int(held), first), last)
+        weights, steps = _base(memory, own), updates[own - first :]
         for step in (decompress(self.downlink, one, self.like) for one in steps):
             weights = directions.moved(weights, step)
         return placed(weights, self._device)

@@ -89,6 +89,7 @@ class ServerEnd:
         orders = self.ordering.give(round_number, asked) if self.ordering else {}
         downlinks = {c: self._for(c, round_number, orders.get(c)) for c in asked}
         self.trip = RoundTraffic(round_number, downlinks, failures=dict(out or {}))
+        self.trip.ordered = self.ordering is not None
         if self.buffers is not None:
             self.trip.asks_buffers = self.buffers.asked(round_number)
             beside = self.buffers.payload()

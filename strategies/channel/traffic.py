@@ -74,6 +74,7 @@ class RoundTraffic:
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
     ``wire``: what travelled for all of them, framing included.
+    ``ordered``: whether clients are told what to do from round to round.
     ``place``: of whose messages, in the names of files, where a client has several in a round.
     """
 
@@ -87,6 +88,7 @@ class RoundTraffic:
     unused: list[tuple[int, Downlink]] = field(default_factory=list)
     wire: Wire = field(default_factory=Wire)
     asks_buffers: bool = False
+    ordered: bool = False
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding
     place: str = ""

@@ -8,7 +8,7 @@ from torch import Tensor
 from compressors import Compressor, State
 from compressors.base import empty_like
 from compressors.whole.memory import inside, nest
-from strategies.channel.traffic import Uplink, average
+from strategies.channel.traffic import Uplink
 from strategies.server.delayed import DelayedDSGD
 
 LR, MOMENTUM = 0.7, 0.9
@@ -66,7 +66,8 @@ class Nesterov(DelayedDSGD):
         self, uplinks: Mapping[int, Uplink], round_number: int
     ) -> dict[str, Tensor]:
         """One outer step, from the mean by ``weighting``."""
-        mean, rate, beta = average(uplinks, self.weighting), self.server_lr, self.momentum
+        mean = super()._global_update(uplinks, round_number)
+        rate, beta = self.server_lr, self.momentum
         before = self._velocity or empty_like(mean)
         self._velocity = {name: beta * before[name] + x for name, x in mean.items()}
         return {name: rate * (x + beta * self._velocity[name]) for name, x in mean.items()}

@@ -133,6 +133,15 @@ def test_nesterov_by_samples() -> None:
     assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(8.0, samples=3)}) == [7]
 
 
+def test_nesterov_of_unlike_iterations() -> None:
+    """FedNova's mean, 6.25 as above, and not the mean by samples, 5.5."""
+    strategy = opened(
+        Nesterov(Raw(), clients=2, server_lr=1.0, momentum=0.0, weighting="nova")
+    )
+    strategy.exchange.trip = ordered([2, 6])
+    assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(6.0, samples=3)}) == [6.25]
+
+
 def test_an_optimizer_s_step_by_hand() -> None:
     """SGD of rate 1/2 and momentum 1/2, the rate half as large in round 2.
 

@@ -105,7 +105,7 @@ def with_orders() -> RoundTraffic:
         },
         uplinks={0: Uplink(b"u" * 9, spans(24, 8, 30, 10), {}, {}, report={"a": 1.0, "b": 2.0},
                            fate="lost")},
-        failures={1: "no reply"}, dropped=[2, 2],
+        failures={1: "no reply"}, dropped=[2, 2], ordered=True,
     )  # fmt: skip
 
 

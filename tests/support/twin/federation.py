@@ -90,14 +90,15 @@ class Federation:
         scored = set()  # rounds
         sent = self.result.summary
         while self.iteration < self.settings["iterations"] and sent["up_wire_bits"] < stop:
+            before = sent["up_wire_bits"]
             if not self.round(len(self.result.rounds) + 1):
                 self.result.failed = len(self.result.rounds) + 1
                 break
+            if 2 * sent["up_wire_bits"] - before >= stop:  # with one more message as large
+                scored.add(len(self.result.rounds))
         else:
             self.result.model = self.server.model[:ENTRIES]
             scored.add(len(self.result.rounds))
-            if sent["up_wire_bits"] >= stop:  # the last round within the budget is scored too
-                scored.add(len(self.result.rounds) - 1)
         every = self.settings.get("evaluate_every") or 1
         self.result.score_only(scored, every * self.settings["temporal"])
         return self.result

@@ -79,8 +79,6 @@ class Nesterov(Mean):
         self.velocity: Any = 0.0
 
     def change(self, model: np.ndarray, uplinks: Sequence[Uplink], number: int, first: int) -> Any:
-        if self.weighting == "nova" and "nova" in self.known:
-            self.weighting = "samples"
         mean = self.mean(uplinks)
         self.velocity = 0.9 * self.velocity + mean
         return self.lr * (mean + 0.9 * self.velocity)

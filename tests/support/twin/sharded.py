@@ -166,8 +166,6 @@ class Sharded(Federation):
         stale = [r["staleness"] for r in self.rows]
         row |= {"staleness": np.mean(stale), "staleness_max": max(stale), "buffered": 0}
         row["version"] = min(part.steps for part in self.parts)
-        row["in_flight"] = len(self.workers) - 1
-        if "in_flight" in self.known:
-            began = [turn.computes for turn in self.turns if turn.computes is not None]
-            row["in_flight"] = sum(time < self.clock.now for time in began)
+        began = [turn.computes for turn in self.turns if turn.computes is not None]
+        row["in_flight"] = sum(time < self.clock.now for time in began)
         return True
