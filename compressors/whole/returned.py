@@ -21,6 +21,20 @@ def holds(compressor: Compressor, like: Tensors) -> bool:
     return _kind(compressor) is not None
 
 
+def loses(compressor: Compressor, like: Tensors) -> bool:
+    """Whether a message that does not count is lost, or a tensor of it: no memory takes that back.
+
+    Example:
+        >>> import torch
+        >>> from compressors import Raw, parse
+        >>> loses(parse("sbc(0.01)"), {"w": torch.zeros(4)}), loses(Raw(), {"w": torch.zeros(4)})
+        (False, True)
+    """
+    if isinstance(compressor, ByName):
+        return any(part and loses(own, part) for own, part in compressor.parts(like))
+    return _kind(compressor) is None
+
+
 def take_back(
     compressor: Compressor, carried: Tensors, state: State
 ) -> tuple[State, dict[str, Tensor]]:

@@ -117,10 +117,10 @@ def failures(trip: RoundTraffic) -> dict[str, Any]:
 
 
 def _fates(trip: RoundTraffic, client: int) -> dict[str, int]:
-    """Whether an update of the client went back into its memory, or is lost."""
-    told = trip.uplinks[client].fate if client in trip.uplinks else ""
-    return {"returned": int(told == "returned"),
-            "lost": int(told == "lost") + trip.dropped.count(client)}  # fmt: skip
+    """Whether an update of the client went back into its memory, and how many are lost."""
+    up = trip.uplinks.get(client)
+    lost = (up.lost if up else 0) + trip.dropped.count(client)
+    return {"returned": int(up is not None and up.returned), "lost": lost}
 
 
 def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:

@@ -76,6 +76,13 @@ class Simulation:
         assert self.strategy.exchange is not None
         return self.strategy.exchange.trip
 
+    def lose(self, client: int, reply: Message | None) -> None:
+        """Books the update of a client that drops out, where it has trained and keeps nothing."""
+        exchange = self.strategy.exchange
+        assert exchange is not None
+        if reply is not None and reply.has_content() and exchange.loses(client):
+            self.trip.dropped.append(client)
+
     def end(self, replies: dict[int, Message | None]) -> list[int]:
         """Goes on to the end of the round.
 

@@ -17,6 +17,7 @@ from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.events import EventServer
+from fedsim.federation.held import held
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.shards import Federation
@@ -191,6 +192,8 @@ def _finish(
     rounds, clients = recorder.frames()
     summary = describe(config, server.trainer) | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
+    if recorder.states is not None:
+        summary |= held(exchange, recorder.states.copy(), summary["clients"])
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {

@@ -7,12 +7,13 @@ asks that client again, so a client waits for news of one uplink at most.
 With ``applied`` (the sum of what moved the server's model), ``residual`` (the method's memory) and
 ``pending`` (the last message, not applied): applied + residual + pending = trained, at any moment
 and whatever is lost, late, sent twice or in another order. A method without a memory has no place
-for what was not applied; its message is lost, and counted.
+for what was not applied; its message is lost, and counted: by the server where it has seen the
+message, and by the client, whose replies say how many were lost so far.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,13 +28,16 @@ APPLIED = "applied"
 CHANNEL = "channel"
 """In a message to a client: a number that another server, or another run, does not have."""
 
-FATE = "fate"
-"""In a reply: what became of the client's message before, where that was not applied."""
+RETURNED = "returned"
+"""In a reply: the client's message before was not applied, and went back into its memory."""
 
-Fate = Literal["", "returned", "lost"]
-"""``""``: it was applied, or there was none."""
+LOST = "lost"
+"""In a reply: how many of the client's updates are lost so far; left out where none is."""
 
-_CHANNEL, _ROUND, _PAYLOAD = "pending/channel", "pending/round", "pending/payload"
+CHANNEL_KEPT, ROUND_KEPT, PAYLOAD_KEPT, LOST_KEPT = (
+    f"pending/{name}" for name in ("channel", "round", "payload", "lost")
+)
+"""In a client's memory."""
 
 
 class OutOfOrder(RuntimeError):
@@ -82,24 +86,33 @@ def heard(settings: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Settled:
-    """The method's memory once the fate of the message before is known, and that fate."""
+    """The method's memory once the fate of the message before is known.
+
+    ``returned``: whether that went back into the memory; ``lost``: how many updates of the client
+    are lost so far.
+    """
 
     uplink: State
-    fate: Fate = ""
+    returned: bool = False
+    lost: int = 0
 
 
 def pending(
-    uplink: Compressor, payload: bytes, settings: Mapping[str, Any], like: Mapping[str, Tensor]
+    uplink: Compressor,
+    payload: bytes,
+    settings: Mapping[str, Any],
+    like: Mapping[str, Tensor],
+    lost: int = 0,
 ) -> State:
     """What a client keeps of its answer to the message that came with ``settings``.
 
-    The payload is kept only where a memory could take it back.
+    The payload is kept only where a memory could take it back; ``lost``: see ``Settled``.
     """
     asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
-    kept = {_ROUND: torch.tensor(asked), _CHANNEL: torch.tensor(channel)}
+    kept = {ROUND_KEPT: torch.tensor(asked), CHANNEL_KEPT: torch.tensor(channel)}
     if holds(uplink, like):
-        kept[_PAYLOAD] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-    return kept
+        kept[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+    return kept | ({LOST_KEPT: torch.tensor(lost)} if lost else {})
 
 
 def settle(
@@ -113,18 +126,19 @@ def settle(
     Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round.
     """
     held, applied = inside("uplink", memory), heard(settings)
-    if _ROUND not in memory or int(memory[_CHANNEL]) != settings.get(CHANNEL, 0):
+    if ROUND_KEPT not in memory or int(memory[CHANNEL_KEPT]) != settings.get(CHANNEL, 0):
         return Settled(held)
-    answered, asked = int(memory[_ROUND]), int(str(settings["round"]))
+    answered, asked = int(memory[ROUND_KEPT]), int(str(settings["round"]))
     if asked <= answered:
         raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
+    before = int(memory.get(LOST_KEPT, 0))
     if answered == applied:
-        return Settled(held)
-    if _PAYLOAD not in memory:
-        return Settled(held, "lost")
-    carried = decompress(uplink, memory[_PAYLOAD].numpy().tobytes(), like)
+        return Settled(held, lost=before)
+    if PAYLOAD_KEPT not in memory:
+        return Settled(held, lost=before + 1)
+    carried = decompress(uplink, memory[PAYLOAD_KEPT].numpy().tobytes(), like)
     back, lost = take_back(uplink, carried, placed(held, next(iter(like.values())).device))
-    return Settled(back, "lost" if lost else "returned")
+    return Settled(back, not lost, before + bool(lost))
 
 
 def placed(state: State, device: torch.device) -> State:

@@ -19,7 +19,7 @@ from torch import Tensor
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
 from compressors.whole.memory import inside, nest
 from strategies.channel import directions
-from strategies.channel.acknowledge import FATE, Settled, pending, placed, settle
+from strategies.channel.acknowledge import LOST, RETURNED, Settled, pending, placed, settle
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
 from strategies.channel.catch_up import split
 from strategies.channel.orders import REPORT
@@ -130,7 +130,8 @@ class ClientEnd:
         seed = derive(self.seed, "uplink", client, delivery.round)
         packet, after = compress(self.uplink, update, held, seed)
         memory = nest("uplink", after)
-        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like)
+        lost = delivery.settled.lost
+        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, lost)
         if self.follows:
             version = torch.tensor(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}
@@ -148,11 +149,13 @@ class ClientEnd:
         if delivery.first:
             check_decoded(self.uplink, packet, self.like)
         own = {name: buffers[name] for name in self.buffers} if ASKED in delivery.settings else {}
-        beside: dict[str, str | bytes] = {PAYLOAD: to_payload(own)} if own else {}
+        beside: dict[str, int | bytes] = {PAYLOAD: to_payload(own)} if own else {}
         if report:
             beside[REPORT] = report
-        if delivery.settled.fate:
-            beside[FATE] = delivery.settled.fate
+        if delivery.settled.returned:
+            beside[RETURNED] = 1
+        if delivery.settled.lost:
+            beside[LOST] = delivery.settled.lost
         put(content, packet.payload, round=delivery.round, **beside)
 
     def tell(self, content: RecordDict) -> None:

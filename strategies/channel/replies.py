@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from flwr.app import Message, MetricRecord
 from torch import Tensor
 
 from compressors import Compressor, receive
-from strategies.channel.acknowledge import FATE, Fate
+from strategies.channel.acknowledge import LOST, RETURNED
 from strategies.channel.buffers import PAYLOAD, Buffers
 from strategies.channel.orders import REPORT, from_report
 from strategies.channel.payload import KEY, METRICS, ROUND, SENT, WANTS, get, hint
@@ -66,11 +65,13 @@ def uplink_of(
     statistics = buffers.read(beside) if buffers else ()
     metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
     numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
-    fate = cast(Fate, beside.get(FATE, ""))
+    returned, lost = bool(beside.get(RETURNED)), beside.get(LOST, 0)
+    if not isinstance(lost, int) or not 0 <= lost < 2**53:
+        raise ValueError(f"{LOST} is {lost!r}: it is a number of updates")
     sent = _counts(metrics, like)
     report = from_report(beside.get(REPORT), wanted) if wanted else {}
-    up = Uplink(payload, message.spans, message.update, numbers, sent, fate, *statistics)
-    return replace(up, report=report) if report else up
+    up = Uplink(payload, message.spans, message.update, numbers, sent, returned, *statistics)
+    return replace(up, report=report, lost=lost)
 
 
 def _counts(metrics: MetricRecord, like: Mapping[str, Tensor]) -> dict[str, int]:

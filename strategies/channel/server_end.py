@@ -20,6 +20,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
+from compressors.bits import SPANS
+from compressors.whole.returned import loses
 from strategies.channel import server_memory
 from strategies.channel.acknowledge import CHANNEL, told
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
@@ -66,6 +68,7 @@ class ServerEnd:
         self.base: dict[int, int] = {}  # client -> version of the model it holds
         self.told: dict[int, tuple[int, int]] = {}  # client -> round, version that it was sent last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
+        self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
         self.channel = 2**30 + secrets.randbits(30)  # clients may know an earlier server
         self.last_update: Downlink | None = None
         self.trip = RoundTraffic(0)
@@ -106,8 +109,11 @@ class ServerEnd:
     def _model_or_update(self, client: int) -> Downlink:
         """The last update for a client that holds the version before it, else the whole model.
 
-        Or the updates since its version, where they are shorter.
+        Or the updates since its version, where they are shorter; none where the model has not moved
+        since the client was asked.
         """
+        if self.follows and self.base.get(client) == self.version:
+            return Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
         if self.last_update is not None and self.base.get(client) == self.version - 1:
             return self.last_update
         if self._model is None:
@@ -175,14 +181,26 @@ class ServerEnd:
             uplink, wanted = self.trip.asked_of(client, self.uplink)
             came = uplink_of(reply, uplink, self.weights, asked, wanted)
             number = asked_in(reply) if late else None
-            self.trip.uplinks[client] = replace(came, asked=number or 0)
+            counted = self.lost.get(client, 0)  # of a client without its memory, all are new
+            lost = came.lost - counted if came.lost >= counted else came.lost
+            self.trip.uplinks[client] = replace(came, asked=number or 0, lost=lost)
+            self.lost |= {client: came.lost} if came.lost != counted else {}
             self.base[client] = self.told[client][1] if late else self.version
             self.trip.failures.pop(client, None)  # an error may have come for it before
             self.trip.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
             self.trip.failures[client] = str(error)
             self.charge(client, reply)
+            is_last = asked_in(reply) == self.told.get(client, (None,))[0] is not None
+            self.trip.dropped += [client] * (is_last and self.loses(client))
         self.trip.decode_seconds += time.perf_counter() - start
+
+    def loses(self, client: int) -> bool:
+        """Whether a client's last update, which is not used, is lost; it is counted here then."""
+        if not loses(self.uplink, self.weights):
+            return False
+        self.lost[client] = self.lost.get(client, 0) + 1
+        return True
 
     def charge(self, client: int, reply: Message) -> None:
         """Books the bits of an upload that is not used: not decodable, or of a round that is over.

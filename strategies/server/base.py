@@ -86,6 +86,7 @@ class ChannelStrategy(Strategy):
         self.roster = None if clients is None else Roster(clients, timeout)
         self.ordering: Ordering | None = None
         self._mail = Mailbox()
+        self._refused: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
         self._grid: Grid | None = None
 
     @abstractmethod
@@ -111,7 +112,7 @@ class ChannelStrategy(Strategy):
         self.exchange = self._end(weights)
         if known is not None and server_round > known.trip.round:
             self.exchange.version, self.exchange.channel = known.version + 1, known.channel
-            self.exchange.applied = known.applied
+            self.exchange.applied, self.exchange.lost = known.applied, known.lost
         return self.exchange
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
@@ -128,8 +129,7 @@ class ChannelStrategy(Strategy):
         """
         assert self.roster is not None and self.clients is not None and self.cohort is not None
         self._grid = grid
-        if self.late != "count":
-            self._mail.hear(grid)
+        self._hear_late(grid)
         if self.roster.nodes:
             self.roster.look(grid)
         else:
@@ -149,7 +149,7 @@ class ChannelStrategy(Strategy):
     def sent(self, messages: dict[int, Message], grid: Grid) -> list[Message]:
         """Notes which client each message of the round goes to, and returns them."""
         self._grid = grid
-        self._charge_late()
+        self._book_late()
         return self._mail.send(messages)
 
     def collect(self, replies: Iterable[Message]) -> dict[int, Message]:
@@ -192,14 +192,24 @@ class ChannelStrategy(Strategy):
 
     def charge_late(self, grid: Grid) -> None:
         """Charges uploads of earlier rounds that have come by now and are not used."""
-        if self.late != "count":
-            self._mail.hear(grid)
-            self._charge_late()
+        self._hear_late(grid)
+        self._book_late()
 
-    def _charge_late(self) -> None:
+    def _hear_late(self, grid: Grid) -> None:
+        """Decides about updates that have come and are not used, before anybody is asked anew."""
+        if self.late == "count" or self.exchange is None:
+            return
+        self._mail.hear(grid)
+        for client, reply in self._mail.late():
+            self._refused.append((client, reply, refuse(self.exchange, client, reply, self.late)))
+
+    def _book_late(self) -> None:
+        """Charges them to the round that has begun."""
         assert self.exchange is not None
-        for client, reply in self._mail.late() if self.late != "count" else ():
-            refuse(self.exchange, client, reply, self.late)
+        refused, self._refused = self._refused, []
+        for client, reply, lost in refused:
+            self.exchange.charge(client, reply)
+            self.exchange.trip.dropped += [client] * lost
 
     def expect(self, client: int, message: Message) -> None:
         """A client is at work on a message of a round before a checkpoint."""
