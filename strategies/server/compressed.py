@@ -71,7 +71,11 @@ class Compressed(ChannelStrategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
         there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
-        if self.clients and not there and not self.required:  # the strategy inside would wait
+        if self.clients and not there and not self.required:
+            # The strategy inside takes note of the model; it would wait for nodes, and is shown
+            # some that are sent nothing.
+            nobody = CohortGrid(grid, [*range(1, 1 + max(1, self._least()))])
+            list(self.strategy.configure_train(server_round, arrays, config, nobody))
             exchange.begin(server_round, [], out)
             return self.sent({}, grid)
         if self.clients:
@@ -88,13 +92,17 @@ class Compressed(ChannelStrategy):
 
     def _check_enough(self, there: int, out: dict[int, str]) -> None:
         """Raises ``TooFewReplies`` where a strategy inside would wait for nodes for ever."""
-        least = max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
+        least = self._least()
         if (out or not there) and there < least:
             why = [f"; client {client}: {why}" for client, why in out.items()]
             raise TooFewReplies(
                 f"{there} clients of the cohort can be asked and the strategy inside waits for "
                 f"{least} (min_available_nodes)" + "".join(why[:1])
             )
+
+    def _least(self) -> int:
+        """How many nodes a strategy inside waits for."""
+        return max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Moves to what the strategy inside makes of the decoded models, in client order."""
