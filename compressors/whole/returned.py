@@ -21,18 +21,18 @@ def holds(compressor: Compressor, like: Tensors) -> bool:
     return _kind(compressor) is not None
 
 
-def loses(compressor: Compressor, like: Tensors) -> bool:
-    """Whether a message that does not count is lost, or a tensor of it: no memory takes that back.
+def loses(compressor: Compressor, like: Tensors) -> set[str]:
+    """The tensors of a message that are lost where it does not count: no memory takes them back.
 
     Example:
         >>> import torch
         >>> from compressors import Raw, parse
         >>> loses(parse("sbc(0.01)"), {"w": torch.zeros(4)}), loses(Raw(), {"w": torch.zeros(4)})
-        (False, True)
+        (set(), {'w'})
     """
     if isinstance(compressor, ByName):
-        return any(part and loses(own, part) for own, part in compressor.parts(like))
-    return _kind(compressor) is None
+        return set[str]().union(*(loses(own, part) for own, part in compressor.parts(like)))
+    return set() if _kind(compressor) else {*like}
 
 
 def take_back(

@@ -88,11 +88,12 @@ def heard(settings: Mapping[str, Any]) -> int:
 class Settled:
     """The method's memory once the fate of the message before is known.
 
-    ``returned``: whether that went back into the memory; ``lost``: how many updates of the client
-    are lost so far.
+    ``applied``: whether that counts, or there was none; ``returned``: whether it went back into the
+    memory; ``lost``: how many updates of the client are lost so far.
     """
 
     uplink: State
+    applied: bool = True
     returned: bool = False
     lost: int = 0
 
@@ -135,10 +136,10 @@ def settle(
     if answered == applied:
         return Settled(held, lost=before)
     if PAYLOAD_KEPT not in memory:
-        return Settled(held, lost=before + 1)
+        return Settled(held, applied=False, lost=before + 1)
     carried = decompress(uplink, memory[PAYLOAD_KEPT].numpy().tobytes(), like)
     back, lost = take_back(uplink, carried, placed(held, next(iter(like.values())).device))
-    return Settled(back, not lost, before + bool(lost))
+    return Settled(back, False, not lost, before + bool(lost))
 
 
 def placed(state: State, device: torch.device) -> State:

@@ -212,8 +212,6 @@ class Federation:
         """A client hears what became of its last message: it may take it back."""
         if exchange.client.pending is None:
             return
-        if "variates" in self.known:
-            exchange.client.moved = 0.0
         exchange.client.take_back()
         exchange.told = {"returned": int(exchange.client.method.takes_back)}
 
