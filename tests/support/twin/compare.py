@@ -26,7 +26,6 @@ WEIGHTS, CLOCK = 1e-6, 1e-9
 KNOWN = (
     "links",  # a client that left goes on to download, and is asked anew at the full rate
     "late n",  # nova takes a late update for one of the iterations of the round in which it comes
-    "rates told",  # link goes by the rates before the wait for clients, and not when they are asked
 )
 LEFT_OUT = ("failure_reasons", "up_message_bits", "down_message_bits", "total_bits")
 

@@ -112,7 +112,7 @@ class Federation:
         asked = self.draws.cohort(number, self.settings.get("ask") or self.cohort, free)
         if not asked and isinstance(self.rule, FedAvg) and "nobody" in self.known:
             return False
-        orders = self.orders(asked, number, begin if "rates told" in self.known else self.clock.now)
+        orders = self.orders(asked, number, self.clock.now)
         leaving = self.draws.dropout(number)
         self.rule.begin(number)
         now = [self.ask(self.clients[c], orders[c], leaving[c], rows) for c in asked]
