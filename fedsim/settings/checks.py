@@ -115,6 +115,10 @@ def _clock(config: Settings, plan: Plan) -> None:
             f"{flag(timed[0])} is {getattr(config, timed[0])}: it goes by simulated time; give "
             "--network with a time per iteration, such as '4g, compute=20ms'"
         )
+    if plan.network is not None and plan.network.trace is not None:
+        plan.network.trace.of(plan.clients)  # raises: a client that the file lacks
+    if plan.rules.availability is not None and plan.rules.availability.trace is not None:
+        plan.rules.availability.trace.of(plan.clients)
 
 
 def partition(plan: Plan) -> None:
