@@ -46,6 +46,13 @@ def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
     assert (read.compute, read.measured) == (typed.compute, False)
 
 
+def test_a_file_says_each_setting_once(tmp_path: Path) -> None:
+    file = tmp_path / "home.toml"
+    file.write_text('server_up = "1Mbit"\nserver-up = "2Mbit"\n')
+    with pytest.raises(UsageError, match="home.toml: server_up is given twice"):
+        parse(str(file))
+
+
 def test_a_trace_per_client(tmp_path: Path) -> None:
     file = tmp_path / "links.csv"
     file.write_text("client,seconds,up,down\n*,0,10,20\n*,2,5,20\n1,0,1,1\n10,0,3,3\n")
@@ -78,7 +85,16 @@ REFUSED = {
     "5gg": "unknown network '5gg' (did you mean 5g?)",
     "upp=5Mbit": "unknown setting 'upp' (did you mean up?)",
     "up=0": "--network: up is '0': it is a number of bits per second above 0",
-    "up=5MB": "up is '5MB'",
+    "up=5MB": "1Gbit or inf; did you mean 40Mbit (8 bits a byte)?",
+    "up=5Mbps": "did you mean 5Mbit?",
+    "down=0.5 kB/s": "did you mean 4kbit (8 bits a byte)?",
+    "up=uniform(1Mbits, 2Mbit)": "did you mean 1Mbit?",
+    "latency=1h": "did you mean 60min?",
+    "compute=2 secs": "did you mean 2s?",
+    "latency=50ms/s": "latency is '50ms/s': it is a number of seconds",
+    "up=5Mbit, latency=1s, up=1Mbit": "--network: up is given twice",
+    "4g, server-up=1Gbit, server_up=2Gbit": "server_up is given twice",
+    "up=lognormal(5Mbit, 50)": "sigma is '50'; it is that of the logarithm, from 0 to 5",
     "latency=-1s": "latency is '-1s': it is a number of seconds",
     "up=normal(1,2)": "lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)",
     "up=lognormal(5Mbit, x)": "sigma is 'x'",
