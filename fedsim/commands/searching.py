@@ -59,7 +59,6 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
-    from fedsim.search.search import search
     from fedsim.settings.config import from_mapping
     from fedsim.settings.strategies import CODED
 
@@ -69,6 +68,8 @@ def command(flags: argparse.Namespace) -> int:
             "methods that any strategy takes, raw sending among them"
         )
     base = from_mapping({"method": "raw", "temporal": 1} | shared.given(flags), "search")
+    from fedsim.search.search import search  # a wrong value is told before torch is imported
+
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
     out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}-{base.digest}")
     found = search(

@@ -52,6 +52,11 @@ def test_what_is_no_number_of_bits_is_told(text: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_bytes_are_answered_in_bits() -> None:
+    with pytest.raises(UsageError, match=r"did you mean 40Mbit \(8 bits a byte\)\?"):
+        units.parse_bits("5MB", "--budget")
+
+
 def test_the_best_within_a_budget_goes_by_what_travelled() -> None:
     rounds = pd.concat([
         of("a", [10, 20, 30], [0.5, 0.4, 0.9]),
