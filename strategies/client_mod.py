@@ -40,8 +40,8 @@ def client_mod(
     where that is another) and answers with the trained arrays, as in Flower's quickstarts. Mods
     that clip or add noise stand after this one: ``mods=[client_mod(...), LocalDpMod(...)]``.
     Residuals and the base model live in ``context.state``, which Flower keeps only if the client
-    succeeded. A strategy that is told the number of ``clients`` asks who is which: see
-    ``answer_partition``.
+    succeeded; what an earlier ``start`` left there is forgotten. A strategy that is told the number
+    of ``clients`` asks who is which: see ``answer_partition``.
 
     Args:
         uplink: as given to ``Compressed``.
@@ -86,7 +86,8 @@ class _Mod:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
-        reply = call(self._inside(message, delivery, memory or {}), context)
+        memory = {} if delivery.first else memory or {}
+        reply = call(self._inside(message, delivery, memory), context)
         if reply.has_error():
             return reply
         trained = self._trained(reply)

@@ -19,7 +19,7 @@ from torch import Tensor
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
 from compressors.whole.memory import inside, nest
 from strategies.channel import directions
-from strategies.channel.acknowledge import FATE, Settled, pending, placed, settle
+from strategies.channel.acknowledge import FATE, Settled, of_channel, pending, placed, settle
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
 from strategies.channel.catch_up import split
 from strategies.channel.orders import REPORT
@@ -35,7 +35,8 @@ class Delivery:
     """What a client was sent, decoded.
 
     ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
-    ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing;
+    ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing
+    of this channel;
     ``settled``: the method's memory, and what became of the client's message before; ``base``: the
     model with what is told of it beside (``directions``).
     """
@@ -85,13 +86,15 @@ class ClientEnd:
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """What a message says, to a client with this ``memory`` (None: its first message).
 
+        What another server or run left in the memory is not read: the message is its first, too.
+
         Raises ``NoBase`` where the message is an update of another model than the client holds: see
         ``ask_for_model``; ``OutOfOrder`` where the client has answered that round or a later one;
         ``ValueError`` where there is no payload, or buffers come that nobody named; and
         ``PayloadError`` where a payload is damaged.
         """
         payload, settings = get(content)
-        held = memory or {}
+        held = of_channel(memory or {}, settings)
         settled = settle(self.before or self.uplink, settings, held, self.like)
         if settings["kind"] == "model":
             whole = directions.both(self.downlink, self.like, int(str(settings.get(VERSION, 0))))
@@ -99,7 +102,7 @@ class ClientEnd:
         else:
             base = self._updated(payload, settings, held)
         weights = {name: base[name] for name in self.like}
-        return Delivery(weights, self._arrived(settings), settings, memory is None, settled, base)
+        return Delivery(weights, self._arrived(settings), settings, not held, settled, base)
 
     def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""

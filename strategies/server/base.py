@@ -103,13 +103,15 @@ class ChannelStrategy(Strategy):
         """The channel, opened anew where ``weights`` are not those of the model that it shares.
 
         A model that was changed between two rounds of a run has a version of its own, and is sent
-        whole to everybody. With the first round of another run versions begin again.
+        whole to everybody. With the first round of another run versions begin again, and clients
+        forget what they kept, whatever the model.
         """
         known = self.exchange
-        if known is not None and known.holds(weights):
+        goes_on = known is not None and server_round > known.trip.round
+        if known is not None and goes_on and known.holds(weights):
             return known
         self.exchange = self._end(weights)
-        if known is not None and server_round > known.trip.round:
+        if known is not None and goes_on:
             self.exchange.version, self.exchange.channel = known.version + 1, known.channel
             self.exchange.applied = known.applied
         return self.exchange
