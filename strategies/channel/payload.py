@@ -51,6 +51,9 @@ ARRAYS = "arrays"
 NAMED = "arrays-key"
 """The setting beside a payload that says so, where it has."""
 
+CONFIG = "config"
+"""Under which key an app finds the settings of a round, where the strategy has no other."""
+
 Kind = Literal["model", "update", "updates"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the model held.
 ``updates``: several, of which each is added in turn (``catch_up``)."""

@@ -30,7 +30,9 @@ class ChannelStrategy(Strategy):
 
     A round is ``ask``, then ``advance``. Flower's own loop calls them by ``configure_train`` and
     ``aggregate_train``, which hand the model over as a record; a loop that reads
-    ``exchange.weights`` calls ``open`` once and then these two, and no record is made.
+    ``exchange.weights`` calls ``open`` once and then these two, and no record is made. What
+    ``start`` is given as ``train_config`` is in the message's record ``config``, as of Flower's
+    own strategies; the ``config`` of ``ask`` stands beside the payload.
 
     Args:
         uplink: how clients encode their updates; decodes exactly what they sent.
@@ -237,10 +239,10 @@ class ChannelStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """See ``ask``; ``arrays`` is the model."""
+        """See ``ask``; ``arrays`` is the model, and ``config`` is for the clients' apps."""
         check_around(self)
-        self.open(to_parameters(arrays), server_round)
-        return self.ask(server_round, config, grid)
+        self.open(to_parameters(arrays), server_round).app = config
+        return self.ask(server_round, ConfigRecord(), grid)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

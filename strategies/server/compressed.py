@@ -77,7 +77,8 @@ class Compressed(ChannelStrategy):
         if self.clients:
             self._check_enough(len(there), out)
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
-        messages = list(self.strategy.configure_train(server_round, arrays, config, seen))
+        own = config if exchange.app is None else exchange.app  # and it may change that
+        messages = list(self.strategy.configure_train(server_round, arrays, own, seen))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
         told = config if self._arrays == ARRAYS else ConfigRecord({**config, NAMED: self._arrays})
