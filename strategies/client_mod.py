@@ -50,9 +50,10 @@ def client_mod(
             which a client starts where the server sends none).
         seed: for random compressors.
         buffers: which arrays of the template are not parameters (BatchNorm's statistics). They are
-            in what the app receives and answers, and in no update. Those that are floats travel
-            as the strategy's ``Buffers`` say; the others, and what the server does not send, each
-            client keeps.
+            in what the app receives and answers, and in no update. Those that are floats are the
+            strategy's ``Buffers``, and travel as these say; the others, and what the server does
+            not send, each client keeps. Where it keeps some, the mod stands before
+            ``@app.evaluate`` too, which then sees the client's own.
 
     Raises ``ValueError`` where ``buffers`` names what the template lacks, and ``UpdateError``
     where another array of the template is not of floats.
@@ -80,7 +81,7 @@ class _Mod:
     def __call__(self, message: Message, context: Context, call: ClientCall) -> Message:
         """One message, from model to reply, through the app inside."""
         if KEY not in message.content.config_records:
-            return call(message, context)
+            return call(self._with_own(message, context), context)
         memory = load(context, MEMORY) or None
         try:
             delivery = self.end.decode(message.content, memory)
@@ -100,6 +101,18 @@ class _Mod:
         memory |= nest(BUFFERS, to_state(ArrayRecord(kept)))
         commit(context, MEMORY, memory)  # last: a client that failed keeps what it had
         return reply
+
+    def _with_own(self, message: Message, context: Context) -> Message:
+        """A message for evaluation, with the buffers that this client keeps; others as they are."""
+        records = message.content.array_records
+        own = to_arrays(inside(BUFFERS, load(context, MEMORY))) if self.initial else {}
+        if not own or len(records) != 1 or not message.metadata.message_type.startswith("evaluate"):
+            return message
+        ((name, record),) = records.items()
+        known = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})
+        kept = copy.copy(message)
+        kept.content = RecordDict({**message.content, name: known})
+        return kept
 
     def _inside(self, message: Message, delivery: Delivery, memory: State) -> Message:
         """The message as the strategy inside ``Compressed`` made it: arrays, and nothing of ours.

@@ -23,7 +23,7 @@ from strategies.channel.acknowledge import FATE, Settled, of_channel, pending, p
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
 from strategies.channel.catch_up import split
 from strategies.channel.orders import REPORT
-from strategies.channel.payload import BASE, KEY, VERSION, WANTS, get, put
+from strategies.channel.payload import BASE, ENDS, KEY, VERSION, WANTS, ends, get, put
 
 
 class NoBase(LookupError):
@@ -90,10 +90,11 @@ class ClientEnd:
 
         Raises ``NoBase`` where the message is an update of another model than the client holds: see
         ``ask_for_model``; ``OutOfOrder`` where the client has answered that round or a later one;
-        ``ValueError`` where there is no payload, or buffers come that nobody named; and
-        ``PayloadError`` where a payload is damaged.
+        ``ValueError`` where there is no payload, or the server has another uplink, downlink or
+        other buffers; and ``PayloadError`` where a payload is damaged.
         """
         payload, settings = get(content)
+        self._check(settings)
         held = of_channel(memory or {}, settings)
         settled = settle(self.before or self.uplink, settings, held, self.like)
         if settings["kind"] == "model":
@@ -103,6 +104,16 @@ class ClientEnd:
             base = self._updated(payload, settings, held)
         weights = {name: base[name] for name in self.like}
         return Delivery(weights, self._arrived(settings), settings, not held, settled, base)
+
+    def _check(self, settings: ConfigRecord) -> None:
+        """Raises ``ValueError`` where the server's end is built otherwise, and says so."""
+        mine = ends(self.uplink, self.downlink, self.buffers)
+        told = str(settings.get(ENDS, mine))
+        if told != mine:
+            raise ValueError(
+                f"the two ends differ: the strategy has {told}; client_mod has {mine}: give both "
+                "the same (buffers: Compressed(buffers=Buffers(...)) and client_mod(buffers=...))"
+            )
 
     def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""

@@ -8,7 +8,7 @@ Flower cuts into chunks: a record it sends in one piece. What Flower sends aroun
 1.4 kB per message) is counted by ``framing``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from torch import Tensor
 
-from compressors import UpdateError
+from compressors import Compressor, UpdateError, text
 
 KEY = "fedsim"
 CHUNKED = "fedsim.payload"
@@ -51,12 +51,27 @@ ARRAYS = "arrays"
 NAMED = "arrays-key"
 """The setting beside a payload that says so, where it has."""
 
+ENDS = "ends"
+"""In a message to a client that has sent nothing yet: what both ends have to agree about."""
+
 CONFIG = "config"
 """Under which key an app finds the settings of a round, where the strategy has no other."""
 
 Kind = Literal["model", "update", "updates"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the model held.
 ``updates``: several, of which each is added in turn (``catch_up``)."""
+
+
+def ends(uplink: Compressor, downlink: Compressor, buffers: Iterable[str]) -> str:
+    """How both ends of a channel say what they were built with.
+
+    Example:
+        >>> from compressors import Raw, sbc
+        >>> ends(Raw(), Raw(), ["mean", "var"])
+        'uplink raw, downlink raw, buffers mean var'
+    """
+    listed = " ".join(sorted(buffers)) or "none"
+    return f"uplink {text(uplink)}, downlink {text(downlink)}, buffers {listed}"
 
 
 def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:

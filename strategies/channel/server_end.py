@@ -26,7 +26,17 @@ from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
 from strategies.channel.catch_up import Missed
 from strategies.channel.directions import stepped, told_beside
 from strategies.channel.orders import Order, Ordering
-from strategies.channel.payload import BASE, CLIENT, CONFIG, ROUND, VERSION, payload_bits, put
+from strategies.channel.payload import (
+    BASE,
+    CLIENT,
+    CONFIG,
+    ENDS,
+    ROUND,
+    VERSION,
+    ends,
+    payload_bits,
+    put,
+)
 from strategies.channel.replies import (
     asked_in,
     carries_buffers,
@@ -139,6 +149,9 @@ class ServerEnd:
         }  # fmt: skip
         if down.kind != "model":
             own[BASE] = self.base[client]
+        if self.app is not None and client not in self.base:
+            known = self.buffers.values if self.buffers else ()
+            own[ENDS] = ends(self.uplink, self.downlink, known)
         own |= down.beside()
         if self.trip.asks_buffers:
             own[ASKED] = True
