@@ -6,6 +6,7 @@ payloads, and the strategy inside sees ordinary arrays, of float64. The client h
 client that speaks payloads itself.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,7 +22,7 @@ from strategies.channel.payload import ARRAYS, NAMED, OURS, to_arrays, to_tensor
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
-from strategies.server.around import chain
+from strategies.server.around import PRIVATE, chain
 from strategies.server.base import ChannelStrategy
 from strategies.server.inside import check_clipped, check_inside, record_name
 
@@ -41,7 +42,10 @@ class Compressed(ChannelStrategy):
 
     The strategy inside is given the clients' models, base plus update, as float64, so that its mean
     leaves what nobody sent as it was. Messages for evaluation pass through as it makes them.
-    ``aggregate_train`` raises ``TooFewReplies``. What would be silently wrong raises
+    Where ``required`` is not given, a round goes on with the replies that came, as in Flower, and
+    one without any leaves the model as it is; before the first step that raises ``TooFewReplies``,
+    for then every client fails. Noise is for a whole cohort: around a strategy that adds some, and
+    where ``required`` is given, fewer replies raise it, too. What would be silently wrong raises
     ``WrongOrder``: a strategy that cannot work inside, here; a wrapper around this one that clips,
     when it first calls ``configure_train``.
 
@@ -61,6 +65,8 @@ class Compressed(ChannelStrategy):
         super().__init__(uplink, downlink, **common)
         check_inside(self, strategy)
         self.strategy, self._arrays = strategy, ARRAYS
+        noise = any(isinstance(one, PRIVATE) for one in chain(strategy))  # is for all of a cohort
+        self._others_go_on = self.required is None and not noise
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
@@ -102,7 +108,10 @@ class Compressed(ChannelStrategy):
         exchange = self.exchange
         assert exchange is not None
         arrived = self.collect(replies)
-        uplinks = exchange.finish(self.required)
+        least = int(exchange.version == 0) if self._others_go_on else self.required
+        uplinks = exchange.finish(least)
+        if exchange.app is not None:
+            _log_failures(exchange)
         if not uplinks:  # and none is required: the model stays
             return None
         check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
@@ -152,6 +161,13 @@ class Compressed(ChannelStrategy):
     def summary(self) -> None:
         """As the strategy inside."""
         self.strategy.summary()
+
+
+def _log_failures(exchange: ServerEnd) -> None:
+    """Flower's strategies log each reply that they do without, and so does a wrapper."""
+    log = logging.getLogger("flwr")
+    for client, why in sorted(exchange.trip.failures.items()):
+        log.warning("round %s goes on without client %s: %s", exchange.trip.round, client, why)
 
 
 def _without_arrays(content: RecordDict) -> RecordDict:
