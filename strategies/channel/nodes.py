@@ -1,5 +1,6 @@
 """Which node is which client: Flower's node ids are random, and a restarted node has a new one."""
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -149,11 +150,20 @@ class Roster:
                 named[str(reply.content.config_records["client"]["name"])] = node
             elif 0 <= number < self.clients:
                 self.nodes[number] = node
+            else:
+                self._leave_out(node, f"partition {number}")
         for name, node in sorted(named.items()):
             free = (n for n in range(self.clients) if n not in {*self.nodes, *self.names.values()})
             number = self.names.get(name, next(free, None))
             if number is not None:
                 self.names[name], self.nodes[number] = number, node
+            else:
+                self._leave_out(node, f"client {name!r}")
+
+    def _leave_out(self, node: int, who: str) -> None:
+        logging.getLogger("flwr").warning(
+            "node %s, %s, takes no part: the strategy is for clients=%s", node, who, self.clients
+        )
 
 
 def _why(refusal: Message) -> str:

@@ -18,7 +18,7 @@ from torch import Tensor
 from compressors import Compressor, State
 from compressors.whole.memory import inside, nest
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import ARRAYS, NAMED, OURS, to_arrays, to_tensors
+from strategies.channel.payload import ARRAYS, NAMED, OURS, held, to_tensors
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
@@ -72,7 +72,7 @@ class Compressed(ChannelStrategy):
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         exchange = self.exchange
         assert exchange is not None
-        arrays = to_arrays(exchange.weights)
+        arrays = held(exchange.weights)
         for inner in chain(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
@@ -115,8 +115,8 @@ class Compressed(ChannelStrategy):
         if not uplinks:  # and none is required: the model stays
             return None
         check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
-        name = self._arrays
-        decoded = [_as_model(arrived[c], exchange, up.update, name) for c, up in uplinks.items()]
+        name, base = self._arrays, {n: x.double() for n, x in exchange.weights.items()}
+        decoded = [_as_model(arrived[c], base, up.update, name) for c, up in uplinks.items()]
         arrays, metrics = self.strategy.aggregate_train(exchange.trip.round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
@@ -175,13 +175,15 @@ def _without_arrays(content: RecordDict) -> RecordDict:
     return RecordDict({k: v for k, v in content.items() if not isinstance(v, ArrayRecord)})
 
 
-def _as_model(reply: Message, exchange: ServerEnd, update: dict[str, Tensor], name: str) -> Message:
+def _as_model(
+    reply: Message, base: dict[str, Tensor], update: dict[str, Tensor], name: str
+) -> Message:
     """The reply as the strategy inside expects it: one model, under ``name``, one set of metrics.
 
     In float64: the mean of equal float32 numbers, as Flower takes it, is often not that number.
     Rounded to float32 again, the mean of entries that nobody sent is what they were, to the bit.
     """
-    model = to_arrays({n: x.double() + update[n] for n, x in exchange.weights.items()})
+    model = held({n: x + update[n] for n, x in base.items()})
     content = RecordDict({k: v for k, v in reply.content.items() if k not in OURS})
     content[name] = model
     reply.content = content

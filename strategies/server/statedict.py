@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from flwr.app import Array, ArrayRecord
+from flwr.app import ArrayRecord
 from torch import Tensor
 
 from strategies.channel.buffers import Buffers
-from strategies.channel.payload import is_float, to_parameters, to_tensors
+from strategies.channel.payload import as_dtype, is_float, to_parameters, to_tensors
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,5 @@ class StateDict:
         known = dict(weights) | (self.buffers.values if self.buffers else {})
         record = dict(self.first)
         for name, x in known.items():
-            dtype = np.dtype(record[name].dtype if name in record else np.float32)
-            record[name] = Array(x.detach().cpu().contiguous().numpy().astype(dtype, copy=False))
+            record[name] = as_dtype(x, record[name].dtype if name in record else "float32")
         return ArrayRecord(record)
