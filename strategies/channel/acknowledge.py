@@ -116,18 +116,33 @@ def pending(
     return kept | ({LOST_KEPT: torch.tensor(lost)} if lost else {})
 
 
+def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
+    """A client's memory where it belongs to the channel of a message's ``settings``, else nothing.
+
+    Another server, or another run on the same nodes, has nothing to do with what was kept: its
+    model was never trained on that, and a residual of before would move it.
+
+    Example:
+        >>> kept = {"uplink/residual/w": torch.ones(2), "pending/channel": torch.tensor(7)}
+        >>> len(of_channel(kept, {CHANNEL: 7})), len(of_channel(kept, {CHANNEL: 8}))
+        (2, 0)
+    """
+    known = memory.get(CHANNEL_KEPT)
+    return memory if known is None or int(known) == settings.get(CHANNEL, 0) else {}
+
+
 def settle(
     uplink: Compressor, settings: Mapping[str, Any], memory: State, like: Mapping[str, Tensor]
 ) -> Settled:
     """Looks up in a message's ``settings`` what became of the client's message before.
 
-    Where that was not applied, what it carried goes back into the method's memory. Another server,
-    or another run, has nothing to say of it: the message is taken to have been applied.
+    Where that was not applied, what it carried goes back into the method's memory, which is of the
+    same channel (``of_channel``).
 
     Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round.
     """
     held, applied = inside("uplink", memory), heard(settings)
-    if ROUND_KEPT not in memory or int(memory[CHANNEL_KEPT]) != settings.get(CHANNEL, 0):
+    if ROUND_KEPT not in memory:
         return Settled(held)
     answered, asked = int(memory[ROUND_KEPT]), int(str(settings["round"]))
     if asked <= answered:

@@ -1,14 +1,18 @@
 """Which node is which client: Flower's node ids are random, and a restarted node has a new one."""
 
+import logging
 import time
 from collections.abc import Sequence
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from compressors import derive
+from strategies.channel.replies import reason
+from strategies.channel.shortage import TooFewReplies
 
 QUERY = "query.partition"
 CLIENT_ID, PARTITION_ID = "client-id", "partition-id"
@@ -18,6 +22,12 @@ REGISTRATION_SECONDS = 60.0
 STARTING_SECONDS = 600.0
 """What a node's first answer may take: its process, or Ray's, starts and imports torch first."""
 _POLL_SECONDS = 0.1
+_NONE = "No query function registered"
+_OF_APPS = (
+    ErrorCode.LOAD_CLIENT_APP_EXCEPTION, ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
+    ErrorCode.MOD_FAILED_PRECONDITION,
+)  # fmt: skip
+"""Errors of an app, which it makes of every message; not of a node that is gone."""
 
 
 def answer_partition(app: ClientApp) -> None:
@@ -65,6 +75,7 @@ class Roster:
         self.nodes: dict[int, int] = {}
         self.names: dict[str, int] = {}
         self._asked: set[int] = set()
+        self._refused: dict[int, str] = {}  # node -> what its app raised when it was asked
 
     def gather(self, grid: Grid, needed: int) -> None:
         """Waits until all clients are there; goes on without some where ``needed`` are.
@@ -72,7 +83,8 @@ class Roster:
         Nodes that have registered have ``timeout`` seconds to answer, and where fewer than
         ``needed`` did, ten minutes: nothing is late before its process has started.
 
-        Raises ``TimeoutError`` where fewer have registered within a minute, or answered by then.
+        Raises ``TimeoutError`` where fewer have registered within a minute, or answered by then,
+        and at once ``TooFewReplies`` where the app of every node raises.
         """
         until = time.monotonic() + REGISTRATION_SECONDS
         while len(list(grid.get_node_ids())) < self.clients and time.monotonic() < until:
@@ -86,6 +98,7 @@ class Roster:
         self.look(grid)
         starting, patience = max(STARTING_SECONDS, self.timeout), self.timeout
         while len(self.nodes) < min(there, self.clients):
+            self._check_refused(grid)
             silent = set(grid.get_node_ids()) - self._asked
             patience = starting if silent and len(self.nodes) < needed else self.timeout
             left = asked + patience - time.monotonic()
@@ -98,7 +111,15 @@ class Roster:
             raise TimeoutError(
                 f"{len(self.nodes)} of {self.clients} clients answered in {patience:g} s; no "
                 f"node is partition {', '.join(map(str, missing[:5]))}"
+                + "".join(f"; node {n} raised {why}" for n, why in [*self._refused.items()][:1])
             )
+
+    def _check_refused(self, grid: Grid) -> None:
+        """Raises ``TooFewReplies`` where no node will ever say who it is: all have raised."""
+        if not self._refused or not {*grid.get_node_ids()} <= {*self._refused}:
+            return
+        why = next(iter(self._refused.values()))
+        raise TooFewReplies(f"no node says which client it is: {why}")
 
     def look(self, grid: Grid, seconds: float | None = None) -> None:
         """Forgets nodes that have left, and asks those that are new who they are.
@@ -113,7 +134,10 @@ class Roster:
             asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
             patience = self.timeout if seconds is None else seconds
             replies = grid.send_and_receive(asks, timeout=patience)
+            replies = list(replies)
             self._enter([reply for reply in replies if reply.has_content()])
+            refused = [one for one in replies if one.has_error() and one.error.code in _OF_APPS]
+            self._refused = {one.metadata.src_node_id: _why(one) for one in refused}
 
     def _enter(self, replies: list[Message]) -> None:
         """Books who is at which node; the node that answered last is where a client is."""
@@ -126,11 +150,30 @@ class Roster:
                 named[str(reply.content.config_records["client"]["name"])] = node
             elif 0 <= number < self.clients:
                 self.nodes[number] = node
+            else:
+                self._leave_out(node, f"partition {number}")
         for name, node in sorted(named.items()):
             free = (n for n in range(self.clients) if n not in {*self.nodes, *self.names.values()})
             number = self.names.get(name, next(free, None))
             if number is not None:
                 self.names[name], self.nodes[number] = number, node
+            else:
+                self._leave_out(node, f"client {name!r}")
+
+    def _leave_out(self, node: int, who: str) -> None:
+        logging.getLogger("flwr").warning(
+            "node %s, %s, takes no part: the strategy is for clients=%s", node, who, self.clients
+        )
+
+
+def _why(refusal: Message) -> str:
+    """What the app of a node raised when it was asked who it is, and what cures that."""
+    why = reason(refusal)
+    if _NONE in why:
+        return f"{why}: the client app lacks answer_partition(app)"
+    if refusal.error.code == ErrorCode.MOD_FAILED_PRECONDITION:
+        return f"{why}: mods for training are given to @app.train, and not to ClientApp"
+    return why
 
 
 def _number(reply: Message) -> int | None:

@@ -81,6 +81,11 @@ def _counts(metrics: MetricRecord, like: Mapping[str, Tensor]) -> dict[str, int]
     return {name: int(count) for name, count in zip(like, listed, strict=False)}
 
 
+def reason(reply: Message) -> str:
+    """What an error reply says, in one line."""
+    return _reason(reply.error.reason)
+
+
 def _reason(text: str | None) -> str:
     """One line of what Flower says: on Ray a whole traceback comes with it, the error last."""
     last = (text or "the client raised").strip().splitlines()[-1]

@@ -28,7 +28,17 @@ from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
 from strategies.channel.catch_up import Missed
 from strategies.channel.directions import stepped, told_beside
 from strategies.channel.orders import Order, Ordering
-from strategies.channel.payload import BASE, CLIENT, ROUND, VERSION, payload_bits, put
+from strategies.channel.payload import (
+    BASE,
+    CLIENT,
+    CONFIG,
+    ENDS,
+    ROUND,
+    VERSION,
+    ends,
+    payload_bits,
+    put,
+)
 from strategies.channel.replies import (
     asked_in,
     carries_buffers,
@@ -74,6 +84,7 @@ class ServerEnd:
         self.trip = RoundTraffic(0)
         self._model: Downlink | None = None
         self.ordering: Ordering | None = None
+        self.app: ConfigRecord | None = None  # what Flower's loop tells apps; None: another loop
 
     @property
     def follows(self) -> bool:
@@ -130,10 +141,13 @@ class ServerEnd:
     ) -> RecordDict:
         """The content of the message to ``client``: our record, with the settings of ``config``.
 
-        ``beside``: other records of the message, which come first.
+        ``beside``: other records of the message, which come first; None: in Flower's loop the
+        settings of ``app``, in a record of their own, whose keys cannot be taken for ours.
         """
         self.told[client], down = (self.trip.round, self.version), self.trip.downlinks[client]
         record = RecordDict(dict(beside or {}))
+        if beside is None and self.app is not None:
+            record[CONFIG] = ConfigRecord({**self.app, "server-round": self.trip.round})
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         own: dict[str, str | int | float | bool | bytes] = {
             **settings, "kind": down.kind, ROUND: self.trip.round, VERSION: self.version,
@@ -141,6 +155,9 @@ class ServerEnd:
         }  # fmt: skip
         if down.kind != "model":
             own[BASE] = self.base[client]
+        if self.app is not None and client not in self.base:
+            known = self.buffers.values if self.buffers else ()
+            own[ENDS] = ends(self.uplink, self.downlink, known)
         own |= down.beside()
         if self.trip.asks_buffers:
             own[ASKED] = True
