@@ -21,15 +21,15 @@ def moments(x):
 def even(x, center, step, codes, sums, counts):
     """Fills ``codes`` with the bin of each value, and adds values and their number to its bin.
 
-    Bin b of ``sums.size`` = B is around center + step (b - B / 2); the first and the last take all
-    beyond. A step of 0 puts all values into the middle.
+    Bin b of ``sums.size`` = B begins at center + step (b - B / 2): as many on either side. The
+    first and the last take all beyond. A step of 0 puts all values above the center.
     """
-    last = sums.size - 1
+    half = sums.size // 2
     for i in range(x.size):
-        place = np.float64(sums.size // 2)
+        place = 0.0
         if step > 0.0:
-            place += (np.float64(x[i]) - center) / step
-        bin = np.int64(np.floor(min(max(place + 0.5, 0.0), last + 0.5)))
+            place = np.floor((np.float64(x[i]) - center) / step)
+        bin = np.int64(min(max(place, -half), half - 1)) + half
         codes[i] = bin
         sums[bin] += np.float64(x[i])
         counts[bin] += 1

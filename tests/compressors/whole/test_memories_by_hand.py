@@ -63,19 +63,19 @@ def test_a_dense_method_keeps_what_it_rounded_off() -> None:
 
 
 def test_sparseloco_by_hand() -> None:
-    """Ten values, all sent, in four bins of 6 / 4 deviations around their mean.
+    """Ten values, all sent, in four bins of 4.02 / 4 deviations, two on either side of their mean.
 
-    Eight 1, a 3 and an 11: mean 2.2, deviation sqrt((8 * 1.44 + 0.64 + 77.44) / 9) = 3.155, bins
-    4.733 wide: 1 and 3 lie in the middle one, whose mean is 11 / 9; 11 is above. Left are -2 / 9
-    and 16 / 9, of which half is sent next: -1 / 9 and 8 / 9, mean 0, deviation 1 / 3, bins 1 / 2
-    wide: each alone, so that nothing is left.
+    Eight 1, a 2 and an 11: mean 2.1, deviation sqrt((8 * 1.21 + 0.01 + 79.21) / 9) = 3.143, bins
+    3.16 wide: 1 and 2 lie in the one below the mean, whose mean is 10 / 9; 11 is in the last. Left
+    are -1 / 9 and 8 / 9, of which half is sent next: -1 / 18 and 8 / 18, mean 0, deviation 1 / 6,
+    bins 0.1675 wide: -1 / 18 below the mean, 8 / 18 in the last, so that nothing is left.
     """
-    method, update = parse("sparseloco(1, 0.5, 10)"), [1.0] * 8 + [3.0, 11.0]
+    method, update = parse("sparseloco(1, 0.5, 10)"), [1.0] * 8 + [2.0, 11.0]
     first, state = compress(method, {"w": torch.tensor(update)})
-    assert close(first.sent["w"].decoded, [11 / 9] * 9 + [11])
-    assert close(state["residual/w"], [-2 / 9] * 8 + [16 / 9, 0])
+    assert close(first.sent["w"].decoded, [10 / 9] * 9 + [11])
+    assert close(state["residual/w"], [-1 / 9] * 8 + [8 / 9, 0])
     second, state = compress(method, {"w": torch.zeros(10)}, state)
-    assert close(second.sent["w"].decoded, [-1 / 9] * 8 + [8 / 9, 0])
+    assert close(second.sent["w"].decoded, [-1 / 18] * 8 + [8 / 18, 0])
     assert close(state["residual/w"], [0.0] * 10)
     assert parse("sparseloco(0.5)").decay == 0.95
 
