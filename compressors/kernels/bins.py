@@ -36,18 +36,19 @@ def even(x, center, step, codes, sums, counts):
 
 
 @njit(cache=True, nogil=True)
-def whole(x, size, most, scales, codes):
+def whole(x, size, most, limit, scales, codes):
     """Fills ``codes`` with ``most`` + the nearest whole number of |x| <= ``most`` in steps.
 
     The step of a bucket of ``size`` values is its largest magnitude over ``most``; ``scales`` gets
-    it as float32. Halves go away from zero.
+    it as float32, at most ``limit``, for rounded up it may be too much ``most`` times. Halves go
+    away from zero.
     """
     for bucket in range(scales.size):
         part = x[bucket * size : min((bucket + 1) * size, x.size)]
         top = np.float32(0.0)
         for value in part:
             top = max(top, abs(value))
-        scale = np.float32(np.float64(top) / most)
+        scale = min(np.float32(np.float64(top) / most), limit)
         scales[bucket] = scale
         for i in range(part.size):
             level = 0

@@ -137,7 +137,7 @@ class Steps:
         x = values.detach().cpu().contiguous().numpy()
         size = self._bucket(x.size)
         codes, scales = np.empty(x.size, np.uint8), np.empty(-(-x.size // size), np.float32)
-        kernel.whole(x, size, self._most, scales, codes)
+        kernel.whole(x, size, self._most, _largest_step(self._most), scales, codes)
         with out.span("side"):
             out.float32s(scales)
         return Symbols(torch.from_numpy(codes).to(values.device), 2 * self._most + 1, scales)
@@ -156,3 +156,8 @@ class Steps:
         each = np.repeat(scales, self._bucket(levels.size))[: levels.size]
         with np.errstate(over="ignore", invalid="ignore"):  # of hostile steps: refused afterwards
             return torch.from_numpy(levels * each + np.float32(0)).to(codes.device)
+
+
+def _largest_step(most: int) -> np.float32:
+    """A float32 of which ``most`` are a float32 too, as large as can be but for its last bit."""
+    return np.nextafter(np.float32(float(np.finfo(np.float32).max) / most), np.float32(0))

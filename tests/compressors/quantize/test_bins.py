@@ -35,9 +35,10 @@ def test_steps_are_rounding_by_bucket(bits: int, bucket: int | None) -> None:
 
 
 def test_steps_at_the_ends_of_float32() -> None:
-    assert sent("steps(4)", torch.tensor([HUGE, -HUGE, 0.0])).tolist() == pytest.approx(
-        [HUGE, -HUGE, 0.0], rel=1e-6
-    )
+    for bits in range(2, 9):
+        assert sent(f"steps({bits})", torch.tensor([HUGE, -HUGE, 0.0])).tolist() == pytest.approx(
+            [HUGE, -HUGE, 0.0], rel=1e-6
+        )
     assert sent("steps(8)", torch.zeros(5)).tolist() == [0.0] * 5
     assert bool(torch.isfinite(sent("steps(8)", torch.tensor([1e-45, -1e-45]))).all())
 
