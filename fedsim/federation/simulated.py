@@ -7,12 +7,13 @@ every engine has the same rounds.
 import numpy as np
 from flwr.app import Message
 
+from fedsim.federation.ledger import down_bits
 from fedsim.network.cohorts import Leaves
 from fedsim.network.pricing import SECONDS
 from fedsim.network.running import Clock, Work
 from fedsim.network.spec import Network, parse
 from fedsim.settings.config import RunConfig
-from strategies import ChannelStrategy, Downlink, RoundTraffic
+from strategies import ChannelStrategy, RoundTraffic
 from strategies.channel.payload import METRICS, payload_bits
 
 _NO_TIME = "compute=0s"
@@ -150,12 +151,6 @@ class Simulation:
         if client not in self.works:
             return np.full(len(SECONDS), np.nan)
         return self.works[client].parts(self.start, self.clock.now)
-
-
-def down_bits(down: Downlink) -> int:
-    """What a client is sent, in bits; the first model, which all know, is not sent."""
-    order = len(down.order.payload) if down.order else 0
-    return 8 * (order + (len(down.payload) + len(down.buffers) if down.charged else 0))
 
 
 def _trained_in(reply: Message) -> float:
