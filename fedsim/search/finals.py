@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf, log10
+from math import inf, isnan, log10
 from pathlib import Path
 
 from optuna.trial import FrozenTrial, TrialState
@@ -76,7 +76,10 @@ def chosen(study: Study) -> list[FrozenTrial]:
         ranked = sorted(trials, key=lambda t: (t.values[0], t.number))
         there = [t for t in ranked if t.values[0] < NOT_REACHED]
         ranked = there or ranked
-    once = list({t.user_attrs[CELL]: t for t in reversed(ranked)}.values())[::-1]
+    first: dict[str, FrozenTrial] = {}
+    for trial in ranked:
+        first.setdefault(trial.user_attrs[CELL], trial)
+    once = list(first.values())
     if not study.space.goal.front:
         return once[:FINALISTS]
     most = min(ON_FRONT, len(once))
@@ -160,9 +163,9 @@ def _lot(goal: Goal, found: Sequence[Curve]) -> Lot:
 
 
 def _ranked(finalists: list[Finalist], goal: Goal) -> list[Finalist]:
-    """By mean loss; on the front by bits. Ties are those with the first."""
+    """By mean loss; on the front by bits, what has none last. Ties are those with the first."""
     if goal.front:
-        return sorted(finalists, key=lambda f: f.validated.bits())
+        return sorted(finalists, key=lambda f: (isnan(bits := f.validated.bits()), bits))
     ranked = sorted(finalists, key=lambda f: (mean(f.validated.losses).value, f.trial))
     return [
         replace(f, tie=bool(place) and tied(ranked[0].validated.losses, f.validated.losses))

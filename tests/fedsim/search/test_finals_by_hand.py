@@ -47,9 +47,6 @@ def test_a_setting_that_was_tried_twice_is_one_finalist() -> None:
     assert numbers(BUDGET, *same, *others) == [0, 2, 3, 4]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="finals.chosen: what was tried again takes the place of its last trial"
-)
 def test_a_setting_that_was_tried_again_keeps_its_first_place() -> None:
     """Five settings of loss -1, of which trial 5 tries that of trial 0 again: the first four."""
     trials = [trial(k, -1.0) for k in range(5)]
@@ -173,9 +170,6 @@ def test_the_winner_of_a_front_has_the_fewest_bits_of_those_that_tie_with_the_be
     assert first is not None and first.trial == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="finals._ranked: NaN bits of a finalist without a point stop the sorting"
-)
 def test_a_finalist_whose_seeds_all_failed_is_the_last_of_a_front() -> None:
     """Of 300 bits, none and 100 bits: 100 first, which wins, for it ties with 300."""
     none = replace(finalist(1, [inf, inf]), validated=Lot((None, None), (inf, inf)))
