@@ -9,6 +9,7 @@ import pytest
 from optuna.trial import TrialState
 
 from fedsim.search import finals, tables
+from fedsim.search.exploring import Limits
 from fedsim.search.finals import Lot, _ranked, chosen, winner
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.intervals import mean, tied
@@ -143,6 +144,34 @@ def test_ties_are_those_with_the_first_and_the_first_is_none() -> None:
     found = [finalist(0, [-0.75, -0.75]), finalist(1, [-0.5, -0.5]), finalist(2, [-1.0, -0.25])]
     ranked = _ranked(found, BUDGET)
     assert [(f.trial, f.tie) for f in ranked] == [(0, False), (2, True), (1, False)]
+
+
+def equals(*pairs: tuple[float, float], loss: float = -0.9) -> list[int]:
+    """The finalists' order of trials of one loss, by the task's loss and bits of each."""
+    return numbers(BUDGET, *(trial(k, loss, equals=pair) for k, pair in enumerate(pairs)))
+
+
+def test_trials_of_equal_metric_go_by_the_task_s_loss_and_then_by_bits() -> None:
+    """The fourth and the third have the least loss, the fourth by fewer bits; then 1, then 0."""
+    assert equals((0.5, 10), (0.4, 90), (0.3, 50), (0.3, 40), (0.6, 1)) == [3, 2, 1, 0]
+
+
+def test_finalists_of_equal_metric_go_by_the_task_s_loss_and_then_by_bits() -> None:
+    """Mean losses 0.4, 0.3, 0.3; of the last two the third has fewer bits."""
+    found = [
+        replace(finalist(k, []), validated=replace(lot([-0.9, -0.9], bits), task_losses=t))
+        for k, (bits, t) in enumerate([(10, (0.5, 0.3)), (90, (0.2, 0.4)), (50, (0.4, 0.2))])
+    ]  # fmt: skip
+    assert [f.trial for f in _ranked(found, BUDGET)] == [2, 1, 0]
+
+
+def test_finalists_that_are_saturated_go_by_bits() -> None:
+    """The metric is 1 on every seed of both; the second has a greater loss and fewer bits."""
+    found = [
+        replace(finalist(k, []), validated=replace(lot([-1, -1], bits), task_losses=t))
+        for k, (bits, t) in enumerate([(90, (0.1, 0.1)), (20, (0.2, 0.2))])
+    ]  # fmt: skip
+    assert [f.trial for f in _ranked(found, BUDGET)] == [1, 0]
 
 
 @pytest.mark.parametrize("goal", [BUDGET, TARGET])
@@ -284,7 +313,7 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
         (tmp_path.name, "two"): curve((800, 0.6)),
     }
     played, said = Played(monkeypatch, found), list[str]()
-    ranked = finals.play(study, tmp_path, 2, 1, None, said.append)
+    ranked = finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)
     assert SEED not in {int(name.rsplit("s", 1)[1]) for _, name, _ in played.ran}
     assert sorted(played.ran) == sorted(
         (part, f"sbc-n{n}-s{seed}", scored)
@@ -293,12 +322,13 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
     )  # fmt: skip
     first, second = ranked
     assert (first.trial, second.trial) == (0, 1)
-    assert first.validated == Lot(((500, 0.6), (1000, 0.7)), (-0.6, -0.7))
-    assert first.held == Lot(((400, 0.1), (400, 0.2)), (-0.1, -0.2))
-    assert second.validated == Lot(((300, 0.9), None), (-0.9, inf))
-    assert second.held == lot([-0.3, -0.4], bits=300)
+    unknown = (inf, inf)  # the task's losses
+    assert first.validated == Lot(((500, 0.6), (1000, 0.7)), (-0.6, -0.7), unknown)
+    assert first.held == Lot(((400, 0.1), (400, 0.2)), (-0.1, -0.2), unknown)
+    assert second.validated == Lot(((300, 0.9), None), (-0.9, inf), unknown)
+    assert second.held == replace(lot([-0.3, -0.4], bits=300), task_losses=unknown)
     assert first.point == (700, 0.5) and first.config == ("sbc-n1-s8", "held-out")
     assert said[0] == "finals: 2 settings, 2 fresh seeds each, 8 of 8 runs to do"
     played.ran.clear()
-    finals.play(study, tmp_path, 2, 1, None, said.append)  # what is done is not run again
+    finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)  # what is done is not run again
     assert played.ran == [("finals", "sbc-n2-s9", "validation")]
