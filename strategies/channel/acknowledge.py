@@ -118,7 +118,7 @@ def settle(
     answered, asked = int(memory[_ROUND]), int(str(settings["round"]))
     if asked <= answered:
         raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
-    if answered == applied:
+    if applied >= answered:  # above: this is the memory before one that was damaged
         return Settled(held)
     if _PAYLOAD not in memory:
         return Settled(held, "lost")
