@@ -141,7 +141,7 @@ class Exploration:
                 self._tell(number, params, cell.name, curves.read_curve(folder), why, took)
             else:
                 self._running[cell.name] = number, params, clock()
-                kept = checkpoint.load(folder) if folder.is_dir() else None
+                kept = checkpoint.load(folder, told=False) if folder.is_dir() else None
                 self.stopper.begin(cell.name, kept.rounds if kept else ())
                 yield cell.name, cell.config, folder
 

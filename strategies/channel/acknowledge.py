@@ -148,7 +148,7 @@ def settle(
     if asked <= answered:
         raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
     before = int(memory.get(LOST_KEPT, 0))
-    if answered == applied:
+    if applied >= answered:  # above: this is the memory before one that was damaged
         return Settled(held, lost=before)
     if PAYLOAD_KEPT not in memory:
         return Settled(held, applied=False, lost=before + 1)
