@@ -15,7 +15,7 @@ Everything configured is a frozen dataclass: equal by value, and printed by
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -147,6 +147,19 @@ def scatter(values: Tensor, indices: Tensor, shape: torch.Size) -> Tensor:
     flat = torch.zeros(shape.numel(), dtype=torch.float32, device=values.device)
     flat[indices] = values
     return flat.view(shape)
+
+
+def read_each(
+    bits: BitReader, like: Tensors, read: Callable[[int, Tensor], Tensor]
+) -> dict[str, Tensor]:
+    """Every tensor by ``read``, from its ordinal and its like; books how many entries travelled."""
+    found = {}
+    for i, (name, x) in enumerate(like.items()):
+        bits.places = None
+        found[name] = read(i, x)
+        if bits.places is not None:
+            bits.sent[name] = bits.places.numel()
+    return found
 
 
 def finite(x: Tensor) -> bool:

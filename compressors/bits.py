@@ -5,12 +5,15 @@ While a ``span`` is open its bits are booked under that span's name; all others
 are ``header``. The four sums are the whole length, in the writer and the reader.
 """
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from compressors.errors import PayloadError
 from compressors.kernels import fields, pack
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Span = Literal["header", "positions", "values", "side"]
 SPANS: tuple[Span, ...] = ("header", "positions", "values", "side")
@@ -124,12 +127,19 @@ class BitReader(_Cursor):
 
     Every method raises ``PayloadError`` where the payload is too short, before any
     memory is taken for what it claims to hold.
+
+    Attributes:
+        places: the sorted flat positions of what travelled of the tensor that was read last; None:
+            all of it. A codec of some entries sets it.
+        sent: how many entries travelled, by tensor, of those that did not travel whole.
     """
 
     def __init__(self, payload: bytes) -> None:
         super().__init__()
         self.end = 8 * len(payload)
         self.payload = payload
+        self.places: Tensor | None = None
+        self.sent: dict[str, int] = {}
         self._words: np.ndarray | None = None
 
     @property

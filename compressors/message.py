@@ -138,10 +138,15 @@ def _write(
 
 @dataclass(frozen=True)
 class Received:
-    """A message as its receiver has it: the update, and where its bits went."""
+    """A message as its receiver has it: the update, and where its bits went.
+
+    ``sent``: how many entries of each tensor travelled, as the message says; for a method from
+    outside the package, which books none, those of the update that are not zero.
+    """
 
     update: dict[str, Tensor]
     spans: dict[Span, int]
+    sent: dict[str, int]
 
 
 def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
@@ -171,7 +176,19 @@ def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
     for name, x in update.items():
         if plan is None and not finite(x):
             raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
-    return Received(update, bits.spans())
+    return Received(update, bits.spans(), _counts(compressor, bits, update))
+
+
+def _counts(compressor: Compressor, bits: BitReader, update: Tensors) -> dict[str, int]:
+    own = _from_outside(compressor)
+    whole = {n: int(x.count_nonzero()) if own else x.numel() for n, x in update.items()}
+    return {name: bits.sent.get(name, count) for name, count in whole.items()}
+
+
+def _from_outside(method: Any) -> bool:
+    """Whether a compressor, or the codec or compressor that it is around, is not the package's."""
+    inner = getattr(method, "codec", getattr(method, "inner", None))
+    return is_foreign(method) or (inner is not None and _from_outside(inner))
 
 
 def _opened(compressor: Compressor, bits: BitReader, like: Tensors) -> int:

@@ -20,6 +20,7 @@ from compressors.errors import PayloadError
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import fetch, layout_of, send, upload
 from compressors.kernels.gpu.unpack import Packed, unpack, words_of
+from compressors.whole.lift import counts
 
 _TOP_BITS = np.uint32(23)
 
@@ -46,6 +47,7 @@ class Parts:
         for s, n in enumerate(self.segments):
             if n:
                 self._read(bits, s, n, tensor_seed(seed, s))
+        self._book(bits)
 
     def _read(self, bits: BitReader, s: int, n: int, seed: int) -> None:
         plan, count = self.plan, n
@@ -61,6 +63,15 @@ class Parts:
             self.begins[s] = bits.position
             bits.position += count * plan.way.width
         self.found[s] = count
+
+    def _book(self, bits: BitReader) -> None:
+        """Books how many entries of each tensor travelled, where not all did."""
+        if not self.plan.sides:
+            return
+        if not self.plan.joined:
+            bits.sent |= dict(zip(self.like, self.found.tolist(), strict=True))
+        elif self.positions:
+            bits.sent |= counts(self.positions[0], self.like)
 
     def _read_numbers(self, bits: BitReader, count: int) -> np.ndarray:
         """The numbers of ``count`` entries; without buckets, one zero stands for none."""

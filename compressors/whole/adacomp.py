@@ -16,6 +16,7 @@ from compressors.base import (
     Tensors,
     empty_like,
     mean,
+    read_each,
     scatter,
 )
 from compressors.bits import BitReader, BitWriter
@@ -101,13 +102,13 @@ class AdaComp:
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
-        return {name: self._read_one(bits, x) for name, x in like.items()}
+        return read_each(bits, like, lambda i, x: self._read_one(bits, x))
 
     def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:
         places = read_places(bits, like.numel()) if like.numel() else np.zeros(0, np.int64)
+        chosen = bits.places = torch.from_numpy(places).to(like.device)
         if not places.size:
             return torch.zeros(like.shape, device=like.device)
-        chosen = torch.from_numpy(places).to(like.device)
         with bits.span("side"):
             magnitude = torch.from_numpy(bits.float32s(1))[0].to(like.device)
         with bits.span("values"):

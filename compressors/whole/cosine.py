@@ -72,6 +72,8 @@ class Cosine:
             return torch.zeros_like(like)
         flat = like.new_empty(like.numel())
         turned = self.codec.read(bits, flat, tensor_seed(seed, _INNER))
+        if bits.places is not None and bits.places.numel():
+            bits.places = None  # every entry may differ from zero, as ``write`` says
         return self._turn(turned, like.shape, True).view(like.shape)
 
     def _turn(self, x: Tensor, shape: torch.Size, back: bool) -> Tensor:

@@ -107,6 +107,7 @@ class CountSketch:
         if like.numel() == 0:
             return torch.zeros_like(like)
         chosen, values = self.unsketch(self.read_table(bits), like.numel())
+        bits.places = chosen
         return scatter(values, chosen, like.shape).to(like.device)
 
     def read_table(self, bits: BitReader) -> Tensor:

@@ -11,7 +11,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import Sent, SentTensor, State, Tensors, empty_like, nominal_count
+from compressors.base import (
+    Sent,
+    SentTensor,
+    State,
+    Tensors,
+    empty_like,
+    nominal_count,
+    read_each,
+)
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
 from compressors.kernels.select import MAGNITUDE
@@ -121,7 +129,7 @@ class DGC:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         pipe = self._pipe(self.p)
-        return {name: pipe.read(bits, x, seed) for name, x in like.items()}
+        return read_each(bits, like, lambda i, x: pipe.read(bits, x, seed))
 
     def _pipe(self, share: float) -> Pipeline:
         return Pipeline(_Largest(self.p, share), Float32())

@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from math import prod
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from compressors.base import (
     State,
     Tensors,
     VectorCodec,
+    read_each,
     tensor_seed,
 )
 from compressors.bits import BitReader, BitWriter
@@ -59,10 +61,7 @@ class PerTensor:
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
-        return {
-            name: self.codec.read(bits, x, tensor_seed(seed, i))
-            for i, (name, x) in enumerate(like.items())
-        }
+        return read_each(bits, like, lambda i, x: self.codec.read(bits, x, tensor_seed(seed, i)))
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,18 @@ class Flat:
             return {}
         total = sum(x.numel() for x in like.values())
         first = next(iter(like.values()))
+        bits.places = None
         joined = self.codec.read(bits, first.new_empty(total), tensor_seed(seed, 0))
+        if bits.places is not None:
+            bits.sent |= counts(bits.places.cpu().numpy(), like)
         parts = joined.split([x.numel() for x in like.values()])
         return {n: part.view(x.shape) for (n, x), part in zip(like.items(), parts, strict=True)}
+
+
+def counts(places: np.ndarray, like: Tensors) -> dict[str, int]:
+    """How many of the sorted ``places`` in the vector of all tensors lie in each of them."""
+    ends = np.cumsum([0, *(x.numel() for x in like.values())])
+    return dict(zip(like, np.diff(np.searchsorted(places, ends)).tolist(), strict=True))
 
 
 def _split(whole: SentTensor, like: Tensors) -> Sent:

@@ -199,6 +199,7 @@ class Pipeline:
             codes = self.symbols.read_symbols(bits, place.k, alphabet, like.device)
         symbols = Symbols(codes, alphabet, side)
         values = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
+        bits.places = place.indices
         if place.indices is None:
             return values.view(like.shape)
         return scatter(values, place.indices, like.shape)

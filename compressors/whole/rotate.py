@@ -58,4 +58,5 @@ class Rotate:
             return torch.zeros_like(like)
         flat = like.new_empty(like.numel())
         rotated = self.codec.read(bits, flat, tensor_seed(seed, _INNER))
+        bits.places = None  # every entry of what is turned back may differ from zero
         return rotate(rotated, tensor_seed(seed, _SIGNS), back=True).view(like.shape)

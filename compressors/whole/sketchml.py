@@ -146,6 +146,7 @@ class SketchML:
             raise PayloadError(f"{k} values announced for a tensor of {n}")
         _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))
         if side is None:
+            bits.places = torch.empty(0, dtype=torch.int64)
             return torch.zeros_like(like)
         means, keys, found, left = side.numpy(), [], [], k
         groups = self._groups(means)
@@ -158,6 +159,7 @@ class SketchML:
         order = np.argsort(together, kind="stable")
         indices = torch.from_numpy(check_sorted(together[order], n)).to(like.device)
         values = torch.from_numpy(np.concatenate(found)[order]).to(like.device)
+        bits.places = indices
         return scatter(values, indices, like.shape)
 
     def _read_group(

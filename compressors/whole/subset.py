@@ -64,6 +64,7 @@ class Subset:
             return torch.zeros_like(like)
         places = self._places(like, seed)
         values = self.codec.read(bits, like.new_empty(places.numel()), tensor_seed(seed, _INNER))
+        bits.places = places if bits.places is None else places[bits.places]
         return scatter(values, places, like.shape)
 
     def _places(self, like: Tensor, seed: int) -> Tensor:

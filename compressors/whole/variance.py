@@ -7,7 +7,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, Sent, SentTensor, State, Tensors, empty_like, scatter
+from compressors.base import (
+    ALL,
+    Sent,
+    SentTensor,
+    State,
+    Tensors,
+    empty_like,
+    read_each,
+    scatter,
+)
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
 from compressors.printing import shown
@@ -111,10 +120,11 @@ class VarianceBased:
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
-        return {name: self._read_one(bits, x) for name, x in like.items()}
+        return read_each(bits, like, lambda i, x: self._read_one(bits, x))
 
     def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:
         places = read_places(bits, like.numel()) if like.numel() else np.zeros(0, np.int64)
+        bits.places = torch.from_numpy(places)
         if not places.size:
             return torch.zeros(like.shape, device=like.device)
         with bits.span("side"):
@@ -122,7 +132,7 @@ class VarianceBased:
         codes = bits.uints(places.size, 4)
         if not 1 <= top <= 254 or int((codes & np.uint64(7)).max()) >= top:
             raise PayloadError(f"an exponent of {top} with {places.size} entries below it")
-        return scatter(_values(codes, top), torch.from_numpy(places), like.shape).to(like.device)
+        return scatter(_values(codes, top), bits.places, like.shape).to(like.device)
 
 
 def _codes(x: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

@@ -25,6 +25,7 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> ChannelS
         "buffers": buffers,
         "late": config.late,
         "catch_up": config.catch_up,
+        "max_norm": config.max_norm,
     }
     parts = Parts(
         uplink=plan.method.compressor,

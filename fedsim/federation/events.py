@@ -174,6 +174,7 @@ class EventServer(Server):
             raise RunFailed(
                 f"round {number}: {len(trip.uplinks)} of {self.plan.cohort} updates can be used "
                 f"and {self.plan.min_replies} are required; {next(iter(trip.failures.values()))}"
+                f"{self._far}"
             )
         exchange.trip = trip
         self._record(number, self._clock)

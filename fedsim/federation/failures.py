@@ -3,9 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
+from statistics import median
+
+from strategies import RoundTraffic
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 _SHOWN, _LENGTH = 3, 120
+
+FAR = 1000
+"""How many times as long as the others' median an update is that is told beside a failed round."""
 
 
 def reasons(failures: Iterable[str]) -> str:
@@ -38,3 +44,21 @@ def reasons(failures: Iterable[str]) -> str:
 def _shown(key: str, texts: set[str]) -> str:
     text = key if len(texts) > 1 else next(iter(texts))
     return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 1]}…"
+
+
+def longest(trip: RoundTraffic, far: float = 0.0) -> str:
+    """Which client's update was the largest of a round, to be added to an error.
+
+    Empty where none came, and where it is not above ``far`` times the median of the others' norms.
+    """
+    norms = sorted(((up.norm, trip.client_of(key)) for key, up in trip.uplinks.items()))
+    if not norms:
+        return ""
+    (most, client), others = norms[-1], [norm for norm, _ in norms[:-1]]
+    if far and not (others and most > far * median(others)):
+        return ""
+    beside = f" (the others' at most {others[-1]:.3g})" if others else ""
+    return (
+        f"; the largest update of round {trip.round} is client {client}'s, of norm {most:.3g}"
+        f"{beside}; --max-norm refuses updates above a norm"
+    )

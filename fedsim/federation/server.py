@@ -19,6 +19,7 @@ from fedsim.errors import RunFailed
 from fedsim.federation import control, ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.evaluation import evaluate
+from fedsim.federation.failures import FAR, longest
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.pilot import Pilot
@@ -86,6 +87,7 @@ class Server:
         self.strategy.ordering = self.pilot
         self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
         self._timed: TimedGrid | None = None
+        self._far = ""  # who sent an update in the round before that is far from the others'
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """What a checkpoint keeps of it: tensors, and values that JSON can hold."""
@@ -111,7 +113,7 @@ class Server:
         while not self.plan.ends(self.recorder.iterations_done, self.recorder.up_bits):
             number += 1
             start = time.perf_counter()
-            with failing(number):
+            with failing(number), self._naming():
                 self._round(number, grid)
             self._record(number, start)
 
@@ -131,6 +133,16 @@ class Server:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
         strategy.charge_late(grid)
 
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Names the client of the largest update, where that may be why a round cannot be done."""
+        try:
+            yield
+        except TooFewReplies as error:
+            raise TooFewReplies(f"{error}{self._far}") from error
+        except UpdateError as error:
+            raise UpdateError(f"{error}{longest(self._exchange.trip)}") from error
+
     @property
     def _exchange(self) -> ServerEnd:
         assert self.strategy.exchange is not None
@@ -138,7 +150,8 @@ class Server:
 
     def _record(self, number: int, start: float) -> None:
         exchange = self._exchange
-        _check_finite(number, exchange.weights, self.plan)
+        _check_finite(number, exchange, self.plan)
+        self._far = longest(exchange.trip, FAR)
         scored = time.perf_counter()
         done = self.recorder.iterations_done
         steps = self.pilot.steps if self.pilot else self.plan.local_iterations(number)
@@ -197,16 +210,20 @@ def failing(number: int) -> Iterator[None]:
         raise RunFailed(f"round {number}, global update: {error}") from error
 
 
-def _check_finite(number: int, weights: Tensors, plan: Plan) -> None:
-    for name, x in weights.items():
+def _check_finite(number: int, exchange: ServerEnd, plan: Plan) -> None:
+    for name, x in exchange.weights.items():
         if not finite(x):
             rates = "a learning rate (--lr, --server-lr) is too high"
             why = suspect(plan.method.compressor) or suspect(plan.downlink) or rates
-            raise RunFailed(f"round {number}: weight {name!r} is not finite any more: {why}")
+            whose = longest(exchange.trip)
+            raise RunFailed(
+                f"round {number}: weight {name!r} is not finite any more: {why}{whose}"
+            )
 
 
 def _mean(trip: RoundTraffic, key: str) -> float:
-    values = [up.metrics[key] for _, up in sorted(trip.uplinks.items())]
+    """Of the clients that say it; NaN where none does."""
+    values = [up.metrics[key] for _, up in sorted(trip.uplinks.items()) if key in up.metrics]
     return sum(values) / len(values) if values else float("nan")
 
 

@@ -14,7 +14,8 @@ from fedsim.network.running import Clock, Work
 from fedsim.network.spec import Network, parse
 from fedsim.settings.config import RunConfig
 from strategies import ChannelStrategy, RoundTraffic
-from strategies.channel.payload import METRICS, payload_bits
+from strategies.channel.payload import payload_bits
+from strategies.channel.replies import numbers_of
 
 _NO_TIME = "compute=0s"
 
@@ -154,6 +155,8 @@ class Simulation:
 
 
 def _trained_in(reply: Message) -> float:
-    metrics = reply.content.metric_records.get(METRICS)
-    seconds = metrics.get("train-seconds", 0.0) if metrics is not None else 0.0
-    return float(seconds) if isinstance(seconds, int | float) else 0.0
+    """Seconds, as the client says; 0 where it says what cannot be: its update is not used."""
+    try:
+        return numbers_of(reply.content).get("train-seconds", 0.0)
+    except ValueError:
+        return 0.0

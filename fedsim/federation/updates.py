@@ -55,6 +55,10 @@ class Updates(RoundTraffic):
     updates: list[Update] = field(default_factory=list)
     begun: list[RoundTraffic] = field(default_factory=list)
 
+    def client_of(self, key: int) -> int:
+        """See ``RoundTraffic.client_of``."""
+        return self.updates[key].client
+
     @property
     def parts(self) -> Sequence[RoundTraffic]:
         """Every message: its round is its number among those to its client."""

@@ -27,7 +27,7 @@ _CHOICES = {
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",
     "min_replies", "workers", "checkpoint_every", "timeout", "lr", "server_lr", "proximal",
-    "gpus_per_client", "gpus_per_run", "buffer_size", "ask",
+    "gpus_per_client", "gpus_per_run", "buffer_size", "ask", "max_norm",
 )  # fmt: skip
 _ALLOWED = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
 

@@ -137,6 +137,10 @@ class Settings:
         None, "usable replies without which a run ends; default: the cohort, and none where "
         "clients may be absent, drop out or be late",
     )  # fmt: skip
+    max_norm: float | None = setting(
+        None, "L2 norm above which a client's update, decoded, is not used and counts as failed; "
+        "default: none", later=True,
+    )  # fmt: skip
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     stack: str = setting(
         "1", "clients of a round that a worker trains at once (torch.func): a number, or auto "

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
+from reprlib import repr
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -59,7 +60,8 @@ class Roster:
     """Which node each client is at now; nodes come, go, and come back under other ids.
 
     A client's number is its ``partition-id``. A client without one has a name, and gets the lowest
-    number that is free, names that come together in their order.
+    number that is free, names that come together in their order. A client is at the node that was
+    the first to say so, for as long as that is there; another that says the same waits.
 
     Args:
         clients: how many there are in all: numbers below it.
@@ -68,13 +70,15 @@ class Roster:
     Attributes:
         nodes: client number -> node id, of those that are there now.
         names: client name -> number, of clients without a ``partition-id``.
+        passed: node id -> why it is no client, of those there whose answer is of no use now.
     """
 
     def __init__(self, clients: int, timeout: float) -> None:
         self.clients, self.timeout = clients, timeout
         self.nodes: dict[int, int] = {}
         self.names: dict[str, int] = {}
-        self._asked: set[int] = set()
+        self.passed: dict[int, str] = {}
+        self._said: dict[int, int | str | None] = {}  # node -> who it says it is, the first first
         self._refused: dict[int, str] = {}  # node -> what its app raised when it was asked
 
     def gather(self, grid: Grid, needed: int) -> None:
@@ -99,7 +103,7 @@ class Roster:
         starting, patience = max(STARTING_SECONDS, self.timeout), self.timeout
         while len(self.nodes) < min(there, self.clients):
             self._check_refused(grid)
-            silent = set(grid.get_node_ids()) - self._asked
+            silent = set(grid.get_node_ids()) - {*self._said}
             patience = starting if silent and len(self.nodes) < needed else self.timeout
             left = asked + patience - time.monotonic()
             if left <= 0:
@@ -111,7 +115,8 @@ class Roster:
             raise TimeoutError(
                 f"{len(self.nodes)} of {self.clients} clients answered in {patience:g} s; no "
                 f"node is partition {', '.join(map(str, missing[:5]))}"
-                + "".join(f"; node {n} raised {why}" for n, why in [*self._refused.items()][:1])
+                + "".join([f"; node {n} raised {why}" for n, why in self._refused.items()][:1])
+                + "".join([f"; node {n}: {why}" for n, why in self.passed.items()][:1])
             )
 
     def _check_refused(self, grid: Grid) -> None:
@@ -127,43 +132,63 @@ class Roster:
         ``seconds``: what they have to answer; None: ``timeout``.
         """
         present = set(grid.get_node_ids())
-        self._asked &= present
+        self._said = {node: who for node, who in self._said.items() if node in present}
         self.nodes = {client: node for client, node in self.nodes.items() if node in present}
-        new = sorted(present - self._asked)
+        self.passed = {node: why for node, why in self.passed.items() if node in present}
+        new = sorted(present - {*self._said})
         if new:
             asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
             patience = self.timeout if seconds is None else seconds
-            replies = grid.send_and_receive(asks, timeout=patience)
-            replies = list(replies)
-            self._enter([reply for reply in replies if reply.has_content()])
+            replies = list(grid.send_and_receive(asks, timeout=patience))
+            self._hear([reply for reply in replies if reply.has_content()])
             refused = [one for one in replies if one.has_error() and one.error.code in _OF_APPS]
             self._refused = {one.metadata.src_node_id: _why(one) for one in refused}
+        self._seat()
 
-    def _enter(self, replies: list[Message]) -> None:
-        """Books who is at which node; the node that answered last is where a client is."""
-        named: dict[str, int] = {}
-        for reply in replies:
+    def _hear(self, replies: list[Message]) -> None:
+        """Notes who each node says that it is; one that says nothing of use is no client."""
+        for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
             node = reply.metadata.src_node_id
-            self._asked.add(node)
-            number = _number(reply)
-            if number is None:
-                named[str(reply.content.config_records["client"]["name"])] = node
-            elif 0 <= number < self.clients:
-                self.nodes[number] = node
-            else:
-                self._leave_out(node, f"partition {number}")
-        for name, node in sorted(named.items()):
-            free = (n for n in range(self.clients) if n not in {*self.nodes, *self.names.values()})
-            number = self.names.get(name, next(free, None))
-            if number is not None:
-                self.names[name], self.nodes[number] = number, node
-            else:
-                self._leave_out(node, f"client {name!r}")
+            self._said[node] = None
+            try:
+                self._said[node] = _who(reply.content)
+            except ValueError as error:
+                self._pass_over(node, str(error))
 
-    def _leave_out(self, node: int, who: str) -> None:
-        logging.getLogger("flwr").warning(
-            "node %s, %s, takes no part: the strategy is for clients=%s", node, who, self.clients
-        )
+    def _seat(self) -> None:
+        """Gives every client that has none a node that says to be it, the first that did."""
+        named = sorted((who, node) for node, who in self._said.items() if isinstance(who, str))
+        numbered = [(who, node) for node, who in self._said.items() if isinstance(who, int)]
+        for who, node in numbered:
+            self._give(who, node)
+        for name, node in named:
+            self._give(self._number(name), node)
+
+    def _give(self, client: int | None, node: int) -> None:
+        """A node is where a client is; or it is passed over, where another is that already."""
+        if client is None or client >= self.clients:
+            self._pass_over(node, f"the strategy is for clients={self.clients}")
+            return
+        holder = self.nodes.setdefault(client, node)
+        if holder == node:
+            self.passed.pop(node, None)
+        else:
+            self._pass_over(node, f"it says that it is client {client}, which is at node {holder}")
+
+    def _number(self, name: str) -> int | None:
+        """A name's number; None where none is left."""
+        taken = {*self.nodes, *self.names.values()}
+        free = next((n for n in range(self.clients) if n not in taken), None)
+        number = self.names.get(name, free)
+        if number is not None:
+            self.names[name] = number
+        return number
+
+    def _pass_over(self, node: int, why: str) -> None:
+        """Notes and tells, once, why a node is no client."""
+        if self.passed.get(node) != why:
+            self.passed[node] = why
+            logging.getLogger("flwr").error("node %d is passed over: %s", node, why)
 
 
 def _why(refusal: Message) -> str:
@@ -176,13 +201,18 @@ def _why(refusal: Message) -> str:
     return why
 
 
-def _number(reply: Message) -> int | None:
-    """The ``partition-id`` of a node that has one."""
-    record = reply.content.metric_records.get("partition")
-    value = None if record is None else record[PARTITION_ID]
-    if isinstance(value, list):
-        raise ValueError(f"partition-id is a list: {value}")
-    return None if value is None else int(value)
+def _who(content: RecordDict) -> int | str:
+    """The number or the name that an answer gives; ``ValueError`` where it gives none of use."""
+    numbered, named = content.metric_records.get("partition"), content.config_records.get("client")
+    if numbered is not None and PARTITION_ID in numbered:
+        value = numbered[PARTITION_ID]
+        if isinstance(value, int | float) and 0 <= value < 2**53 and value == int(value):
+            return int(value)
+        raise ValueError(f"its {PARTITION_ID} is {repr(value)}: it is a whole number from 0")
+    name = named.get("name") if named is not None else None
+    if isinstance(name, str) and name.strip() and name.isprintable():
+        return name
+    raise ValueError(f"its name is {repr(name)}: it is a line of text, and not empty")
 
 
 def cohort(

@@ -5,6 +5,7 @@ that the server reads the update by the order that it gave. What a client report
 travels as float32 numbers and is charged, too.
 """
 
+import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,8 +67,12 @@ def to_report(values: Iterable[float]) -> bytes:
 def from_report(data: object, wanted: tuple[str, ...]) -> dict[str, float]:
     """The numbers by name.
 
-    Raises ``ValueError`` where they are not those that were wanted.
+    Raises ``ValueError`` where they are not those that were wanted, or one is not finite.
     """
     if not isinstance(data, bytes) or len(data) != 4 * len(wanted):
         raise ValueError(f"the reply does not report {', '.join(wanted)}")
-    return dict(zip(wanted, struct.unpack(f"<{len(wanted)}f", data), strict=True))
+    numbers = dict(zip(wanted, struct.unpack(f"<{len(wanted)}f", data), strict=True))
+    for name, value in numbers.items():
+        if not math.isfinite(value):
+            raise ValueError(f"the reply reports {name} {value}: it is a finite number")
+    return numbers

@@ -1,17 +1,23 @@
 """What a client's reply says: an update, a wish for the model, or why there is none."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
+from reprlib import repr
 
-from flwr.app import Message, MetricRecord
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, receive
 from strategies.channel.acknowledge import LOST, RETURNED
 from strategies.channel.buffers import PAYLOAD, Buffers
 from strategies.channel.orders import REPORT, from_report
-from strategies.channel.payload import KEY, METRICS, ROUND, SENT, WANTS, get, hint
+from strategies.channel.payload import KEY, METRICS, ROUND, SAMPLES, WANTS, get, hint
 from strategies.channel.traffic import Uplink
+
+_SECONDS = ("decode-seconds", "train-seconds", "encode-seconds")
+_MOST = 2**53
+"""The greatest whole number up to which float64 holds them all."""
 
 
 def wants_model(reply: Message) -> bool:
@@ -37,16 +43,44 @@ def asked_in(reply: Message) -> int | None:
 
 def check_round(reply: Message, round_number: int) -> None:
     """Raises ``ValueError`` for an update of another round: its client was told its fate."""
-    answers = asked_in(reply)
-    if answers is not None and answers != round_number:
-        raise ValueError(f"the reply is of round {answers!r} and came in round {round_number}")
+    beside = reply.content.config_records.get(KEY) if reply.has_content() else None
+    answers = beside.get(ROUND, round_number) if beside is not None else round_number
+    if answers != round_number:
+        raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
+
+
+def numbers_of(content: RecordDict) -> dict[str, float]:
+    """The numbers that a client says beside its update, checked: none is believed that cannot be.
+
+    The number of samples is whole, from 1 to 2**53; seconds are from 0 to 2**53; the loss is
+    finite. What else an app's client says is its server's to judge, and lists are left out.
+
+    Raises ``ValueError``, which names the number, its value and what is allowed.
+
+    Example:
+        >>> numbers_of(RecordDict({METRICS: MetricRecord({SAMPLES: 359, "train-loss": 0.5})}))
+        {'num-examples': 359.0, 'train-loss': 0.5}
+    """
+    told = content.metric_records.get(METRICS) or MetricRecord()
+    known = {name: told[name] for name in (SAMPLES, "train-loss", *_SECONDS) if name in told}
+    for name, value in known.items():
+        number = value if isinstance(value, int | float) else math.nan
+        if name == SAMPLES and not (1 <= number <= _MOST and number == int(number)):
+            raise ValueError(f"{name} is {repr(value)}: it is a whole number from 1 to 2**53")
+        if name in _SECONDS and not 0 <= number <= _MOST:
+            raise ValueError(f"{name} is {repr(value)}: it is a number from 0 to 2**53")
+        if not math.isfinite(number):
+            raise ValueError(f"{name} is {repr(value)}: it is a finite number")
+    return {k: float(v) for k, v in told.items() if isinstance(v, int | float)}
 
 
 def uplink_of(
     reply: Message, uplink: Compressor, like: Mapping[str, Tensor], buffers: Buffers | None,
-    wanted: tuple[str, ...] = (),
+    wanted: tuple[str, ...] = (), max_norm: float | None = None,
 ) -> Uplink:  # fmt: skip
-    """The decoded update of a reply, with what stands beside it.
+    """The decoded update of a reply, with what stands beside it, checked.
+
+    How many entries travelled is counted in the message; what the client says of it is not read.
 
     Args:
         reply: of a client, or of what lies between in its place.
@@ -54,31 +88,36 @@ def uplink_of(
         like: the model's parameters.
         buffers: the server's, where the reply is to hold the client's; None: it is not.
         wanted: the names of the numbers that the client was asked to report.
+        max_norm: the greatest L2 norm of an update; None: any.
 
-    Raises ``ValueError`` where the reply is an error or lacks what it should hold, and
-    ``PayloadError`` where a payload is damaged.
+    Raises ``ValueError`` where the reply is an error, lacks what it should hold, says a number that
+    cannot be, or holds a longer update than ``max_norm``; and ``PayloadError`` where a payload is
+    damaged.
     """
     if reply.has_error():
         raise ValueError(_reason(reply.error.reason) + hint(reply.error.code))
     payload, beside = get(reply.content)
     message = receive(uplink, payload, like)
     statistics = buffers.read(beside) if buffers else ()
-    metrics = reply.content.metric_records.get(METRICS) or MetricRecord()
-    numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
-    returned, lost = bool(beside.get(RETURNED)), beside.get(LOST, 0)
-    if not isinstance(lost, int) or not 0 <= lost < 2**53:
-        raise ValueError(f"{LOST} is {lost!r}: it is a number of updates")
-    sent = _counts(metrics, like)
+    returned, lost = _told(beside)
+    numbers = numbers_of(reply.content) | {"sent": float(sum(message.sent.values()))}
     report = from_report(beside.get(REPORT), wanted) if wanted else {}
-    up = Uplink(payload, message.spans, message.update, numbers, sent, returned, *statistics)
+    up = Uplink(
+        payload, message.spans, message.update, numbers, message.sent, returned, *statistics
+    )
+    if max_norm is not None and not up.norm <= max_norm:
+        raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")
     return replace(up, report=report, lost=lost)
 
 
-def _counts(metrics: MetricRecord, like: Mapping[str, Tensor]) -> dict[str, int]:
-    """How many entries of each tensor travelled; empty where the client does not say."""
-    counts = metrics.get(SENT)
-    listed = counts if isinstance(counts, list) and len(counts) == len(like) else []
-    return {name: int(count) for name, count in zip(like, listed, strict=False)}
+def _told(beside: ConfigRecord) -> tuple[bool, int]:
+    """Whether the client took its message before back, and how many updates it lost so far."""
+    returned, lost = beside.get(RETURNED, 0), beside.get(LOST, 0)
+    if returned not in (0, 1) or not isinstance(lost, int) or not 0 <= lost < _MOST:
+        raise ValueError(
+            f"{RETURNED} is {repr(returned)} and {LOST} is {repr(lost)}: 0 or 1, and a count"
+        )
+    return bool(returned), lost
 
 
 def reason(reply: Message) -> str:

@@ -60,6 +60,7 @@ class ServerEnd:
         seed: for methods with random choices.
         buffers: what else the model has, and when it travels; None: nothing.
         catch_up: whether a client that missed updates is sent these, where they are shorter.
+        max_norm: the greatest L2 norm of an update, decoded: one above is not used; None: any.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class ServerEnd:
         seed: int = 0,
         buffers: Buffers | None = None,
         catch_up: bool = False,
+        max_norm: float | None = None,
     ) -> None:
         self.uplink, self.downlink, self.seed, self.buffers = uplink, downlink, seed, buffers
+        self.max_norm = max_norm
         self.weights = {name: x.detach().clone() for name, x in weights.items()}
         self.memory: State = downlink.init(self.weights)
         self.version, self.missed = 0, Missed(self.weights) if catch_up else None
@@ -196,7 +199,7 @@ class ServerEnd:
             asked = self.buffers if asks else None
             check_round(reply, self.told[client][0] if late else self.trip.round)
             uplink, wanted = self.trip.asked_of(client, self.uplink)
-            came = uplink_of(reply, uplink, self.weights, asked, wanted)
+            came = uplink_of(reply, uplink, self.weights, asked, wanted, self.max_norm)
             number = asked_in(reply) if late else None
             counted = self.lost.get(client, 0)  # of a client without its memory, all are new
             lost = came.lost - counted if came.lost >= counted else came.lost
@@ -218,6 +221,12 @@ class ServerEnd:
             return False
         self.lost[client] = self.lost.get(client, 0) + 1
         return True
+
+    def refuse(self, client: int, reply: Message, why: str) -> None:
+        """Books an update that was taken as a failure: beside those of others it cannot be used."""
+        del self.trip.uplinks[client], self.trip.wire.used[client]
+        self.trip.failures[client] = why
+        self.charge(client, reply)
 
     def charge(self, client: int, reply: Message) -> None:
         """Books the bits of an upload that is not used: not decodable, or of a round that is over.

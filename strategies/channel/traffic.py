@@ -1,7 +1,9 @@
 """What passes between one server and its clients in a round, and the mean of what came back."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -42,7 +44,7 @@ class Downlink:
 class Uplink:
     """What one client sent back, decoded, with the metrics beside it.
 
-    ``sent``: by tensor, how many entries travelled; empty where the client does not say.
+    ``sent``: by tensor, how many entries travelled, as the message has it.
     ``returned``: whether the client's message before went back into its memory; ``lost``: how many
     of its updates are lost of which the server had not heard.
     ``report``: what the client was asked to say beside its update (``orders``).
@@ -65,6 +67,19 @@ class Uplink:
     def samples(self) -> float:
         """The client's number of training samples."""
         return self.metrics.get(SAMPLES, 1.0)
+
+    @cached_property
+    def norm(self) -> float:
+        """The L2 norm of the update."""
+        return math.hypot(*(_norm(x) for x in self.update.values()))
+
+
+def _norm(x: Tensor) -> float:
+    """Quick in float32, and again in float64 where that overflows."""
+    found = float(torch.linalg.vector_norm(x))
+    if math.isfinite(found):
+        return found
+    return float(torch.linalg.vector_norm(x, dtype=torch.float64))
 
 
 @dataclass
@@ -99,6 +114,10 @@ class RoundTraffic:
     def parts(self) -> "Sequence[RoundTraffic]":
         """The traffic as messages of single rounds: this; or those that it was made of."""
         return [self]
+
+    def client_of(self, key: int) -> int:
+        """Whose message stands under a key: the key; or else, where a client has several."""
+        return key
 
     def asked_of(self, client: int, uplink: Compressor) -> tuple[Compressor, tuple[str, ...]]:
         """How a client was to encode its update (``uplink`` unless ordered), and to report what."""

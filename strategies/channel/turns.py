@@ -57,6 +57,7 @@ class Turns(ServerEnd):
         downlink: how the server encodes a change of its model.
         weights: the initial model, known to all.
         seed: for methods with random choices.
+        max_norm: as ``ServerEnd``.
 
     Example:
         >>> import torch
@@ -68,9 +69,10 @@ class Turns(ServerEnd):
     """
 
     def __init__(
-        self, uplink: Compressor, downlink: Compressor, weights: Mapping[str, Tensor], seed: int = 0
-    ) -> None:
-        super().__init__(uplink, downlink, weights, seed, catch_up=True)
+        self, uplink: Compressor, downlink: Compressor, weights: Mapping[str, Tensor],
+        seed: int = 0, max_norm: float | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(uplink, downlink, weights, seed, catch_up=True, max_norm=max_norm)
         self.asked: dict[int, Asked] = {}
         self._count: dict[int, int] = {}
 

@@ -67,7 +67,7 @@ class Asynchronous(ChannelStrategy):
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Turns:
         """The channel; opened once."""
         if self.exchange is None:
-            self.exchange = Turns(self.uplink, self.downlink, weights, self.seed)
+            self.exchange = Turns(self.uplink, self.downlink, weights, self.seed, self.max_norm)
         return self.exchange
 
     def message(self, client: int, config: ConfigRecord) -> RecordDict:

@@ -51,6 +51,8 @@ class ChannelStrategy(Strategy):
         late: what becomes of an update that comes when its round is over (``channel.late``).
         catch_up: whether a client that missed rounds is sent the updates that it missed, where
             they are shorter than the model.
+        max_norm: the greatest L2 norm of a client's update, decoded: one above is not used, and
+            counts as failed; None: any.
 
     Attributes:
         exchange: the channel; None before the first round.
@@ -75,6 +77,7 @@ class ChannelStrategy(Strategy):
         buffers: Buffers | None = None,
         late: Late = "hold",
         catch_up: bool = False,
+        max_norm: float | None = None,
     ) -> None:
         self.uplink, self.downlink = uplink, downlink or Raw()
         down = directs(self.downlink) and needs_server(self.downlink) == self.serves
@@ -85,7 +88,7 @@ class ChannelStrategy(Strategy):
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout = seed, timeout
         self.buffers = replace(buffers) if buffers else None  # another strategy may share them
-        self.late, self.catch_up = late, catch_up
+        self.late, self.catch_up, self.max_norm = late, catch_up, max_norm
         self.among: Sequence[int] | None = None
         self.exchange: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
@@ -126,7 +129,7 @@ class ChannelStrategy(Strategy):
         return self.exchange
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
-        own = self.seed, self.buffers, self.catch_up
+        own = self.seed, self.buffers, self.catch_up, self.max_norm
         end = ServerEnd(self.uplink, self.downlink, weights, *own)
         end.ordering = self.ordering
         return end

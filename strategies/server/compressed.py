@@ -24,7 +24,7 @@ from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
 from strategies.server.around import PRIVATE, chain
 from strategies.server.base import ChannelStrategy
-from strategies.server.inside import check_clipped, check_inside, record_name
+from strategies.server.inside import check_clipped, check_inside, odd_ones, record_name
 
 
 class Compressed(ChannelStrategy):
@@ -116,6 +116,8 @@ class Compressed(ChannelStrategy):
         exchange = self.exchange
         assert exchange is not None
         arrived = self.collect(replies)
+        for client, why in odd_ones(self.strategy, arrived, sorted(exchange.trip.uplinks)).items():
+            exchange.refuse(client, arrived[client], why)
         least = int(exchange.version == 0) if self._others_go_on else self.required
         uplinks = exchange.finish(least)
         if exchange.app is not None:

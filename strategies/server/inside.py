@@ -5,7 +5,10 @@ the server's noise rests on that clip, what arrives may not be longer than what 
 residual makes it longer, or a quantizer does.
 """
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from flwr.app import ArrayRecord, Message
@@ -13,6 +16,7 @@ from flwr.serverapp.strategy import FedMedian, FedXgbBagging, FedXgbCyclic, Stra
 from torch import Tensor
 
 from compressors import Compressor, Packet, State, compress, text
+from strategies.channel.payload import OURS
 from strategies.server.around import CLIENT_SIDE, PRIVATE, WrongOrder, chain
 from strategies.server.base import ChannelStrategy
 
@@ -130,3 +134,40 @@ def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) 
                     f"client {client}'s update has norm {norm:.3g} and the clip allows "
                     f"{one.clipping_norm:.3g}: the client needs mods=[client_mod(...), {mod}]"
                 )
+
+
+def odd_ones(
+    inner: Strategy, replies: Mapping[int, Message], clients: Sequence[int]
+) -> dict[int, str]:
+    """Of ``clients`` those whose replies the strategy inside could not average, and why.
+
+    Flower's strategies make no model of replies that differ in the names of what stands in them,
+    and weight each by one of its numbers. What most replies have, and of as many the first, is
+    taken for what all should have.
+    """
+    named = {client: _named(replies[client]) for client in clients}
+    usual = Counter(named.values()).most_common(1)[0][0] if named else ()
+    keys = [key for one in chain(inner) if (key := getattr(one, "weighted_by_key", None))]
+    odd = {}
+    for client, names in named.items():
+        if names != usual:
+            differ = sorted({name for name, _ in {*names} ^ {*usual}})
+            odd[client] = f"its reply is not like the others in {', '.join(differ)}"
+        for record in replies[client].content.metric_records.values():
+            for key in keys:
+                weight = record.get(key, 1.0)
+                if not (isinstance(weight, int | float) and 0 <= weight < math.inf):
+                    odd[client] = f"{key} is {weight!r}: it is a finite number, not negative"
+    return odd
+
+
+def _named(reply: Message) -> tuple[tuple[str, Any], ...]:
+    """The names of what stands in a reply, with the lengths of lists."""
+    found: list[tuple[str, Any]] = []
+    for name, record in reply.content.items():
+        if name in OURS:
+            continue
+        found += [(name, type(record).__name__)]
+        for key, value in record.items():
+            found += [(f"{name}/{key}", len(value) if isinstance(value, list) else None)]
+    return tuple(sorted(found, key=str))

@@ -73,7 +73,7 @@ class Sharded(Asynchronous):
             shards = Shards(weights, self.clients)
             self.ends = [
                 Copies(self.uplink, self.downlink, shards.cut(weights, place),
-                       line_seed(self.seed, place))
+                       line_seed(self.seed, place), self.max_norm)
                 for place in range(self.clients)
             ]  # fmt: skip
             self.exchange: Any = Whole(shards, self.ends)

@@ -102,10 +102,10 @@ def test_numbers_that_a_strategy_changes_are_its_own() -> None:
 def test_a_node_beyond_the_clients_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     log = logging.getLogger("flwr")
-    monkeypatch.setattr(log, "warning", lambda text, *given: told.append(text % given))
+    monkeypatch.setattr(log, "error", lambda text, *given: told.append(text % given))
     grid = grid_of(modded_app(Pull([(8.0, 4.0)] * 4), Raw()), 4)
     roster = Roster(3, 5.0)
     roster.gather(grid, 3)
     roster.look(grid)
     grid.close()
-    assert told == ["node 4, partition 3, takes no part: the strategy is for clients=3"]
+    assert told == ["node 4 is passed over: the strategy is for clients=3"]

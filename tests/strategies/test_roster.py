@@ -1,15 +1,19 @@
 """Clients by name: nodes that come, go, and come back under other ids."""
 
+import logging
+import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import fixedclipping_mod
 
 from compressors import Raw, sbc
 from fedsim.app import config_of
+from fedsim.engines import compat
 from fedsim.engines.local import LocalGrid
 from strategies import DelayedDSGD, TooFewReplies, answer_partition
 from strategies.channel import nodes
@@ -194,3 +198,95 @@ def test_one_app_that_cannot_say_who_it_is_is_named(monkeypatch: pytest.MonkeyPa
     with pytest.raises(TimeoutError, match="1 of 2 clients .*; node 1 raised OSError: no space"):
         Roster(2, 0.2).gather(grid, 2)
     grid.close()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The errors of Flower's logger, whatever other tests have set."""
+    logger, lines = logging.getLogger("flwr"), list[str]()
+    monkeypatch.setattr(logger, "error", lambda text, *given: lines.append(text % given))
+    yield lines
+
+
+class Answering(CohortGrid):
+    """Nodes that say of themselves what they were told to say."""
+
+    def __init__(self, answers: dict[int, RecordDict]) -> None:
+        compat.identify()
+        self.answers = answers
+        self._node_ids = list(answers)
+
+    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> Any:
+        messages = list(messages)
+        for number, message in enumerate(messages):
+            compat.name(message, str(number))
+        return [Message(self.answers[m.metadata.dst_node_id], reply_to=m) for m in messages]
+
+    def set(self, *node_ids: int) -> None:
+        self._node_ids = list(node_ids)
+
+
+def says(number: Any = None, name: Any = None) -> RecordDict:
+    content = RecordDict()
+    if number is not None:
+        content["partition"] = MetricRecord({"partition-id": number})
+    if name is not None:
+        content["client"] = ConfigRecord({"name": name})
+    return content
+
+
+ANSWERS = {
+    "nothing": RecordDict(),
+    "no name": RecordDict({"client": ConfigRecord()}),
+    "a name that is a number": says(name=3),
+    "a list of names": says(name=["a"]),
+    "an empty name": says(name=" "),
+    "a name of two lines": says(name="a\nb"),
+    "a name that clears the screen": says(name="\x1b[2J"),
+    "a list of numbers": says([0, 1]),
+    "nan": says(math.nan),
+    "inf": says(math.inf),
+    "a half": says(0.5),
+    "below zero": says(-1),
+    "metrics for the name": RecordDict({"client": MetricRecord({"name": 1})}),
+    "settings for the number": RecordDict({"partition": ConfigRecord({"partition-id": 1})}),
+    "another metric": RecordDict({"partition": MetricRecord({"client": 1})}),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_odd_answer_ends_nothing(answer: str, told: list[str]) -> None:
+    grid, roster = Answering({7: ANSWERS[answer], 8: says(0), 9: says(1)}), Roster(2, 5.0)
+    roster.gather(grid, 2)
+    roster.look(grid)
+    assert roster.nodes == {0: 8, 1: 9} and roster.names == {}
+    assert list(roster.passed) == [7] and "its " in roster.passed[7]
+    assert told == [f"node 7 is passed over: {roster.passed[7]}"] and told[0].isprintable()
+
+
+def test_too_few_clients_say_what_an_odd_answer_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = Answering({7: ANSWERS["nan"], 8: says(0)})
+    with pytest.raises(TimeoutError, match="1 of 2 .*; node 7: its partition-id is nan: it is a "):
+        Roster(2, 0.1).gather(grid, 2)
+
+
+@pytest.mark.parametrize("who", [says(1), says(name="b")], ids=["number", "name"])
+def test_a_living_client_keeps_its_place(who: RecordDict, told: list[str]) -> None:
+    grid = Answering({5: says(0), 9: who, 3: who, 2: who})
+    grid.set(5, 9)
+    roster = Roster(2, 5.0)
+    roster.gather(grid, 2)
+    assert roster.nodes == {0: 5, 1: 9} and not told
+    grid.set(5, 9, 3, 2)
+    roster.look(grid)
+    roster.look(grid)
+    assert roster.nodes == {0: 5, 1: 9}
+    why = "it says that it is client 1, which is at node 9"
+    assert roster.passed == {3: why, 2: why}
+    assert len(told) == 2  # each is told once
+    grid.set(5, 3, 2)  # it has left: a restarted node has another id, and may be one of these
+    roster.look(grid)
+    assert roster.nodes == {0: 5, 1: 2} and list(roster.passed) == [3]
+    grid.set(5, 3)
+    roster.look(grid)
+    assert roster.nodes == {0: 5, 1: 3} and roster.passed == {}

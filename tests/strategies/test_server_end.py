@@ -151,10 +151,10 @@ def test_uplinks_come_in_client_order_with_their_metrics() -> None:
     exchange.begin(1, [0, 1, 2])
     for client in (2, 0, 1):
         payload = compress(HALF, tensor(float(client), 0.0))[0].payload
-        exchange.take(client, reply(payload, **{"num-examples": 10.0 * client, "sent": 1}))
+        exchange.take(client, reply(payload, **{"num-examples": 10.0 * client + 1, "sent": 1}))
     uplinks = exchange.finish(3)
     assert list(uplinks) == [0, 1, 2]
-    assert [up.samples for up in uplinks.values()] == [0.0, 10.0, 20.0]
+    assert [up.samples for up in uplinks.values()] == [1.0, 11.0, 21.0]
     assert sum(uplinks[1].spans.values()) == 8 * len(uplinks[1].payload)
 
 

@@ -66,6 +66,6 @@ def test_a_memory_of_the_round_before_takes_nothing_back_twice() -> None:
     kept = {f"uplink/{name}": x for name, x in after.items()}
     kept |= pending(method, packet.payload, {"round": 1}, LIKE)
     settled = settle(method, {"round": 3, APPLIED: b"\x01"}, kept, LIKE)
-    assert settled.fate == "" and torch.equal(settled.uplink["residual/w"], after["residual/w"])
+    assert settled.applied and torch.equal(settled.uplink["residual/w"], after["residual/w"])
     lost = settle(method, {"round": 3}, kept, LIKE)  # none was applied
-    assert lost.fate == "returned"
+    assert lost.returned

@@ -24,6 +24,7 @@ from compressors import (
     explain,
     from_json,
     parse,
+    receive,
     text,
     to_json,
 )
@@ -59,6 +60,7 @@ def test_a_message(method: str, device: str, update: dict[str, Tensor]) -> None:
     packet, memory = compress(compressor, update, seed=7)
     decodes_to_what_was_sent(compressor, packet, update)
     spans_account_for_every_bit(compressor, packet, update)
+    counts_are_what_travelled(compressor, packet, update)
     sent_indices_are_what_travelled(packet)
     same_seed_same_bytes(compressor, packet, memory, update)
 
@@ -72,6 +74,11 @@ def decodes_to_what_was_sent(compressor: Compressor, packet: Packet, update: Ten
         assert got[name].dtype == torch.float32
         assert got[name].device == x.device
     assert same_bits(got, {name: one.decoded for name, one in packet.sent.items()})
+
+
+def counts_are_what_travelled(compressor: Compressor, packet: Packet, update: Tensors) -> None:
+    came = receive(compressor, packet.payload, update)
+    assert came.sent == {name: one.count for name, one in packet.sent.items()}
 
 
 def spans_account_for_every_bit(compressor: Compressor, packet: Packet, update: Tensors) -> None:

@@ -107,6 +107,8 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"cohort": 0}, ("--cohort", "0", "above 0")),
     ({"cohort": 5}, ("--cohort", "5", "4 clients")),
     ({"min_replies": 0}, ("--min-replies", "0", "above 0")),
+    ({"max_norm": 0.0}, ("--max-norm", "0", "above 0")),
+    ({"max_norm": float("nan")}, ("--max-norm", "nan", "above 0")),
     ({"cohort": 2, "min_replies": 3}, ("--min-replies", "3", "2 clients")),
     ({"batch_size": 0}, ("--batch-size", "0", "above 0")),
     ({"evaluate_every": 0}, ("--evaluate-every", "0", "above 0")),
