@@ -8,7 +8,7 @@ far, as n. Everything else the client knows from the run's settings.
 import math
 from dataclasses import dataclass
 
-from compressors import Compressor, State
+from compressors import Compressor, ErrorFeedback, Raw, State
 from compressors.whole.memory import inside
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
@@ -70,11 +70,15 @@ def from_payload(config: RunConfig, data: bytes) -> Work:
 
 
 def uplink_at(config: RunConfig, p: float) -> Compressor:
-    """How updates are encoded at the fraction ``p``."""
+    """How updates are encoded at the fraction ``p``.
+
+    What is raw at p = 1 (``sbc``) sends the residual of the fractions before, too.
+    """
     own = config.plan.method
-    if not takes_fraction(config.method) or p == own.gradient:
+    if not takes_fraction(config.method):
         return own.compressor
-    return resolve(config.method, p).compressor
+    found = own.compressor if p == own.gradient else resolve(config.method, p).compressor
+    return ErrorFeedback(found) if isinstance(found, Raw) else found
 
 
 def uplink_before(config: RunConfig, state: State) -> Compressor | None:

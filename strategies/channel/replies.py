@@ -102,9 +102,8 @@ def uplink_of(
     returned, lost = _told(beside)
     numbers = numbers_of(reply.content) | {"sent": float(sum(message.sent.values()))}
     report = from_report(beside.get(REPORT), wanted) if wanted else {}
-    up = Uplink(
-        payload, message.spans, message.update, numbers, message.sent, returned, *statistics
-    )
+    sent = {name: count for name, count in message.sent.items() if name in like}
+    up = Uplink(payload, message.spans, message.update, numbers, sent, returned, *statistics)
     if max_norm is not None and not up.norm <= max_norm:
         raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")
     return replace(up, report=report, lost=lost)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, Flat, State
-from compressors.base import Tensors, scatter
+from compressors.base import Tensors, nominal_count, scatter
 from compressors.bits import BitReader
 from compressors.whole.countsketch import CountSketch
 from compressors.whole.memory import inside, nest
@@ -27,8 +27,9 @@ class Tables(Flat):
     codec_id: ClassVar[str] = Flat.codec_id  # the same messages
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """The table (rows, columns), as ``sketch``."""
+        """The table (rows, columns), as ``sketch``; a client finds p n entries in it."""
         assert isinstance(self.codec, CountSketch)
+        bits.sent[TABLE] = nominal_count(self.codec.p, sum(x.numel() for x in like.values()))
         return {TABLE: self.codec.read_table(bits)}
 
 

@@ -25,7 +25,7 @@ def test_weights_that_overflow_end_the_run(tmp_path: Path, monkeypatch: pytest.M
     def huge(self: Trainer, *rest: Any) -> Any:
         trained = train(self, *rest)
         update = {n: torch.full_like(x, 3e38) for n, x in trained.update.items()}
-        return replace(trained, update=update)
+        return replace(trained, update=update, loss=1.0)
 
     monkeypatch.setattr(Trainer, "train", huge)
     with pytest.raises(RunFailed, match=r"round 2.*'0\.weight'"):

@@ -10,7 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from compressors import compress, decompress
 from fedsim import run
+from fedsim.federation.orders import uplink_at
 from tests.support.runs import clients, rounds, small
 
 
@@ -67,3 +69,14 @@ def test_the_norm_of_what_residuals_hold(tmp_path: Path) -> None:
             total[of] = total.get(of, torch.zeros(())) + x.double()
     norm = sum(float((x / 4).square().sum()) for x in total.values()) ** 0.5
     assert summary["held_norm"] == pytest.approx(norm) and norm > 0 and summary["held"] == 0
+
+
+def test_what_is_raw_at_one_sends_what_waited() -> None:
+    """A controller goes from p = 0.5 to 1: 4 of (4, 1) was sent, and 1 waits."""
+    config = small(method="sbc", gradient=0.5, controller="plateau(1)")
+    first, memory = compress(uplink_at(config, 0.5), {"w": torch.tensor([4.0, 1.0])})
+    assert first.sent["w"].decoded.tolist() == [4.0, 0.0]
+    method, update = uplink_at(config, 1.0), {"w": torch.tensor([1.0, 1.0])}
+    packet, memory = compress(method, update, memory)
+    assert decompress(method, packet.payload, update)["w"].tolist() == [1.0, 2.0]
+    assert memory["residual/w"].tolist() == [0.0, 0.0]
