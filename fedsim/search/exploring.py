@@ -157,7 +157,7 @@ class Exploration:
 
     def _progress(self, name: str, row: dict[str, Any]) -> str | None:
         self._iteration[name] = row["iteration"]
-        if self.limits.trials_over():
+        if self.limits.trials_over() and not row["last"]:
             return OVER
         return self.stopper.verdict(name, row)
 

@@ -153,13 +153,14 @@ def play(
     few = "" if len(trials) == every else f" (of {every}: the time is enough for no more)"
     say(f"finals: {len(trials)} settings{few}, {seeds} fresh seeds each, "
         f"{len(waiting)} of {len(work)} runs to do")  # fmt: skip
-    _run(waiting, jobs, ray_address, limits, say)
+    _run(study, waiting, jobs, ray_address, limits, say)
     return _ranked([_finalist(space, t, fresh, out) for t in trials], space.goal)
 
 
 def _run(
-    waiting: Sequence[Work], jobs: int, ray_address: str | None, limits: Limits, say: Say
-) -> None:
+    study: Study, waiting: Sequence[Work], jobs: int, ray_address: str | None, limits: Limits,
+    say: Say,
+) -> None:  # fmt: skip
     """Runs what waits until the time is over."""
     ends = 0
 
@@ -175,6 +176,7 @@ def _run(
     def told(name: str) -> None:
         nonlocal ends
         ends += 1
+        study.seconds = limits.spent()
         say(f"finals: {ends} of {len(waiting)} runs have ended ({name})")
 
     if waiting and jobs == 1 and ray_address is None:

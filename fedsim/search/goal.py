@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from fedsim import units
 from fedsim.errors import UsageError
 
-SATURATED = "saturated: no {name} can be above that of the best trial; from here on, fewer bits"
+SATURATED = (
+    "saturated: no {name} can be above that of the best trials; of these, fewer bits are better"
+)
 
 NOT_REACHED = 100.0
 """A loss above that of any curve that reaches its target: logarithms of bits are far below."""

@@ -253,7 +253,10 @@ def test_the_rows_of_finalists_have_the_bits_interval_of_a_target() -> None:
 
 
 def test_a_table_says_how_many_seeds_reached_a_target() -> None:
-    """One of two: its bits, and that it is one; none: not reached; all: with the interval."""
+    """One of two: its bits, and that it is one; none: not reached; all: with the interval.
+
+    Within a budget, too, a setting that lacks seeds says so.
+    """
     def texts(points: tuple[Any, ...], losses: tuple[float, ...]) -> list[str]:
         own = replace(finalist(0, [0.0]), validated=Lot(points, losses))
         return tables.ranked([own], TARGET)[1][0][6:8]
@@ -262,6 +265,8 @@ def test_a_table_says_how_many_seeds_reached_a_target() -> None:
     assert texts((None, None), (inf, inf)) == ["none", "not reached"]
     same = ((1000.0, 0.9), (1000.0, 0.9))
     assert texts(same, (3.0, 3.0))[1] == "1.00 kbit (1.00 kbit to 1.00 kbit)"
+    lacking = replace(finalist(0, []), validated=Lot(((1000.0, 0.9), None), (-0.9, inf)))
+    assert tables.ranked([lacking], BUDGET)[1][0][7] == "1.00 kbit (1 of 2 seeds)"
 
 
 # --- the runs of the finals -------------------------------------------------------------------
