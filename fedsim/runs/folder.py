@@ -10,6 +10,7 @@ from fedsim.results.load import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending, tensorboard
 from fedsim.settings.config import RunConfig, default_of, from_toml
+from fedsim.settings.foreign import check_tasks
 
 
 class Found(NamedTuple):
@@ -29,6 +30,7 @@ def examine(config: RunConfig, out: Path) -> Found:
 
     Raises ``UsageError`` where that run has other settings, is damaged, or cannot be extended.
     """
+    check_tasks(out, [config])
     written = out / "config.toml"
     before = from_toml(written) if written.exists() else config
     summary = read_finished(out) if (out / "summary.json").exists() else None

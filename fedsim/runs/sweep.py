@@ -29,6 +29,7 @@ from fedsim.runs.progress import Told, shown
 from fedsim.settings import cellfile
 from fedsim.settings.config import RunConfig
 from fedsim.settings.config import from_toml as from_run_toml
+from fedsim.settings.foreign import check_tasks
 from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
 from fedsim.settings.strategies import CODED
 
@@ -60,6 +61,7 @@ def run_cells(
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
     """
     out = Path(out)
+    check_tasks(out, [cell.config for cell in cells])
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.held(out):
@@ -177,7 +179,9 @@ def sweep(
     """
     expect(config, SweepConfig, "sweep()")
     out = Path(out)
-    cells = _named_as_there(config.cells(), out)
+    cells = config.cells()
+    check_tasks(out, [cell.config for cell in cells])
+    cells = _named_as_there(cells, out)
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.held(out):

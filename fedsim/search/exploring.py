@@ -19,6 +19,7 @@ from fedsim.search.space import Params, Space
 from fedsim.search.study import WHY, Study
 from fedsim.settings.config import RunConfig
 from fedsim.settings.config import from_toml as read_run
+from fedsim.settings.foreign import check_tasks
 from fedsim.settings.methods import takes_fraction
 
 Say = Callable[[str], None]
@@ -111,6 +112,7 @@ class Exploration:
     def _adopt(self) -> None:
         """Takes runs that the folder holds already as trials."""
         taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
+        check_tasks(self.cells.parent, [self.space.base])
         for folder in folders:
             summary = curves.ended(folder)
             if summary is None or summary["status"] != "done":

@@ -46,6 +46,17 @@ def load(place: str) -> Task:
     return _from_file(path, path.stat().st_mtime_ns, name, place)
 
 
+def origin(place: str) -> str:
+    """The file of ``FILE.py:NAME``, its whole path, or the module; empty for a bare name.
+
+    Example:
+        >>> origin("fedsim.tasks.digits:DIGITS"), origin("digits")
+        ('fedsim.tasks.digits', '')
+    """
+    found = place.rpartition(SEPARATOR)[0]
+    return str(Path(found).resolve()) if found.endswith(".py") else found
+
+
 @lru_cache(maxsize=64)
 def _from_file(path: Path, changed: int, name: str, place: str) -> Task:
     """``changed``: when the file was, so that a notebook gets its newest text."""

@@ -2,12 +2,14 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import cloudpickle
 import pytest
 
 from fedsim import TASKS, RunConfig, UsageError, run
+from fedsim.runs.sweep import run_cells, sweep
 from fedsim.search.search import search
 from fedsim.settings import cellfile, grids
 from fedsim.settings.config import from_toml
@@ -56,6 +58,37 @@ def test_sweeps_cells_and_the_search_s_winner_name_the_place(folder: Path) -> No
     search(base, folder / "found", budget="100kbit", methods="sbc", trials=2, seeds=1)
     best = folder / "found" / "best.toml"
     assert from_toml(best).task == base.task and "defined in Python" not in best.read_text()
+
+
+@pytest.mark.parametrize(
+    "file", ["config.toml", "sweep.toml", "runs.toml", "cells/n1-p0.5-s0/config.toml"]
+)
+def test_a_folder_s_own_task_is_not_carried_out(folder: Path, file: str) -> None:
+    """Whoever wrote the folder would write files as the user who gives it as `--out`."""
+    (folder / "theirs.py").write_text("open('carried-out', 'w').close()")
+    there = folder / "out" / file
+    there.parent.mkdir(parents=True)
+    table = "[cells.a]\n" if file == "runs.toml" else ""
+    there.write_text(f'{table}task = "{folder}/theirs.py:theirs"\n')
+    config = RunConfig(method="raw", temporal=1, iterations=1)
+    third = 0.3333333333333  # of which the folder is asked whether it has the cell
+    calls = [
+        lambda out: run(config, out), lambda out: run_cells([Cell("b", config)], out),
+        lambda out: sweep(SweepConfig(RunConfig(gradient=third), (10,), (third,)), out),
+        lambda out: search(config, out, budget="100kbit", methods="sbc", trials=1),
+    ]  # fmt: skip
+    beside = "sweep.toml" if file.startswith("cells") else file
+    for call in calls[:1] if beside == "config.toml" else calls[1:]:
+        with pytest.raises(UsageError, match=f"its {file} names the task '{folder}/theirs.py:the"):
+            call(folder / "out")
+    assert not (folder / "carried-out").exists()
+
+
+def test_a_folder_s_task_is_the_same_however_its_place_is_spelled(folder: Path) -> None:
+    config = RunConfig(task=PLACE, method="raw", temporal=1, iterations=1)
+    summary = run(config, folder / "out", progress=None)
+    spelled = replace(config, task=str(folder / "here" / ".." / PLACE))
+    assert run(spelled, folder / "out", progress=None) == summary
 
 
 def test_it_travels_to_other_processes_by_value(folder: Path) -> None:
