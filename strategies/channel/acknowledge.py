@@ -33,6 +33,7 @@ FATE = "fate"
 Fate = Literal["", "returned", "lost"]
 """``""``: it was applied, or there was none."""
 
+_LONGEST = 9  # bytes of a whole number, of 7 bits each
 _CHANNEL, _ROUND, _PAYLOAD = "pending/channel", "pending/round", "pending/payload"
 
 
@@ -67,7 +68,7 @@ def varint(number: int) -> bytes:
 
 
 def heard(settings: Mapping[str, Any]) -> int:
-    """The round that ``told`` names, 0 for none.
+    """The round that ``told`` names, 0 for none; ``ValueError`` for more bytes than a number has.
 
     Example:
         >>> heard({"round": 7, APPLIED: b"\\x01"}), heard({"round": 7})
@@ -76,6 +77,8 @@ def heard(settings: Mapping[str, Any]) -> int:
     data = settings.get(APPLIED)
     if not isinstance(data, bytes) or not data:
         return 0
+    if len(data) > _LONGEST:  # reading n of them would take n**2 steps
+        raise ValueError(f"{APPLIED!r} has {len(data)} bytes: a number has at most {_LONGEST}")
     ago = sum((byte & 0x7F) << (7 * i) for i, byte in enumerate(data))
     return int(str(settings["round"])) - ago
 
