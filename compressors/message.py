@@ -17,7 +17,7 @@ from torch import Tensor
 from compressors.base import Compressor, Sent, State, Tensors, empty_like, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.device import DEVICES
-from compressors.errors import PayloadError
+from compressors.errors import NotFinite, PayloadError
 from compressors.given import (
     check_finite,
     check_method,
@@ -29,7 +29,7 @@ from compressors.given import (
 )
 from compressors.own_parts import check_update
 from compressors.printing import fingerprint, is_foreign, short_text
-from compressors.whole.memory import check_sums
+from compressors.whole.whose import check_whose
 
 VERSION = 1
 _NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}
@@ -65,7 +65,8 @@ def compress(
 
     Raises:
         UpdateError: a tensor is not dense float32, or holds NaN or infinity (named), or does
-            so together with the memory; or the memory is of other names or shapes.
+            so together with the memory; or the memory is of other names or shapes, or another
+            method's.
         ValueError: ``compressor`` is not a compressor, or ``seed`` is not a whole number.
 
     Example:
@@ -80,6 +81,7 @@ def compress(
     if plan is None:
         check_finite(update)
     before = compressor.init(update) if state is None else state_of(state)
+    check_whose(compressor, before)
     with np.errstate(**_NUMPY):
         if plan is not None:
             return _write_there(plan, compressor, update, before, seed)
@@ -123,11 +125,11 @@ def _write(
         sent, after = compressor.write(update, before, out, seed)
     if is_foreign(compressor):
         check_update(compressor, sent, update)
-    check_sums({
-        name: one.values
-        for name, one in sent.items()
-        if one.values.data_ptr() != update[name].data_ptr()  # else they were looked at before
-    })  # fmt: skip
+    for name, one in sent.items():
+        looked_at = one.values.data_ptr() == update[name].data_ptr()
+        if not looked_at and not finite(one.values):
+            raise NotFinite(f"tensor {name!r}: what arrives by {short_text(compressor)} overflows "
+                            "float32")  # fmt: skip
     payload = out.to_bytes()
     spans = out.spans()
     spans["header"] += 8 * len(payload) - out.position

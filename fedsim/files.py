@@ -1,9 +1,13 @@
-"""Files that appear whole or not at all: write beside the target, fsync, rename."""
+"""Files that appear whole or not at all, and digests by which damage that came later is seen.
 
+A file is written beside its target, brought to disk and renamed.
+"""
+
+import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -66,6 +70,109 @@ def write_json(path: Path | str, obj: Any) -> None:
         TypeError: `obj` holds something that JSON has no form for.
     """
     write_text(path, json.dumps(obj, indent=2) + "\n")
+
+
+FILES = "files"
+"""The key of a sealed JSON file under which digests stand: of files beside it, and of itself."""
+
+
+def digest(path: Path) -> str:
+    """32 hex digits of blake2b: of a file's content, or of a folder's files with their names.
+
+    Raises:
+        OSError: there is no such file, or it cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "a"
+        >>> write_bytes(file, b"abc")
+        >>> digest(file) == digest_of(b"abc")
+        True
+    """
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        lines = [f"{file.relative_to(path).as_posix()} {digest(file)}" for file in files]
+        return digest_of("\n".join(lines).encode("utf-8"))
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, _hash).hexdigest()
+
+
+def digest_of(data: bytes) -> str:
+    """``digest`` of a file with this content.
+
+    Example:
+        >>> digest_of(b"")
+        'cae66941d9efbd404e4d88758ea67670'
+    """
+    return _hash(data).hexdigest()
+
+
+def _hash(data: bytes = b"") -> "hashlib.blake2b":
+    return hashlib.blake2b(data, digest_size=16)
+
+
+def write_sealed(path: Path, values: Mapping[str, Any], files: Iterable[Path] = ()) -> None:
+    """Writes the JSON object ``values``, with digests of ``files`` beside it and of itself.
+
+    Args:
+        path: the file to make or replace.
+        values: without the key ``FILES``.
+        files: files and folders in the same directory, as they are now.
+    """
+    sealed = {**values, FILES: {file.name: digest(file) for file in files}}
+    own = digest_of(json.dumps(sealed).encode("utf-8"))
+    write_json(path, {**sealed, FILES: {**sealed[FILES], path.name: own}})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """The JSON object in ``path``; under ``FILES`` are digests, where ``write_sealed`` wrote it.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no JSON object, or holds something else than was written.
+    """
+    values = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(values, dict):
+        raise ValueError(f"it holds a {type(values).__name__} and not an object")
+    if FILES in values:
+        others = {name: x for name, x in dict(values[FILES]).items() if name != path.name}
+        whole = digest_of(json.dumps({**values, FILES: others}).encode("utf-8"))
+        if values[FILES].get(path.name) != whole:
+            raise ValueError(CHANGED)
+    return values
+
+
+CHANGED = "its content is not what was written"
+"""Why a file that has another digest than it had is not used."""
+
+
+class DamagedFile(ValueError):
+    """A file does not hold what was written into it; ``file``, and ``why``."""
+
+    def __init__(self, file: Path, why: str) -> None:
+        super().__init__(f"{file.name}: {why}")
+        self.file, self.why = file, why
+
+
+def check_beside(path: Path, values: Mapping[str, Any]) -> None:
+    """Looks whether the files beside ``path`` hold what they held when that was sealed.
+
+    Args:
+        path: the sealed file.
+        values: what ``read_sealed`` read there; without ``FILES`` nothing is looked at.
+
+    Raises ``DamagedFile`` for the first file that is missing, or holds something else.
+    """
+    for name, wanted in values.get(FILES, {}).items():
+        file = path.parent / name
+        try:
+            whole = file == path or digest(file) == wanted
+        except FileNotFoundError as error:
+            raise DamagedFile(file, "it is missing") from error
+        except OSError as error:
+            raise DamagedFile(file, error.strerror or str(error)) from error
+        if not whole:
+            raise DamagedFile(file, CHANGED)
 
 
 def write_parquet(path: Path | str, frame: "pd.DataFrame") -> None:

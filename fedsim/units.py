@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, bits_meant
 
 # Scores that are fractions: their differences are told in percentage points.
 FRACTIONS = frozenset({"accuracy", "top1", "top5", "hit_rate", "f1", "auc"})
@@ -63,7 +63,7 @@ def parse_bits(value: str | float, name: str) -> float:
     if not 0 < number < math.inf:
         raise UsageError(
             f"{name} is {value!r}: it is a number of bits above 0, such as 2e6, 500kbit, 2Mbit or "
-            "1Gbit"
+            f"1Gbit{bits_meant(str(value))}"
         )
     return number
 

@@ -3,6 +3,8 @@
 import copy
 from collections.abc import Callable, Collection
 
+import numpy as np
+import torch
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
 from compressors import Compressor, State
@@ -15,6 +17,7 @@ from strategies.channel.payload import (
     KEY,
     NAMED,
     OURS,
+    as_dtype,
     is_float,
     to_arrays,
     to_parameters,
@@ -36,12 +39,13 @@ def client_mod(
 ) -> Callable[[Message, Context, ClientCall], Message]:
     """A mod that decodes the model before the app and encodes the update after it.
 
-    The app inside receives ``arrays`` (an ArrayRecord; under the strategy's ``arrayrecord_key``
-    where that is another) and answers with the trained arrays, as in Flower's quickstarts. Mods
-    that clip or add noise stand after this one: ``mods=[client_mod(...), LocalDpMod(...)]``.
-    Residuals and the base model live in ``context.state``, which Flower keeps only if the client
-    succeeded. A strategy that is told the number of ``clients`` asks who is which: see
-    ``answer_partition``.
+    The app inside receives ``arrays`` (an ArrayRecord of the template's dtypes; under the
+    strategy's ``arrayrecord_key`` where that is another) and answers with the trained arrays, as in
+    Flower's quickstarts. What travels is float32. Mods that clip or add noise stand after this one:
+    ``mods=[client_mod(...), LocalDpMod(...)]``. Residuals and the base model live in
+    ``context.state``, which Flower keeps only if the client succeeded; what an earlier ``start``
+    left there is forgotten. A strategy that is told the number of ``clients`` asks who is which:
+    see ``answer_partition``.
 
     Args:
         uplink: as given to ``Compressed``.
@@ -50,9 +54,10 @@ def client_mod(
             which a client starts where the server sends none).
         seed: for random compressors.
         buffers: which arrays of the template are not parameters (BatchNorm's statistics). They are
-            in what the app receives and answers, and in no update. Those that are floats travel
-            as the strategy's ``Buffers`` say; the others, and what the server does not send, each
-            client keeps.
+            in what the app receives and answers, and in no update. Those that are floats are the
+            strategy's ``Buffers``, and travel as these say; the others, and what the server does
+            not send, each client keeps. Where it keeps some, the mod stands before
+            ``@app.evaluate`` too, which then sees the client's own.
 
     Raises ``ValueError`` where ``buffers`` names what the template lacks, and ``UpdateError``
     where another array of the template is not of floats.
@@ -70,7 +75,7 @@ class _Mod:
         unknown = [name for name in buffers if name not in template]
         if unknown:
             raise ValueError(f"buffers names {', '.join(unknown)}: the template has no such array")
-        self.order = list(template)
+        self.dtypes = {name: array.dtype for name, array in template.items()}
         self.initial = {name: array for name, array in template.items() if name in buffers}
         parameters = {n: array for n, array in template.items() if n not in buffers}
         floats = {name: array for name, array in self.initial.items() if is_float(array)}
@@ -80,18 +85,22 @@ class _Mod:
     def __call__(self, message: Message, context: Context, call: ClientCall) -> Message:
         """One message, from model to reply, through the app inside."""
         if KEY not in message.content.config_records:
-            return call(message, context)
+            return call(self._with_own(message, context), context)
         memory = load(context, MEMORY) or None
         try:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
-        reply = call(self._inside(message, delivery, memory or {}), context)
+        arrays = self._arrays(delivery, {} if delivery.first else memory or {})
+        reply = call(self._inside(message, delivery, arrays), context)
         if reply.has_error():
             return reply
         trained = self._trained(reply)
         after = to_tensors(trained)
         update = {name: after[name] - x for name, x in delivery.weights.items()}
+        for name in (name for name in update if self.dtypes[name] != "float32"):
+            step = trained[name].numpy().astype(float) - arrays[name].numpy()  # of what the app saw
+            update[name] = torch.from_numpy(np.asarray(step)).float()
         client = context.node_config.get(PARTITION_ID, context.node_id)
         packet, memory = self.end.encode(str(client), update, delivery)
         self.end.reply(reply.content, packet, delivery, after)
@@ -100,7 +109,19 @@ class _Mod:
         commit(context, MEMORY, memory)  # last: a client that failed keeps what it had
         return reply
 
-    def _inside(self, message: Message, delivery: Delivery, memory: State) -> Message:
+    def _with_own(self, message: Message, context: Context) -> Message:
+        """A message for evaluation, with the buffers that this client keeps; others as they are."""
+        records = message.content.array_records
+        own = to_arrays(inside(BUFFERS, load(context, MEMORY))) if self.initial else {}
+        if not own or len(records) != 1 or not message.metadata.message_type.startswith("evaluate"):
+            return message
+        ((name, record),) = records.items()
+        known = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})
+        kept = copy.copy(message)
+        kept.content = RecordDict({**message.content, name: known})
+        return kept
+
+    def _inside(self, message: Message, delivery: Delivery, arrays: ArrayRecord) -> Message:
         """The message as the strategy inside ``Compressed`` made it: arrays, and nothing of ours.
 
         Mods inside that clip count records. The message that arrived stays as it was.
@@ -108,15 +129,16 @@ class _Mod:
         name = str(delivery.settings.get(NAMED, ARRAYS))
         content = {k: v for k, v in message.content.items() if k not in OURS}
         stripped = copy.copy(message)
-        stripped.content = RecordDict({name: self._arrays(delivery, memory), **content})
+        stripped.content = RecordDict({name: arrays, **content})
         return stripped
 
     def _arrays(self, delivery: Delivery, memory: State) -> ArrayRecord:
         """What the app inside receives: the server's tensors, and buffers that the client keeps."""
         own = dict(to_arrays(inside(BUFFERS, memory)))
-        arrived = dict(to_arrays(delivery.weights | delivery.buffers))
+        came = delivery.weights | delivery.buffers
+        arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
         known: dict[str, Array] = self.initial | own | arrived
-        return ArrayRecord({name: known[name] for name in self.order})
+        return ArrayRecord({name: known[name] for name in self.dtypes})
 
     def _trained(self, reply: Message) -> ArrayRecord:
         """What the app answered, taken out of its reply."""
@@ -128,7 +150,7 @@ class _Mod:
             )
         (name,) = names
         trained = reply.content.array_records[name]
-        missing = [name for name in self.order if name not in trained]
+        missing = [name for name in self.dtypes if name not in trained]
         if missing:
             raise ValueError(f"the app's reply lacks {', '.join(missing)}")
         del reply.content[name]

@@ -21,33 +21,34 @@ def moments(x):
 def even(x, center, step, codes, sums, counts):
     """Fills ``codes`` with the bin of each value, and adds values and their number to its bin.
 
-    Bin b of ``sums.size`` = B is around center + step (b - B / 2); the first and the last take all
-    beyond. A step of 0 puts all values into the middle.
+    Bin b of ``sums.size`` = B begins at center + step (b - B / 2): as many on either side. The
+    first and the last take all beyond. A step of 0 puts all values above the center.
     """
-    last = sums.size - 1
+    half = sums.size // 2
     for i in range(x.size):
-        place = np.float64(sums.size // 2)
+        place = 0.0
         if step > 0.0:
-            place += (np.float64(x[i]) - center) / step
-        bin = np.int64(np.floor(min(max(place + 0.5, 0.0), last + 0.5)))
+            place = np.floor((np.float64(x[i]) - center) / step)
+        bin = np.int64(min(max(place, -half), half - 1)) + half
         codes[i] = bin
         sums[bin] += np.float64(x[i])
         counts[bin] += 1
 
 
 @njit(cache=True, nogil=True)
-def whole(x, size, most, scales, codes):
+def whole(x, size, most, limit, scales, codes):
     """Fills ``codes`` with ``most`` + the nearest whole number of |x| <= ``most`` in steps.
 
     The step of a bucket of ``size`` values is its largest magnitude over ``most``; ``scales`` gets
-    it as float32. Halves go away from zero.
+    it as float32, at most ``limit``, for rounded up it may be too much ``most`` times. Halves go
+    away from zero.
     """
     for bucket in range(scales.size):
         part = x[bucket * size : min((bucket + 1) * size, x.size)]
         top = np.float32(0.0)
         for value in part:
             top = max(top, abs(value))
-        scale = np.float32(np.float64(top) / most)
+        scale = min(np.float32(np.float64(top) / most), limit)
         scales[bucket] = scale
         for i in range(part.size):
             level = 0

@@ -39,6 +39,9 @@ class SharedMagnitude:
     is then the lower edge of each half and ``avg`` its mean. Where nothing lies below the
     median both halves are the same.
 
+    Inside ``ef`` the minimum lets the memory grow, slowly: an entry that is larger than the
+    threshold in every update gets the threshold alone. The means do not.
+
     Side information: 32 bits per magnitude. Zeros count as plus, and become plus the magnitude:
     meant for what a sparsifier chose. Raises ``ValueError`` for another ``value`` or ``bits``,
     and for columns in two halves.

@@ -49,12 +49,13 @@ class AdaComp:
     Example:
         >>> from compressors import compress, parse
         >>> packet, state = compress(parse("adacomp(3)"), {"w": torch.tensor([1.0, 4.0, -3.0])})
-        >>> packet.sent["w"].decoded, state["residual/w"]
+        >>> packet.sent["w"].decoded, state["residue/w"]
         (tensor([ 0.,  4., -4.]), tensor([1., 0., 1.]))
     """
 
     codec_id: ClassVar[str] = "adacomp"
-    held: ClassVar[str] = "residual"  # see compressors.whole.returned
+    held: ClassVar[str] = "residue"  # see compressors.whole.returned
+    keeps: ClassVar[tuple[str, ...]] = ("residue",)  # see compressors.whole.whose
     size: int = 500
     needs_seed: ClassVar[bool] = False
 
@@ -64,20 +65,20 @@ class AdaComp:
 
     def init(self, like: Tensors) -> State:
         """A zero residual per tensor."""
-        return nest("residual", empty_like(like))
+        return nest("residue", empty_like(like))
 
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``."""
-        kept = recall("residual", state, {name: x.shape for name, x in update.items()})
+        kept = recall("residue", state, {name: x.shape for name, x in update.items()})
         sent: Sent = {}
         after: dict[str, Tensor] = {}
         for name, whole in added(update, kept).items():
             new = update[name].detach().reshape(-1)
             sent[name] = self._write_one(whole.reshape(-1), new, whole.shape, out)
             after[name] = (whole - sent[name].decoded).contiguous()
-        return sent, nest("residual", after)
+        return sent, nest("residue", after)
 
     def _write_one(
         self, whole: Tensor, new: Tensor, shape: torch.Size, out: BitWriter

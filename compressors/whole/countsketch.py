@@ -16,6 +16,7 @@ from compressors.kernels.noise import words
 from compressors.settings import check_share, check_whole, plain
 from compressors.sparsify.largest import largest
 
+MOST_COLUMNS = 1 << 24
 _HASH = 0x5CE7C4  # of all sketches, whoever makes them: else they could not be added
 
 
@@ -30,7 +31,7 @@ class CountSketch:
     entries in the sum (strategy ``fetchsgd``). Behind any other strategy each message is decoded by
     itself, and entries that are large in the sum alone are missed. An estimate is off by about
     ||x|| / sqrt(columns): with more entries taken than a tenth of the columns, noise is what comes,
-    and training may diverge. The sketch is that of Charikar,
+    and training may diverge; ``ef`` and ``ef21`` refuse that. The sketch is that of Charikar,
     Chen & Farach-Colton 2002.
 
     A message is the table as float32, whatever the tensor's size. Of estimates, max(1, round(p n))
@@ -61,7 +62,7 @@ class CountSketch:
         plain(self)
         check_share("count_sketch: p", self.p)
         check_whole("count_sketch: rows", self.rows, 1, 63)
-        check_whole("count_sketch: columns", self.columns, 1, 1 << 24)
+        check_whole("count_sketch: columns", self.columns, 1, MOST_COLUMNS)
 
     def sketch(self, x: Tensor) -> Tensor:
         """The table (rows, columns) of ``x``, summed in float64 and rounded to float32, on the CPU.

@@ -43,6 +43,7 @@ class Differences:
     codec_id: ClassVar[str] = "ef21"
     server: ClassVar[str] = "ef21"  # see compressors.whole.keepers
     held: ClassVar[str] = "shift"  # see compressors.whole.returned
+    keeps: ClassVar[tuple[str, ...]] = ("shift", "inner")  # see compressors.whole.whose
     inner: Compressor
 
     def __post_init__(self) -> None:

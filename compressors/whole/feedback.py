@@ -12,7 +12,7 @@ from compressors.printing import short_text, shown
 from compressors.settings import check_compressor, plain
 from compressors.whole.growth import always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
-from compressors.whole.memory import added, inside, nest, recall
+from compressors.whole.memory import added, check_sums, inside, nest, recall
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
 
     codec_id: ClassVar[str] = "ef"
     held: ClassVar[str] = "residual"  # see compressors.whole.returned
+    keeps: ClassVar[tuple[str, ...]] = ("residual", "inner")  # see compressors.whole.whose
     inner: Compressor
     decay: float = 1.0
 
@@ -81,6 +82,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         wanted = added(update, kept)
         sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
         residual = {name: _rest(x, sent[name]) for name, x in wanted.items()}
+        check_sums(residual)
         return sent, nest("residual", residual) | nest("inner", memory)
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:

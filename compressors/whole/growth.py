@@ -5,7 +5,9 @@ It stays bounded where C is a contraction, or unbiased with omega < 1: E||C(x) -
 ||x||^2. It grows at most by what every update adds where no error is larger than what it is an
 error of, but for a constant: in the Euclidean norm (sparsifiers, projections, values that are cut),
 or entry by entry against the largest magnitude (levels between the extremes, or of the largest).
-An unbiased part with omega >= 1 has neither: its noise comes back larger in every message.
+An unbiased part with omega >= 1 has neither: its noise comes back larger in every message. Nor has
+a count sketch of fewer than five rows, or from which more entries are taken than a tenth of its
+columns, unless every entry could have a cell of its own: what collides with them is taken too.
 """
 
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Any
 
-from compressors.base import Compressor, Tensors
+from compressors.base import Compressor, Tensors, nominal_count
 from compressors.coders.bloom import Bloom, expected_positives
 from compressors.printing import short_text, text
 from compressors.quantize.compose import Then
@@ -29,6 +31,7 @@ from compressors.theory.bound import Bound
 from compressors.theory.rules import SPARSIFIERS, bound, kept, known_name
 from compressors.whole.atomo import Atomo
 from compressors.whole.cosine import Cosine
+from compressors.whole.countsketch import MOST_COLUMNS, CountSketch
 from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.rotate import Rotate
@@ -67,6 +70,8 @@ def faults(codec: Any, d: int) -> tuple[Fault, ...]:
         codec = codec.codec
     if isinstance(codec, Atomo) and codec.scaled:
         return (Fault(codec, "multiplies what it keeps", replace(codec, scaled=False)),)
+    if isinstance(codec, CountSketch):
+        return tuple(_of_sketch(codec, d))
     return tuple(_of_pipeline(codec, d, turned)) if isinstance(codec, Pipeline) else ()
 
 
@@ -102,7 +107,7 @@ def grows(compressor: Compressor, like: Tensors) -> str | None:
 
 def _told(compressor: Compressor, found: set[Fault], where: str) -> str:
     reasons = "; ".join(dict.fromkeys(f"{text(f.part)} {f.why}" for f in _in_order(found)))
-    cured = _swapped(compressor, {f.part: f.cure for f in found})
+    cured = _swapped(compressor, {f.part: f.cure for f in _in_order(found)})
     return (
         f"{reasons}{where}, so that the memory would grow without end: "
         f"use ef({short_text(cured)}), or leave ef out"
@@ -110,7 +115,7 @@ def _told(compressor: Compressor, found: set[Fault], where: str) -> str:
 
 
 def _in_order(found: set[Fault]) -> list[Fault]:
-    return sorted(found, key=lambda f: (text(f.part), f.why))
+    return sorted(found, key=lambda f: (text(f.part), f.why, text(f.cure)))
 
 
 def _swapped(thing: Any, cures: dict[Any, Any]) -> Any:
@@ -173,6 +178,17 @@ def _of_quantizer(one: Any, k: int, turned: bool) -> Iterator[Fault]:
         yield from _of_quantizer(one.second, k, turned)
     elif _noisy(known) and (turned or not _within_the_largest(one)):
         yield Fault(one, "is unbiased with omega >= 1", Shrink(one))
+
+
+def _of_sketch(one: CountSketch, d: int) -> Iterator[Fault]:
+    """See the head of this file; more columns cure it, or fewer entries."""
+    if one.rows < 5:
+        yield Fault(one, "has fewer than 5 rows", replace(one, rows=5))
+    elif d > one.columns < 10 * (k := nominal_count(one.p, d)):
+        cure = replace(one, columns=min(10 * k, MOST_COLUMNS))
+        if 10 * k > MOST_COLUMNS:
+            cure = replace(cure, p=MOST_COLUMNS // 10 / d)
+        yield Fault(one, "takes more entries than a tenth of its columns", cure)
 
 
 def _values(one: Pipeline, d: int) -> int:

@@ -32,6 +32,7 @@ class PerTensor:
     """Each tensor by itself: a local threshold (Aji & Heafield 2017, section 3; SBC)."""
 
     codec_id: ClassVar[str] = "per_tensor"
+    keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
     codec: VectorCodec
 
     def __post_init__(self) -> None:
@@ -68,6 +69,7 @@ class Flat:
     """The whole update as one vector: a global threshold (Aji & Heafield 2017, section 3)."""
 
     codec_id: ClassVar[str] = "flat"
+    keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
     codec: VectorCodec
 
     def __post_init__(self) -> None:

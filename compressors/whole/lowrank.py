@@ -53,6 +53,7 @@ class LowRank:
     """
 
     codec_id: ClassVar[str] = "lowrank"
+    keeps: ClassVar[tuple[str, ...]] = ("q",)  # see compressors.whole.whose
     rank: int
     needs_seed: ClassVar[bool] = False
 

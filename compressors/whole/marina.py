@@ -50,6 +50,7 @@ class Marina:
 
     codec_id: ClassVar[str] = "marina"
     server: ClassVar[str] = "marina"  # see compressors.whole.keepers
+    keeps: ClassVar[tuple[str, ...]] = (BEFORE,)  # see compressors.whole.whose
     inner: Compressor
     p: float
 

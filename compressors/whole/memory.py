@@ -21,9 +21,12 @@ def inside(prefix: str, state: State) -> State:
 
 
 def recall(
-    kind: str, state: State, shapes: Mapping[str, tuple[int, ...]]
+    kind: str,
+    state: State,
+    shapes: Mapping[str, tuple[int, ...]],
+    dtype: torch.dtype = torch.float32,
 ) -> dict[str, Tensor]:
-    """What ``nest(kind, ...)`` put into the memory: float32, with these names and shapes.
+    """What ``nest(kind, ...)`` put into the memory: of ``dtype``, with these names and shapes.
 
     ``UpdateError`` names both where they differ: a tensor of another shape would be added to
     all entries of a row, and one of another name forgotten.
@@ -36,10 +39,10 @@ def recall(
         )
     for name, shape in shapes.items():
         x = kept[name]
-        if tuple(x.shape) != tuple(shape) or x.dtype != torch.float32:
+        if tuple(x.shape) != tuple(shape) or x.dtype != dtype:
             raise UpdateError(
                 f"tensor {name!r}: {kind} in the memory is {x.dtype} {tuple(x.shape)}, not "
-                f"{torch.float32} {tuple(shape)}: it belongs to another model"
+                f"{dtype} {tuple(shape)}: it belongs to another model"
             )
     return kept
 

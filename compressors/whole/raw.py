@@ -15,6 +15,7 @@ class Raw:
     """Every entry in 32 bits: what everything else is compared with."""
 
     codec_id: ClassVar[str] = "raw"
+    keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
     needs_seed: ClassVar[bool] = False
 
     def init(self, like: Tensors) -> State:

@@ -21,6 +21,20 @@ def holds(compressor: Compressor, like: Tensors) -> bool:
     return _kind(compressor) is not None
 
 
+def loses(compressor: Compressor, like: Tensors) -> set[str]:
+    """The tensors of a message that are lost where it does not count: no memory takes them back.
+
+    Example:
+        >>> import torch
+        >>> from compressors import Raw, parse
+        >>> loses(parse("sbc(0.01)"), {"w": torch.zeros(4)}), loses(Raw(), {"w": torch.zeros(4)})
+        (set(), {'w'})
+    """
+    if isinstance(compressor, ByName):
+        return set[str]().union(*(loses(own, part) for own, part in compressor.parts(like)))
+    return set() if _kind(compressor) else {*like}
+
+
 def take_back(
     compressor: Compressor, carried: Tensors, state: State
 ) -> tuple[State, dict[str, Tensor]]:

@@ -32,7 +32,7 @@ class Shifts:
         alpha: the part of a message by which the shift moves, 0 < alpha <= 1. None: 1 / (1 + omega)
             for each tensor, the largest for which convergence is proved.
 
-    The memory is -h, as ``shift``. Raises ``ValueError`` for another alpha, around what is biased
+    The memory is -h, as ``learned``. Raises ``ValueError`` for another alpha, around what is biased
     or has a memory, and without an alpha around what theory has no omega for.
 
     Example:
@@ -47,7 +47,8 @@ class Shifts:
 
     codec_id: ClassVar[str] = "diana"
     server: ClassVar[str] = "diana"  # see compressors.whole.keepers
-    held: ClassVar[str] = "shift"  # see compressors.whole.returned
+    held: ClassVar[str] = "learned"  # see compressors.whole.returned
+    keeps: ClassVar[tuple[str, ...]] = ("learned", "inner")  # see compressors.whole.whose
     inner: Compressor
     alpha: float | None = None
 
@@ -82,18 +83,18 @@ class Shifts:
 
     def init(self, like: Tensors) -> State:
         """A zero shift per tensor."""
-        return nest("shift", empty_like(like)) | nest("inner", self.inner.init(like))
+        return nest("learned", empty_like(like)) | nest("inner", self.inner.init(like))
 
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; what is sent is the difference."""
-        shift = recall("shift", state, {name: x.shape for name, x in update.items()})
+        shift = recall("learned", state, {name: x.shape for name, x in update.items()})
         sent, memory = self.inner.write(added(update, shift), inside("inner", state), out, seed)
         alpha = self.steps(update)
         after: dict[str, Tensor] = {n: shift[n] - alpha[n] * x.decoded for n, x in sent.items()}
         check_sums(after)
-        return sent, nest("shift", after) | nest("inner", memory)
+        return sent, nest("learned", after) | nest("inner", memory)
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``: the difference."""

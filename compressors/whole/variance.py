@@ -42,7 +42,8 @@ class VarianceBased:
     ``temporal`` 1 the two are the same. With more, v says how updates differ from each other.
 
     Written are the number of entries (gamma), Golomb codes of gaps (the paper: 28 bits each), an
-    exponent of 8 bits per tensor and 4 bits per entry.
+    exponent of 8 bits per tensor and 4 bits per entry. The memory has r as ``sums`` and v as
+    ``squares``, in float64: in float32 those of entries above 1e19 and below 1e-22 are none.
 
     Args:
         alpha: above 0; the paper has 1 to 2. From 1 up a first message is empty.
@@ -60,7 +61,8 @@ class VarianceBased:
     """
 
     codec_id: ClassVar[str] = "variance_based"
-    held: ClassVar[str] = "residual"  # see compressors.whole.returned
+    held: ClassVar[str] = "sums"  # see compressors.whole.returned
+    keeps: ClassVar[tuple[str, ...]] = ("sums", "squares")  # see compressors.whole.whose
     alpha: float = 1.0
     decay: float = 0.999
     needs_seed: ClassVar[bool] = False
@@ -76,19 +78,21 @@ class VarianceBased:
 
     def init(self, like: Tensors) -> State:
         """A zero sum and a zero sum of squares per tensor."""
-        return nest("residual", empty_like(like)) | nest("squares", empty_like(like))
+        zeros = empty_like(like)
+        return nest("sums", zeros) | nest("squares", {n: x.double() for n, x in zeros.items()})
 
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``."""
         shapes = {name: x.shape for name, x in update.items()}
-        sums, squares = recall("residual", state, shapes), recall("squares", state, shapes)
+        sums = recall("sums", state, shapes)
+        squares = recall("squares", state, shapes, torch.float64)
         sent: Sent = {}
         after, left = dict[str, Tensor](), dict[str, Tensor]()
         for name, r in added(update, sums).items():
             x = update[name].detach()
-            v = (squares[name] + x.square()).clamp(max=3e38).contiguous()
+            v = squares[name] + x.double().square()
             sent[name] = self._write_one(r, v, out)
             gone = torch.zeros(r.numel(), dtype=torch.bool, device=r.device)
             places = sent[name].indices
@@ -97,14 +101,13 @@ class VarianceBased:
             gone = gone.view(r.shape)
             after[name] = torch.where(gone, 0.0, r)
             left[name] = torch.where(gone, 0.0, v * self.decay)
-        return sent, nest("residual", after) | nest("squares", left)
+        return sent, nest("sums", after) | nest("squares", left)
 
     def _write_one(self, r: Tensor, v: Tensor, out: BitWriter) -> SentTensor:
         if r.numel() == 0:
             return SentTensor(torch.zeros_like(r), ALL, r.shape)
         x = r.cpu().numpy().reshape(-1)
-        # In float32, as v is: of a first message both sides are then equal for an alpha of 1.
-        large = (r.square() > self.alpha * v).cpu().numpy().reshape(-1)
+        large = (r.double().square() > self.alpha * v).cpu().numpy().reshape(-1)
         places, codes, top = _codes(x, np.flatnonzero(large))
         write_places(places, x.size, out)
         chosen = torch.from_numpy(places).to(r.device)

@@ -10,21 +10,27 @@ from fedsim.analysis.curves import bits_so_far
 from fedsim.analysis.inputs import check_frame
 from fedsim.analysis.layout import Column, Laid, Row, laid
 from fedsim.analysis.style import higher_is_better, metric_name
+from fedsim.analysis.within import Steps, steps
 from fedsim.errors import UsageError
 from fedsim.results.load import Results
 
 _CELL = ["label", "temporal", "gradient"]
-_SHOWN = [*_CELL, "seeds", "iteration", "metric", "metric_sd", "up_wire_bits"]
+_SHOWN = [*_CELL, "seeds", "most_seeds", "iteration", "metric", "metric_sd", "up_wire_bits"]
+_Cells = list[tuple[tuple[str, int, float], Steps]]
+SEEDS = (
+    "A cell counts with its last evaluation within the budget, the mean of its seeds ± their "
+    "deviation (how many). 1 of 3: the cell has fewer seeds than others."
+)
 _ROWS = 8
 
 
 def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
-    """The best that every method reached while a client had sent at most `up_bits`.
+    """The best cell (n, p) of every method where a client may send at most `up_bits`.
 
-    A run may be stopped at any evaluation: of all evaluations of all cells (n, p) of a method, the
-    best within the budget counts, seeds averaged. Bits are whole messages (wire) of a client that
-    takes part in every round. The best of noisy scores is a little better than what a run stopped
-    there by plan would show: `RunConfig(stop_at_bits=...)` is such a run.
+    A cell counts with the last evaluation within the budget, not with its best one, which could be
+    chosen in hindsight alone: the mean over its seeds, all of which have one. Bits are whole
+    messages (wire) of a client that takes part in every round.
+    `fedsim.search` judges its trials in the same way.
 
     Args:
         results: what `fedsim.load(...)` gave (failed runs are left out), or rows of its frame
@@ -32,9 +38,10 @@ def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
         up_bits: the budget in bits: `2e6`, or a text such as `"2Mbit"`.
 
     Returns:
-        A row per method, the best first: label; temporal and gradient of the cell; seeds, how many;
-        iteration, metric and metric_sd (the seeds' sample deviation, NaN of one) of that
-        evaluation; up_wire_bits, which a client had sent by then. A method that had no evaluation
+        A row per method, the best first: label; temporal and gradient of the cell; seeds, how many,
+        and most_seeds, of any cell of the results; iteration, metric and metric_sd (the seeds'
+        sample deviation, NaN of one) of those evaluations; up_wire_bits, which a client had sent
+        by then, on average over the seeds. A method that had no evaluation
         within the budget stands last, with NaN.
 
     Raises:
@@ -45,8 +52,7 @@ def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
         fedsim.best(results, up_bits="2Mbit")
     """
     rounds = _rounds(results)
-    points = _points(rounds)
-    return _within(points, units.parse_bits(up_bits, "up_bits"), higher_is_better(rounds))
+    return _within(_cells(rounds), units.parse_bits(up_bits, "up_bits"), higher_is_better(rounds))
 
 
 def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
@@ -59,9 +65,9 @@ def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
         UsageError: as `best`.
     """
     rounds = _rounds(results)
-    points, higher = _points(rounds), higher_is_better(rounds)
-    limits = _budgets(points)
-    rows = [_within(points, budget, higher).head(1) for budget in limits]
+    cells, higher = _cells(rounds), higher_is_better(rounds)
+    limits = _budgets(cells)
+    rows = [_within(cells, budget, higher).head(1) for budget in limits]
     return pd.concat(rows, ignore_index=True).assign(budget=limits)[["budget", *_SHOWN]]
 
 
@@ -76,11 +82,10 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
     return rounds
 
 
-def _points(rounds: pd.DataFrame) -> pd.DataFrame:
-    """A row per cell and round that all its seeds evaluated: the means, by bits upwards."""
+def _cells(rounds: pd.DataFrame) -> _Cells:
+    """Every cell's label, n and p, and its steps by bits."""
     table = rounds.sort_values(["run", "round"])
     table["up_wire_bits"] = bits_so_far(table, "up_wire_bits")
-    seeds = table.groupby(_CELL)["run"].nunique()
     table = table[table["metric"].notna()]
     twice = table[table.duplicated([*_CELL, "seed", "round"])]
     if len(twice):
@@ -88,29 +93,33 @@ def _points(rounds: pd.DataFrame) -> pd.DataFrame:
         raise UsageError(
             f"several runs of {label}, n = {n}, p = {p:g}, seed {seed}: choose one."
         )
-    by_round = table.groupby([*_CELL, "round"])
-    points = by_round[["iteration", "metric", "up_wire_bits"]].mean()
-    points["metric_sd"] = by_round["metric"].std(ddof=1)
-    points["seeds"] = by_round.size()
-    points = points.reset_index().join(seeds.rename("all"), on=_CELL)
-    return points.sort_values("up_wire_bits", kind="stable")
+    groups = table.groupby(_CELL)
+    keys = [key for key, _ in groups]
+    return list(zip(keys, steps(table.assign(_cell=groups.ngroup()), "up_wire_bits"), strict=True))
 
 
-def _within(points: pd.DataFrame, budget: float, higher: bool) -> pd.DataFrame:
-    """The best point of every method within a budget, the best method first."""
-    inside = points[(points["up_wire_bits"] <= budget) & (points["seeds"] == points["all"])]
-    inside = inside.sort_values("metric", ascending=not higher, kind="stable")  # then fewer bits
+def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
+    """The best cell of every method within a budget, the best method first."""
+    most = max((own.seeds for _, own in cells), default=0)
+    rows = [
+        (*key, own.seeds, most, round(own.iteration[place]), own.metric[place], own.spread[place],
+         own.spent[place])
+        for key, own in cells if (place := int(own.at(budget))) >= 0
+    ]  # fmt: skip
+    inside = pd.DataFrame(rows, columns=_SHOWN)
+    inside = inside.sort_values(["metric", "up_wire_bits"], ascending=[not higher, True])
     reached = inside.drop_duplicates("label")
-    missing = [name for name in points["label"].unique() if name not in set(reached["label"])]
-    told = [reached, pd.DataFrame({"label": sorted(missing)})] if missing else [reached]
+    missing = sorted({key[0] for key, _ in cells} - {*reached["label"]})
+    told = [reached, pd.DataFrame({"label": missing})] if missing else [reached]
     table = pd.concat(told, ignore_index=True)[_SHOWN]
-    counts = dict.fromkeys(("temporal", "seeds", "iteration"), "Int64" if missing else "int64")
-    return table.astype(counts)
+    whole = ("temporal", "seeds", "most_seeds", "iteration")
+    return table.astype(dict.fromkeys(whole, "Int64" if missing else "int64"))
 
 
-def _budgets(points: pd.DataFrame) -> list[float]:
+def _budgets(cells: _Cells) -> list[float]:
     """Round budgets between the cheapest evaluation and the dearest, and no limit."""
-    low, high = points["up_wire_bits"].min(), points["up_wire_bits"].max()
+    low = min(own.budgets[0] for _, own in cells)
+    high = max(own.budgets[-1] for _, own in cells)
     powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
     for digits in ((1, 2, 5), (1,)):
         steps = np.array([digit * 10.0**power for power in powers for digit in digits])
@@ -135,7 +144,11 @@ def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:
             continue
         score = units.score(row["metric"], name)
         if row["seeds"] > 1:
-            score += f" ± {units.score(row['metric_sd'], name)} ({row['seeds']})"
+            score += f" ± {units.score(row['metric_sd'], name)}"
+        if row["seeds"] < row["most_seeds"]:
+            score += f" ({row['seeds']} of {row['most_seeds']})"
+        elif row["seeds"] > 1:
+            score += f" ({row['seeds']})"
         used = units.bits(row["up_wire_bits"])
         where = [str(row["temporal"]), units.plain(row["gradient"])]
         rows.append([row["label"], *where, score, str(row["iteration"]), used])
@@ -157,5 +170,5 @@ def best_table(results: Results, up_bits: float, width: int) -> Laid:
     return laid(
         columns, lines, width, keys=3,  # method, n and p stand in every part
         title=f"Best within {units.bits(up_bits)} per client upstream",
-        caption="Bits of whole messages. none: no evaluation within the budget.",
+        caption=f"{SEEDS} Bits of whole messages. none: no evaluation within the budget.",
     )  # fmt: skip

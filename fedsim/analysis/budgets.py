@@ -6,20 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis.curves import Bits, curve_lines
+from fedsim.analysis.curves import Bits, evaluated
 from fedsim.analysis.style import CellKey
+from fedsim.analysis.within import steps
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The best of one method within any budget.
+    """The best cell of one method within any budget.
 
     Attributes:
         method: its label.
         dense: whether it is raw sending.
-        bits: (N,) ascending: bits that a client of every round has sent when a new best is reached.
+        bits: (N,) ascending: bits of a client of every round from which on the best is another.
         metric: (N,) that best, of any of the method's cells, seeds averaged.
-        cells: N cells, each that which reached it.
+        cells: N cells, each that which has it.
         end: bits at the last evaluation of any of its cells: beyond, nothing was run.
     """
 
@@ -36,8 +37,8 @@ def budgets(
 ) -> list[Budget]:
     """The best metric within a budget of bits, one per method, `dense` first.
 
-    A run may be stopped at any evaluation: all points of all learning curves count, over every
-    n and p of the method. Points are those of `fedsim.analysis.curves.curve_lines`.
+    A cell (n, p) counts with its last evaluation within the budget, the mean over its seeds
+    (`fedsim.analysis.within`). So what a method has can become worse with more bits.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
@@ -58,41 +59,42 @@ def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float,
     """Which method is best where: (from bits, to bits, its label), ascending.
 
     Of equals, the one that needs fewer bits leads. A method leads no further than it was run: there
-    is a gap where the best so far had ended, until another is better. From and to are the same
+    is a gap where the best had ended, until another is better. From and to are the same
     where a method leads at its last evaluation alone.
     """
     sign = 1 if higher else -1
-    steps = sorted(
-        (float(x), -sign * float(y), budget.method)
-        for budget in methods
-        for x, y in zip(budget.bits, budget.metric, strict=True)
-    )
-    best, turns = float("inf"), list[tuple[float, str]]()
-    for bits, loss, method in steps:
-        if loss < best:
-            best = loss
-            if not turns or turns[-1][1] != method:
-                turns.append((bits, method))
-    last = {budget.method: budget.end for budget in methods}
+    turns = list[tuple[float, str]]()
+    for budget in sorted({float(bits) for own in methods for bits in own.bits}):
+        there = [own for own in methods if own.bits[0] <= budget]
+        places = [int(np.searchsorted(own.bits, budget, side="right")) - 1 for own in there]
+        _, _, best = min(
+            (-sign * float(own.metric[at]), float(own.bits[at]), own.method)
+            for own, at in zip(there, places, strict=True)
+        )
+        if not turns or turns[-1][1] != best:
+            turns.append((budget, best))
+    last = {own.method: own.end for own in methods}
     ends = [bits for bits, _ in turns[1:]] + [max(last.values())]
     return [
         (start, min(end, last[method]), method)
-        for (start, method), end in zip(turns, ends, strict=True)
+        for (start, method), end in zip(turns, ends, strict=True) if start <= last[method]
     ]
 
 
 def _best(
     method: str, dense: bool, rounds: pd.DataFrame, sign: int, counted: Bits, spent: str
 ) -> Budget:
-    points = [
-        (float(x), float(y), line.cell)
-        for line in curve_lines(rounds, spent, "metric", counted)
-        for x, y in zip(line.x, line.y, strict=True)
-    ]
-    kept: list[tuple[float, float, CellKey]] = []
-    for x, y, cell in sorted(points, key=lambda point: (point[0], -sign * point[1])):
-        if not kept or sign * y > sign * kept[-1][1]:
-            kept.append((x, y, cell))
-    bits, metric, cells = zip(*kept, strict=True)
-    end = max(x for x, _, _ in points)
-    return Budget(method, dense, np.array(bits), np.array(metric), cells, end)
+    table, cells = evaluated(rounds, spent, counted)
+    found = steps(table, spent)
+    bits = np.unique(np.concatenate([own.budgets for own in found]))
+    places = np.stack([own.at(bits) for own in found])
+    pairs = list(zip(found, places, strict=True))
+    losses = np.stack([np.where(at < 0, np.inf, -sign * own.metric[at]) for own, at in pairs])
+    since = np.stack([np.where(at < 0, np.inf, own.budgets[at]) for own, at in pairs])
+    best = losses.min(axis=0)
+    leads = np.where(losses == best, since, np.inf).argmin(axis=0)  # of equals, that of fewer bits
+    kept = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
+    return Budget(
+        method, dense, bits[kept], -sign * best[kept], tuple(cells[k] for k in leads[kept]),
+        float(bits[-1]),
+    )  # fmt: skip

@@ -30,7 +30,7 @@ class Series:
     high: np.ndarray
 
 
-_TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round")  # what says whose a row is
+_TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round", "iteration")  # whose a row is
 
 TIME = "sim_end_seconds"
 """The clock at the end of a round, of runs that had a network."""
@@ -80,6 +80,25 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or {TIME!r}.")
     if y not in rounds.columns:
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
+    return _series(_scored(rounds, x, y, bits), x, y, ["round"])
+
+
+def evaluated(rounds: pd.DataFrame, x: str, bits: Bits) -> tuple[pd.DataFrame, list[CellKey]]:
+    """The rounds that were evaluated, with `x` and with a column `_cell`, and the cells.
+
+    Args:
+        rounds, x, bits: as for `curve_lines`.
+
+    Raises:
+        UsageError: as `curve_lines`.
+    """
+    keyed, cells = by_cell(_scored(rounds, x, "metric", bits))
+    _check_cells(keyed, cells, ["round"])
+    return keyed, cells
+
+
+def _scored(rounds: pd.DataFrame, x: str, y: str, bits: Bits) -> pd.DataFrame:
+    """The rounds that have a `y`, by run and round, with `x`."""
     table = rounds.sort_values(["run", "round"])
     if x == "up_bits":
         table = table.assign(up_bits=bits_so_far(table, bits_column(bits)))
@@ -87,7 +106,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
     table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):
         raise UsageError(f"there are no rounds with a {y} to draw.")
-    return _series(table, x, y, ["round"])
+    return table
 
 
 def pareto_points(runs: pd.DataFrame, bits: Bits = "wire") -> list[Series]:

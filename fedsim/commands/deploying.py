@@ -42,6 +42,7 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
+    config = _config(flags)  # a wrong value is told before torch is imported
     from rich.console import Console
 
     from fedsim import report
@@ -50,7 +51,6 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.results.load import load
     from fedsim.results.schema import write_summary
 
-    config = _config(flags)
     out = shared.folder(flags, f"{config.plan.task.name}-deploy-{config.digest}")
     tell = Console(stderr=True, quiet=flags.json)
     summary = deploy(config, out, flags.insecure, flags.port, tell)

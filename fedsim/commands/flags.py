@@ -8,7 +8,8 @@ from typing import Any
 
 from fedsim.errors import UsageError
 from fedsim.settings.config import RunConfig, default_of
-from fedsim.settings.fields import flag, type_of
+from fedsim.settings.each import alone as check
+from fedsim.settings.fields import Settings, flag, type_of
 
 _TYPES = {"int": int, "float": float, "str": str}
 
@@ -38,11 +39,13 @@ def _default(value: Any) -> str:
     return "" if value in (None, False) else f" (default: {value})"
 
 
-def given(flags: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given on the command line."""
-    names = [f.name for f in fields(RunConfig)]
+def given(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]:
+    """The settings that were given on the command line; ``UsageError`` for a value that is none."""
+    names = [f.name for f in fields(RunConfig) if f.name not in skip]
     values = {name: getattr(flags, name, None) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
+    typed = {name: value for name, value in values.items() if value is not None}
+    check(Settings(**typed))
+    return typed
 
 
 def numbers(text: str, name: str, kind: type) -> list[Any]:

@@ -10,7 +10,7 @@ from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
 from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
-from fedsim.settings.spelling import underscored
+from fedsim.settings.spelling import TABLE, underscored
 
 
 def add(commands: Any) -> None:
@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
+    config = from_flags(flags)  # a wrong value is told before torch is imported
     from rich.console import Console
 
     from fedsim import report
@@ -41,7 +42,6 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.runs.progress import Bars
     from fedsim.runs.run import run
 
-    config = from_flags(flags)
     out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
@@ -61,10 +61,8 @@ def command(flags: argparse.Namespace) -> int:
 
 def from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags ask for; flags go over the settings of a TOML file."""
-    from fedsim.settings import cellfile
-
     values = read_toml(Path(flags.config)) if flags.config else {}
-    if cellfile.TABLE in values:
+    if TABLE in values:
         raise UsageError(f"{flags.config}: it lists cells, which `fedsim sweep --config` runs")
     values = underscored(values, flags.config) | shared.given(flags)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):

@@ -31,7 +31,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--target", type=float, metavar="METRIC", help="the metric to reach")
     parser.add_argument(
         "--time", metavar="TIME",
-        help="for everything, such as 90s, 30min or 2h (default: 10min, if --trials is not given)",
+        help="for everything but the preparation, finalists included, such as 90s, 30min or 2h "
+        "(default: 10min, if --trials is not given)",
     )  # fmt: skip
     parser.add_argument("--trials", type=int, metavar="INT", help="how many, in place of --time")
     parser.add_argument(
@@ -60,7 +61,6 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
-    from fedsim.search.search import search
     from fedsim.settings.config import from_mapping
     from fedsim.settings.strategies import CODED
 
@@ -70,6 +70,8 @@ def command(flags: argparse.Namespace) -> int:
             "methods that any strategy takes, raw sending among them"
         )
     base = from_mapping({"method": "raw", "temporal": 1} | shared.given(flags), "search")
+    from fedsim.search.search import search  # a wrong value is told before torch is imported
+
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
     out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}-{base.digest}")
     found = search(
@@ -90,7 +92,8 @@ def _document(found: "Found") -> None:
     table = finalists(found.finalists, found.goal)
     print_document({
         "out": str(found.out), "goal": found.goal.told(), "finalists": records(table),
-        "importance": found.importance, "left_out": found.left, "trials": records(found.trials),
+        "importance": found.importance, "left_out": found.left, "saturated": found.saturated,
+        "trials": records(found.trials),
     })  # fmt: skip
 
 
@@ -98,6 +101,7 @@ def _show(found: "Found") -> None:
     from rich.console import Console
 
     from fedsim.analysis.layout import print_whole
+    from fedsim.search.goal import SATURATED
     from fedsim.search.search import rerun
     from fedsim.search.tables import ranked_table, shares
 
@@ -106,6 +110,8 @@ def _show(found: "Found") -> None:
         print_whole(console, ranked_table(found.finalists, found.goal, console.width))
     else:
         print("No trial has an evaluation that counts: nothing to rank.", file=sys.stderr)
+    if found.saturated:
+        console.print(SATURATED.format(name=found.goal.name), highlight=False)
     for line in shares(found.importance):
         console.print(f"What mattered for {line}", highlight=False)
     if found.winner is not None:

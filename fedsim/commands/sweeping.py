@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from fedsim.settings import grids
 
+_LISTS = ("temporal", "gradient")
+"""Settings of a run that take several values here."""
+
 
 def add(commands: Any) -> None:
     """Adds the command."""
@@ -54,16 +57,16 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--ray-address", metavar="ADDRESS", help="run the cells on a Ray cluster")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    shared.add_settings(parser, skip=("temporal", "gradient", "seed"))
+    shared.add_settings(parser, skip=(*_LISTS, "seed"))
     parser.set_defaults(command=command)
 
 
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
+    config = from_flags(flags)  # a wrong value is told before torch is imported
     from fedsim.runs.progress import Bars
     from fedsim.settings import grids
 
-    config = from_flags(flags)
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
     out = shared.folder(flags, default_name(config, flags.config))
     jobs = flags.jobs
@@ -102,11 +105,11 @@ def _run(
 
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
     """A grid, or the cells of a TOML file; flags go over the settings of the file."""
+    given = shared.given(flags, skip=_LISTS)
     from fedsim.settings import cellfile, grids
     from fedsim.settings.methods import takes_fraction
 
     written = read_toml(Path(flags.config)) if flags.config else {}
-    given = {k: v for k, v in shared.given(flags).items() if k not in grids.GRID}
     if cellfile.TABLE in written:
         _refuse_grid(flags)
         return cellfile.from_values(written, flags.config, over=given)

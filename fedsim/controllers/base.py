@@ -73,7 +73,8 @@ class Told:
         loss: held-out, of the last evaluation.
         metric: held-out, of the last evaluation.
         update_norm: the L2 norm of the last global update.
-        agreement: the cosine between the last global update and the one before it.
+        agreement: the cosine between the last global update and the one before it; None where one
+            of them moved nothing.
         entries: of the model.
         clients: what is known of each client that is asked in this round, by number.
     """

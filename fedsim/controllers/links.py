@@ -10,6 +10,9 @@ from fedsim.controllers.settings import above_zero, share, whole
 BITS = 16.0
 """Bits per entry that are assumed of a client's first message; later its last message says."""
 
+ROUNDING = 1e-9
+"""What a quotient of two times may lack of a whole number: 0.3 / 0.1 is 2.9999999999999996."""
+
 
 @dataclass(frozen=True)
 class FillUpload:
@@ -75,7 +78,8 @@ class Pace:
         assert seen.compute is not None  # the network is needed, and so is there
         if self.seconds >= self.most * seen.compute:
             return self.most
-        return max(1, int(self.seconds / seen.compute))
+        fit = self.seconds / seen.compute * (1 + ROUNDING)
+        return max(1, min(self.most, int(fit)))
 
     def choose(self, told: Told, memory: Memory) -> tuple[Mapping[int, Choice], Memory]:
         """See ``Controller.choose``."""

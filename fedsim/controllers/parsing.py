@@ -74,6 +74,8 @@ def _call(written: str) -> tuple[str, list[Any], dict[str, Any]]:
         raise UsageError(
             f"{_FLAG} is {written!r}: it takes a name and settings, as in 'warmup(20, first=0.25)'"
         ) from error
+    if len(named) < len(node.keywords):
+        raise UsageError(f"{_FLAG} is {written!r}: a setting is given twice")
     return node.func.id, given, named
 
 

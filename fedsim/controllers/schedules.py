@@ -81,7 +81,7 @@ class DelayFirst:
     def change(self, told: Told) -> float:
         """The iteration at which the second phase begins."""
         if self.at:
-            return self.at * told.iterations
+            return round(self.at * told.iterations, 9)  # 0.07 * 100 is 7.000000000000001
         inside = [drop for drop in told.rate_drops if drop < told.iterations]
         return inside[0] if inside else told.iterations / 2
 

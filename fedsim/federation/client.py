@@ -112,7 +112,7 @@ def begin(
         iterations=work.n if work else int(str(delivery.settings["iterations"])),
         buffers=inside("buffers", state) | delivery.buffers,
         start=work.start if work else _start(config, delivery),
-        correction=control.correction(config, delivery.weights, state),
+        correction=control.correction(config, delivery, state),
     )
     return Visit(end, delivery, job, seconds, state, work)
 
@@ -132,7 +132,7 @@ def finish(
     """
     end, delivery, job = visit.end, visit.delivery, visit.job
     clock = time.perf_counter()
-    update, variates = control.renewed(trainer, trained.update, visit.before, job)
+    update = control.with_change(trainer, trained.update, job)
     delivery = with_gradient_before(config, trainer, delivery, job, visit.before)
     with training(delivery.round, trained.loss, suspect(end.uplink)):
         packet, memory = end.encode(job.client, update, delivery)
@@ -147,7 +147,8 @@ def finish(
     content[METRICS] = _metrics(packet, list(end.like), samples, trained.loss, seconds)
     end.tell(content)
     own = {name: x for name, x in trained.buffers.items() if name not in delivery.buffers}
-    memory |= nest("optimizer", optimizer) | nest("buffers", own) | variates
+    memory |= nest("optimizer", optimizer) | nest("buffers", own)
+    memory |= control.moved(end, delivery, update, packet, visit.before)
     memory |= kept(config, delivery)
     if visit.work:
         memory[orders.FRACTION] = torch.tensor(visit.work.p, dtype=torch.float64)

@@ -27,7 +27,7 @@ from fedsim.network.flows import Flows
 from fedsim.network.pricing import SECONDS
 from fedsim.network.rates import Rate
 from fedsim.settings.config import RunConfig
-from strategies import Arrival, Asynchronous, Downlink, RoundTraffic
+from strategies import Arrival, Asynchronous, RoundTraffic
 from strategies.channel.nodes import cohort
 from strategies.channel.payload import payload_bits
 
@@ -96,7 +96,7 @@ class EventServer(Server):
         env, flows, delay = self.env, self.flows, float(self.links.latency[client])
         job = self.ask(client)
         down = self._exchange.trip.downlinks[client]
-        yield flows.send(charged_bits(down), [("down", client), "server down"])
+        yield flows.send(ledger.down_bits(down), [("down", client), "server down"])
         yield env.timeout(delay)
         yield from self.train(job)
         reply = self.reply(job)
@@ -206,8 +206,3 @@ class EventServer(Server):
         idle = [c for c in range(self.plan.clients) if c not in self._jobs]
         self._turns += 1
         return idle[derive(self.config.seed, "next client", self._turns) % len(idle)]
-
-
-def charged_bits(down: Downlink) -> int:
-    """The bits of a download that are charged: the initial model is known to all."""
-    return ledger.wire_bits(down.payload) if down.charged else 0

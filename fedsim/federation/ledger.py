@@ -48,6 +48,21 @@ def wire_bits(payload: bytes) -> int:
     return 8 * len(payload)
 
 
+def down_bits(down: Downlink) -> int:
+    """What one message to a client takes: the model's, the buffers' and the order's payload.
+
+    The initial model, which is known to all, is not charged, and its buffers are not.
+
+    Example:
+        >>> down_bits(Downlink(b"ab", "update", {}, buffers=b"c"))
+        24
+        >>> down_bits(Downlink(b"ab", "model", {}, charged=False))
+        0
+    """
+    charged = wire_bits(down.payload) + wire_bits(down.buffers) if down.charged else 0
+    return charged + _order_bits(down)
+
+
 def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -> dict[str, int]:
     row = dict.fromkeys(("wire_bits", "content_bits", *_SPLIT), 0)
     for payload, spans in messages:
@@ -117,10 +132,10 @@ def failures(trip: RoundTraffic) -> dict[str, Any]:
 
 
 def _fates(trip: RoundTraffic, client: int) -> dict[str, int]:
-    """Whether an update of the client went back into its memory, or is lost."""
-    told = trip.uplinks[client].fate if client in trip.uplinks else ""
-    return {"returned": int(told == "returned"),
-            "lost": int(told == "lost") + trip.dropped.count(client)}  # fmt: skip
+    """Whether an update of the client went back into its memory, and how many are lost."""
+    up = trip.uplinks.get(client)
+    lost = (up.lost if up else 0) + trip.dropped.count(client)
+    return {"returned": int(up is not None and up.returned), "lost": lost}
 
 
 def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
@@ -135,7 +150,6 @@ def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
 def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
     up, down = trip.uplinks.get(client), trip.downlinks.get(client)
     sent = [*([down] if down else []), *(first for c, first in trip.unused if c == client)]
-    charged = [message for message in sent if message.charged]
     row: dict[str, Any] = {
         "round": trip.round,
         "client": client,
@@ -143,7 +157,7 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
         "up_wire_bits": wire_bits(up.payload) + wire_bits(up.buffers) if up else 0,
         "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
         "up_buffer_bits": wire_bits(up.buffers) if up else 0,
-        "down_wire_bits": sum(wire_bits(m.payload) + wire_bits(m.buffers) for m in charged),
+        "down_wire_bits": sum(down_bits(message) for message in sent),
         "down_news_bits": sum(wire_bits(m.news) for m in sent),
         "up_message_bits": 8 * trip.wire.up(client),
         "down_message_bits": _down_message_bits(trip, client) if down else 0,
@@ -158,16 +172,15 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
         row |= {"up_report_bits": _report_bits(up) if up else 0}
         row |= {"down_order_bits": sum(_order_bits(message) for message in sent)}
         row["up_wire_bits"] += row["up_report_bits"]
-        row["down_wire_bits"] += row["down_order_bits"]
     return row
 
 
 def layer_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
     """One row per tensor of the model: its entries, and how many travelled, the cohort's mean.
 
-    Empty where no client of the round says what it sent.
+    Empty where no client of the round says what it sent, and where messages are sums of entries.
     """
-    told = [up for up in trip.uplinks.values() if up.sent]
+    told = [up for up in trip.uplinks.values() if up.sent and {*up.sent} <= {*up.update}]
     return [
         {
             "round": trip.round,

@@ -151,12 +151,13 @@ class Pilot:
         facts.train_loss = sum(losses) / len(losses) if losses else None
 
     def _moved(self, weights: Mapping[str, Tensor]) -> None:
-        """The norm of the global update, and its cosine with the one before."""
+        """The norm of the global update, and its cosine with the one before, where both moved."""
         change = {name: x - self._weights[name] for name, x in weights.items()}
         self._weights, before = dict(weights), self.facts.update_norm
         size = self.facts.update_norm = orders.norm(change)
         if AGREEMENT not in self.controller.needs:
             return
+        self.facts.agreement = None
         if self._change and before and size:
             inner = sum(torch.sum(x.double() * self._change[n]) for n, x in change.items())
             self.facts.agreement = float(inner) / (before * size)

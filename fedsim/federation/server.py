@@ -123,6 +123,8 @@ class Server:
         before = exchange.version
         iterations = self.plan.local_iterations(number)
         self.simulation.begin(number, iterations)
+        if self.pilot:
+            self.pilot.facts.seconds = self.simulation.clock.now  # enough clients are there
         # With a controller every client has an order of its own.
         settings = ConfigRecord({} if self.pilot else {"iterations": iterations})
         messages = strategy.ask(number, settings, grid)

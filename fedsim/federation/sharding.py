@@ -5,7 +5,8 @@ from typing import Any
 import simpy
 from flwr.app import Message, RecordDict
 
-from fedsim.federation.events import EventServer, Job, Process, charged_bits
+from fedsim.federation.events import EventServer, Job, Process
+from fedsim.federation.ledger import down_bits
 from fedsim.federation.server import failing
 from fedsim.network.rates import Rate
 from strategies import Arrival, RoundTraffic, Sharded
@@ -55,7 +56,7 @@ class ShardServer(EventServer):
     def _pull(self, client: int, place: int, pulled: dict[int, RecordDict]) -> Process:
         pulled[place] = self.strategy.pull(client, place, self.settings())
         down = self.strategy.ends[place].trip.downlinks[client]
-        yield from self._travel(charged_bits(down), place, client)
+        yield from self._travel(down_bits(down), place, client)
 
     def _push(
         self, job: Job, place: int, reply: Message, booked: dict[int, Arrival],

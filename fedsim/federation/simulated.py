@@ -7,12 +7,13 @@ every engine has the same rounds.
 import numpy as np
 from flwr.app import Message
 
+from fedsim.federation.ledger import down_bits
 from fedsim.network.cohorts import Leaves
 from fedsim.network.pricing import SECONDS
 from fedsim.network.running import Clock, Work
 from fedsim.network.spec import Network, parse
 from fedsim.settings.config import RunConfig
-from strategies import ChannelStrategy, Downlink, RoundTraffic
+from strategies import ChannelStrategy, RoundTraffic
 from strategies.channel.payload import payload_bits
 from strategies.channel.replies import numbers_of
 
@@ -76,6 +77,13 @@ class Simulation:
         """The traffic of the round."""
         assert self.strategy.exchange is not None
         return self.strategy.exchange.trip
+
+    def lose(self, client: int, reply: Message | None) -> None:
+        """Books the update of a client that drops out, where it has trained and keeps nothing."""
+        exchange = self.strategy.exchange
+        assert exchange is not None
+        if reply is not None and reply.has_content() and exchange.loses(client):
+            self.trip.dropped.append(client)
 
     def end(self, replies: dict[int, Message | None]) -> list[int]:
         """Goes on to the end of the round.
@@ -144,12 +152,6 @@ class Simulation:
         if client not in self.works:
             return np.full(len(SECONDS), np.nan)
         return self.works[client].parts(self.start, self.clock.now)
-
-
-def down_bits(down: Downlink) -> int:
-    """What a client is sent, in bits; the first model, which all know, is not sent."""
-    order = len(down.order.payload) if down.order else 0
-    return 8 * (order + (len(down.payload) + len(down.buffers) if down.charged else 0))
 
 
 def _trained_in(reply: Message) -> float:

@@ -69,6 +69,7 @@ class TimedGrid(CohortGrid):
         in_time = simulation.end(replies)
         for client, way in leaves.items():
             if way:
+                simulation.lose(client, replies[client])
                 error = Error(ErrorCode.NODE_UNAVAILABLE, _GONE[way])
                 yield Message(error, reply_to=clients[client])
         if rules.late:

@@ -13,7 +13,7 @@ from compressors import derive
 from fedsim.errors import RunFailed, UsageError
 from fedsim.network.quantities import parse_number
 from fedsim.network.rates import Rate
-from fedsim.network.traces import read_table, steps
+from fedsim.network.traces import ByClient, read_table, steps
 
 _ALLOWED = (
     "a fraction in (0, 1], onoff(ON, OFF) with the mean times that a client is there and away, "
@@ -33,25 +33,28 @@ class Availability:
         fraction: of the clients; others in every round.
         on: mean seconds that a client is there, exponentially distributed.
         off: mean seconds that it is away, likewise.
-        trace: 1 while a client is there and 0 while it is not; client i has the i-th, modulo their
-            number.
+        trace: 1 while a client is there and 0 while it is not, by client.
     """
 
     fraction: float = 1.0
     on: float = 0.0
     off: float = 0.0
-    trace: tuple[Rate, ...] = ()
+    trace: ByClient[Rate] | None = None
 
     @property
     def by_the_clock(self) -> bool:
         """Whether it depends on simulated time."""
-        return bool(self.trace) or self.on > 0
+        return self.trace is not None or self.on > 0
 
     def of(self, clients: int, seed: int) -> "There":
-        """Who of so many clients is there when; it follows from the seed."""
+        """Who of so many clients is there when; it follows from the seed.
+
+        Raises:
+            UsageError: the trace says nothing of one of them.
+        """
         rates: list[Rate | OnOff] = []
-        if self.trace:
-            rates += [self.trace[i % len(self.trace)] for i in range(clients)]
+        if self.trace is not None:
+            rates += self.trace.of(clients)
         elif self.on:
             keys = [derive(seed, "availability", i) for i in range(clients)]
             rates += [OnOff(self.on, self.off, key) for key in keys]
@@ -106,7 +109,7 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
 
     Example:
         >>> parse_availability("onoff(10min, 5min)")
-        Availability(fraction=1.0, on=600.0, off=300.0, trace=())
+        Availability(fraction=1.0, on=600.0, off=300.0, trace=None)
     """
     if text.strip().endswith(".csv"):
         return Availability(trace=_read(Path(text.strip()), name))
@@ -157,9 +160,9 @@ class OnOff:
         return bisect_right(self._changes, time)
 
 
-def _read(file: Path, name: str) -> tuple[Rate, ...]:
+def _read(file: Path, name: str) -> ByClient[Rate]:
     tables = read_table(file, ("seconds", "available"), "seconds and available (1 or 0)")
-    for values in tables:
+    for values in tables.values():
         if not np.isin(values[:, 1], (0, 1)).all():
             raise UsageError(f"{name} {file}: available is 1 or 0")
-    return tuple(steps(values, 1) for values in tables)
+    return ByClient(file, {client: steps(values, 1) for client, values in tables.items()})

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, bits_meant, time_meant
 
 Kind = Literal["rate", "time"]
 """A rate is in bits per second, a time in seconds."""
@@ -18,9 +18,11 @@ _UNITS: dict[Kind, dict[str, float]] = {
 }
 _ALLOWED: dict[Kind, str] = {
     "rate": "a number of bits per second above 0, such as 5Mbit, 768kbit, 1Gbit or inf",
-    "time": "a number of seconds, such as 50ms, 0.2s or 0",
+    "time": "a number of seconds, such as 50ms, 0.2s, 10min or 0",
 }
-_NUMBER = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(?:/s)?", re.IGNORECASE)
+_MOST_SIGMA = 5.0
+"""Of a logarithm: beyond it a client in three is more than 148 times off the median."""
+_NUMBER = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/s)?", re.IGNORECASE)
 _CALL = re.compile(r"([a-z_]+)\((.*)\)")
 
 
@@ -103,8 +105,11 @@ def parse_number(text: str, name: str, kind: Kind) -> float:
         value = float(matched[1]) * _UNITS[kind][unit] if matched else math.nan
     except (KeyError, ValueError):  # another unit; 1.2.3
         value = math.nan
+    if matched and matched[3] and kind == "time":  # 50ms/s
+        value = math.nan
     if not (0 <= value < math.inf) or (kind == "rate" and value == 0):
-        raise UsageError(f"{name} is {text!r}: it is {_ALLOWED[kind]}")
+        meant = bits_meant(text) if kind == "rate" else time_meant(text)
+        raise UsageError(f"{name} is {text!r}: it is {_ALLOWED[kind]}{meant}")
     return value
 
 
@@ -113,6 +118,9 @@ def _sigma(text: str, name: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value < math.inf:
-        raise UsageError(f"{name}: sigma is {text!r}; it is a number of 0 or above, such as 0.5")
+    if not 0 <= value <= _MOST_SIGMA:
+        raise UsageError(
+            f"{name}: sigma is {text!r}; it is that of the logarithm, from 0 to {_MOST_SIGMA:g}, "
+            "such as 0.5: of sigma 1 a third of all clients is more than 2.7 times off the median"
+        )
     return value

@@ -133,8 +133,9 @@ class Clock:
 
     def restore(self, works: Sequence[Mapping[str, Any]]) -> None:
         """Goes on from what ``state`` returned."""
+        never = math.inf
         self.works = [
-            Work(**{name: math.inf if value is None else value for name, value in work.items()})
+            Work(**dict[str, Any]({n: never if x is None else x for n, x in work.items()}))
             for work in works
         ]
 

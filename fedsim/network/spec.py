@@ -137,6 +137,7 @@ def without_file(text: str, name: str = "--network") -> str:
 
 def _given(items: list[str], name: str) -> dict[str, str]:
     given: dict[str, str] = {}
+    said: set[str] = set()
     for place, item in enumerate(items):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals and place == 0:
@@ -147,8 +148,17 @@ def _given(items: list[str], name: str) -> dict[str, str]:
         elif key.replace("-", "_") not in KEYS or not equals:
             raise UsageError(f"{name}: {unknown('setting', key, KEYS)}")
         else:
+            _once(key, said, name)
             given[key.replace("-", "_")] = value
     return given
+
+
+def _once(key: str, said: set[str], where: str) -> None:
+    """Refuses a setting that was given before, in whichever spelling."""
+    key = key.replace("-", "_")
+    if key in said:
+        raise UsageError(f"{where}: {key} is given twice")
+    said.add(key)
 
 
 def _from_file(file: Path, name: str) -> dict[str, str]:
@@ -156,6 +166,9 @@ def _from_file(file: Path, name: str) -> dict[str, str]:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{name}: {file} cannot be read as TOML: {reason(error)}") from error
+    said: set[str] = set()
+    for key in values:
+        _once(str(key), said, str(file))
     given = {str(key).replace("-", "_"): str(value) for key, value in values.items()}
     preset = _given([given.pop("preset")], name) if "preset" in given else {}
     for key in given:

@@ -1,10 +1,11 @@
 """Rates over time from a CSV file: one trace for all clients, or one per client."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -14,18 +15,55 @@ from fedsim.network.rates import Rate
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
+
 _COLUMNS = ("seconds", "up", "down")
+OTHERS = "*"
+"""What a table's column `client` says of every client that it does not name."""
+_CLIENT = re.compile(r"0|[1-9][0-9]*|\*")
+
+
+@dataclass(frozen=True)
+class ByClient(Generic[T]):
+    """What a file says of each client: of those that it names, and of all others.
+
+    Args:
+        file: where it stands.
+        values: by the client's number, as text, or `*`.
+    """
+
+    file: Path
+    values: Mapping[str, T]
+
+    def of(self, clients: int) -> list[T]:
+        """The values of so many clients.
+
+        Raises:
+            UsageError: the file says nothing of one of them.
+
+        Example:
+            >>> ByClient(Path("links.csv"), {"1": "slow", "*": "fast"}).of(3)
+            ['fast', 'slow', 'fast']
+        """
+        for client in range(clients):
+            if str(client) not in self.values and OTHERS not in self.values:
+                raise UsageError(
+                    f"trace {self.file} has no row of client {client}: clients are 0 to "
+                    f"{clients - 1}, and it names {', '.join(sorted(self.values, key=int))}; a row "
+                    f"with client = {OTHERS} stands for all that it does not name"
+                )
+        return [self.values[str(i) if str(i) in self.values else OTHERS] for i in range(clients)]
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Pairs of upload and download rates; client i has the pair i modulo their number."""
+    """Pairs of upload and download rates."""
 
-    pairs: tuple[tuple[Rate, Rate], ...]
+    pairs: ByClient[tuple[Rate, Rate]]
 
     def of(self, clients: int) -> tuple[list[Rate], list[Rate]]:
-        """The upload rates and the download rates of so many clients."""
-        chosen = [self.pairs[client % len(self.pairs)] for client in range(clients)]
+        """The upload rates and the download rates of so many clients, as ``ByClient.of``."""
+        chosen = self.pairs.of(clients)
         return [up for up, _ in chosen], [down for _, down in chosen]
 
 
@@ -33,18 +71,19 @@ def read_trace(file: Path) -> Trace:
     """A trace from a CSV file.
 
     The columns are `seconds` (from 0, rising), `up` and `down` (bits per second from then on) and,
-    where clients differ, `client`. After its last step, which lasts as long as the one before it,
-    a trace begins again.
+    where clients differ, `client`: its number from 0, or `*` for all that the file does not name.
+    After its last step, which lasts as long as the one before it, a trace begins again.
 
     Raises:
         UsageError: the file cannot be read, or its numbers are not as said.
     """
     told = "seconds, up and down (bits per second)"
-    return Trace(tuple(_pair(file, values) for values in read_table(file, _COLUMNS, told)))
+    tables = read_table(file, _COLUMNS, told)
+    return Trace(ByClient(file, {client: _pair(file, rows) for client, rows in tables.items()}))
 
 
-def read_table(file: Path, columns: Sequence[str], told: str) -> list[np.ndarray]:
-    """The rows of a CSV file of values over time, by `client` where it has that column.
+def read_table(file: Path, columns: Sequence[str], told: str) -> dict[str, np.ndarray]:
+    """The rows of a CSV file of values over time, by `client`; `*` where it has no such column.
 
     Args:
         file: the table; its column `seconds` begins at 0 and rises.
@@ -52,7 +91,7 @@ def read_table(file: Path, columns: Sequence[str], told: str) -> list[np.ndarray
         told: the columns, as a message names them.
 
     Returns:
-        An array of shape (steps, columns) per client.
+        An array of shape (steps, columns) by client.
 
     Raises:
         UsageError: the file cannot be read, or its numbers are not as said.
@@ -60,7 +99,7 @@ def read_table(file: Path, columns: Sequence[str], told: str) -> list[np.ndarray
     import pandas as pd  # settings are read where it is not installed: a client's machine
 
     try:
-        table = pd.read_csv(file)
+        table = pd.read_csv(file, dtype={"client": str})
     except (OSError, ValueError) as error:
         raise UsageError(f"trace {file} cannot be read: {reason(error)}") from error
     missing = [name for name in columns if name not in table.columns]
@@ -69,8 +108,16 @@ def read_table(file: Path, columns: Sequence[str], told: str) -> list[np.ndarray
             f"trace {file} lacks {', '.join(missing) or 'rows'}: its columns are {told}, and "
             "client where clients differ"
         )
-    groups = table.groupby("client") if "client" in table.columns else [(0, table)]
-    return [_values(file, part[list(columns)]) for _, part in groups]
+    names = table["client"].fillna("").str.strip() if "client" in table.columns else None
+    if names is None:
+        return {OTHERS: _values(file, table[list(columns)])}
+    for name in names.unique():
+        if not _CLIENT.fullmatch(name):
+            raise UsageError(
+                f"trace {file}: client is {name!r}: it is a client's number from 0, or {OTHERS} "
+                "for all that the file does not name"
+            )
+    return {name: _values(file, part[list(columns)]) for name, part in table.groupby(names)}
 
 
 def _values(file: Path, part: "pd.DataFrame") -> np.ndarray:

@@ -76,14 +76,12 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Figure:
 
 
 def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -> Figure:
-    """The best metric that each method reaches within a budget of upstream bits.
+    """The metric that each method has within a budget of upstream bits, by its best cell.
 
-    For B bits on the axis, a step is the best that any cell (n, p) of the method had reached when
-    its client of every round had sent B bits; below, which method is best there. Seeds are
-    averaged. A method's steps end where its longest run does. The bar below is blank where the
-    best so far had ended with fewer bits and no other is better yet.
-    A run counts as if stopped at its best evaluation, so that the steps are a little optimistic:
-    the maximum of noisy scores.
+    For B bits on the axis, a step is the best cell (n, p) of the method, each with its last
+    evaluation when a client of every round had sent at most B bits, the mean over its seeds; below,
+    which method is best there. A method's steps end where its longest run does. The bar below is
+    blank where the best had ended with fewer bits and no other is better.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows. Whether a higher

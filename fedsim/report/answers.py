@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from html import escape
 
 from fedsim import units
-from fedsim.analysis.answer import best, ladder, texts
+from fedsim.analysis.answer import SEEDS, best, ladder, texts
 from fedsim.analysis.style import metric_name
 from fedsim.results.load import Results
 
 NOTE = (
-    "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. The "
-    "best evaluation of any cell within the budget counts."
+    "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. "
+    + SEEDS
 )
 _NONE = '<p class="note">none: the method had no evaluation within the budget.</p>'
 

@@ -29,10 +29,10 @@ _LINES_OF_METHODS = (
     "method, line tells n."
 )
 _BUDGET = (
-    "The best that any cell of a method has reached when a client has sent so many bits, the mean "
-    "over seeds. A line ends where the method's longest run does. The bar below names the method "
-    "that is best there; it is blank where the best so far had ended with fewer bits and no other "
-    "is better yet. A run counts as if stopped at its best evaluation."
+    "The best cell of a method when a client has sent so many bits, each with its last evaluation "
+    "by then, the mean over its seeds. A line ends where the method's longest run does. The bar "
+    "below names the method that is best there; it is blank where the best had ended with fewer "
+    "bits and no other is better."
 )
 _POINTS = (
     "A mark per cell, with a bar over the range of its seeds; the line joins those that no other "

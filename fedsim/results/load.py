@@ -118,7 +118,7 @@ def load(*paths: Path | str) -> Results:
         runs[VARIANT] = [varied[name] for name in cells]
     runs = called(runs, _told(cells, folders, given))
     rounds = _joined(tables, runs, ("metric_name", "higher_is_better", "downlink"))
-    layers = _joined({name: layers_of(folders[name]) for name in cells}, runs)
+    layers = _joined({name: layers_of(folders[name], cell) for name, cell in cells.items()}, runs)
     return Results(
         runs, rounds, Path(paths[0]), tuple(unfinished), layers,
         folders={name: folders[name] for name in cells},

@@ -1,14 +1,24 @@
 """What one run leaves on disk: its summary, as rows of a table, and its frames."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.files import write_parquet, write_text
+from fedsim.files import (
+    CHANGED,
+    FILES,
+    DamagedFile,
+    check_beside,
+    digest_of,
+    read_sealed,
+    write_parquet,
+    write_sealed,
+    write_text,
+)
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
@@ -43,11 +53,25 @@ TOLD = "told"
 """The key under which stands what the run was told of its method: the text as typed and its facts
 (`fedsim.settings.methods.told`)."""
 
-NESTED = (TRAINED, TOLD)
+NESTED = (TRAINED, TOLD, FILES)
 """Keys of `summary.json` that are not columns of a table."""
 
 OF_TASK = ("lr", "momentum", "batch_size", "clients", "partition", "iterations")
 """Settings that are the task's where a run does not name them."""
+
+
+LEFT = (
+    "environment.json", "rounds.parquet", "clients.parquet", "layers.parquet", "model.safetensors",
+    "payloads",
+)  # fmt: skip
+"""What a run leaves beside `summary.json`, which has the digest of each. `config.toml` is compared
+with the settings of the command, and `final` has digests of its own."""
+
+
+def write_run(folder: Path, cell: Mapping[str, Any]) -> None:
+    """Writes `folder/summary.json` with digests of what the run has left beside it."""
+    there = [folder / name for name in LEFT if (folder / name).exists()]
+    write_sealed(folder / "summary.json", cell, there)
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -58,7 +82,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """
     file = folder / "summary.json"
     try:
-        cell = json.loads(file.read_text(encoding="utf-8"))
+        cell = read_sealed(file)
         missing = [key for key in (*KEYS, "status") if cell.get(key) is None]
     except (OSError, ValueError, AttributeError) as error:
         raise _damaged(file, str(error)) from error
@@ -112,22 +136,39 @@ def read_finished(folder: Path) -> dict[str, Any]:
         UsageError: one of them is damaged, or a run that is done has no `rounds.parquet`.
     """
     cell = read_summary(folder)
-    _read(folder / "rounds.parquet", ROUND_COLUMNS, cell["status"] != "done", _without_rows)
-    _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True, read=_without_rows)
+    optional = cell["status"] != "done"
+    _read(folder / "rounds.parquet", ROUND_COLUMNS, cell, optional, _without_rows)
+    _read(folder / "layers.parquet", LAYER_COLUMNS, cell, True, _without_rows)
     return cell
 
 
-def rounds_of(folder: Path, cell: dict[str, Any]) -> pd.DataFrame:
+def check_left(folder: Path, cell: Mapping[str, Any]) -> None:
+    """Looks whether all that a run has left in `folder` is as it was written.
+
+    Args:
+        folder: the run's.
+        cell: its `summary.json`; that of an older version has no digests, and all is taken.
+
+    Raises:
+        UsageError: a file is missing or damaged.
+    """
+    try:
+        check_beside(folder / "summary.json", cell)
+    except DamagedFile as error:
+        raise _damaged(error.file, error.why) from error
+
+
+def rounds_of(folder: Path, cell: Mapping[str, Any]) -> pd.DataFrame:
     """`rounds.parquet`; empty where a run failed before its first round."""
-    return _read(folder / "rounds.parquet", ROUND_COLUMNS, optional=cell["status"] != "done")
+    return _read(folder / "rounds.parquet", ROUND_COLUMNS, cell, cell["status"] != "done")
 
 
-def layers_of(folder: Path) -> pd.DataFrame:
+def layers_of(folder: Path, cell: Mapping[str, Any]) -> pd.DataFrame:
     """`layers.parquet`; empty where there is none, as in older folders."""
-    return _read(folder / "layers.parquet", LAYER_COLUMNS, optional=True)
+    return _read(folder / "layers.parquet", LAYER_COLUMNS, cell, optional=True)
 
 
-def _with_rows(file: Path) -> pd.DataFrame:
+def _with_rows(file: BytesIO) -> pd.DataFrame:
     """A table, in half the time that `pd.read_parquet` takes: it imports pyarrow's data sets."""
     from pyarrow.parquet import ParquetFile
 
@@ -136,7 +177,7 @@ def _with_rows(file: Path) -> pd.DataFrame:
     return frame
 
 
-def _without_rows(file: Path) -> pd.DataFrame:
+def _without_rows(file: BytesIO) -> pd.DataFrame:
     """A table's columns, from the end of its file: a tenth of the time that its rows take."""
     from pyarrow.parquet import read_schema
 
@@ -146,13 +187,18 @@ def _without_rows(file: Path) -> pd.DataFrame:
 def _read(
     file: Path,
     columns: Sequence[str],
+    cell: Mapping[str, Any],
     optional: bool,
-    read: Callable[[Path], pd.DataFrame] = _with_rows,
+    read: Callable[[BytesIO], pd.DataFrame] = _with_rows,
 ) -> pd.DataFrame:
-    if optional and not file.exists():
+    written = cell.get(FILES, {}).get(file.name)
+    if optional and written is None and not file.exists():
         return pd.DataFrame(columns=list(columns), dtype="float64")
     try:
-        table = read(file)
+        content = file.read_bytes()
+        if written not in (None, digest_of(content)):
+            raise ValueError(CHANGED)
+        table = read(BytesIO(content))
     except FileNotFoundError as error:
         raise _damaged(file, "it is missing") from error
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors too

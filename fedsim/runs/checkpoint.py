@@ -1,11 +1,12 @@
 """A run's whole memory on disk: complete or absent, and never pickled.
 
 A checkpoint is a folder ``checkpoint-<round>`` that is written under a hidden name, brought
-to disk and renamed; the checkpoint before is removed afterwards. A run that is killed at any
-instant therefore finds the last complete checkpoint.
+to disk and renamed. A run that is killed at any instant therefore finds the last complete
+checkpoint. ``values.json`` has the digests of the other files and its own: a checkpoint that a disk
+has damaged since is passed over for the one before, which is kept beside it.
 """
 
-import json
+import logging
 import os
 import secrets
 import shutil
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from compressors import State
 from compressors.whole.memory import inside, nest
-from fedsim.files import sync, write_json, write_parquet
+from fedsim.files import FILES, check_beside, read_sealed, sync, write_parquet, write_sealed
 
 _PREFIX = "checkpoint-"
 END = "final"
@@ -48,10 +50,17 @@ class Checkpoint:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes ``checkpoint`` under ``folder`` and removes older ones."""
-    _write(folder, checkpoint, f"{_PREFIX}{checkpoint.round:08d}")
-    for old in _all(folder)[:-1]:
-        shutil.rmtree(old)
+    """Writes ``checkpoint`` under ``folder`` and keeps the one before; removes all others.
+
+    Later ones than this are of rounds before a damaged checkpoint was passed over.
+    """
+    name = f"{_PREFIX}{checkpoint.round:08d}"
+    shutil.rmtree(folder / name, ignore_errors=True)
+    _write(folder, checkpoint, name)
+    before = [old for old in _all(folder) if old.name < name]
+    for old in _all(folder):
+        if old.name != name and old not in before[-1:]:
+            shutil.rmtree(old)
 
 
 def save_end(folder: Path, checkpoint: Checkpoint) -> None:
@@ -69,6 +78,16 @@ def go_on_from_end(folder: Path, rounds: int) -> None:
     if (folder / END).is_dir():
         os.replace(folder / END, folder / f"{_PREFIX}{rounds:08d}")
         sync(folder)
+
+
+def end_damage(folder: Path, rounds: int) -> str:
+    """What is wrong with the memory that ``has_end`` has found; empty where nothing is."""
+    place = folder / END
+    try:
+        _read(place if place.is_dir() else folder / f"{_PREFIX}{rounds:08d}")
+    except _DAMAGE as error:
+        return str(error)
+    return ""
 
 
 def forget_end(folder: Path) -> None:
@@ -91,33 +110,59 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
         write_parquet(part / "layers.parquet", pd.DataFrame(checkpoint.layer_rows))
     # safetensors sorts names, and a model's order is part of what its messages mean
     values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
-    write_json(part / "values.json", values)
+    write_sealed(part / "values.json", values, sorted(part.iterdir()))
     sync(part)
     os.replace(part, folder / name)
     sync(folder)
 
 
-def load(folder: Path) -> Checkpoint | None:
-    """The last complete checkpoint under ``folder``, or None. Clears what a kill left behind."""
+def load(folder: Path, told: bool = True) -> Checkpoint | None:
+    """The last checkpoint under ``folder`` that is whole, or None. Clears what a kill left behind.
+
+    ``told``: whether a line names each that is damaged, and says where the run goes on.
+    """
     hidden = ".*.part"  # as files and checkpoints are named while they are written
     for part in [*folder.glob(hidden), *folder.glob(f"payloads/*/{hidden}")]:
         shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
-    complete = _all(folder)
-    if not complete:
-        return None
-    last = complete[-1]
-    values = json.loads((last / "values.json").read_text(encoding="utf-8"))
-    stored = load_file(last / "memory.safetensors")
+    passed_over = []
+    found = None
+    for place in reversed(_all(folder)):
+        try:
+            found = _read(place)
+            break
+        except _DAMAGE as error:
+            passed_over.append(f"{place} is damaged and passed over ({error})")
+    if passed_over and told:
+        goes_on = f"the run goes on with round {found.round + 1}" if found else _AGAIN
+        logging.getLogger("fedsim").warning("%s", "; ".join([*passed_over, goes_on]))
+    return found
+
+
+_AGAIN = "there is none before it: the run starts again at round 1"
+
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, SafetensorError)
+"""What reading a damaged checkpoint raises; one of an older version has no digests."""
+
+_KEYS = {"round", "names", "server"}
+
+
+def _read(place: Path) -> Checkpoint:
+    """The checkpoint in the folder ``place``; raises one of ``_DAMAGE``."""
+    values = read_sealed(place / "values.json")
+    if {*values} not in (_KEYS, {*_KEYS, FILES}):
+        raise ValueError(f"values.json: it holds {', '.join(values)}")
+    check_beside(place / "values.json", values)
+    stored = load_file(place / "memory.safetensors")
     tensors = {name: stored[name] for name in values["names"]}
-    layers = last / "layers.parquet"
+    layers = place / "layers.parquet"
     clients = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
     return Checkpoint(
         values["round"],
         inside("server", tensors),
         values["server"],
         {client: inside(f"client/{client}", tensors) for client in sorted(clients)},
-        pd.read_parquet(last / "rounds.parquet").to_dict("records"),
-        pd.read_parquet(last / "clients.parquet").to_dict("records"),
+        pd.read_parquet(place / "rounds.parquet").to_dict("records"),
+        pd.read_parquet(place / "clients.parquet").to_dict("records"),
         pd.read_parquet(layers).to_dict("records") if layers.exists() else [],
     )
 

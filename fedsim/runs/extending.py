@@ -69,4 +69,6 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
             f"its memory was not kept, which is done for up to {most:g} MiB outside of sweeps, or "
             "with --keep-checkpoint; choose another folder"
         )
+    if damage := checkpoint.end_damage(out, then.rounds):
+        return f"its memory is damaged ({damage}); choose another folder"
     return ""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fedsim.errors import UsageError, unwritten
 from fedsim.files import replacing, write_json, write_text
 from fedsim.results.load import kind_of
-from fedsim.results.schema import OF_TASK, TRAINED, read_finished
+from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending, tensorboard
 from fedsim.settings.config import RunConfig, default_of, from_toml
 
@@ -35,6 +35,8 @@ def examine(config: RunConfig, out: Path) -> Found:
     finished = summary is not None and summary["status"] == "done"
     # A kill while it was extended leaves the settings of the longer run and the shorter's summary.
     done = summary is not None and finished and _planned(summary) == before.plan.iterations
+    if done and summary is not None:
+        check_left(out, summary)  # a run is done where all that it left is there
     if done and extending.is_longer(before, config, differences(before, config)):
         extending.check(before, config, out)
         return Found(before, None, True)
@@ -42,10 +44,13 @@ def examine(config: RunConfig, out: Path) -> Found:
     return Found(before, summary if done else None, False)
 
 
-def prepare(config: RunConfig, out: Path) -> dict[str, Any] | None:
-    """Checks the folder and makes it ready; returns the summary if the run is done already."""
+def prepare(config: RunConfig, out: Path, found: Found) -> dict[str, Any] | None:
+    """Makes the folder ready; returns the summary if the run is done already.
+
+    ``found``: what ``examine`` has found in it.
+    """
     _check_writable(out)
-    before, summary, longer = examine(config, out)
+    before, summary, longer = found
     if longer:
         extending.extend(before, config, out)
     if summary is not None:

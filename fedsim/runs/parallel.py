@@ -12,8 +12,8 @@ from typing import Any
 
 from fedsim.engines import cluster
 from fedsim.errors import StoppedEarly, UsageError
-from fedsim.files import write_json, write_text
-from fedsim.results.schema import read_summary
+from fedsim.files import write_text
+from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.run import describe, run
@@ -84,7 +84,7 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
     failed = {"status": "failed", "error": f"{type(cause).__name__}: {reason}"}
     trace = "".join(traceback.format_exception(error))
     write_text(folder / "error.txt", _COLOURS.sub("", trace))
-    write_json(folder / "summary.json", describe(config, None) | failed)
+    write_run(folder, describe(config, None) | failed)
 
 
 def run_on_ray(

@@ -17,6 +17,7 @@ from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.events import EventServer
+from fedsim.federation.held import held
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.shards import Federation
@@ -24,11 +25,11 @@ from fedsim.federation.sidebyside import at_once, make_together
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings
 from fedsim.federation.trainer import Trainer
-from fedsim.files import write_bytes, write_json, write_text
-from fedsim.results.schema import TOLD, TRAINED
+from fedsim.files import write_bytes, write_text
+from fedsim.results.schema import TOLD, TRAINED, read_summary, write_run
 from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.cargo import Cargo
-from fedsim.runs.folder import check_kind, prepare, tidy
+from fedsim.runs.folder import check_kind, examine, prepare, tidy
 from fedsim.runs.progress import shown
 from fedsim.runs.recorder import FolderRecorder, Progress
 from fedsim.settings.config import RunConfig
@@ -130,7 +131,7 @@ def _locked(
     engine: Engine,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    finished = prepare(config, out)
+    finished = prepare(config, out, examine(config, out))
     if finished is not None:
         return finished
     heap.keep()
@@ -191,6 +192,8 @@ def _finish(
     rounds, clients = recorder.frames()
     summary = describe(config, server.trainer) | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
+    if recorder.states is not None:
+        summary |= held(exchange, recorder.states.copy(), summary["clients"])
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {
@@ -213,9 +216,9 @@ def _finish(
         )
     recorder.write_frames()
     recorder.keep_end(server)
-    write_json(out / "summary.json", summary)
+    write_run(out, summary)
     tidy(out)
-    return summary
+    return read_summary(out)
 
 
 def _fail(
@@ -227,9 +230,9 @@ def _fail(
         recorder.write_frames()
         summary |= ledger.failed(*recorder.frames())
     if isinstance(error, StoppedEarly):
-        write_json(out / "summary.json", summary | {"status": "stopped", "error": str(error)})
+        write_run(out, summary | {"status": "stopped", "error": str(error)})
         tidy(out)
         return
     write_text(out / "error.txt", "".join(traceback.format_exception(error)))
     reason = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
-    write_json(out / "summary.json", summary | {"status": "failed", "error": reason})
+    write_run(out, summary | {"status": "failed", "error": reason})

@@ -14,7 +14,14 @@ from fedsim.federation import trial
 from fedsim.federation.shards import Federation
 from fedsim.report import summarize
 from fedsim.results.load import kind_of, run_folders
-from fedsim.results.schema import COLUMNS, TOLD, read_finished, read_summary, write_summary
+from fedsim.results.schema import (
+    COLUMNS,
+    FILES,
+    TOLD,
+    read_finished,
+    read_summary,
+    write_summary,
+)
 from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.parallel import Progress, run_here, run_on_ray
@@ -68,9 +75,9 @@ def _run_cells(
     described: bool,
 ) -> list[dict[str, Any]]:
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
-    for cell in cells:  # all of them before any is changed
-        examine(cell.config, folders[cell.name])
-    done = {c.name: prepare(c.config, folders[c.name]) for c in cells}
+    # all of them before any is changed
+    found = {cell.name: examine(cell.config, folders[cell.name]) for cell in cells}
+    done = {c.name: prepare(c.config, folders[c.name], found[c.name]) for c in cells}
     if described:
         cellfile.write(cells, out)
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
@@ -139,7 +146,8 @@ def _summary(folder: Path) -> dict[str, Any]:
             "must be one that all nodes share"
         )
     cell = read_summary(folder)
-    cell.pop(TOLD, None)
+    for key in (TOLD, FILES):
+        cell.pop(key, None)
     return dict.fromkeys(COLUMNS) | cell  # a failed run has no metric, no bits
 
 

@@ -1,7 +1,7 @@
 """The learning curve that a run has left in its folder."""
 
 from collections.abc import Iterable, Mapping
-from math import isnan
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,20 @@ from fedsim.search.goal import Curve
 def curve_of(rows: Iterable[Mapping[str, Any]]) -> Curve:
     """The evaluations of rounds in order, over the bits of a client of every round.
 
+    The loss is infinite where the rows have none.
+
     Example:
-        >>> rows = [{"up_wire_bits": 80, "clients": 2, "metric": 0.5}]
+        >>> rows = [{"up_wire_bits": 80, "clients": 2, "metric": 0.5, "loss": 0.7}]
         >>> curve_of(rows)
-        Curve(bits=(40.0,), metric=(0.5,))
+        Curve(bits=(40.0,), metric=(0.5,), losses=(0.7,))
     """
-    sent, points = 0.0, list[tuple[float, float]]()
+    sent, points = 0.0, list[tuple[float, float, float]]()
     for row in rows:
         sent += of_each(row["up_wire_bits"], row["clients"])
         if not isnan(row["metric"]):
-            points.append((sent, float(row["metric"])))
-    return Curve(tuple(bits for bits, _ in points), tuple(metric for _, metric in points))
+            points.append((sent, float(row["metric"]), float(row.get("loss", inf))))
+    bits, metric, losses = zip(*points, strict=True) if points else ((), (), ())
+    return Curve(bits, metric, losses)
 
 
 def ended(folder: Path) -> dict[str, Any] | None:

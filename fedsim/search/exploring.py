@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fedsim.results.load import run_folders
 from fedsim.runs import checkpoint
 from fedsim.runs.parallel import Work, run_here, run_on_ray
 from fedsim.search import curves, stopping
-from fedsim.search.goal import Curve, Goal
+from fedsim.search.goal import SATURATED, Curve, Goal
 from fedsim.search.methods import CODERS, OWN, compressor, short
 from fedsim.search.space import Params, Space
 from fedsim.search.study import WHY, Study
@@ -28,27 +29,45 @@ _SEARCHED = {"method", "gradient", "temporal", "lr", "server_lr", "evaluate_ever
 TOO_LONG, REPEATED, OVER = "one message exceeds the budget", "runs already", "the time is over"
 
 
+clock = time.monotonic
+"""Seconds, by which ``--time`` is counted."""
+
+
 @dataclass
 class Limits:
-    """When to begin no further trial.
+    """When to begin no further trial, and when to end everything.
 
     Attributes:
         trials: how many there are to be in all; None: as many as the time allows.
         seconds: for the study in all, finalists included; None: no limit.
         reserve: the seconds that the finalists will take, by the trials so far.
         held: what ``reserve`` said last.
+        before: seconds that earlier processes spent.
+        started: when this process had prepared everything, by its clock.
     """
 
     trials: int | None = None
     seconds: float | None = None
     reserve: Callable[[], float] = lambda: 0.0
     held: float = 0.0
-    started: float = field(default_factory=time.monotonic)
+    before: float = 0.0
+    started: float = field(default_factory=lambda: clock())
 
-    def over(self, before: float) -> bool:
-        """Whether the time for trials is over; ``before``: seconds that earlier processes spent."""
-        spent = before + time.monotonic() - self.started
-        return self.seconds is not None and spent + self.held >= self.seconds
+    def begin(self, before: float) -> None:
+        """The time begins, behind the seconds ``before``."""
+        self.before, self.started = before, clock()
+
+    def spent(self) -> float:
+        """Seconds so far, those of earlier processes too."""
+        return self.before + clock() - self.started
+
+    def left(self) -> float:
+        """Seconds until all is to end; infinite without a limit."""
+        return inf if self.seconds is None else self.seconds - self.spent()
+
+    def trials_over(self) -> bool:
+        """Whether the time for trials is over: what is left is for the finalists."""
+        return self.left() <= self.held
 
 
 class Exploration:
@@ -64,16 +83,17 @@ class Exploration:
     def __init__(self, study: Study, out: Path, limits: Limits, say: Say) -> None:
         self.study, self.space, self.goal = study, study.space, study.space.goal
         self.cells, self.limits, self.say = out / "cells", limits, say
-        self._before = study.seconds
         self.stopper = stopping.Stopper(self.goal)
-        self._running: dict[str, tuple[int, Params]] = {}
-        self._best = float("inf")
+        self._running: dict[str, tuple[int, Params, float]] = {}
+        self._iteration: dict[str, int] = {}
+        self._best, self._saturated = inf, False
 
     def run(self, jobs: int, ray_address: str | None) -> None:
         """Runs trials until a limit is reached."""
         if self.study.new:
             self._adopt()
             self.study.begin()
+        self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
             if trial.values is not None and trial.state.name == "COMPLETE":
                 self._learn(curves.read_curve(self.cells / trial.user_attrs["cell"]))
@@ -84,8 +104,9 @@ class Exploration:
 
     def _learn(self, curve: Curve) -> None:
         self.stopper.learn(curve)
-        loss = self.goal.loss(curve)
-        self._best = self._best if loss is None else min(self._best, loss)
+        found, value = self.goal.point(curve), self.goal.value(curve)
+        self._best = self._best if value is None else min(self._best, value)
+        self._saturated |= found is not None and self.goal.saturated(found[1])
 
     def _adopt(self) -> None:
         """Takes runs that the folder holds already as trials."""
@@ -100,7 +121,8 @@ class Exploration:
             stop = config.plan.stop_at_bits
             whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
             if params is not None and whole:
-                taken += self.study.adopt(params, folder.name, curve)
+                took = float(summary["seconds"])
+                taken += self.study.adopt(params, folder.name, curve, took)
         if folders:
             self.say(f"{taken} of {len(folders)} runs in {self.cells} are trials of this search")
 
@@ -115,10 +137,11 @@ class Exploration:
                 self._tell(number, params, cell.name, Curve((), ()), REPEATED)
             elif found is not None and found["status"] != "failed":
                 why = found["error"] if found["status"] == "stopped" else ""
-                self._tell(number, params, cell.name, curves.read_curve(folder), why)
+                took = float(found.get("seconds") or 0.0)
+                self._tell(number, params, cell.name, curves.read_curve(folder), why, took)
             else:
-                self._running[cell.name] = number, params
-                kept = checkpoint.load(folder) if folder.is_dir() else None
+                self._running[cell.name] = number, params, clock()
+                kept = checkpoint.load(folder, told=False) if folder.is_dir() else None
                 self.stopper.begin(cell.name, kept.rounds if kept else ())
                 yield cell.name, cell.config, folder
 
@@ -126,36 +149,44 @@ class Exploration:
         """The trials that a kill interrupted, then new ones while the limits allow."""
         yield from list(self.study.left_running())
         self.limits.held = self.limits.reserve()
-        while not self.limits.over(self._before):
+        while not self.limits.trials_over():
             asked = len(self.study.trials) + len(self._running)
             if self.limits.trials is not None and asked >= self.limits.trials:
                 return
             yield self.study.ask()
 
     def _progress(self, name: str, row: dict[str, Any]) -> str | None:
-        if self.limits.over(self._before):
+        self._iteration[name] = row["iteration"]
+        if self.limits.trials_over():
             return OVER
         return self.stopper.verdict(name, row)
 
     def _ended(self, name: str) -> None:
-        (number, params), folder = self._running.pop(name), self.cells / name
+        (number, params, began), folder = self._running.pop(name), self.cells / name
         summary = curves.ended(folder)
         assert summary is not None
         why = "" if summary["status"] == "done" else str(summary["error"])
-        self._tell(number, params, name, curves.read_curve(folder), why)
+        took = clock() - began
+        if why:  # a finalist runs to its end
+            took *= self.space.base.plan.iterations / self._iteration.get(name, inf)
+        self._tell(number, params, name, curves.read_curve(folder), why, took)
 
-    def _tell(self, number: int, params: Params, name: str, curve: Curve, why: str) -> None:
+    def _tell(
+        self, number: int, params: Params, name: str, curve: Curve, why: str, took: float = 0.0
+    ) -> None:
         good = why in ("", stopping.REACHED) or (self.goal.front and why == stopping.BEHIND)
-        self.study.tell(number, name, curve, why, good)
-        loss = self.goal.loss(curve) if good else None
-        better = loss is not None and loss < self._best
+        self.study.tell(number, name, curve, why, good, took)
+        value = self.goal.value(curve) if good else None
+        better, before = value is not None and value < self._best, self._saturated
         if good:
             self._learn(curve)
-        self.study.seconds = self._before + time.monotonic() - self.limits.started
+        self.study.seconds = self.limits.spent()
         self.limits.held = self.limits.reserve()
         best = " · best so far" if better else ""
         point = at(self.space.used(params))
         self.say(f"trial {number}: {point}: {told(curve, self.goal, why)}{best}")
+        if self._saturated and not before:
+            self.say(SATURATED.format(name=self.goal.name))
 
 
 def at(params: Params) -> str:

@@ -2,21 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf, log10
+from math import inf, isnan, log10
 from pathlib import Path
+from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
 from fedsim.runs.parallel import Work, run_here, run_on_ray
 from fedsim.search import curves
-from fedsim.search.exploring import Say
+from fedsim.search.exploring import OVER, Limits, Say
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.intervals import Mean, mean, tied
 from fedsim.search.space import Params, Space
-from fedsim.search.study import CELL, Study
+from fedsim.search.study import CELL, EQUALS, TOOK, Study
 from fedsim.settings.config import RunConfig
 
 FINALISTS, ON_FRONT = 4, 6
+_LONGER = 1.25  # times a trial's seconds: held-out runs train on more samples
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,12 @@ class Lot:
     Attributes:
         points: bits and metric by which each seed is judged; None where there is none.
         losses: of each seed, as ``Goal.loss``; infinity where there is none.
+        task_losses: of each seed, as ``Goal.task_loss``.
     """
 
     points: tuple[tuple[float, float] | None, ...]
     losses: tuple[float, ...]
+    task_losses: tuple[float, ...] = ()
 
     def metric(self) -> Mean:
         """The mean metric of the seeds that have a point."""
@@ -66,22 +70,52 @@ class Finalist:
     config: RunConfig
 
 
-def chosen(study: Study) -> list[FrozenTrial]:
-    """The trials that go to the finals: the best, or those on the front; each setting once."""
+def chosen(study: Study, most: int = ON_FRONT) -> list[FrozenTrial]:
+    """The trials that go to the finals: the best, or those on the front; each setting once.
+
+    Of equal ones that of the least task's loss goes first, then that of the fewest bits.
+
+    Args:
+        study: of the trials.
+        most: how many at most.
+    """
     trials = [t for t in study.trials if t.state == TrialState.COMPLETE and t.values]
     if study.space.goal.front:
         kept = [t for t in trials if not any(_beats(o, t) for o in trials)]
         ranked = sorted(kept, key=lambda t: t.values[0])
     else:
-        ranked = sorted(trials, key=lambda t: (t.values[0], t.number))
+        ranked = sorted(trials, key=lambda t: (t.values[0], *t.user_attrs[EQUALS], t.number))
         there = [t for t in ranked if t.values[0] < NOT_REACHED]
         ranked = there or ranked
-    once = list({t.user_attrs[CELL]: t for t in reversed(ranked)}.values())[::-1]
+    first: dict[str, FrozenTrial] = {}
+    for trial in ranked:
+        first.setdefault(trial.user_attrs[CELL], trial)
+    once = list(first.values())
     if not study.space.goal.front:
-        return once[:FINALISTS]
-    most = min(ON_FRONT, len(once))
-    places = {round(k * (len(once) - 1) / max(1, most - 1)) for k in range(most)}  # evenly
+        return once[: min(most, FINALISTS)]
+    most = min(most, len(once))
+    if most == 1:  # the best metric
+        return once[-1:]
+    places = {round(k * (len(once) - 1) / (most - 1)) for k in range(most)}  # evenly
     return [once[place] for place in sorted(places)]
+
+
+def fitting(
+    study: Study, out: Path, seeds: int, jobs: int, left: float = inf
+) -> tuple[list[FrozenTrial], float]:
+    """The finalists whose runs fit into the seconds ``left``, one at least; and their seconds.
+
+    A run takes what the trial took, and a quarter more; one that is done takes nothing.
+    """
+    fresh = range(study.space.base.seed + 1, study.space.base.seed + 1 + seeds)
+    for most in range(ON_FRONT, 0, -1):
+        trials, needed = chosen(study, most), 0.0
+        for t in trials:
+            waiting = sum(not _done(folder) for _, _, folder in _runs(study.space, t, fresh, out))
+            needed += _LONGER * waiting * t.user_attrs[TOOK] / jobs
+        if needed <= left:
+            break
+    return trials, needed
 
 
 def _beats(one: FrozenTrial, other: FrozenTrial) -> bool:
@@ -91,9 +125,12 @@ def _beats(one: FrozenTrial, other: FrozenTrial) -> bool:
 
 
 def play(
-    study: Study, out: Path, seeds: int, jobs: int, ray_address: str | None, say: Say
-) -> list[Finalist]:
+    study: Study, out: Path, seeds: int, jobs: int, ray_address: str | None, limits: Limits,
+    say: Say,
+) -> list[Finalist]:  # fmt: skip
     """Runs the finalists on fresh seeds and ranks them by their validation scores.
+
+    There are as many finalists as the time is enough for; what is not done when it is over ends.
 
     The same seeds then train on all training samples and are scored on the held-out part: that is
     what a user of a setting gets, and decides nothing.
@@ -104,32 +141,55 @@ def play(
         seeds: how many, after the seed of the trials.
         jobs: runs at the same time.
         ray_address: a Ray cluster, or None.
+        limits: the time, which no run exceeds by more than a round.
         say: takes a line of progress.
     """
-    space, trials = study.space, chosen(study)
+    space = study.space
+    trials, _ = fitting(study, out, seeds, jobs, limits.left())
     fresh = range(space.base.seed + 1, space.base.seed + 1 + seeds)
     work = [w for t in trials for w in _runs(space, t, fresh, out)]
     waiting = [w for w in work if not _done(w[2])]
-    say(f"finals: {len(trials)} settings, {seeds} fresh seeds each, "
+    every = len(chosen(study))
+    few = "" if len(trials) == every else f" (of {every}: the time is enough for no more)"
+    say(f"finals: {len(trials)} settings{few}, {seeds} fresh seeds each, "
         f"{len(waiting)} of {len(work)} runs to do")  # fmt: skip
+    _run(waiting, jobs, ray_address, limits, say)
+    return _ranked([_finalist(space, t, fresh, out) for t in trials], space.goal)
 
+
+def _run(
+    waiting: Sequence[Work], jobs: int, ray_address: str | None, limits: Limits, say: Say
+) -> None:
+    """Runs what waits until the time is over."""
     ends = 0
+
+    def in_time() -> Iterator[Work]:
+        for work in waiting:
+            if limits.left() <= 0:
+                return
+            yield work
+
+    def progress(name: str, row: dict[str, Any]) -> str | None:
+        return OVER if limits.left() <= 0 and not row["last"] else None
 
     def told(name: str) -> None:
         nonlocal ends
         ends += 1
-        say(f"finals: {ends} of {len(waiting)} runs done ({name})")
+        say(f"finals: {ends} of {len(waiting)} runs have ended ({name})")
 
     if waiting and jobs == 1 and ray_address is None:
-        run_here(waiting, None, told)
+        run_here(in_time(), progress, told)
     elif waiting:
-        run_on_ray(waiting, jobs, ray_address, None, told)
-    return _ranked([_finalist(space, t, fresh, out) for t in trials], space.goal)
+        run_on_ray(in_time(), jobs, ray_address, progress, told)
+    left = sum(not _done(folder) for _, _, folder in waiting)
+    if left and limits.left() <= 0:
+        say(f"finals: the time is over, {left} of {len(waiting)} runs are not done; the same "
+            "command with more --time does them")  # fmt: skip
 
 
 def _runs(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Iterator[Work]:
-    for validation, part in ((True, "finals"), (False, "held-out")):
-        for seed in seeds:
+    for seed in seeds:
+        for validation, part in ((True, "finals"), (False, "held-out")):
             cell = space.cell(trial.params, seed, validation)
             yield cell.name, cell.config, out / part / "cells" / cell.name
 
@@ -148,7 +208,7 @@ def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path)
     config = space.cell(trial.params, seeds[0], validation=False).config
     return Finalist(
         trial.number, space.used(trial.params), space.goal.point(own),
-        _lot(space.goal, found[: len(seeds)]), _lot(space.goal, found[len(seeds) :]), False, config,
+        _lot(space.goal, found[::2]), _lot(space.goal, found[1::2]), False, config,
     )  # fmt: skip
 
 
@@ -156,18 +216,34 @@ def _lot(goal: Goal, found: Sequence[Curve]) -> Lot:
     points = tuple(goal.point(curve) for curve in found)
     losses = [goal.loss(curve) for curve in found]
     known = zip(points, losses, strict=True)
-    return Lot(points, tuple(inf if not point or loss is None else loss for point, loss in known))
+    kept = tuple(inf if not point or loss is None else loss for point, loss in known)
+    return Lot(points, kept, tuple(goal.task_loss(curve) for curve in found))
 
 
 def _ranked(finalists: list[Finalist], goal: Goal) -> list[Finalist]:
-    """By mean loss; on the front by bits. Ties are those with the first."""
+    """By mean loss; on the front by bits, what has none last. Ties are those with the first.
+
+    Of equal means the least mean of the task's loss goes first, then the fewest bits; where the
+    metric cannot rise any more, the fewest bits do.
+    """
     if goal.front:
-        return sorted(finalists, key=lambda f: f.validated.bits())
-    ranked = sorted(finalists, key=lambda f: (mean(f.validated.losses).value, f.trial))
+        return sorted(finalists, key=lambda f: _last(f.validated.bits()))
+
+    def place(final: Finalist) -> tuple[float, ...]:
+        lot = final.validated
+        learned = 0.0 if goal.saturated(lot.metric().value) else mean(lot.task_losses).value
+        return mean(lot.losses).value, _last(learned), _last(lot.bits()), final.trial
+
+    ranked = sorted(finalists, key=place)
     return [
         replace(f, tie=bool(place) and tied(ranked[0].validated.losses, f.validated.losses))
         for place, f in enumerate(ranked)
     ]
+
+
+def _last(value: float) -> float:
+    """A value to sort by: what is not known is the greatest."""
+    return inf if isnan(value) else value
 
 
 def winner(finalists: Sequence[Finalist], goal: Goal) -> Finalist | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fedsim import units
 from fedsim.errors import UsageError
 
+SATURATED = "saturated: no {name} can be above that of the best trial; from here on, fewer bits"
+
 NOT_REACHED = 100.0
 """A loss above that of any curve that reaches its target: logarithms of bits are far below."""
 
@@ -21,10 +23,12 @@ class Curve:
     Attributes:
         bits: upstream bits (wire) that a client had sent by each.
         metric: the score of each.
+        losses: the task's mean loss over the samples that were scored; empty: not known.
     """
 
     bits: tuple[float, ...]
     metric: tuple[float, ...]
+    losses: tuple[float, ...] = ()
 
     def within(self, bits: float) -> int | None:
         """The place of the last evaluation within so many bits; None: there is none."""
@@ -96,15 +100,37 @@ class Goal:
             >>> Goal(True, "accuracy", target=0.85).point(curve)
             (300.0, 0.9)
         """
-        place: int | None = len(curve.bits) - 1 if curve.bits else None
-        if self.budget is not None:
-            place = curve.within(self.budget)
-        elif self.target is not None:
-            place = curve.reaches(self.target, self.higher)
+        place = self._place(curve)
         return None if place is None else (curve.bits[place], curve.metric[place])
 
+    def _place(self, curve: Curve) -> int | None:
+        if self.budget is not None:
+            return curve.within(self.budget)
+        if self.target is not None:
+            return curve.reaches(self.target, self.higher)
+        return len(curve.bits) - 1 if curve.bits else None
+
+    def task_loss(self, curve: Curve) -> float:
+        """The task's loss where a curve is judged: of equal metrics, that of less is better.
+
+        Infinite where it is not known.
+        """
+        place = self._place(curve)
+        return math.inf if place is None or not curve.losses else curve.losses[place]
+
+    def saturated(self, metric: float) -> bool:
+        """Whether a metric within a budget cannot rise any more, so that fewer bits are better.
+
+        Example:
+            >>> goal = Goal(True, "accuracy", budget=250.0)
+            >>> goal.saturated(1.0), goal.saturated(0.9965)
+            (True, False)
+        """
+        bounded = self.higher and self.name in units.FRACTIONS
+        return self.budget is not None and bounded and metric >= 1
+
     def loss(self, curve: Curve) -> float | None:
-        """What the search makes small of one curve; None: no evaluation counts.
+        """What a curve is worth, the less the better; None: no evaluation counts.
 
         Within a budget: the metric, its sign turned where higher is better. To a target: the
         logarithm (base 10) of the bits; of a curve that does not reach it, ``NOT_REACHED`` and by
@@ -117,6 +143,16 @@ class Goal:
             return math.log10(found[0])
         missing = [abs(score - self.target) for score in curve.metric]
         return NOT_REACHED + min(missing) if missing else None
+
+    def value(self, curve: Curve) -> float | None:
+        """What the search makes small: ``loss``, and behind a metric that cannot rise, the bits.
+
+        A saturated curve's value is less by the share of the budget that it left.
+        """
+        found, loss = self.point(curve), self.loss(curve)
+        if found is None or loss is None or self.budget is None or not self.saturated(found[1]):
+            return loss
+        return loss - (1 - found[0] / self.budget)
 
     def worse(self, metric: float) -> float:
         """A metric as a loss: smaller is better."""

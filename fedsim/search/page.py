@@ -64,8 +64,8 @@ def _answer(winner: Finalist, goal: Goal, told: dict[str, str]) -> str:
     p = f", p = {said['p']}" if said["p"] else ""
     coder = f", coders {said['coder']}" if said["coder"] else ""
     text = f"{said['method']}, n = {said['n']}{p}{coder}, lr = {said['lr']}"
-    seeds = len(winner.held.points)
-    many = f"{seeds} fresh seed{'s' if seeds > 1 else ''}"
+    seeds = winner.held.metric().count
+    many = f"{seeds} fresh seed{'' if seeds == 1 else 's'}"
     return (
         f"<p><strong>{escape(text)}</strong>: {escape(goal.name)} {escape(score)} on held-out "
         f"samples with {escape(bits)} per client upstream, {many}.</p>"

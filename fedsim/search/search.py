@@ -16,7 +16,7 @@ from fedsim.runs.sweep import check
 from fedsim.search import best, finals, record
 from fedsim.search.exploring import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
-from fedsim.search.goal import Goal, read_goal, seconds
+from fedsim.search.goal import SATURATED, Goal, read_goal, seconds
 from fedsim.search.methods import chosen
 from fedsim.search.page import page
 from fedsim.search.picture import picture
@@ -28,6 +28,7 @@ from fedsim.settings.grids import Cell
 
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
 _MOST = 0.5  # of the time, that finalists may be given
+_KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone on with
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Found:
         importance: what is explained -> setting -> its share.
         left: the methods that could not be searched, and why.
         out: the folder: ``report.html``, ``trials.csv``, ``finalists.csv``, ``best.toml``.
+        saturated: whether a trial has a metric that cannot rise, so that fewer bits were sought.
     """
 
     goal: Goal
@@ -51,6 +53,7 @@ class Found:
     importance: dict[str, dict[str, float]]
     left: dict[str, str]
     out: Path
+    saturated: bool
 
 
 def search(
@@ -70,7 +73,8 @@ def search(
         budget: upstream bits of a client, such as ``"2Mbit"``, for the best metric within them.
         target: the metric that is to be reached with the fewest bits.
         methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.chosen``).
-        time: for everything, over all calls: ``"30min"``; None: 10 minutes without ``trials``.
+        time: for everything but the preparation, over all calls: ``"30min"``; None: 10 minutes
+            without ``trials``.
         trials: how many, in place of a time.
         seeds: fresh seeds per finalist.
         jobs: runs at the same time, as Ray tasks of one core; 1 runs them in this process.
@@ -91,7 +95,8 @@ def search(
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
         Exploration(study, out, limits, say).run(jobs, ray_address)
-        ranked = finals.play(_begun(study, limits), out, seeds, jobs, ray_address, say)
+        ranked = finals.play(_begun(study, limits), out, seeds, jobs, ray_address, limits, say)
+        study.seconds = limits.spent()
         return _written(study, ranked, left, out)
 
 
@@ -109,11 +114,16 @@ def _space(
     """What is searched, and the methods that cannot be, with the reasons, which are said."""
     task = base.plan.task
     goal = read_goal(budget, target, task.higher_is_better, task.metric_name)
-    texts, sizes = chosen(methods), Sizes(base)
+    texts = chosen(methods)
+    say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
+        "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
+    sizes = Sizes(base)
     fit, left = fitting(base, goal, texts, sizes)
     for method, why in left.items():
         say(f"left out: {method}: {why}")
-    return Space(base, goal, fit, sizes), left
+    space = Space(base, goal, fit, sizes)
+    space.prepare()
+    return space, left
 
 
 def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
@@ -129,8 +139,8 @@ def _begun(study: Study, limits: Limits) -> Study:
     """The study; ``RunFailed`` where the time was over before a trial began."""
     if not study.trials and limits.seconds is not None:
         raise RunFailed(
-            f"the time, {units.duration(limits.seconds)}, was over before a trial began (a first "
-            "search compiles kernels); give more --time: the same folder goes on"
+            f"the time, {units.duration(limits.seconds)}, was over before a trial began; give more "
+            "--time: the same folder goes on"
         )
     return study
 
@@ -138,19 +148,17 @@ def _begun(study: Study, limits: Limits) -> Study:
 def _name(space: Space) -> str:
     """A study's name in its file: what it depends on."""
     goal = space.goal
-    told = "/".join([space.base.digest, str(goal.budget), str(goal.target), *space.methods])
+    parts = [_KEPT, space.base.digest, str(goal.budget), str(goal.target), *space.methods]
+    told = "/".join(parts)
     return blake2b(told.encode(), digest_size=8).hexdigest()
 
 
 def _reserved(study: Study, out: Path, seeds: int, jobs: int, limit: float | None) -> float:
     """The seconds that the finals will take, by those that the best trials took."""
-    from fedsim.search import curves
-
-    spent = []
-    for trial in finals.chosen(study):
-        summary = curves.ended(out / "cells" / trial.user_attrs["cell"])
-        spent.append(float((summary or {}).get("seconds") or 0.0))
-    return min(_MOST * (limit or 0.0), 1.25 * 2 * seeds * sum(spent) / jobs)
+    if limit is None:
+        return 0.0
+    _, needed = finals.fitting(study, out, seeds, jobs)
+    return min(_MOST * limit, needed)
 
 
 def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Path) -> Found:
@@ -166,8 +174,10 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
         write_text(out / "best.toml", best.to_toml(first, goal))
         again = rerun(out)
     states = frame["state"].value_counts()
+    saturated = bool(frame.loc[frame["state"] == "complete", "metric"].map(goal.saturated).any())
     told = {
         "task": base.plan.task.name, "goal": goal.told(), "again": again,
+        **({"saturated": SATURATED.format(name=goal.name)} if saturated else {}),
         "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
         "time": units.duration(study.seconds), "clients": str(base.plan.clients),
         "iterations at most": str(base.plan.iterations), "seed of the trials": str(base.seed),
@@ -177,7 +187,7 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
     write_text(out / "report.html", page(frame, ranked, first, goal, shares, told, left))
     if frame["metric"].notna().any():
         save(picture(frame, first, goal, told["task"]), out / "search.png")
-    return Found(goal, frame, tuple(ranked), first, shares, left, out)
+    return Found(goal, frame, tuple(ranked), first, shares, left, out, saturated)
 
 
 def rerun(out: Path) -> str:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import torch
 
-from compressors import Tensors, compress
+from compressors import Tensors, compress, decompress
 from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer
 from fedsim.search.methods import compressor
@@ -38,6 +38,12 @@ class Sizes:
         made = compressor(method, p, coder)
         packet, _ = compress(made, self.update, made.init(self.update), seed=0)
         return 8 * len(packet.payload)
+
+    def try_out(self, method: str, p: float | None, coder: str) -> None:
+        """Encodes and decodes a message: what that compiles is there for the runs."""
+        made = compressor(method, p, coder)
+        packet, _ = compress(made, self.update, made.init(self.update), seed=0)
+        decompress(made, packet.payload, self.update)
 
 
 def _update(like: Mapping[str, torch.Tensor]) -> Tensors:

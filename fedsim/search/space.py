@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from math import log10
 from typing import Any
 
@@ -12,7 +13,7 @@ from compressors import text
 from fedsim.errors import UsageError
 from fedsim.federation import memories
 from fedsim.search.goal import Goal
-from fedsim.search.methods import OWN, at_rate, coded, compressor, most, short
+from fedsim.search.methods import CODERS, OWN, at_rate, coded, compressor, most, short
 from fedsim.search.sizes import Sizes
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
@@ -129,6 +130,16 @@ class Space:
         name = re.sub(r"[^A-Za-z0-9]+", "-", short(used["method"]).replace("{p}", "p")).strip("-")
         fraction = "" if used["gradient"] is None else f"-p{used['gradient']:g}"
         return Cell(f"{name}-n{used['temporal']}{fraction}-s{seed}-{config.digest}", config)
+
+    def prepare(self) -> None:
+        """Tries out a message of every method, and one with every coder."""
+        fractions = {m: self.least if takes_fraction(m) else None for m in self.methods}
+        for method, p in fractions.items():
+            self.sizes.try_out(method, p, OWN)
+        for coder in CODERS:
+            takers = (item for item in fractions.items() if coded(*item, coder))
+            for method, p in islice(takers, 1):
+                self.sizes.try_out(method, p, coder)
 
     def draw(self, number: int, method: str, seed: int) -> Params:
         """A first point of a method, the rate as the task has it.

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from fedsim.search.space import Params, Space
 
 CELL, WHY, FIRST, SECONDS = "cell", "why", "first", "seconds"
 """Attributes: a trial's folder, why it ended early, whose first trial it is; seconds spent."""
+
+EQUALS, TOOK = "equals", "took"
+"""Attributes: what decides between trials of equal value (the less the better); its seconds."""
 
 
 class Study:
@@ -89,8 +93,8 @@ class Study:
                 self._study.enqueue_trial(point, user_attrs={FIRST: method})
         self._study.set_user_attr("begun", True)
 
-    def adopt(self, params: Params, cell: str, curve: Curve) -> bool:
-        """Takes a run that was there before as a trial; whether it was taken.
+    def adopt(self, params: Params, cell: str, curve: Curve, took: float) -> bool:
+        """Takes a run of ``took`` seconds that was there before as a trial; whether it was taken.
 
         A trial of that run is not taken twice, nor is a point outside of the space.
         """
@@ -102,7 +106,7 @@ class Study:
             return False
         self._study.add_trial(optuna.create_trial(
             values=values, params=params, distributions=self.distributions,
-            user_attrs={CELL: cell, WHY: "there before"},
+            user_attrs={CELL: cell, WHY: "there before", TOOK: took, EQUALS: self._equals(curve)},
         ))  # fmt: skip
         return True
 
@@ -140,7 +144,10 @@ class Study:
             else:
                 trial.suggest_float(name, low, high, log=True)
 
-    def tell(self, number: int, cell: str, curve: Curve, why: str = "", good: bool = True) -> None:
+    def tell(
+        self, number: int, cell: str, curve: Curve, why: str = "", good: bool = True,
+        took: float = 0.0,
+    ) -> None:  # fmt: skip
         """A trial has ended.
 
         Args:
@@ -149,10 +156,13 @@ class Study:
             curve: its evaluations.
             why: why it ended early; empty: by itself.
             good: whether its point counts; else it ended for being behind, or has none.
+            took: the seconds that it ran.
         """
         trial = self._asked.pop(number)
         trial.set_user_attr(CELL, cell)
         trial.set_user_attr(WHY, why)
+        trial.set_user_attr(TOOK, took)
+        trial.set_user_attr(EQUALS, self._equals(curve))
         values = self._values(curve)
         if good and values is not None:
             self._study.tell(number, values)
@@ -163,11 +173,16 @@ class Study:
         self._study.tell(number, state=TrialState.PRUNED)
 
     def _values(self, curve: Curve) -> list[float] | None:
-        """What a curve is worth: a loss; for the front, bits and a loss."""
-        loss = self.space.goal.loss(curve)
-        if loss is None:
+        """What a curve is worth: a value; for the front, bits and a value."""
+        value = self.space.goal.value(curve)
+        if value is None:
             return None
-        return [curve.bits[-1], loss] if self.space.goal.front else [loss]
+        return [curve.bits[-1], value] if self.space.goal.front else [value]
+
+    def _equals(self, curve: Curve) -> list[float]:
+        """The task's loss, then the bits, of curves of equal value."""
+        found = self.space.goal.point(curve)
+        return [self.space.goal.task_loss(curve), found[0] if found else inf]
 
 
 def _unwarned() -> Any:

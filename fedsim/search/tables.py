@@ -52,11 +52,11 @@ def _lot(lot: Lot, goal: Goal) -> list[str]:
     metric = lot.metric()
     half = "" if isnan(metric.half) else f" ± {units.score(metric.half, goal.name)}"
     bits = units.bits(lot.bits())
-    if goal.target is not None:
+    if there < every:
+        bits += f" ({there} of {every} seeds)"
+    elif goal.target is not None:
         logs = lot.log_bits()
-        if there < every:
-            bits += f" ({there} of {every} seeds)"
-        elif isfinite(logs.half):
+        if isfinite(logs.half):
             low, high = (10 ** (logs.value + side * logs.half) for side in (-1, 1))
             bits = f"{units.bits(10**logs.value)} ({units.bits(low)} to {units.bits(high)})"
     return [f"{units.score(metric.value, goal.name)}{half}", bits]
@@ -69,7 +69,7 @@ def trials(frame: pd.DataFrame, goal: Goal) -> Texts:
     headings += [goal.name, "bits", "ended"]
     order = frame.assign(_good=frame["state"] != "complete")
     rows = []
-    for row in order.sort_values(["_good", "loss", "trial"]).to_dict("records"):
+    for row in order.sort_values(["_good", "loss", "bits", "trial"]).to_dict("records"):
         p = None if pd.isna(row["gradient"]) else row["gradient"]
         texts = [str(row["trial"]), row["method"], *point({**row, "gradient": p})]
         texts += [units.plain(row["server_lr"])] if server else []

@@ -12,6 +12,7 @@ import tomli_w
 
 from fedsim import units
 from fedsim.errors import PlacedError, UsageError, names_told, reason, unknown
+from fedsim.settings import each, machine
 from fedsim.settings.fields import Settings, flag, type_of
 from fedsim.settings.spelling import underscored
 
@@ -41,17 +42,17 @@ class RunConfig(Settings):
     """
 
     def __post_init__(self) -> None:
-        from fedsim.settings import checks
-
         for f in fields(self):
             value = _plain(f.name, getattr(self, f.name))
             if f.name != "task":
-                checks.of_type("RunConfig", f.name, value, type_of(f))
+                each.of_type("RunConfig", f.name, value, type_of(f))
             object.__setattr__(self, f.name, value)
+        each.alone(self)
+        machine.check(self)
+        from fedsim.settings import checks
         from fedsim.tasks import adopt
 
         object.__setattr__(self, "task", adopt(self.task))
-        checks.alone(self)
         checks.partition(self.plan)
 
     def __reduce__(self) -> Any:
@@ -123,13 +124,11 @@ def from_mapping(values: Mapping[str, Any], origin: str) -> RunConfig:
 
 def check_values(values: Mapping[str, Any], origin: str) -> None:
     """Refuses, as ``from_mapping``, a key that is not a setting and a value of another type."""
-    from fedsim.settings import checks
-
     known = {f.name: f for f in fields(RunConfig)}
     for key, value in values.items():
         if key not in known:
             raise PlacedError(f"{origin}: {unknown('setting', key, known)}")
-        checks.of_type(origin, key, _plain(key, value), type_of(known[key]))
+        each.of_type(origin, key, _plain(key, value), type_of(known[key]))
 
 
 def from_toml(path: Path) -> RunConfig:
@@ -153,7 +152,7 @@ def default_of(name: str) -> Any:
 
 def _plain(name: str, value: Any) -> Any:
     """The value as TOML has it: text for compressors and paths, Python's numbers for numpy's."""
-    if name in ("method", "downlink"):
+    if name in ("method", "downlink") and not isinstance(value, str | None):
         from fedsim.settings.methods import spelled
 
         return spelled(value, flag(name))

@@ -132,15 +132,30 @@ def told(method: str, expansion: str, gradient: float) -> dict[str, Any]:
 
 
 def template(method: str, gradient: float) -> str:
-    """A method's text with its gradient sparsity written ``{p}``.
+    """A method's text with its gradient sparsity written ``{p}``; one with ``{p}`` is as typed.
+
+    The sparsity stands where another number makes the method send another fraction: an equal
+    number elsewhere is a setting of its own.
 
     Example:
-        >>> template("topk(0.01) | qsgd(256)", 0.01)
-        'topk({p}) | qsgd(256)'
+        >>> template("topk(0.01) | codebook(6, 0.01)", 0.01)
+        'topk({p}) | codebook(6, 0.01)'
     """
-    if gradient == 1:
+    if gradient == 1 or takes_fraction(method):
         return method
-    return _NUMBER.sub(lambda m: "{p}" if float(m.group()) == gradient else m.group(), method)
+    for number in _NUMBER.finditer(method):
+        placed = f"{method[: number.start()]}{{p}}{method[number.end() :]}"
+        if float(number.group()) == gradient and _sends(placed, gradient / 2):
+            return placed
+    return method
+
+
+def _sends(method: str, p: float) -> bool:
+    """Whether a text with ``{p}`` sends the fraction ``p`` at ``p``."""
+    try:
+        return _share(parse(method, p)) == p
+    except ValueError:
+        return False
 
 
 def _published(expansion: str, gradient: float) -> str | None:

@@ -7,12 +7,13 @@ asks that client again, so a client waits for news of one uplink at most.
 With ``applied`` (the sum of what moved the server's model), ``residual`` (the method's memory) and
 ``pending`` (the last message, not applied): applied + residual + pending = trained, at any moment
 and whatever is lost, late, sent twice or in another order. A method without a memory has no place
-for what was not applied; its message is lost, and counted.
+for what was not applied; its message is lost, and counted: by the server where it has seen the
+message, and by the client, whose replies say how many were lost so far.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,14 +28,18 @@ APPLIED = "applied"
 CHANNEL = "channel"
 """In a message to a client: a number that another server, or another run, does not have."""
 
-FATE = "fate"
-"""In a reply: what became of the client's message before, where that was not applied."""
+RETURNED = "returned"
+"""In a reply: the client's message before was not applied, and went back into its memory."""
 
-Fate = Literal["", "returned", "lost"]
-"""``""``: it was applied, or there was none."""
+LOST = "lost"
+"""In a reply: how many of the client's updates are lost so far; left out where none is."""
+
+CHANNEL_KEPT, ROUND_KEPT, PAYLOAD_KEPT, LOST_KEPT = (
+    f"pending/{name}" for name in ("channel", "round", "payload", "lost")
+)
+"""In a client's memory."""
 
 _LONGEST = 9  # bytes of a whole number, of 7 bits each
-_CHANNEL, _ROUND, _PAYLOAD = "pending/channel", "pending/round", "pending/payload"
 
 
 class OutOfOrder(RuntimeError):
@@ -85,24 +90,49 @@ def heard(settings: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Settled:
-    """The method's memory once the fate of the message before is known, and that fate."""
+    """The method's memory once the fate of the message before is known.
+
+    ``applied``: whether that counts, or there was none; ``returned``: whether it went back into the
+    memory; ``lost``: how many updates of the client are lost so far.
+    """
 
     uplink: State
-    fate: Fate = ""
+    applied: bool = True
+    returned: bool = False
+    lost: int = 0
 
 
 def pending(
-    uplink: Compressor, payload: bytes, settings: Mapping[str, Any], like: Mapping[str, Tensor]
+    uplink: Compressor,
+    payload: bytes,
+    settings: Mapping[str, Any],
+    like: Mapping[str, Tensor],
+    lost: int = 0,
 ) -> State:
     """What a client keeps of its answer to the message that came with ``settings``.
 
-    The payload is kept only where a memory could take it back.
+    The payload is kept only where a memory could take it back; ``lost``: see ``Settled``.
     """
     asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
-    kept = {_ROUND: torch.tensor(asked), _CHANNEL: torch.tensor(channel)}
+    kept = {ROUND_KEPT: torch.tensor(asked), CHANNEL_KEPT: torch.tensor(channel)}
     if holds(uplink, like):
-        kept[_PAYLOAD] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-    return kept
+        kept[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+    return kept | ({LOST_KEPT: torch.tensor(lost)} if lost else {})
+
+
+def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
+    """A client's memory where it belongs to the channel of a message's ``settings``, else nothing.
+
+    Another server, or another run on the same nodes, has nothing to do with what was kept: its
+    model was never trained on that, and a residual of before would move it.
+
+    Example:
+        >>> kept = {"uplink/residual/w": torch.ones(2), "pending/channel": torch.tensor(7)}
+        >>> len(of_channel(kept, {CHANNEL: 7})), len(of_channel(kept, {CHANNEL: 8}))
+        (2, 0)
+    """
+    known = memory.get(CHANNEL_KEPT)
+    return memory if known is None or int(known) == settings.get(CHANNEL, 0) else {}
 
 
 def settle(
@@ -110,24 +140,25 @@ def settle(
 ) -> Settled:
     """Looks up in a message's ``settings`` what became of the client's message before.
 
-    Where that was not applied, what it carried goes back into the method's memory. Another server,
-    or another run, has nothing to say of it: the message is taken to have been applied.
+    Where that was not applied, what it carried goes back into the method's memory, which is of the
+    same channel (``of_channel``).
 
     Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round.
     """
     held, applied = inside("uplink", memory), heard(settings)
-    if _ROUND not in memory or int(memory[_CHANNEL]) != settings.get(CHANNEL, 0):
+    if ROUND_KEPT not in memory:
         return Settled(held)
-    answered, asked = int(memory[_ROUND]), int(str(settings["round"]))
+    answered, asked = int(memory[ROUND_KEPT]), int(str(settings["round"]))
     if asked <= answered:
         raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
-    if answered == applied:
-        return Settled(held)
-    if _PAYLOAD not in memory:
-        return Settled(held, "lost")
-    carried = decompress(uplink, memory[_PAYLOAD].numpy().tobytes(), like)
+    before = int(memory.get(LOST_KEPT, 0))
+    if applied >= answered:  # above: this is the memory before one that was damaged
+        return Settled(held, lost=before)
+    if PAYLOAD_KEPT not in memory:
+        return Settled(held, applied=False, lost=before + 1)
+    carried = decompress(uplink, memory[PAYLOAD_KEPT].numpy().tobytes(), like)
     back, lost = take_back(uplink, carried, placed(held, next(iter(like.values())).device))
-    return Settled(back, "lost" if lost else "returned")
+    return Settled(back, False, not lost, before + bool(lost))
 
 
 def placed(state: State, device: torch.device) -> State:

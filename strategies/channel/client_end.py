@@ -19,11 +19,19 @@ from torch import Tensor
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
 from compressors.whole.memory import inside, nest
 from strategies.channel import directions
-from strategies.channel.acknowledge import FATE, Settled, pending, placed, settle
+from strategies.channel.acknowledge import (
+    LOST,
+    RETURNED,
+    Settled,
+    of_channel,
+    pending,
+    placed,
+    settle,
+)
 from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
 from strategies.channel.catch_up import split
 from strategies.channel.orders import REPORT
-from strategies.channel.payload import BASE, KEY, VERSION, WANTS, get, put
+from strategies.channel.payload import BASE, ENDS, KEY, VERSION, WANTS, ends, get, put
 
 
 class NoBase(LookupError):
@@ -35,7 +43,8 @@ class Delivery:
     """What a client was sent, decoded.
 
     ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
-    ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing;
+    ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing
+    of this channel;
     ``settled``: the method's memory, and what became of the client's message before; ``base``: the
     model with what is told of it beside (``directions``).
     """
@@ -85,13 +94,16 @@ class ClientEnd:
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """What a message says, to a client with this ``memory`` (None: its first message).
 
+        What another server or run left in the memory is not read: the message is its first, too.
+
         Raises ``NoBase`` where the message is an update of another model than the client holds: see
         ``ask_for_model``; ``OutOfOrder`` where the client has answered that round or a later one;
-        ``ValueError`` where there is no payload, or buffers come that nobody named; and
-        ``PayloadError`` where a payload is damaged.
+        ``ValueError`` where there is no payload, or the server has another uplink, downlink or
+        other buffers; and ``PayloadError`` where a payload is damaged.
         """
         payload, settings = get(content)
-        held = memory or {}
+        self._check(settings)
+        held = of_channel(memory or {}, settings)
         settled = settle(self.before or self.uplink, settings, held, self.like)
         if settings["kind"] == "model":
             whole = directions.both(self.downlink, self.like, int(str(settings.get(VERSION, 0))))
@@ -99,7 +111,17 @@ class ClientEnd:
         else:
             base = self._updated(payload, settings, held)
         weights = {name: base[name] for name in self.like}
-        return Delivery(weights, self._arrived(settings), settings, memory is None, settled, base)
+        return Delivery(weights, self._arrived(settings), settings, not held, settled, base)
+
+    def _check(self, settings: ConfigRecord) -> None:
+        """Raises ``ValueError`` where the server's end is built otherwise, and says so."""
+        mine = ends(self.uplink, self.downlink, self.buffers)
+        told = str(settings.get(ENDS, mine))
+        if told != mine:
+            raise ValueError(
+                f"the two ends differ: the strategy has {told}; client_mod has {mine}: give both "
+                "the same (buffers: Compressed(buffers=Buffers(...)) and client_mod(buffers=...))"
+            )
 
     def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
@@ -130,7 +152,8 @@ class ClientEnd:
         seed = derive(self.seed, "uplink", client, delivery.round)
         packet, after = compress(self.uplink, update, held, seed)
         memory = nest("uplink", after)
-        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like)
+        lost = delivery.settled.lost
+        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, lost)
         if self.follows:
             version = torch.tensor(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}
@@ -148,11 +171,13 @@ class ClientEnd:
         if delivery.first:
             check_decoded(self.uplink, packet, self.like)
         own = {name: buffers[name] for name in self.buffers} if ASKED in delivery.settings else {}
-        beside: dict[str, str | bytes] = {PAYLOAD: to_payload(own)} if own else {}
+        beside: dict[str, int | bytes] = {PAYLOAD: to_payload(own)} if own else {}
         if report:
             beside[REPORT] = report
-        if delivery.settled.fate:
-            beside[FATE] = delivery.settled.fate
+        if delivery.settled.returned:
+            beside[RETURNED] = 1
+        if delivery.settled.lost:
+            beside[LOST] = delivery.settled.lost
         put(content, packet.payload, round=delivery.round, **beside)
 
     def tell(self, content: RecordDict) -> None:

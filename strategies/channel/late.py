@@ -12,18 +12,17 @@ Late = Literal["hold", "drop", "count"]
 ``drop``: the update is lost, and counted. ``count``: the round in which it comes applies it."""
 
 
-def refuse(end: ServerEnd, client: int, reply: Message, late: Late) -> None:
-    """Charges an update that is not used, and books it as lost where it is to be dropped.
+def refuse(end: ServerEnd, client: int, reply: Message, late: Late) -> bool:
+    """Decides about an update that is not used; returns whether it is lost.
 
     The client of one that is dropped hears that the server is done with it, as of one that was
-    applied; so it takes nothing back.
+    applied; so it takes nothing back. It is decided before the client is asked anew.
     """
-    end.charge(client, reply)
     asked, (last, version) = asked_in(reply), end.told.get(client, (0, 0))
     if asked is None or asked != last:  # it was asked again, and has heard that this was not used
-        return
-    if end.missed is not None:
-        end.base[client] = version  # it has read what it was sent
+        return False
+    end.base[client] = version  # it has read what it was sent
     if late == "drop":
         end.applied[client] = asked
-        end.trip.dropped.append(client)
+        return True
+    return end.loses(client)

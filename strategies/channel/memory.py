@@ -3,10 +3,15 @@
 A node whose config has ``state-dir`` keeps the memory there, and reads it again after a restart;
 any other node keeps it in ``context.state``, which lives as long as the node's process. Both are
 written as a client's last act, so a client that fails keeps what it had.
+
+In a folder the memory before is kept beside the last, and a file's name ends with the digest of its
+content: one that a disk has damaged is passed over for the one before.
 """
 
 import json
+import logging
 import os
+from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
@@ -56,27 +61,59 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read(folder: Path) -> State:
-    from safetensors import safe_open  # only nodes with a folder need the package
+    """The last memory in ``folder`` that is whole; a line names each that is damaged."""
+    from safetensors import SafetensorError  # only nodes with a folder need the package
 
+    told = logging.getLogger(__name__)
     files = _files(folder)
-    if not files:
-        return {}
-    with safe_open(files[-1], framework="pt") as file:
-        names = json.loads(file.metadata()["names"])
-        return {name: file.get_tensor(name) for name in names}
+    for file in reversed(files):
+        try:
+            return _whole(file)
+        except (OSError, ValueError, SafetensorError) as error:
+            told.warning("%s is damaged and passed over for the memory before: %s", file, error)
+    if files:
+        told.warning("%s holds no memory that is whole: the client begins without", folder)
+    return {}
+
+
+def _whole(file: Path) -> State:
+    """The memory in ``file``; its name has no digest where an older version wrote it."""
+    from safetensors import safe_open
+
+    digest = _parts(file)[2:]
+    if digest and _digest(file.read_bytes()) != digest[0]:
+        raise ValueError("its content is not what was written")
+    with safe_open(file, framework="pt") as tensors:
+        names = json.loads(tensors.metadata()["names"])
+        return {name: tensors.get_tensor(name) for name in names}
+
+
+def _parts(file: Path) -> list[str]:
+    """Of ``memory-NUMBER-DIGEST.safetensors``."""
+    return file.stem.split("-")
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def _write(folder: Path, state: State) -> None:
-    """Writes a file with the next number, whole or not at all, and removes those before it."""
+    """Writes a file with the next number, whole or not at all; the one before it stays.
+
+    Only the node's user can read them: a residual tells of the data.
+    """
     from safetensors.torch import save
 
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     old = _files(folder)
-    number = int(old[-1].stem.removeprefix("memory-")) + 1 if old else 1
+    number = int(_parts(old[-1])[1]) + 1 if old else 1
     plain = {name: x.detach().cpu().contiguous() for name, x in state.items()}
-    part, whole = folder / ".part", folder / f"memory-{number:08d}.safetensors"
-    with open(part, "wb") as file:
-        file.write(save(plain, {"names": json.dumps(list(plain))}))
+    content = save(plain, {"names": json.dumps(list(plain))})
+    part = folder / ".part"
+    part.unlink(missing_ok=True)  # what a kill left behind may be readable by others
+    whole = folder / f"memory-{number:08d}-{_digest(content)}.safetensors"
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, whole)
@@ -85,5 +122,5 @@ def _write(folder: Path, state: State) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-    for before in old:
+    for before in old[:-1]:
         before.unlink(missing_ok=True)

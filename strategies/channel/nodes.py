@@ -8,9 +8,12 @@ from reprlib import repr
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from compressors import derive
+from strategies.channel.replies import reason
+from strategies.channel.shortage import TooFewReplies
 
 QUERY = "query.partition"
 CLIENT_ID, PARTITION_ID = "client-id", "partition-id"
@@ -20,6 +23,12 @@ REGISTRATION_SECONDS = 60.0
 STARTING_SECONDS = 600.0
 """What a node's first answer may take: its process, or Ray's, starts and imports torch first."""
 _POLL_SECONDS = 0.1
+_NONE = "No query function registered"
+_OF_APPS = (
+    ErrorCode.LOAD_CLIENT_APP_EXCEPTION, ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
+    ErrorCode.MOD_FAILED_PRECONDITION,
+)  # fmt: skip
+"""Errors of an app, which it makes of every message; not of a node that is gone."""
 
 
 def answer_partition(app: ClientApp) -> None:
@@ -70,6 +79,7 @@ class Roster:
         self.names: dict[str, int] = {}
         self.passed: dict[int, str] = {}
         self._said: dict[int, int | str | None] = {}  # node -> who it says it is, the first first
+        self._refused: dict[int, str] = {}  # node -> what its app raised when it was asked
 
     def gather(self, grid: Grid, needed: int) -> None:
         """Waits until all clients are there; goes on without some where ``needed`` are.
@@ -77,7 +87,8 @@ class Roster:
         Nodes that have registered have ``timeout`` seconds to answer, and where fewer than
         ``needed`` did, ten minutes: nothing is late before its process has started.
 
-        Raises ``TimeoutError`` where fewer have registered within a minute, or answered by then.
+        Raises ``TimeoutError`` where fewer have registered within a minute, or answered by then,
+        and at once ``TooFewReplies`` where the app of every node raises.
         """
         until = time.monotonic() + REGISTRATION_SECONDS
         while len(list(grid.get_node_ids())) < self.clients and time.monotonic() < until:
@@ -91,6 +102,7 @@ class Roster:
         self.look(grid)
         starting, patience = max(STARTING_SECONDS, self.timeout), self.timeout
         while len(self.nodes) < min(there, self.clients):
+            self._check_refused(grid)
             silent = set(grid.get_node_ids()) - {*self._said}
             patience = starting if silent and len(self.nodes) < needed else self.timeout
             left = asked + patience - time.monotonic()
@@ -103,8 +115,16 @@ class Roster:
             raise TimeoutError(
                 f"{len(self.nodes)} of {self.clients} clients answered in {patience:g} s; no "
                 f"node is partition {', '.join(map(str, missing[:5]))}"
+                + "".join([f"; node {n} raised {why}" for n, why in self._refused.items()][:1])
                 + "".join([f"; node {n}: {why}" for n, why in self.passed.items()][:1])
             )
+
+    def _check_refused(self, grid: Grid) -> None:
+        """Raises ``TooFewReplies`` where no node will ever say who it is: all have raised."""
+        if not self._refused or not {*grid.get_node_ids()} <= {*self._refused}:
+            return
+        why = next(iter(self._refused.values()))
+        raise TooFewReplies(f"no node says which client it is: {why}")
 
     def look(self, grid: Grid, seconds: float | None = None) -> None:
         """Forgets nodes that have left, and asks those that are new who they are.
@@ -119,8 +139,10 @@ class Roster:
         if new:
             asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
             patience = self.timeout if seconds is None else seconds
-            replies = grid.send_and_receive(asks, timeout=patience)
+            replies = list(grid.send_and_receive(asks, timeout=patience))
             self._hear([reply for reply in replies if reply.has_content()])
+            refused = [one for one in replies if one.has_error() and one.error.code in _OF_APPS]
+            self._refused = {one.metadata.src_node_id: _why(one) for one in refused}
         self._seat()
 
     def _hear(self, replies: list[Message]) -> None:
@@ -145,6 +167,7 @@ class Roster:
     def _give(self, client: int | None, node: int) -> None:
         """A node is where a client is; or it is passed over, where another is that already."""
         if client is None or client >= self.clients:
+            self._pass_over(node, f"the strategy is for clients={self.clients}")
             return
         holder = self.nodes.setdefault(client, node)
         if holder == node:
@@ -166,6 +189,16 @@ class Roster:
         if self.passed.get(node) != why:
             self.passed[node] = why
             logging.getLogger("flwr").error("node %d is passed over: %s", node, why)
+
+
+def _why(refusal: Message) -> str:
+    """What the app of a node raised when it was asked who it is, and what cures that."""
+    why = reason(refusal)
+    if _NONE in why:
+        return f"{why}: the client app lacks answer_partition(app)"
+    if refusal.error.code == ErrorCode.MOD_FAILED_PRECONDITION:
+        return f"{why}: mods for training are given to @app.train, and not to ClientApp"
+    return why
 
 
 def _who(content: RecordDict) -> int | str:

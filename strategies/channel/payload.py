@@ -8,16 +8,17 @@ Flower cuts into chunks: a record it sends in one piece. What Flower sends aroun
 1.4 kB per message) is counted by ``framing``.
 """
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
-from flwr.common.constant import ErrorCode
+from flwr.common.constant import ErrorCode, SType
+from numpy.typing import NDArray
 from torch import Tensor
 
-from compressors import UpdateError
+from compressors import Compressor, UpdateError, text
 
 KEY = "fedsim"
 CHUNKED = "fedsim.payload"
@@ -51,9 +52,27 @@ ARRAYS = "arrays"
 NAMED = "arrays-key"
 """The setting beside a payload that says so, where it has."""
 
+ENDS = "ends"
+"""In a message to a client that has sent nothing yet: what both ends have to agree about."""
+
+CONFIG = "config"
+"""Under which key an app finds the settings of a round, where the strategy has no other."""
+
 Kind = Literal["model", "update", "updates"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the model held.
 ``updates``: several, of which each is added in turn (``catch_up``)."""
+
+
+def ends(uplink: Compressor, downlink: Compressor, buffers: Iterable[str]) -> str:
+    """How both ends of a channel say what they were built with.
+
+    Example:
+        >>> from compressors import Raw, sbc
+        >>> ends(Raw(), Raw(), ["mean", "var"])
+        'uplink raw, downlink raw, buffers mean var'
+    """
+    listed = " ".join(sorted(buffers)) or "none"
+    return f"uplink {text(uplink)}, downlink {text(downlink)}, buffers {listed}"
 
 
 def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:
@@ -128,6 +147,54 @@ def to_parameters(arrays: ArrayRecord) -> dict[str, Tensor]:
 def is_float(array: Array) -> bool:
     """Whether an array holds floats."""
     return np.issubdtype(np.dtype(array.dtype), np.floating)
+
+
+class Held(Array):
+    """An array of numbers that becomes bytes only where somebody asks for these.
+
+    What the server decodes is handed to a strategy, which asks for numbers: of a large model,
+    bytes that nobody reads cost as much as all else that the server does.
+
+    Args:
+        x: the numbers, which nobody changes from now on.
+
+    Example:
+        >>> x = torch.arange(3.0)
+        >>> Held(x) == Held(x), Held(x).data == Array(x.numpy()).data
+        (True, True)
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        self._numbers = x.detach().cpu().contiguous().numpy()
+        self.dtype, self.shape = str(self._numbers.dtype), tuple(self._numbers.shape)
+        self.stype = SType.NUMPY
+
+    @property
+    def data(self) -> bytes:  # type: ignore[override]
+        """The numbers as Flower serializes them."""
+        return Array(self._numbers).data
+
+    def numpy(self) -> NDArray[Any]:
+        """A copy of the numbers, as of any array."""
+        return self._numbers.copy()
+
+
+def held(tensors: Mapping[str, Tensor]) -> ArrayRecord:
+    """``to_arrays`` for a reader on this machine: see ``Held``."""
+    record = ArrayRecord()
+    for name, x in tensors.items():
+        record[name] = Held(x)  # one by one: given a mapping, a record copies every array's bytes
+    return record
+
+
+def as_dtype(x: Tensor, dtype: str) -> Array:
+    """A Flower array of the tensor in the type that an app gave its own.
+
+    Example:
+        >>> as_dtype(torch.ones(2), "float64").dtype
+        'float64'
+    """
+    return Array(x.detach().cpu().contiguous().numpy().astype(dtype, copy=False))
 
 
 def to_arrays(tensors: Mapping[str, Tensor]) -> ArrayRecord:

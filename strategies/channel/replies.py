@@ -4,14 +4,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from reprlib import repr
-from typing import cast, get_args
 
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, receive
 from compressors.printing import printable
-from strategies.channel.acknowledge import FATE, Fate
+from strategies.channel.acknowledge import LOST, RETURNED
 from strategies.channel.buffers import PAYLOAD, Buffers
 from strategies.channel.orders import REPORT, from_report
 from strategies.channel.payload import KEY, METRICS, ROUND, SAMPLES, WANTS, get, hint
@@ -101,22 +100,30 @@ def uplink_of(
     payload, beside = get(reply.content)
     message = receive(uplink, payload, like)
     statistics = buffers.read(beside) if buffers else ()
+    returned, lost = _told(beside)
     numbers = numbers_of(reply.content) | {"sent": float(sum(message.sent.values()))}
     report = from_report(beside.get(REPORT), wanted) if wanted else {}
     up = Uplink(
-        payload, message.spans, message.update, numbers, message.sent, _fate(beside), *statistics
+        payload, message.spans, message.update, numbers, message.sent, returned, *statistics
     )
     if max_norm is not None and not up.norm <= max_norm:
         raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")
-    return replace(up, report=report) if report else up
+    return replace(up, report=report, lost=lost)
 
 
-def _fate(beside: ConfigRecord) -> Fate:
-    """What the client says became of its message before."""
-    told = beside.get(FATE, "")
-    if told not in get_args(Fate):
-        raise ValueError(f"{FATE} is {repr(told)}: it is one of {', '.join(get_args(Fate)[1:])}")
-    return cast(Fate, told)
+def _told(beside: ConfigRecord) -> tuple[bool, int]:
+    """Whether the client took its message before back, and how many updates it lost so far."""
+    returned, lost = beside.get(RETURNED, 0), beside.get(LOST, 0)
+    if returned not in (0, 1) or not isinstance(lost, int) or not 0 <= lost < _MOST:
+        raise ValueError(
+            f"{RETURNED} is {repr(returned)} and {LOST} is {repr(lost)}: 0 or 1, and a count"
+        )
+    return bool(returned), lost
+
+
+def reason(reply: Message) -> str:
+    """What an error reply says, in one line."""
+    return _reason(reply.error.reason)
 
 
 def _reason(text: str | None) -> str:

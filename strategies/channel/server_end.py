@@ -20,13 +20,25 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
+from compressors.bits import SPANS
+from compressors.whole.returned import loses
 from strategies.channel import server_memory
 from strategies.channel.acknowledge import CHANNEL, told
 from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
 from strategies.channel.catch_up import Missed
 from strategies.channel.directions import stepped, told_beside
 from strategies.channel.orders import Order, Ordering
-from strategies.channel.payload import BASE, CLIENT, ROUND, VERSION, payload_bits, put
+from strategies.channel.payload import (
+    BASE,
+    CLIENT,
+    CONFIG,
+    ENDS,
+    ROUND,
+    VERSION,
+    ends,
+    payload_bits,
+    put,
+)
 from strategies.channel.replies import (
     asked_in,
     carries_buffers,
@@ -69,11 +81,13 @@ class ServerEnd:
         self.base: dict[int, int] = {}  # client -> version of the model it holds
         self.told: dict[int, tuple[int, int]] = {}  # client -> round, version that it was sent last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
+        self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
         self.channel = 2**30 + secrets.randbits(30)  # clients may know an earlier server
         self.last_update: Downlink | None = None
         self.trip = RoundTraffic(0)
         self._model: Downlink | None = None
         self.ordering: Ordering | None = None
+        self.app: ConfigRecord | None = None  # what Flower's loop tells apps; None: another loop
 
     @property
     def follows(self) -> bool:
@@ -109,8 +123,11 @@ class ServerEnd:
     def _model_or_update(self, client: int) -> Downlink:
         """The last update for a client that holds the version before it, else the whole model.
 
-        Or the updates since its version, where they are shorter.
+        Or the updates since its version, where they are shorter; none where the model has not moved
+        since the client was asked.
         """
+        if self.follows and self.base.get(client) == self.version:
+            return Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
         if self.last_update is not None and self.base.get(client) == self.version - 1:
             return self.last_update
         if self._model is None:
@@ -127,10 +144,13 @@ class ServerEnd:
     ) -> RecordDict:
         """The content of the message to ``client``: our record, with the settings of ``config``.
 
-        ``beside``: other records of the message, which come first.
+        ``beside``: other records of the message, which come first; None: in Flower's loop the
+        settings of ``app``, in a record of their own, whose keys cannot be taken for ours.
         """
         self.told[client], down = (self.trip.round, self.version), self.trip.downlinks[client]
         record = RecordDict(dict(beside or {}))
+        if beside is None and self.app is not None:
+            record[CONFIG] = ConfigRecord({**self.app, "server-round": self.trip.round})
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         own: dict[str, str | int | float | bool | bytes] = {
             **settings, "kind": down.kind, ROUND: self.trip.round, VERSION: self.version,
@@ -138,6 +158,9 @@ class ServerEnd:
         }  # fmt: skip
         if down.kind != "model":
             own[BASE] = self.base[client]
+        if self.app is not None and client not in self.base:
+            known = self.buffers.values if self.buffers else ()
+            own[ENDS] = ends(self.uplink, self.downlink, known)
         own |= down.beside()
         if self.trip.asks_buffers:
             own[ASKED] = True
@@ -178,20 +201,35 @@ class ServerEnd:
             uplink, wanted = self.trip.asked_of(client, self.uplink)
             came = uplink_of(reply, uplink, self.weights, asked, wanted, self.max_norm)
             number = asked_in(reply) if late else None
-            self.trip.uplinks[client] = replace(came, asked=number or 0)
+            counted = self.lost.get(client, 0)  # of a client without its memory, all are new
+            lost = came.lost - counted if came.lost >= counted else came.lost
+            self.trip.uplinks[client] = replace(came, asked=number or 0, lost=lost)
+            self.lost |= {client: came.lost} if came.lost != counted else {}
             self.base[client] = self.told[client][1] if late else self.version
             self.trip.failures.pop(client, None)  # an error may have come for it before
             self.trip.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
             self.trip.failures[client] = str(error)
             self.charge(client, reply)
+            is_last = asked_in(reply) == self.told.get(client, (None,))[0] is not None
+            self.trip.dropped += [client] * (is_last and self.loses(client))
         self.trip.decode_seconds += time.perf_counter() - start
+
+    def loses(self, client: int) -> bool:
+        """Whether a client's last update, which is not used, is lost; it is counted here then."""
+        if not loses(self.uplink, self.weights):
+            return False
+        self.lost[client] = self.lost.get(client, 0) + 1
+        return True
 
     def refuse(self, client: int, reply: Message, why: str) -> None:
         """Books an update that was taken as a failure: beside those of others it cannot be used."""
-        del self.trip.uplinks[client], self.trip.wire.used[client]
+        came = self.trip.uplinks.pop(client)
+        del self.trip.wire.used[client]
         self.trip.failures[client] = why
         self.charge(client, reply)
+        self.lost[client] = self.lost.get(client, 0) - came.lost  # its next message tells of them
+        self.trip.dropped += [client] * self.loses(client)
 
     def charge(self, client: int, reply: Message) -> None:
         """Books the bits of an upload that is not used: not decodable, or of a round that is over.

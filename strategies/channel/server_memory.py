@@ -16,6 +16,7 @@ def kept(end: Any) -> tuple[State, dict[str, Any]]:
         "base": {str(client): version for client, version in end.base.items()},
         "told": {str(client): sent for client, sent in end.told.items()},
         "applied": {str(client): number for client, number in end.applied.items()},
+        "lost": {str(client): number for client, number in end.lost.items()},
         "channel": end.channel,
         "update": b64encode(last.payload).decode() if last else None,
         "spans": last.spans if last else None,
@@ -37,8 +38,9 @@ def put_back(end: Any, tensors: State, values: dict[str, Any]) -> None:
     end.base = {int(client): version for client, version in values["base"].items()}
     told = values.get("told", {}).items()  # folders of before have none
     end.told = {int(client): (number, version) for client, (number, version) in told}
-    applied = values.get("applied", {})  # folders of before have none
-    end.applied = {int(client): number for client, number in applied.items()}
+    for name in ("applied", "lost"):  # folders of before have none
+        kept = values.get(name, {})
+        setattr(end, name, {int(client): number for client, number in kept.items()})
     end.channel = values.get("channel", end.channel)
     if values["update"] is not None:
         end.last_update = Downlink(b64decode(values["update"]), "update", values["spans"])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from compressors import Compressor
 from compressors.bits import Span
-from strategies.channel.acknowledge import APPLIED, Fate
+from strategies.channel.acknowledge import APPLIED
 from strategies.channel.orders import ORDER, WANTED, Order
 from strategies.channel.payload import SAMPLES, Kind
 from strategies.channel.wire import Wire
@@ -45,7 +45,8 @@ class Uplink:
     """What one client sent back, decoded, with the metrics beside it.
 
     ``sent``: by tensor, how many entries travelled, as the message has it.
-    ``fate``: what became of the client's message before, where that was not applied.
+    ``returned``: whether the client's message before went back into its memory; ``lost``: how many
+    of its updates are lost of which the server had not heard.
     ``report``: what the client was asked to say beside its update (``orders``).
     ``asked``: the round that asked for it, where that is an earlier one.
     """
@@ -55,11 +56,12 @@ class Uplink:
     update: dict[str, Tensor]
     metrics: dict[str, float]
     sent: dict[str, int] = field(default_factory=dict)
-    fate: Fate = ""
+    returned: bool = False
     buffers: bytes = b""
     statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
     report: dict[str, float] = field(default_factory=dict)
     asked: int = 0
+    lost: int = 0
 
     @property
     def samples(self) -> float:
@@ -85,7 +87,7 @@ class RoundTraffic:
     """One round: what each client (by its number) was sent, sent back, or why it failed.
 
     ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
-    ``dropped``: clients whose late update is lost, as the strategy decided.
+    ``dropped``: clients of which an update arrived that is not used, and is lost.
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
     ``wire``: what travelled for all of them, framing included.

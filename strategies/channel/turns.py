@@ -8,9 +8,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import Compressor
-from compressors.bits import SPANS
 from strategies.channel.server_end import ServerEnd
-from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
+from strategies.channel.traffic import RoundTraffic, Uplink
 
 _GONE = "the client does not hold the model that the server believes"
 
@@ -84,12 +83,6 @@ class Turns(ServerEnd):
         content = self.content(client, config)
         self.asked[client] = Asked(trip, self.version, self.weights)
         return content
-
-    def _model_or_update(self, client: int) -> Downlink:
-        """As in rounds; and nothing where the model has not moved since the client was asked."""
-        if self.follows and self.base.get(client) == self.version:
-            return Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
-        return super()._model_or_update(client)
 
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Books the reply of ``client`` to its last message."""

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -19,10 +20,11 @@ from strategies.channel.late import Late, refuse
 from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import Roster
 from strategies.channel.orders import Ordering
-from strategies.channel.payload import BASE, KEY, OURS, to_arrays, to_parameters
+from strategies.channel.payload import BASE, KEY, OURS
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import ABSENT, AT_WORK
 from strategies.server.around import check_around
+from strategies.server.statedict import StateDict
 
 
 class ChannelStrategy(Strategy):
@@ -30,7 +32,9 @@ class ChannelStrategy(Strategy):
 
     A round is ``ask``, then ``advance``. Flower's own loop calls them by ``configure_train`` and
     ``aggregate_train``, which hand the model over as a record; a loop that reads
-    ``exchange.weights`` calls ``open`` once and then these two, and no record is made.
+    ``exchange.weights`` calls ``open`` once and then these two, and no record is made. What
+    ``start`` is given as ``train_config`` is in the message's record ``config``, as of Flower's
+    own strategies; the ``config`` of ``ask`` stands beside the payload.
 
     Args:
         uplink: how clients encode their updates; decodes exactly what they sent.
@@ -82,13 +86,18 @@ class ChannelStrategy(Strategy):
             own = below or needs_server(uplink)
             raise ValueError(f"{own} sends differences, which strategy {own} alone adds up")
         self.clients, self.cohort, self.required = clients, cohort or clients, required
-        self.seed, self.timeout, self.buffers = seed, timeout, buffers
+        self.seed, self.timeout = seed, timeout
+        self.buffers = replace(buffers) if buffers else None  # another strategy may share them
         self.late, self.catch_up, self.max_norm = late, catch_up, max_norm
         self.among: Sequence[int] | None = None
         self.exchange: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
         self.ordering: Ordering | None = None
+        self._initial_buffers = buffers.values if buffers else {}
+        self._layout: StateDict | None = None
+        self._handed: ArrayRecord | None = None  # what this made of the round before
         self._mail = Mailbox()
+        self._refused: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
         self._grid: Grid | None = None
 
     @abstractmethod
@@ -106,15 +115,17 @@ class ChannelStrategy(Strategy):
         """The channel, opened anew where ``weights`` are not those of the model that it shares.
 
         A model that was changed between two rounds of a run has a version of its own, and is sent
-        whole to everybody. With the first round of another run versions begin again.
+        whole to everybody. With the first round of another run versions begin again, and clients
+        forget what they kept, whatever the model.
         """
         known = self.exchange
-        if known is not None and known.holds(weights):
+        goes_on = known is not None and server_round > known.trip.round
+        if known is not None and goes_on and known.holds(weights):
             return known
         self.exchange = self._end(weights)
-        if known is not None and server_round > known.trip.round:
+        if known is not None and goes_on:
             self.exchange.version, self.exchange.channel = known.version + 1, known.channel
-            self.exchange.applied = known.applied
+            self.exchange.applied, self.exchange.lost = known.applied, known.lost
         return self.exchange
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
@@ -131,8 +142,7 @@ class ChannelStrategy(Strategy):
         """
         assert self.roster is not None and self.clients is not None and self.cohort is not None
         self._grid = grid
-        if self.late != "count":
-            self._mail.hear(grid)
+        self._hear_late(grid)
         if self.roster.nodes:
             self.roster.look(grid)
         else:
@@ -152,7 +162,7 @@ class ChannelStrategy(Strategy):
     def sent(self, messages: dict[int, Message], grid: Grid) -> list[Message]:
         """Notes which client each message of the round goes to, and returns them."""
         self._grid = grid
-        self._charge_late()
+        self._book_late()
         return self._mail.send(messages)
 
     def collect(self, replies: Iterable[Message]) -> dict[int, Message]:
@@ -195,14 +205,24 @@ class ChannelStrategy(Strategy):
 
     def charge_late(self, grid: Grid) -> None:
         """Charges uploads of earlier rounds that have come by now and are not used."""
-        if self.late != "count":
-            self._mail.hear(grid)
-            self._charge_late()
+        self._hear_late(grid)
+        self._book_late()
 
-    def _charge_late(self) -> None:
+    def _hear_late(self, grid: Grid) -> None:
+        """Decides about updates that have come and are not used, before anybody is asked anew."""
+        if self.late == "count" or self.exchange is None:
+            return
+        self._mail.hear(grid)
+        for client, reply in self._mail.late():
+            self._refused.append((client, reply, refuse(self.exchange, client, reply, self.late)))
+
+    def _book_late(self) -> None:
+        """Charges them to the round that has begun."""
         assert self.exchange is not None
-        for client, reply in self._mail.late() if self.late != "count" else ():
-            refuse(self.exchange, client, reply, self.late)
+        refused, self._refused = self._refused, []
+        for client, reply, lost in refused:
+            self.exchange.charge(client, reply)
+            self.exchange.trip.dropped += [client] * lost
 
     def expect(self, client: int, message: Message) -> None:
         """A client is at work on a message of a round before a checkpoint."""
@@ -238,16 +258,29 @@ class ChannelStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """See ``ask``; ``arrays`` is the model."""
+        """See ``ask``; ``arrays`` is the model, and ``config`` is for the clients' apps."""
         check_around(self)
-        self.open(to_parameters(arrays), server_round)
-        return self.ask(server_round, config, grid)
+        self._begin(arrays, server_round).app = config
+        return self.ask(server_round, ConfigRecord(), grid)
+
+    def _begin(self, arrays: ArrayRecord, server_round: int) -> ServerEnd:
+        """The channel, for the model that Flower's loop hands over: mostly that of before."""
+        known = self.exchange
+        goes_on = known is not None and server_round > known.trip.round
+        if known is not None and goes_on and arrays is self._handed:
+            return known
+        if self._layout is None or not goes_on:
+            self._layout = StateDict(arrays, self.buffers)
+        if self.buffers is not None and not goes_on:
+            self.buffers.values = self._initial_buffers | self._layout.statistics(arrays)
+        return self.open(self._layout.parameters(arrays), server_round)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """See ``advance``; the model as a record comes with the metrics."""
-        if self.exchange is None:
+        """See ``advance``; the model as a record, buffers included, comes with the metrics."""
+        if self.exchange is None or self._layout is None:
             raise RuntimeError("aggregate_train before configure_train")
         metrics = self.advance(replies)
-        return to_arrays(self.exchange.weights), metrics
+        self._handed = self._layout.whole(self.exchange.weights)
+        return self._handed, metrics

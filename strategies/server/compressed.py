@@ -6,6 +6,7 @@ payloads, and the strategy inside sees ordinary arrays, of float64. The client h
 client that speaks payloads itself.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,11 +18,11 @@ from torch import Tensor
 from compressors import Compressor, State
 from compressors.whole.memory import inside, nest
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import ARRAYS, NAMED, OURS, to_arrays, to_tensors
+from strategies.channel.payload import ARRAYS, NAMED, OURS, held, to_tensors
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
-from strategies.server.around import chain
+from strategies.server.around import PRIVATE, chain
 from strategies.server.base import ChannelStrategy
 from strategies.server.inside import check_clipped, check_inside, odd_ones, record_name
 
@@ -41,7 +42,10 @@ class Compressed(ChannelStrategy):
 
     The strategy inside is given the clients' models, base plus update, as float64, so that its mean
     leaves what nobody sent as it was. Messages for evaluation pass through as it makes them.
-    ``aggregate_train`` raises ``TooFewReplies``. What would be silently wrong raises
+    Where ``required`` is not given, a round goes on with the replies that came, as in Flower, and
+    one without any leaves the model as it is; before the first step that raises ``TooFewReplies``,
+    for then every client fails. Noise is for a whole cohort: around a strategy that adds some, and
+    where ``required`` is given, fewer replies raise it, too. What would be silently wrong raises
     ``WrongOrder``: a strategy that cannot work inside, here; a wrapper around this one that clips,
     when it first calls ``configure_train``.
 
@@ -61,23 +65,30 @@ class Compressed(ChannelStrategy):
         super().__init__(uplink, downlink, **common)
         check_inside(self, strategy)
         self.strategy, self._arrays = strategy, ARRAYS
+        noise = any(isinstance(one, PRIVATE) for one in chain(strategy))  # is for all of a cohort
+        self._others_go_on = self.required is None and not noise
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         exchange = self.exchange
         assert exchange is not None
-        arrays = to_arrays(exchange.weights)
+        arrays = held(exchange.weights)
         for inner in chain(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
         there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
-        if self.clients and not there and not self.required:  # the strategy inside would wait
+        if self.clients and not there and not self.required:
+            # The strategy inside takes note of the model; it would wait for nodes, and is shown
+            # some that are sent nothing.
+            nobody = CohortGrid(grid, [*range(1, 1 + max(1, self._least()))])
+            list(self.strategy.configure_train(server_round, arrays, config, nobody))
             exchange.begin(server_round, [], out)
             return self.sent({}, grid)
         if self.clients:
             self._check_enough(len(there), out)
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
-        messages = list(self.strategy.configure_train(server_round, arrays, config, seen))
+        own = config if exchange.app is None else exchange.app  # and it may change that
+        messages = list(self.strategy.configure_train(server_round, arrays, own, seen))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
         told = config if self._arrays == ARRAYS else ConfigRecord({**config, NAMED: self._arrays})
@@ -88,13 +99,17 @@ class Compressed(ChannelStrategy):
 
     def _check_enough(self, there: int, out: dict[int, str]) -> None:
         """Raises ``TooFewReplies`` where a strategy inside would wait for nodes for ever."""
-        least = max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
+        least = self._least()
         if (out or not there) and there < least:
             why = [f"; client {client}: {why}" for client, why in out.items()]
             raise TooFewReplies(
                 f"{there} clients of the cohort can be asked and the strategy inside waits for "
                 f"{least} (min_available_nodes)" + "".join(why[:1])
             )
+
+    def _least(self) -> int:
+        """How many nodes a strategy inside waits for."""
+        return max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Moves to what the strategy inside makes of the decoded models, in client order."""
@@ -103,12 +118,15 @@ class Compressed(ChannelStrategy):
         arrived = self.collect(replies)
         for client, why in odd_ones(self.strategy, arrived, sorted(exchange.trip.uplinks)).items():
             exchange.refuse(client, arrived[client], why)
-        uplinks = exchange.finish(self.required)
+        least = int(exchange.version == 0) if self._others_go_on else self.required
+        uplinks = exchange.finish(least)
+        if exchange.app is not None:
+            _log_failures(exchange)
         if not uplinks:  # and none is required: the model stays
             return None
         check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
-        name = self._arrays
-        decoded = [_as_model(arrived[c], exchange, up.update, name) for c, up in uplinks.items()]
+        name, base = self._arrays, {n: x.double() for n, x in exchange.weights.items()}
+        decoded = [_as_model(arrived[c], base, up.update, name) for c, up in uplinks.items()]
         arrays, metrics = self.strategy.aggregate_train(exchange.trip.round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
@@ -155,18 +173,27 @@ class Compressed(ChannelStrategy):
         self.strategy.summary()
 
 
+def _log_failures(exchange: ServerEnd) -> None:
+    """Flower's strategies log each reply that they do without, and so does a wrapper."""
+    log = logging.getLogger("flwr")
+    for client, why in sorted(exchange.trip.failures.items()):
+        log.warning("round %s goes on without client %s: %s", exchange.trip.round, client, why)
+
+
 def _without_arrays(content: RecordDict) -> RecordDict:
     """A copy of its own for each client: strategies share one record between messages."""
     return RecordDict({k: v for k, v in content.items() if not isinstance(v, ArrayRecord)})
 
 
-def _as_model(reply: Message, exchange: ServerEnd, update: dict[str, Tensor], name: str) -> Message:
+def _as_model(
+    reply: Message, base: dict[str, Tensor], update: dict[str, Tensor], name: str
+) -> Message:
     """The reply as the strategy inside expects it: one model, under ``name``, one set of metrics.
 
     In float64: the mean of equal float32 numbers, as Flower takes it, is often not that number.
     Rounded to float32 again, the mean of entries that nobody sent is what they were, to the bit.
     """
-    model = to_arrays({n: x.double() + update[n] for n, x in exchange.weights.items()})
+    model = held({n: x + update[n] for n, x in base.items()})
     content = RecordDict({k: v for k, v in reply.content.items() if k not in OURS})
     content[name] = model
     reply.content = content

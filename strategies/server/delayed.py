@@ -31,7 +31,8 @@ class DelayedDSGD(ChannelStrategy):
         aggregate: what else is to be made of the uplinks than their mean, such as ``Majority``.
         common: what else ``ChannelStrategy`` takes.
 
-    ``aggregate_train`` raises ``TooFewReplies``: a run in which clients fail says so.
+    ``aggregate_train`` raises ``TooFewReplies``: a run in which clients fail says so. The server
+    evaluates (``evaluate_fn``): clients' ``@app.evaluate`` is not called.
 
     Example:
         >>> from compressors import sbc

@@ -1,20 +1,35 @@
 """FetchSGD's server: it adds up sketches, with momentum and memory, before it decodes them."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from compressors import Compressor, Flat, State
-from compressors.base import scatter
-from compressors.message import contents
+from compressors.base import Tensors, scatter
+from compressors.bits import BitReader
 from compressors.whole.countsketch import CountSketch
 from compressors.whole.memory import inside, nest
+from strategies.channel.server_end import ServerEnd
 from strategies.channel.traffic import Uplink
 from strategies.server.delayed import DelayedDSGD
 
 MOMENTUM = 0.9
+TABLE = "sketch"
+
+
+@dataclass(frozen=True)
+class Tables(Flat):
+    """``flat`` of a count sketch as its server reads it: the table, of which no update is made."""
+
+    codec_id: ClassVar[str] = Flat.codec_id  # the same messages
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """The table (rows, columns), as ``sketch``."""
+        assert isinstance(self.codec, CountSketch)
+        return {TABLE: self.codec.read_table(bits)}
 
 
 class Fetched(DelayedDSGD):
@@ -71,6 +86,12 @@ class Fetched(DelayedDSGD):
         super().restore(tensors, values)
         self._sketches = inside("sketch", tensors)
 
+    def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
+        """The channel, at whose end messages are tables."""
+        end = super()._end(weights)
+        end.uplink = Tables(self._codec)
+        return end
+
     def _global_update(
         self, uplinks: Mapping[int, Uplink], round_number: int
     ) -> dict[str, Tensor]:
@@ -78,9 +99,7 @@ class Fetched(DelayedDSGD):
         assert self.exchange is not None
         model, codec = self.exchange.weights, self._codec
         n = sum(x.numel() for x in model.values())
-        payloads = [up.payload for up in uplinks.values()]
-        tables = [codec.read_table(contents(self.uplink, one)) for one in payloads]
-        mean = torch.stack(tables).mean(0)
+        mean = torch.stack([up.update[TABLE] for up in uplinks.values()]).mean(0)
         before = self._sketches or dict.fromkeys(("momentum", "error"), torch.zeros_like(mean))
         momentum = self.momentum * before["momentum"].cpu() + mean
         error = before["error"].cpu() + self.server_lr * momentum

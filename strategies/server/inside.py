@@ -33,6 +33,11 @@ def check_inside(outer: ChannelStrategy, inner: Strategy) -> None:
         name = type(one).__name__
         if isinstance(one, FedXgbBagging | FedXgbCyclic):
             raise WrongOrder(f"{name} inside Compressed: trees are not updates; use {name} alone")
+        if type(one).start is not Strategy.start:
+            raise WrongOrder(
+                f"{name} has a start() of its own, which Compressed would never call: give it to a "
+                "subclass of Compressed, whose start() is the one that runs"
+            )
         if isinstance(one, ChannelStrategy):
             raise WrongOrder(f"{name} inside Compressed: updates are compressed once; use one")
         if isinstance(one, FedMedian):

@@ -248,3 +248,24 @@ def test_a_strategy_within_a_wrapper_is_told_what_clients_hold_and_remembered() 
     mine, theirs = (s.strategy.strategy for s in (first, second))
     assert np.array_equal(mine.m_t["w"], theirs.m_t["w"]) and np.any(mine.m_t["w"])
     assert torch.equal(first.exchange.weights["w"], second.exchange.weights["w"])
+
+
+def test_noise_is_for_a_whole_cohort() -> None:
+    pull = Pull(TARGETS, fails=lambda client, call: client == 2)
+    with pytest.raises(TooFewReplies, match="2 of 3 clients replied and 3 are required"):
+        model(Compressed(fixed(FedAvg(**TRAIN_ONLY)), SBC), [mod(SBC)], pull)
+
+
+class Own(FedAvg):
+    """As in Flower's advanced example."""
+
+    def start(self, *given: Any, **named: Any) -> Any:
+        """See ``Strategy.start``."""
+        return super().start(*given, **named)
+
+
+def test_a_start_of_its_own_is_refused_where_nobody_would_call_it() -> None:
+    own = r"Own has a start\(\) of its own, .* subclass of Compressed"
+    for inner in (Own(), fixed(Own())):
+        with pytest.raises(WrongOrder, match=own):
+            Compressed(inner, SBC)

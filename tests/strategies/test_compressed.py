@@ -126,17 +126,38 @@ def test_weights_by_samples_are_flowers() -> None:
     np.testing.assert_allclose(mine, [1.0, 2.0] + shares @ np.array(moved), atol=1e-5)
 
 
-def test_failures_count() -> None:
+def test_a_client_that_fails_is_left_out_as_in_flower(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    log = logging.getLogger("flwr")
+    monkeypatch.setattr(log, "warning", lambda text, *given: told.append(text % given))
     pull = Pull(TARGETS, fails=lambda client, call: client == 2)
     grid = grid_of(modded_app(pull, Raw()), 3)
-    strict = Compressed(FedAvg(**TRAIN_ONLY), Raw(), clients=3)
+    strict = Compressed(FedAvg(**TRAIN_ONLY), Raw(), clients=3, required=3)
     with pytest.raises(TooFewReplies, match="round 1: 2 of 3 .* client 2: .*out of order"):
         strict.start(grid, record([0.0, 0.0]), num_rounds=1)
-    mild = Compressed(FedAvg(**TRAIN_ONLY), Raw(), clients=3, required=2)
-    result = mild.start(grid, record([0.0, 0.0]), num_rounds=1)
-    grid.close()
     expected = (np.array([4.0, 2.0]) + 2 * np.array([0.0, -8.0])) / 3
-    np.testing.assert_allclose(result.arrays["w"].numpy(), expected, rtol=1e-6)
+    for clients, required in ((3, 2), (3, None), (None, None)):
+        mild = Compressed(FedAvg(**TRAIN_ONLY), Raw(), clients=clients, required=required)
+        result = mild.start(grid, record([0.0, 0.0]), num_rounds=1)
+        np.testing.assert_allclose(result.arrays["w"].numpy(), expected, rtol=1e-6)
+        assert len(result.train_metrics_clientapp) == 1
+        client = 3 if clients is None else 2  # known by its node
+        assert told.pop().startswith(f"round 1 goes on without client {client}: RuntimeError")
+    grid.close()
+
+
+def test_a_round_in_which_all_fail() -> None:
+    """The first ends the start: every client fails. A later one leaves the model as it is."""
+    pull = Pull(TARGETS, fails=lambda client, call: call == 2)
+    grid = grid_of(modded_app(pull, HALF), 3)
+    result = Compressed(FedAvg(**TRAIN_ONLY), HALF).start(grid, record([0.0, 0.0]), num_rounds=3)
+    assert sorted(result.train_metrics_clientapp) == [1, 3]
+    assert [len(seen) for seen in pull.seen.values()] == [3] * 3
+    assert pull.seen[0][1] == pull.seen[0][2]
+    pull.fails = lambda client, call: True
+    with pytest.raises(TooFewReplies, match="round 1: 0 of 3 clients replied and 1 are required"):
+        Compressed(FedAvg(**TRAIN_ONLY), HALF).start(grid, record([0.0, 0.0]), num_rounds=3)
+    grid.close()
 
 
 def test_evaluation_passes_through() -> None:

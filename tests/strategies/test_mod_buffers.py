@@ -58,6 +58,16 @@ class Quickstart:
         return Message(content, reply_to=message)
 
 
+    @staticmethod
+    def evaluate(message: Message, context: Context) -> Message:
+        """Flower's quickstart again: all that is loaded is there. The score is the first mean."""
+        net = model()
+        net.load_state_dict(message.content.array_records["arrays"].to_torch_state_dict())
+        score = float(net.state_dict()["1.running_mean"][0])
+        metrics = MetricRecord({"num-examples": 1, "score": score})
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+
 def app_of(mod: Any, train: Callable[[Message, Context], Message]) -> ClientApp:
     app = ClientApp(mods=[mod] if mod else [])
     app.train()(train)
@@ -130,6 +140,70 @@ def test_local_statistics_stay_with_their_client() -> None:
         torch.testing.assert_close(x, (quick.left[0][1][name] + quick.left[1][1][name]) / 2)
 
 
+def started(strategy: Any, mods: list[Any], initial: ArrayRecord, starts: int = 1) -> Any:
+    """The result of the last of so many starts of three rounds, and the app; clients evaluate."""
+    quick, app = Quickstart(), ClientApp()
+    app.train(mods=mods)(quick.train)
+    app.evaluate(mods=mods)(quick.evaluate)
+    grid = LocalGrid(app, 2, 1)
+    results = [strategy.start(grid, initial, num_rounds=3) for _ in range(starts)]
+    grid.close()
+    return results[-1], quick
+
+
+@pytest.mark.parametrize("begin", ["whole", "parameters"])
+def test_the_app_evaluates_and_ends_with_what_flower_would_give_it(begin: str) -> None:
+    """Raw both ways is FedAvg, statistics included; the counts of BatchNorm are in no mean."""
+    whole = ArrayRecord(model().state_dict())
+    plain, _ = started(FedAvg(), [], whole)
+    mod = client_mod(Raw(), Raw(), whole, buffers=names())
+    strategy = Compressed(FedAvg(), Raw(), buffers=Buffers(statistics()))
+    mine, _ = started(strategy, [mod], whole if begin == "whole" else parameters())
+    model().load_state_dict(mine.arrays.to_torch_state_dict())  # nothing is missing
+    for name, x in plain.arrays.items():
+        if name != COUNT:
+            found = torch.from_numpy(mine.arrays[name].numpy())
+            torch.testing.assert_close(found, torch.from_numpy(x.numpy()))
+    scores = [one.evaluate_metrics_clientapp[3]["score"] for one in (plain, mine)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5) and scores[0] != 0
+
+
+def test_a_client_that_keeps_its_statistics_evaluates_with_them() -> None:
+    whole = ArrayRecord(model().state_dict())
+    mod = client_mod(Raw(), Raw(), whole, buffers=names())
+    kept = Buffers(statistics(), down=False, asked=lambda number: False)
+    result, quick = started(Compressed(FedAvg(), Raw(), buffers=kept), [mod], whole)
+    own = [float(quick.left[client][2]["1.running_mean"][0]) for client in (0, 1)]
+    score = result.evaluate_metrics_clientapp[3]["score"]
+    assert own[0] != own[1] and score == pytest.approx(sum(own) / 2)
+
+
+def test_a_second_start_begins_with_the_first_ones_statistics() -> None:
+    whole, own = ArrayRecord(model().state_dict()), Buffers(statistics())
+    mod = client_mod(Raw(), Raw(), whole, buffers=names())
+    strategy = Compressed(FedAvg(), Raw(), buffers=own)
+    _, quick = started(strategy, [mod], parameters(), starts=2)
+    _, other = started(Compressed(FedAvg(), Raw(), buffers=own), [mod], parameters())
+    for seen in (quick.seen[0][0], quick.seen[0][3], other.seen[0][0]):
+        assert all(torch.equal(seen[name], x) for name, x in model().named_buffers())
+
+
+@pytest.mark.parametrize(("at", "said"), [
+    ("client", "strategy has .*buffers none; client_mod has .*buffers 1.running_mean 1.running"),
+    ("server", "strategy has .*buffers 1.running_mean.*; client_mod has .*buffers none"),
+    ("downlink", "strategy has uplink raw, downlink ef.*; client_mod has .*downlink raw"),
+])  # fmt: skip
+def test_ends_that_are_built_unlike_say_so(at: str, said: str) -> None:
+    whole = ArrayRecord(model().state_dict())
+    known = [] if at == "server" else names()
+    mod = client_mod(Raw(), Raw(), whole if known else parameters(), buffers=known)
+    buffers = None if at == "client" else Buffers(statistics())
+    down = sbc(0.2) if at == "downlink" else Raw()
+    strategy = Compressed(FedAvg(), Raw(), down, buffers=buffers)
+    with pytest.raises(TooFewReplies, match=said):
+        started(strategy, [mod], parameters())
+
+
 def test_a_whole_state_dict_is_no_update() -> None:
     whole = ArrayRecord(model().state_dict())
     with pytest.raises(UpdateError, match=rf"'{COUNT}' is int64.*buffers="):
@@ -150,7 +224,7 @@ def test_a_client_that_knows_of_no_buffers_is_told() -> None:
     inside = FedAvg(fraction_evaluate=0, min_train_nodes=2, min_available_nodes=2)
     strategy = Compressed(inside, Raw(), clients=2, buffers=Buffers(statistics()))
     messages = strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid)
-    with pytest.raises(TooFewReplies, match="client 0: .*the strategy has buffers: name"):
+    with pytest.raises(TooFewReplies, match="client 0: .*the two ends differ: .*buffers 1.running"):
         strategy.aggregate_train(1, grid.send_and_receive(messages))
 
 

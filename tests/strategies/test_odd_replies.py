@@ -110,8 +110,9 @@ REPLIES: dict[str, tuple[Odd, str, str]] = {
     "round in words": (setting("round", "one"), "of round 'one'", "of round 'one'"),
     "list of rounds": (setting("round", [1]), "of round", "of round"),
     "no round": (setting("round", None), "", ""),
-    "another fate": (setting("fate", "eaten"), "fate is 'eaten'", "fate is 'eaten'"),
-    "fate as a number": (setting("fate", 3), "fate is 3", "fate is 3"),
+    "another fate": (setting("returned", "eaten"), "returned is 'eaten'", "returned is 'eaten'"),
+    "fewer than none lost": (setting("lost", -3), "lost is -3", "lost is -3"),
+    "half an update lost": (setting("lost", 0.5), "lost is 0.5", "lost is 0.5"),
     "payload in words": (setting("payload", "x"), "no payload", "no payload"),
     "empty payload": (setting("payload", b""), "ends early", "ends early"),
     "no payload": (setting("payload", None), "no payload", "no payload"),
@@ -164,7 +165,10 @@ def test_an_odd_reply_ends_no_round(odd: str) -> None:
 def test_an_odd_reply_ends_no_round_of_a_strategy_inside(odd: str) -> None:
     change, _, why = REPLIES[odd]
     inner = FedAvg(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
-    check(round_of(Compressed(inner, Raw(), clients=4, required=3), change), why)
+    strategy = round_of(Compressed(inner, Raw(), clients=4, required=3), change)
+    check(strategy, why)
+    if why == UNLIKE:  # raw has no residual: what is not used is lost, and counted
+        assert strategy.exchange is not None and strategy.exchange.trip.dropped == [LIAR]
 
 
 def test_the_mean_is_that_of_the_others() -> None:

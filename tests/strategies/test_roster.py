@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.clientapp.mod import fixedclipping_mod
 
 from compressors import Raw, sbc
 from fedsim.app import config_of
 from fedsim.engines import compat
 from fedsim.engines.local import LocalGrid
-from strategies import DelayedDSGD, answer_partition
+from strategies import DelayedDSGD, TooFewReplies, answer_partition
 from strategies.channel import nodes
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.nodes import Roster
@@ -164,6 +165,39 @@ def test_a_nodes_data_is_what_its_config_names() -> None:
     assert (config.data, config.partition) == ("/of/west", "whole")
     elsewhere = config_of(Context(1, 1, {"partition-id": 0}, RecordDict(), run))
     assert (elsewhere.data, elsewhere.partition) == ("/of/the/server", "dirichlet(0.3)")
+
+
+def test_an_app_that_cannot_say_who_it_is_ends_at_once() -> None:
+    """Ten minutes went by, and then nobody had answered."""
+    app = ClientApp()
+    app.train()(Pull([(8.0, 4.0)] * 2).train)
+    grid = grid_of(app, 2)
+    with pytest.raises(TooFewReplies, match=r"No query function .* lacks answer_partition\(app\)"):
+        Roster(2, 5.0).gather(grid, 2)
+    grid.close()
+    app = ClientApp(mods=[fixedclipping_mod])
+    answer_partition(app)
+    grid = grid_of(app, 2)
+    with pytest.raises(TooFewReplies, match="are given to @app.train, and not to ClientApp"):
+        Roster(2, 5.0).gather(grid, 2)
+    grid.close()
+
+
+def test_one_app_that_cannot_say_who_it_is_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "STARTING_SECONDS", 0.2)
+    app = ClientApp()
+
+    @app.query("partition")
+    def partition(message: Message, context: Context) -> Message:
+        if context.node_id == 1:
+            raise OSError("no space left")
+        content = RecordDict({"client": ConfigRecord({"name": "b"})})
+        return Message(content, reply_to=message)
+
+    grid = grid_of(app, 2)
+    with pytest.raises(TimeoutError, match="1 of 2 clients .*; node 1 raised OSError: no space"):
+        Roster(2, 0.2).gather(grid, 2)
+    grid.close()
 
 
 @pytest.fixture

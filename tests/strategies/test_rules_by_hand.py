@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.optim import SGD
 
-from compressors import Natural, Raw, compress, parse
+from compressors import Natural, Raw, compress, decompress, parse
 from fedsim.federation.aggregation import make_strategy
 from strategies import (
     ChannelStrategy,
@@ -36,6 +36,7 @@ from strategies.channel.orders import Order
 from strategies.channel.traffic import RoundTraffic, average_buffers
 from strategies.server import majority
 from strategies.server.delayed import _mean_metrics
+from strategies.server.fetched import Tables
 from strategies.server.scaffold import Scaffold, with_controls
 from tests.support.runs import small
 
@@ -277,11 +278,12 @@ def test_integers_at_the_switch_by_hand() -> None:
 
 
 def sketches(method: Any, *rows: tuple[float, float]) -> dict[int, Uplink]:
-    """Uplinks that hold the sketches of these updates, and nothing decoded."""
+    """Uplinks that hold the sketches of these updates."""
     found = {}
     for client, row in enumerate(rows):
         packet, _ = compress(method, {"w": torch.tensor(row)})
-        found[client] = Uplink(packet.payload, packet.spans, {}, {})
+        update = decompress(Tables(method.codec), packet.payload, {"w": torch.zeros(2)})
+        found[client] = Uplink(packet.payload, packet.spans, update, {})
     return found
 
 

@@ -112,7 +112,8 @@ def same_bits(a: Tensors, b: Tensors) -> bool:
 def _as_whole(x: Tensor) -> Tensor:
     """Whole numbers as they are (counters in a memory), floats by their bits."""
     x = x.detach().cpu().contiguous()
-    return x.view(torch.int32) if x.is_floating_point() else x
+    whole = torch.int64 if x.dtype == torch.float64 else torch.int32
+    return x.view(whole) if x.is_floating_point() else x
 
 
 def residual(state: State, name: str, like: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class World:
             self.server.advance({n: sum(u.update[n] for u in uplinks.values()) for n in LIKE})
         for client, up in uplinks.items():
             self.applied[client] = added(self.applied[client], up.update)
-            self.fates += [up.fate] * bool(up.fate)
+            self.fates += ["returned"] * up.returned + ["lost"] * up.lost
 
     def _take(self, client: int, reply: Message, number: int) -> None:
         """What the strategy does with a reply: in time, or late by its policy."""
@@ -93,9 +93,9 @@ class World:
         elif self.late == "count":
             self.server.take(client, reply, late=True)
         else:
-            before = len(self.server.trip.dropped)
-            refuse(self.server, client, reply, "drop")
-            if len(self.server.trip.dropped) > before:
+            lost = refuse(self.server, client, reply, "drop")
+            self.server.charge(client, reply)
+            if lost:
                 payload, _ = get(reply.content)
                 self.lost[client] = added(self.lost[client], decompress(self.uplink, payload, LIKE))
 

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from fedsim import RunConfig
 from fedsim.search.finals import Finalist, Lot
 from fedsim.search.goal import Curve, Goal
-from fedsim.search.study import CELL, Study
+from fedsim.search.study import CELL, EQUALS, TOOK, Study
 
 POINT = {"method": "sbc", "coder": "own", "temporal": 4, "gradient": 0.1, "lr": 0.02}
 """A point as it is run."""
@@ -22,12 +22,15 @@ SEED = 7
 
 
 def trial(
-    number: int, *values: float, cell: str = "", state: TrialState = TrialState.COMPLETE
-) -> FrozenTrial:
-    """A trial that has ended, at n = number + 1, of the cell ``c`` and its number unless told."""
-    made = optuna.create_trial(
-        state=state, values=list(values) or None, user_attrs={CELL: cell or f"c{number}"}
-    )
+    number: int, *values: float, cell: str = "", state: TrialState = TrialState.COMPLETE,
+    equals: tuple[float, float] = (0.0, 0.0), took: float = 0.0,
+) -> FrozenTrial:  # fmt: skip
+    """A trial that has ended, at n = number + 1, of the cell ``c`` and its number unless told.
+
+    ``equals``: the task's loss and bits, which decide between equal values; ``took``: seconds.
+    """
+    told = {CELL: cell or f"c{number}", EQUALS: equals, TOOK: took}
+    made = optuna.create_trial(state=state, values=list(values) or None, user_attrs=told)
     made.number, made.params = number, POINT | {"temporal": number + 1}
     return made
 
@@ -56,7 +59,7 @@ class Cells:
 
     methods = ("sbc", "stc")
     limits = {"temporal": (1, 8), "gradient": (0.1, 1.0), "lr": (0.01, 0.1)}
-    base = SimpleNamespace(seed=SEED)
+    base = SimpleNamespace(seed=SEED, plan=SimpleNamespace(iterations=8))
 
     def __init__(self, goal: Goal, bits: int = 10) -> None:
         self.goal, self._bits = goal, bits

@@ -35,9 +35,10 @@ def test_steps_are_rounding_by_bucket(bits: int, bucket: int | None) -> None:
 
 
 def test_steps_at_the_ends_of_float32() -> None:
-    assert sent("steps(4)", torch.tensor([HUGE, -HUGE, 0.0])).tolist() == pytest.approx(
-        [HUGE, -HUGE, 0.0], rel=1e-6
-    )
+    for bits in range(2, 9):
+        assert sent(f"steps({bits})", torch.tensor([HUGE, -HUGE, 0.0])).tolist() == pytest.approx(
+            [HUGE, -HUGE, 0.0], rel=1e-6
+        )
     assert sent("steps(8)", torch.zeros(5)).tolist() == [0.0] * 5
     assert bool(torch.isfinite(sent("steps(8)", torch.tensor([1e-45, -1e-45]))).all())
 
@@ -54,12 +55,13 @@ def test_the_bound_of_steps_is_reached(bits: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
-@pytest.mark.parametrize("spread", [1, 6])
-def test_bins_are_means_of_even_bins(bits: int, spread: float) -> None:
+@pytest.mark.parametrize("spread", [1, 6, None])
+def test_bins_are_means_of_even_bins(bits: int, spread: float | None) -> None:
     x = normal(400) * 3 + 1
-    got, count = sent(f"bins({bits}, {spread})", x).numpy(), 2**bits
-    step = spread * x.double().std() / count
-    place = ((x.double() - x.double().mean()) / step + count / 2 + 0.5).floor().clamp(0, count - 1)
+    method = f"bins({bits})" if spread is None else f"bins({bits}, {spread})"
+    got, count = sent(method, x).numpy(), 2**bits
+    step = (spread or 2.7 + 0.66 * bits) * x.double().std() / count
+    place = ((x.double() - x.double().mean()) / step + count / 2).floor().clamp(0, count - 1)
     for b in range(count):
         inside = (place == b).numpy()
         if inside.any():
@@ -67,6 +69,27 @@ def test_bins_are_means_of_even_bins(bits: int, spread: float) -> None:
     error = x.numpy() - got
     assert float(error @ got) == pytest.approx(0, abs=1e-2)
     assert float(error @ error) <= float(x @ x)
+
+
+@pytest.mark.parametrize(("method", "other", "share"), [
+    ("bins(1)", "lloyd(1, least)", 1.001), ("bins(2)", "lloyd(2, least)", 1.03),
+    ("bins(3)", "lloyd(3, least)", 1.12), ("bins(4)", "lloyd(4, least)", 1.25),
+    ("topk(0.1) | bins(1)", "topk(0.1) | ternary", 1.001),
+    ("topk(0.1) | bins(2)", "topk(0.1) | magnitude(avg, 2)", 0.999),
+])  # fmt: skip
+def test_bins_are_as_good_as_levels_of_as_many_bits(method: str, other: str, share: float) -> None:
+    """Of normal values: edges lie on both sides of the mean alike, none is spent on emptiness."""
+    x = normal(20_000)
+    one, two = (float((sent(m, x) - x).square().sum()) for m in (method, other))
+    assert one <= share * two
+
+
+def test_the_bound_of_bins_is_reached() -> None:
+    """One value above all others and one below: each shares its mean with half of them."""
+    x = torch.tensor([1.0] + 99 * [1e-6] + 99 * [-1e-6] + [-1.0])
+    error = float((sent("bins(1)", x) - x).square().sum() / x.square().sum())
+    delta = bound(parse("bins(1)"), 200).delta
+    assert error <= 1 - delta and error == pytest.approx(1 - delta, rel=1e-3)
 
 
 def test_bins_of_few_values() -> None:

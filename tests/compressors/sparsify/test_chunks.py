@@ -61,8 +61,8 @@ def by_hand(updates: list[Tensor], p: float, decay: float, chunk: int) -> list[n
         wanted = decay * memory + update.double().numpy()
         chosen = slowly(torch.from_numpy(wanted.astype(np.float32)), p, chunk)
         values, sent = wanted[chosen], np.zeros(memory.size)
-        step = 6 * values.std(ddof=1) / 4
-        place = np.clip(np.floor((values - values.mean()) / step + 2.5), 0, 3)
+        step = 4.02 * values.std(ddof=1) / 4
+        place = np.clip(np.floor((values - values.mean()) / step + 2), 0, 3)
         for b in range(4):
             if (place == b).any():
                 sent[np.array(chosen)[place == b]] = values[place == b].mean()

@@ -31,7 +31,7 @@ def test_it_is_algorithm_2(size: int) -> None:
         wanted = slowly(residue, update.double().numpy(), size)
         assert np.allclose(packet.sent["w"].decoded.numpy(), wanted, atol=1e-5)
         residue = residue + update.double().numpy() - wanted
-        assert np.allclose(state["residual/w"].numpy(), residue, atol=1e-5)
+        assert np.allclose(state["residue/w"].numpy(), residue, atol=1e-5)
         got = decompress(method, packet.payload, {"w": update})
         assert same_bits(got, {"w": packet.sent["w"].decoded})
 
@@ -46,7 +46,7 @@ def test_what_was_not_applied_goes_back() -> None:
     update = {"w": whole_numbers(60, 1)}
     packet, state = compress(parse("adacomp(8)"), update)
     back, lost = take_back(parse("adacomp(8)"), {"w": packet.sent["w"].decoded}, state)
-    assert torch.allclose(back["residual/w"], update["w"], rtol=1e-6) and not lost
+    assert torch.allclose(back["residue/w"], update["w"], rtol=1e-6) and not lost
 
 
 def test_it_is_refused_where_it_cannot_work() -> None:
@@ -56,4 +56,4 @@ def test_it_is_refused_where_it_cannot_work() -> None:
         parse("adacomp(0)")
     high = {"w": torch.full((3,), 3e38)}
     with pytest.raises(UpdateError, match="'w' and its memory overflow float32"):
-        compress(parse("adacomp"), high, {"residual/w": high["w"]})
+        compress(parse("adacomp"), high, {"residue/w": high["w"]})

@@ -16,7 +16,9 @@ from compressors import (
     parse,
     text,
 )
+from compressors.theory import bound
 from compressors.whole.growth import always_grows, grows, may_grow
+from compressors.whole.keepers import parts_of
 
 N = 1000
 
@@ -33,6 +35,7 @@ ALWAYS = {
     "dct(8, randk(0.1) | float32)": "dct(8, randk(0.1, false) | float32)",
     "atomo(2)": "atomo(2, false)",
     "topk(0.01) | float32 | bloom(0.01, naive)": "topk(0.01) | float32 | bloom(0.01, 'p2')",
+    "flat(count_sketch(0.004, 3, 40))": "flat(count_sketch(0.004, columns=40))",
 }
 """Refused whatever the tensors are, and the cure."""
 
@@ -43,6 +46,7 @@ BY_SIZE = {
     "topk(0.9) | then(dither(2), l1_sign)":
         "topk(0.9) | then(shrink(dither(2)), l1_sign) | golomb",
     "randk(0.6) | qsgd(36)": "randk(0.6, false) | dither(36)",
+    "count_sketch(0.05, 5, 60)": "count_sketch(0.05, columns=500)",
 }  # fmt: skip
 """Refused for a tensor of 1,000 entries, and the cure."""
 
@@ -138,3 +142,62 @@ def test_a_class_without_a_rule_is_let_through() -> None:
 
     assert always_grows(Unknown()) is None
     assert grows(Unknown(), {"w": torch.ones(2)}) is None
+
+
+@pytest.mark.parametrize("name", ["ef", "ef21"])
+def test_a_sketch_is_refused_by_its_cells(name: str) -> None:
+    """FetchSGD's example on 1,000 entries: 50 of 60 columns; its cure is ten columns an entry."""
+    like = {"w": torch.ones(N)}
+    with pytest.raises(UpdateError, match=rf"use {name}\(flat\(count_sketch\(0.05, columns=500\)"):
+        compress(parse(f"{name}(fetchsgd(0.05, 5, 60))"), like)
+    for fine in ("fetchsgd(0.05, 5, 1000)", "fetchsgd(0.006, 5, 60)"):
+        compress(parse(f"{name}({fine})"), like)
+    huge: dict[str, Tensor] = {"w": torch.ones(1).expand(2**30)}
+    cured = grows(parse("flat(count_sketch(0.05, 5, 60))"), huge)
+    assert cured and "columns=16777216" in cured
+    shape = parse("flat(" + cured.split("use ef(flat(")[1].split("))")[0] + "))")
+    assert grows(shape, huge) is None
+
+
+def inner(compressor: Any) -> Any:
+    """What ``ef`` and ``ef21`` are around."""
+    return inner(compressor.inner) if text(compressor).startswith("ef") else compressor
+
+
+CONSTANT = torch.randn(12, 10, generator=torch.Generator().manual_seed(0))
+DRAWN = [torch.randn(12, 10, generator=torch.Generator().manual_seed(s)) for s in range(1, 301)]
+CODERS = ("positions", "symbols", "coder")  # lossless: a memory does not see them
+AROUND = sorted(
+    {text(inner(parse(row.example))) for row in ROWS if row.kind not in CODERS}
+    | {"per_tensor(topk(0.3) | magnitude(min) | golomb)", "flat(count_sketch(0.02, 5, 60))"}
+)
+
+
+def most_left(method: Any, d: int) -> float:
+    """The most that theory lets a memory hold, in updates of equal norm; ten where it is silent.
+
+    With E||C(x) - x||^2 <= q^2 ||x||^2 a memory e is followed by at most q (e + 1).
+    """
+    known = bound(method, d)
+    lost = known.omega if known.omega is not None else 1 - (known.delta or 0.0)
+    return max(10.0, lost**0.5 / (1 - lost**0.5)) if known.holds and lost < 1 else 10.0
+
+
+@pytest.mark.parametrize("method", AROUND)
+def test_no_memory_of_the_catalogue_grows_unexplained(method: str) -> None:
+    """After 300 equal and 300 drawn updates: below theory's limit, or its row says so."""
+    made = parse(method)
+    try:
+        memory = ErrorFeedback(made)
+        memory.init({"w": CONSTANT})
+    except ValueError as error:
+        assert "grow without end" in str(error) or "leave one of the two out" in str(error)
+        return
+    explained = any(" grows" in row.title for row in ROWS
+                    for part in parts_of(made) if getattr(part, "codec_id", "") == row.name)
+    for updates in (300 * [CONSTANT], DRAWN):
+        state = None
+        for seed, x in enumerate(updates):
+            _, state = compress(memory, {"w": x}, state, seed)
+        left = float(state["residual/w"].norm() / updates[-1].norm())
+        assert left <= (300 if explained else most_left(made, CONSTANT.numel())), left

@@ -186,7 +186,7 @@ def test_any_scale(scale: float) -> None:
 
 def test_what_overflows_is_refused() -> None:
     """Q's entries are norms of columns: sqrt(n) times the largest float32 is none."""
-    with pytest.raises(UpdateError, match="tensor 'w' and its memory overflow"):
+    with pytest.raises(UpdateError, match=r"'w': what arrives by lowrank\(1\) overflows"):
         compress(LowRank(1), {"w": torch.full((30, 20), torch.finfo(torch.float32).max)})
 
 

@@ -63,19 +63,19 @@ def test_a_dense_method_keeps_what_it_rounded_off() -> None:
 
 
 def test_sparseloco_by_hand() -> None:
-    """Ten values, all sent, in four bins of 6 / 4 deviations around their mean.
+    """Ten values, all sent, in four bins of 4.02 / 4 deviations, two on either side of their mean.
 
-    Eight 1, a 3 and an 11: mean 2.2, deviation sqrt((8 * 1.44 + 0.64 + 77.44) / 9) = 3.155, bins
-    4.733 wide: 1 and 3 lie in the middle one, whose mean is 11 / 9; 11 is above. Left are -2 / 9
-    and 16 / 9, of which half is sent next: -1 / 9 and 8 / 9, mean 0, deviation 1 / 3, bins 1 / 2
-    wide: each alone, so that nothing is left.
+    Eight 1, a 2 and an 11: mean 2.1, deviation sqrt((8 * 1.21 + 0.01 + 79.21) / 9) = 3.143, bins
+    3.16 wide: 1 and 2 lie in the one below the mean, whose mean is 10 / 9; 11 is in the last. Left
+    are -1 / 9 and 8 / 9, of which half is sent next: -1 / 18 and 8 / 18, mean 0, deviation 1 / 6,
+    bins 0.1675 wide: -1 / 18 below the mean, 8 / 18 in the last, so that nothing is left.
     """
-    method, update = parse("sparseloco(1, 0.5, 10)"), [1.0] * 8 + [3.0, 11.0]
+    method, update = parse("sparseloco(1, 0.5, 10)"), [1.0] * 8 + [2.0, 11.0]
     first, state = compress(method, {"w": torch.tensor(update)})
-    assert close(first.sent["w"].decoded, [11 / 9] * 9 + [11])
-    assert close(state["residual/w"], [-2 / 9] * 8 + [16 / 9, 0])
+    assert close(first.sent["w"].decoded, [10 / 9] * 9 + [11])
+    assert close(state["residual/w"], [-1 / 9] * 8 + [8 / 9, 0])
     second, state = compress(method, {"w": torch.zeros(10)}, state)
-    assert close(second.sent["w"].decoded, [-1 / 9] * 8 + [8 / 9, 0])
+    assert close(second.sent["w"].decoded, [-1 / 18] * 8 + [8 / 18, 0])
     assert close(state["residual/w"], [0.0] * 10)
     assert parse("sparseloco(0.5)").decay == 0.95
 
@@ -98,7 +98,7 @@ def test_diana_s_shift_moves_by_alpha_of_what_is_sent() -> None:
 
     Then the update is zero: minus the shift is sent, of which half comes off.
     """
-    sends("diana(float32, 0.5)", "shift", [
+    sends("diana(float32, 0.5)", "learned", [
         ([4.0, 1.0], [4, 1], [-2, -0.5]),
         ([4.0, 1.0], [2, 0.5], [-3, -0.75]),
         ([0.0, 0.0], [-3, -0.75], [-1.5, -0.375]),
@@ -172,20 +172,20 @@ def test_adacomp_by_hand_with_a_bin_of_zeros_and_a_short_last_one() -> None:
        magnitude is (2 + 0 + 1) / 3 = 1.
     3. G = (-2, 1, -1), H = (-5, 1, -1): the first alone, negative; magnitude 2 / 3.
     """
-    state = sends("adacomp(3)", "residual", [
+    state = sends("adacomp(3)", "residue", [
         ([1.0, 4.0, -3.0, 0, 0, 0, 2.0, -1.0], [0, 2, -2, 0, 0, 0, 2, -2],
          [1, 2, -1, 0, 0, 0, 0, 1]),
         ([1.0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0, 1], [1, 1, -1, 0, 0, 0, 0, 0]),
     ])  # fmt: skip
     packet, state = compress(parse("adacomp(3)"), {"w": torch.tensor([-3.0] + [0.0] * 7)}, state)
     assert close(packet.sent["w"].decoded, [-2 / 3] + [0.0] * 7)
-    assert close(state["residual/w"], [-4 / 3, 1, -1, 0, 0, 0, 0, 0])
+    assert close(state["residue/w"], [-4 / 3, 1, -1, 0, 0, 0, 0, 0])
     assert (packet.spans["side"], packet.spans["values"]) == (32, 1)
 
 
 def test_adacomp_leaves_what_the_update_turns_back() -> None:
     """G = (3, 2) after an update of (-1, 2): H = (2, 4) reaches 3 at the second alone."""
-    state = {"residual/w": torch.tensor([4.0, 0.0])}
+    state = {"residue/w": torch.tensor([4.0, 0.0])}
     packet, _ = compress(parse("adacomp(2)"), {"w": torch.tensor([-1.0, 2.0])}, state)
     assert packet.sent["w"].decoded.tolist() == [0, 3]
 
@@ -201,7 +201,7 @@ def test_variance_based_by_hand() -> None:
        down to a power; they start again. v of the third is 0.75.
     3. r = (1, 1, 2), v = (1, 1, 4.75): nothing.
     """
-    state = sends("variance_based(1, 0.5)", "residual", [
+    state = sends("variance_based(1, 0.5)", "sums", [
         ([3.0, -1.0, 1.0], [0, 0, 0], [3, -1, 1]),
         ([3.0, -1.0, -1.0], [4, -2, 0], [0, 0, 0]),
         ([1.0, 1.0, 2.0], [0, 0, 0], [1, 1, 2]),
@@ -226,7 +226,7 @@ def test_variance_based_s_powers_by_hand() -> None:
     packet, state = compress(method, {"w": torch.tensor([300.0, -3.0, 2.9, 2.0, 1.0])})
     assert packet.sent["w"].decoded.tolist() == [256, -4, 2, 2, 0]
     assert (packet.spans["values"], packet.spans["side"]) == (4 * 4, 8)
-    assert state["residual/w"].tolist() == [0, 0, 0, 0, 1]
+    assert state["sums/w"].tolist() == [0, 0, 0, 0, 1]
     assert state["squares/w"].tolist() == [0, 0, 0, 0, 0.5]
 
 
@@ -238,9 +238,9 @@ def test_variance_based_s_powers_by_hand() -> None:
     [
         ("ef(topk(0.5) | float32)", "residual", [0, 1], [4, 1]),
         ("ef21(topk(0.5) | float32)", "shift", [-4, 0], [0, 0]),
-        ("diana(float32, 0.25)", "shift", [-1, -0.25], [0, 0]),  # a quarter of what was sent
+        ("diana(float32, 0.25)", "learned", [-1, -0.25], [0, 0]),  # a quarter of what was sent
         ("dgc(0.5, warmup=0)", "velocity", [0, 1], [4, 1]),
-        ("adacomp(1)", "residual", [1.5, -1.5], [4, 1]),  # sent were 2.5 and 2.5
+        ("adacomp(1)", "residue", [1.5, -1.5], [4, 1]),  # sent were 2.5 and 2.5
     ],
 )
 def test_what_was_not_applied_goes_back(

@@ -23,7 +23,7 @@ def test_it_is_algorithm_1() -> None:
         packet, state = compress(METHOD, {"w": update}, state, seed=number)
         assert torch.allclose(packet.sent["w"].decoded, d, atol=1e-5)
         h = h + 0.2 * d
-        assert torch.allclose(state["shift/w"], -h, atol=1e-5)
+        assert torch.allclose(state["learned/w"], -h, atol=1e-5)
 
 
 @pytest.mark.parametrize("d", [4, 100, 10**6])
@@ -78,8 +78,8 @@ def test_what_was_not_applied_leaves_no_trace() -> None:
     _, state = compress(METHOD, update, seed=1)
     second, after = compress(METHOD, update, state, seed=2)
     back, lost = take_back(METHOD, {"w": second.sent["w"].decoded}, after)
-    assert not lost and torch.allclose(back["shift/w"], state["shift/w"], atol=1e-4)
-    assert not torch.allclose(after["shift/w"], state["shift/w"], atol=1e-4)
+    assert not lost and torch.allclose(back["learned/w"], state["learned/w"], atol=1e-4)
+    assert not torch.allclose(after["learned/w"], state["learned/w"], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_it_is_refused(method: str, why: str) -> None:
 def test_overflow_names_the_tensor() -> None:
     high = {"w": torch.full((4,), 3e38)}
     with pytest.raises(NotFinite, match="'w' and its memory overflow float32"):
-        compress(parse("diana(float32)"), high, {"shift/w": high["w"]})
+        compress(parse("diana(float32)"), high, {"learned/w": high["w"]})

@@ -61,7 +61,7 @@ def test_what_was_not_applied_is_sent_again() -> None:
     method, update = parse("variance_based(0.9)"), {"w": torch.tensor([4.0, 2.0])}
     first, state = compress(method, update)
     back, lost = take_back(method, {"w": first.sent["w"].decoded}, state)
-    assert not lost and back["residual/w"].tolist() == [4.0, 2.0]
+    assert not lost and back["sums/w"].tolist() == [4.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_it_is_refused(method: str, why: str) -> None:
 
 def test_overflow_and_damage() -> None:
     method, high = parse("variance_based(0.9)"), {"w": torch.full((4,), 3e38)}
-    state = method.init(high) | {"residual/w": high["w"]}
+    state = method.init(high) | {"sums/w": high["w"]}
     with pytest.raises(NotFinite, match="'w' and its memory overflow float32"):
         compress(method, high, state)
     payload = compress(method, {"w": torch.ones(4)})[0].payload
@@ -89,3 +89,17 @@ def test_overflow_and_damage() -> None:
         decompress(method, payload[:-1], high)
     none = compress(method, {"w": torch.full((4,), 1e-40)})[0]  # below the least normal number
     assert none.sent["w"].count == 0
+
+
+@pytest.mark.parametrize("size", [1e-37, 1e-24, 1e19, 3e37])
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_it_does_not_go_by_the_size_of_all(size: float, alpha: float) -> None:
+    """What is sent of entries at either end of float32 is what is sent of them at one."""
+    drawn, method = torch.Generator().manual_seed(3), parse(f"variance_based({alpha})")
+    scale = 2.0 ** round(math.log2(size))
+    one, other = None, None
+    for _ in range(6):
+        x = (torch.randn(30, generator=drawn) + 1).clamp(-2, 2)
+        first, one = compress(method, {"w": x}, one)
+        second, other = compress(method, {"w": x * scale}, other)
+        assert torch.equal(first.sent["w"].decoded * scale, second.sent["w"].decoded)

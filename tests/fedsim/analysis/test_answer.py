@@ -52,6 +52,11 @@ def test_what_is_no_number_of_bits_is_told(text: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_bytes_are_answered_in_bits() -> None:
+    with pytest.raises(UsageError, match=r"did you mean 40Mbit \(8 bits a byte\)\?"):
+        units.parse_bits("5MB", "--budget")
+
+
 def test_the_best_within_a_budget_goes_by_what_travelled() -> None:
     rounds = pd.concat([
         of("a", [10, 20, 30], [0.5, 0.4, 0.9]),
@@ -66,7 +71,7 @@ def test_the_best_within_a_budget_goes_by_what_travelled() -> None:
     assert fedsim.best(rounds, "30 bit")["metric"].tolist()[:2] == [0.9, 0.6]  # 30 is within 30
     assert fedsim.best(rounds, 90)["label"].tolist() == ["c", "a", "b"]
     low = fedsim.best(rounds.assign(higher_is_better=False), 40)
-    assert low["metric"].tolist()[:2] == [0.2, 0.6]
+    assert low["metric"].tolist()[:2] == [0.7, 0.8]
 
 
 def test_seeds_are_averaged_where_all_were_scored() -> None:
@@ -77,9 +82,9 @@ def test_seeds_are_averaged_where_all_were_scored() -> None:
         of("b", [10], [0.5], seed=1, run="b1"),  # stopped before its second round
     ])  # fmt: skip
     a, b = (fedsim.best(rounds, 25).set_index("label").loc[label] for label in "ab")
-    assert (a["metric"], a["up_wire_bits"], a["seeds"]) == (pytest.approx(0.8), 23, 2)
-    assert a["metric_sd"] == pytest.approx(np.std([0.7, 0.9], ddof=1))
-    assert b["metric"] == 0.5
+    assert (a["metric"], a["up_wire_bits"], a["seeds"]) == (pytest.approx(0.65), 16, 2)
+    assert a["metric_sd"] == pytest.approx(np.std([0.7, 0.6], ddof=1))
+    assert b["metric"] == pytest.approx(0.7) and b["up_wire_bits"] == 15
     with pytest.raises(UsageError, match="several runs of b, n = 1, p = 0.1, seed 0: choose one"):
         fedsim.best(pd.concat([rounds, of("b", [10, 20], [0.5, 0.9], run="again")]), 25)
 

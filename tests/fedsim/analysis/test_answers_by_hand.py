@@ -17,6 +17,7 @@ from fedsim.analysis.planes import plane
 from fedsim.analysis.style import CellKey
 from fedsim.analysis.tables import add_difference
 from fedsim.analysis.telling import sends_less_per_client, sends_other_shares
+from fedsim.search.goal import Curve, Goal
 from tests.support.sweepmaker import make_cell, rounds_of, runs_of
 
 
@@ -41,41 +42,77 @@ def test_bits_so_far_are_the_cohorts_means_added_up_run_by_run() -> None:
 
 
 def test_of_equal_metrics_that_of_fewer_bits_is_the_answer() -> None:
-    """Cells of `a` reach 0.8 by 30 and by 20 bits; so do rounds of one cell, by 20 and 25.
-
-    `b` has 0.8 by 10 bits and stands before `a`.
-    """
+    """Cells of `a` end with 0.8 by 30 and by 25 bits; `b` has 0.8 by 10 and stands before `a`."""
     rounds = pd.concat([
         of("a", [30], [0.8], temporal=1), of("a", [20, 25], [0.8, 0.8], temporal=2),
         of("b", [10], [0.8]),
     ])  # fmt: skip
     found = fedsim.best(rounds, 100)
-    assert found["label"].tolist() == ["b", "a"] and found["up_wire_bits"].tolist() == [10, 20]
-    assert found["temporal"].tolist() == [1, 2] and found["iteration"].tolist() == [1, 1]
+    assert found["label"].tolist() == ["b", "a"] and found["up_wire_bits"].tolist() == [10, 25]
+    assert found["temporal"].tolist() == [1, 2] and found["iteration"].tolist() == [1, 2]
+
+
+def test_a_cell_s_last_evaluation_counts_and_not_its_best() -> None:
+    """A noisy cell was at 0.95 for a round, and ends at 0.6; the other is at 0.8 all the time.
+
+    Which of many noisy cells had the greatest maximum says nothing of where to stop.
+    """
+    rounds = pd.concat([
+        of("a", [10, 20, 30], [0.6, 0.95, 0.6]), of("a", [10, 20, 30], [0.8] * 3, temporal=2),
+    ])  # fmt: skip
+    (found,) = fedsim.best(rounds, 30).to_dict("records")
+    assert (found["temporal"], found["metric"], found["up_wire_bits"]) == (2, 0.8, 30)
+    (drawn,) = budgets(rounds, True)
+    assert drawn.metric.tolist() == [0.8, 0.95, 0.8] and drawn.bits.tolist() == [10, 20, 30]
+    assert ladder(rounds)["metric"].tolist() == [0.8, 0.95, 0.8]
+
+
+def test_the_report_and_the_search_judge_a_run_alike() -> None:
+    """The last evaluation within the budget, of curves with a maximum before and behind it."""
+    bits, metric = [10, 20, 30, 40], [0.3, 0.9, 0.5, 0.95]
+    for budget in (10, 25, 30, 39, 1000):
+        (found,) = fedsim.best(of("a", bits, metric), budget).to_dict("records")
+        judged = Goal(True, "accuracy", budget=budget).point(Curve(tuple(bits), tuple(metric)))
+        assert judged == (found["up_wire_bits"], found["metric"])
+
+
+def test_seeds_are_shown_and_cells_of_unequal_seeds_marked() -> None:
+    """Of `a` seed 2 failed, which left one seed of n = 2; `b` has three; deviations 0.1."""
+    rounds = pd.concat([
+        of("a", [10], [0.9], temporal=2),
+        *(of("b", [10], [0.7 + 0.1 * k], seed=k) for k in range(3)),
+    ])  # fmt: skip
+    found = fedsim.best(rounds, 100)
+    assert found[["seeds", "most_seeds"]].to_numpy().tolist() == [[1, 3], [3, 3]]
+    assert [row[3] for row in texts(found, "accuracy")[1]] == [
+        "0.9000 (1 of 3)", "0.8000 ± 0.1000 (3)",
+    ]  # fmt: skip
 
 
 def test_seeds_count_with_their_means_where_all_have_come() -> None:
     """Seed 0 has 0.5 by 10 and 0.9 by 20; seed 1 has 0.7 by 14 and 0.8 by 40.
 
-    Means 0.6 by 12 and 0.85 by 30: within 29 bits the first is all there is, though seed 0 has
-    been at 0.9. Deviations sqrt 0.02 and sqrt 0.005.
+    Within 13 bits seed 1 has none; within 14 they are at 0.5 and 0.7, within 29 at 0.9 and 0.7, and
+    within 40 at 0.9 and 0.8. Deviations sqrt 0.02 and sqrt 0.005.
     """
     rounds = pd.concat([
         of("a", [10, 20], [0.5, 0.9]), of("a", [14, 40], [0.7, 0.8], seed=1),
     ])  # fmt: skip
-    low, high = (fedsim.best(rounds, bits).iloc[0] for bits in (29, 30))
+    none, low, some, high = (fedsim.best(rounds, bits).iloc[0] for bits in (13, 14, 29, 40))
+    assert np.isnan(none["metric"])
     assert (low["metric"], low["up_wire_bits"], low["seeds"]) == (pytest.approx(0.6), 12, 2)
-    assert low["metric_sd"] == pytest.approx(0.02**0.5)
+    assert (some["metric"], some["up_wire_bits"]) == (pytest.approx(0.8), 17)
+    assert [low["metric_sd"], some["metric_sd"]] == pytest.approx([0.02**0.5] * 2)
     assert (high["metric"], high["up_wire_bits"]) == (pytest.approx(0.85), 30)
     assert high["metric_sd"] == pytest.approx(0.005**0.5) and high["iteration"] == 2
 
 
-def test_a_round_that_one_seed_did_not_evaluate_does_not_count() -> None:
+def test_a_seed_stands_at_its_last_evaluation_where_a_round_was_not_evaluated() -> None:
     rounds = pd.concat([
         of("a", [10, 20], [0.5, 0.9]), of("a", [10, 20], [0.7, np.nan], seed=1),
     ])  # fmt: skip
     (found,) = fedsim.best(rounds, 100).to_dict("records")
-    assert found["metric"] == pytest.approx(0.6) and found["up_wire_bits"] == 10
+    assert found["metric"] == pytest.approx(0.8) and found["up_wire_bits"] == 15
 
 
 def test_where_less_is_better_the_least_is_the_answer() -> None:
@@ -86,10 +123,10 @@ def test_where_less_is_better_the_least_is_the_answer() -> None:
 
 def test_a_ladder_s_steps_by_hand() -> None:
     """Evaluations by 15, 60 and 300 bits: 20, 50, 100, 200 and no limit. Within 20 and 50 the first
-    is the best, from 100 on the second."""
+    is the last, within 100 and 200 the second, and the third without a limit."""
     found = ladder(of("a", [15, 60, 300], [0.5, 0.7, 0.6]))
     assert found["budget"].tolist() == [20, 50, 100, 200, inf]
-    assert found["metric"].tolist() == [0.5, 0.5, 0.7, 0.7, 0.7]
+    assert found["metric"].tolist() == [0.5, 0.5, 0.7, 0.7, 0.6]
     assert texts(found, "accuracy")[1][0][:6] == ["20 bit", "a", "1", "0.1", "0.5000", "1"]
 
 
@@ -102,9 +139,9 @@ def test_a_long_ladder_has_powers_of_ten_alone() -> None:
 
 
 def test_a_method_s_best_within_any_budget() -> None:
-    """Points by bits: 10 0.5, 15 0.4, 20 0.7, 20 0.6, 30 0.7, 40 0.9: kept are 0.5, 0.7 and 0.9.
+    """Of the two cells the first is ahead or equal by 10, 20 and 40 bits; the last is at 45 bits.
 
-    The last was at 45 bits.
+    Where less is better: 0.5 alone; 0.4 of the second by 15; 0.6 by 20; 0.7 by 30; 0.8 by 45.
     """
     rounds = pd.concat([
         of("a", [10, 20, 40], [0.5, 0.7, 0.9]),
@@ -114,7 +151,8 @@ def test_a_method_s_best_within_any_budget() -> None:
     assert found.bits.tolist() == [10, 20, 40] and found.metric.tolist() == [0.5, 0.7, 0.9]
     assert found.end == 45 and {cell.temporal for cell in found.cells} == {1}
     (low,) = budgets(rounds, False)
-    assert low.metric.tolist() == [0.5, 0.4] and low.bits.tolist() == [10, 15]
+    assert low.metric.tolist() == [0.5, 0.4, 0.6, 0.7, 0.8]
+    assert low.bits.tolist() == [10, 15, 20, 30, 45]
 
 
 def reached(method: str, bits: list[float], metric: list[float], end: float) -> Budget:
@@ -127,6 +165,15 @@ def test_leaders_by_hand() -> None:
         reached("a", [10, 40], [0.5, 0.9], 50), reached("b", [20], [0.6], 60),
     ], True)  # fmt: skip
     assert found == [(10, 20, "a"), (20, 40, "b"), (40, 50, "a")]
+
+
+def test_a_leader_that_gets_worse_is_overtaken() -> None:
+    """`a` has 0.9 from 20 bits on and 0.5 from 30 on; `b` has 0.7. Back at `a` nobody leads, for it
+    had ended."""
+    found = leaders([
+        reached("a", [20, 30], [0.9, 0.5], 35), reached("b", [10, 40], [0.7, 0.4], 60),
+    ], True)  # fmt: skip
+    assert found == [(10, 20, "b"), (20, 30, "a"), (30, 40, "b")]
 
 
 def test_a_leader_leads_no_further_than_it_was_run() -> None:

@@ -145,8 +145,8 @@ def test_the_method_is_told_with_p_as_a_variable() -> None:
         return method_text(runs_of([run(1, p, 0.5, method=method) for method, p in pairs]))
 
     assert texts_of([("raw", 1), ("topk(0.01) | qsgd(256)", 0.01)]) == "topk({p}) | qsgd(256)"
-    assert texts_of([("a(0.0001)", 1e-4), ("a(1e-05)", 1e-5)]) == "a({p})"
-    assert texts_of([("a(0.015)", 0.01), ("b1(0.01)", 0.01)]) == "a(0.015), b1({p})"
+    assert texts_of([("dgc(0.0001)", 1e-4), ("dgc(1e-05)", 1e-5)]) == "dgc({p})"
+    assert texts_of([("dgc(0.015)", 0.01), ("sbc(0.01)", 0.01)]) == "dgc(0.015), sbc({p})"
     assert texts_of([("topk(1)", 1)]) == "topk(1)"
     expansion = "ef(per_tensor(one_sided(0.01) | mean | golomb))"
     assert texts_of([("raw", 1), (expansion, 0.01)]) == "sbc"  # as curves and tables say

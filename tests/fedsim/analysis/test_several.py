@@ -125,17 +125,17 @@ def test_a_budget_buys_the_best_so_far_of_any_cell() -> None:
         rounds_of("b", [8, 40], [0.6, 0.8]),
     ])  # fmt: skip
     first, second = budgets(rounds, higher=True)
-    assert (first.method, first.bits.tolist()) == ("a", [5, 10, 25, 30])
-    assert first.metric.tolist() == [0.2, 0.5, 0.7, 0.9]
+    assert (first.method, first.bits.tolist()) == ("a", [5, 10, 20, 25, 30])
+    assert first.metric.tolist() == [0.2, 0.5, 0.4, 0.7, 0.9]
     (content, _) = budgets(rounds, higher=True, bits="content")
-    assert content.bits.tolist() == [7.5, 15, 37.5, 45]
-    assert [cell.gradient for cell in first.cells] == [0.01, 0.1, 0.01, 0.1]
+    assert content.bits.tolist() == [7.5, 15, 30, 37.5, 45]
+    assert [cell.gradient for cell in first.cells] == [0.01, 0.1, 0.1, 0.01, 0.1]
     assert (first.end, second.end) == (30, 40)
     # From 30 on, where a has ended, b is not best: a had more for fewer bits.
     assert leaders([first, second], higher=True) == [(5, 8, "a"), (8, 25, "b"), (25, 30, "a")]
     low = budgets(rounds, higher=False)
-    assert [one.metric.tolist() for one in low] == [[0.2], [0.6]]
-    assert leaders(low, higher=False) == [(5, 30, "a")]
+    assert [one.metric.tolist() for one in low] == [[0.2, 0.4, 0.7], [0.6, 0.8]]
+    assert leaders(low, higher=False) == [(5, 30, "a"), (30, 40, "b")]
 
 
 def test_a_method_leads_no_further_than_it_was_run() -> None:

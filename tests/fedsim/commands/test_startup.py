@@ -54,10 +54,15 @@ def test_lists_import_nothing_that_a_run_needs(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", ["swep", "list taks", "sweep --tempral 1", "run --seed x", "theory tabel1", ""]
-)
-def test_what_is_refused_imports_nothing_that_a_run_needs(arguments: str) -> None:
-    start(HEAVY + FIGURES + DATA, *arguments.split(), code=2)
+    "arguments",
+    ["swep", "list taks", "sweep --tempral 1", "run --seed x", "theory tabel1", "",
+     "run --clients 0", "run --config WRONG", "sweep --engine fast", "search --lr 0",
+     "deploy --cohort -1"],
+)  # fmt: skip
+def test_what_is_refused_imports_nothing_that_a_run_needs(arguments: str, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("batch-size = 0")
+    start(HEAVY + FIGURES + DATA, *arguments.replace("WRONG", str(wrong)).split(), code=2)
 
 
 @pytest.mark.slow

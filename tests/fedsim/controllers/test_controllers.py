@@ -94,6 +94,7 @@ def test_texts_are_read_and_printed(name: str) -> None:
         ("warmup(3, first=2)", r"first is 2: it lies in \(0, 1\]"), ("adacomm", "every"),
         ("plateau(factor=1)", "factor is 1: it is a number above 1"),
         ("link(1, least=0.5, most=0.1)", "least is 0.5, above most"),
+        ("plateau(patience=1, patience=2)", "a setting is given twice"),
     ],
 )  # fmt: skip
 def test_what_is_refused(written: str, said: str) -> None:

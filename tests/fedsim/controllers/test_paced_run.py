@@ -105,7 +105,6 @@ def test_as_many_as_there_is_time_for(text: str, compute: float, n: int) -> None
     assert controller.iterations(Seen(compute=compute)) == n
 
 
-@pytest.mark.xfail(strict=True, reason="0.3 / 0.1 is below 3 as floats: an iteration is left out")
 @pytest.mark.parametrize(("seconds", "compute", "n"), [(0.3, 0.1, 3), (0.6, 0.2, 3), (0.7, 0.1, 7)])
 def test_what_fits_exactly_is_done(seconds: float, compute: float, n: int) -> None:
     """`pace(0.3)` and `compute=100ms`: three iterations take so many seconds."""

@@ -178,9 +178,6 @@ def test_delay_first_in_two_phases(
     walk(name, [(facts | {"iteration": at}, n, p) for at, n, p in every])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="0.07 x 100 is above 7 as floats: one more dense message is sent"
-)
 def test_delay_first_changes_at_its_share_of_the_run() -> None:
     """Seven of a hundred iterations are done: the second phase begins."""
     walk("delay_first(0.07)", [(HALF | {"iteration": 7}, 1, 0.25)])

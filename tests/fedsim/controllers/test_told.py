@@ -272,9 +272,6 @@ def test_cosines_of_successive_updates(flight: Callable[..., list[Told]]) -> Non
     assert cosines[2:] == pytest.approx([24 / 25, 0, -1, 2 / 3], abs=1e-9)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the cosine of the rounds before is told again where a model has not moved"
-)
 def test_an_update_of_nothing_has_no_cosine(flight: Callable[..., list[Told]]) -> None:
     """`noise` would add the cosine of older updates to its sum once more."""
     told = flight((3.0, 4.0, 0.0), (4.0, 3.0, 0.0), (0.0, 0.0, 0.0))

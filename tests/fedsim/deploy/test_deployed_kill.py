@@ -66,7 +66,7 @@ def test_what_was_trained_was_applied_or_is_held(run: Path) -> None:
     config: RunConfig = from_toml(run / "config.toml")
     trainer = Trainer(config, Shards.of(config))
     for client in range(3):
-        (file,) = (run / "nodes" / str(client)).rglob("memory-*.safetensors")
+        *_, file = sorted((run / "nodes" / str(client)).rglob("memory-*.safetensors"))
         memory = load_file(file)
         answered = list(books.names(run, client, "up"))
         if int(memory["iterations"]) != 2 * len(answered):  # it was killed after it remembered

@@ -104,7 +104,7 @@ def with_orders() -> RoundTraffic:
             1: Downlink(b"d" * 8, "update", zero, order=order[1]),
         },
         uplinks={0: Uplink(b"u" * 9, spans(24, 8, 30, 10), {}, {}, report={"a": 1.0, "b": 2.0},
-                           fate="lost")},
+                           lost=1)},
         failures={1: "no reply"}, dropped=[2, 2], ordered=True,
     )  # fmt: skip
 

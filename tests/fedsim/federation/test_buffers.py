@@ -230,3 +230,20 @@ def test_what_is_in_no_state_dict_does_not_travel() -> None:
     layer = nn.BatchNorm1d(2)
     layer.register_buffer("table", torch.ones(3), persistent=False)
     assert ModelBuffers(layer, "").names == ("running_mean", "running_var")
+
+
+@pytest.mark.parametrize("some", [
+    {}, {"strategy": "fedbuff", "build": None},
+    {"controller": "warmup(2, first=0.5)", "method": "sbc({p})", "gradient": 0.2},
+], ids=str)  # fmt: skip
+def test_every_clock_takes_what_the_books_say(
+    some: dict[str, Any], make_task: MakeTask, tmp_path: Path
+) -> None:
+    """A download takes its payload, the buffers' and the order's, each where there is one."""
+    task = make_task(**({} if "build" in some else {"build": normed}))
+    more = {name: value for name, value in some.items() if name != "build"}
+    run(settings(task, network="down=1Mbit, compute=1s", **more), tmp_path)
+    came = clients(tmp_path)
+    assert came["down_wire_bits"].max() > 0
+    seconds = came["sim_download_seconds"].to_numpy()
+    assert seconds * 1e6 == pytest.approx(came["down_wire_bits"].to_numpy())

@@ -38,7 +38,7 @@ def trip() -> RoundTraffic:
         uplinks={
             2: Uplink(
                 b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
-                buffers=b"s" * 4, fate="returned",
+                buffers=b"s" * 4, returned=True,
             ),
             0: Uplink(
                 b"y" * 9, spans(28, 4, 8, 32), {},

@@ -1,5 +1,6 @@
 """SCAFFOLD by hand, in a run of its own task, and what of it is charged."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,22 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
 def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         RunConfig(**{"strategy": "scaffold", "method": "sbc(0.1)", **settings})
+
+
+@pytest.mark.parametrize("method", ["raw", "topk(0.1) | float32 | golomb", "qsgd(4)"])
+def test_the_server_s_variate_is_the_mean_of_the_clients(method: str, tmp_path: Path) -> None:
+    """Of what was applied: a client whose last message was not has that from before."""
+    settings = {"momentum": 0, "lr": 0.05, "partition": "dirichlet(0.5)", "iterations": 40}
+    config = small(method=method, strategy="scaffold", dropout="after=0.3", **settings)
+    run(config, tmp_path)
+    kept = load_file(tmp_path / "final" / "memory.safetensors")
+    applied = json.loads((tmp_path / "final" / "values.json").read_text())["server"]["applied"]
+    served = {n: x.double() for n, x in kept.items() if n.startswith("server/weights/control/")}
+    for name, c in served.items():
+        tensor, total = name.removeprefix("server/weights/control/"), torch.zeros_like(c)
+        for client in range(4):
+            counts = int(kept[f"client/{client}/pending/round"]) == applied[str(client)]
+            own = "variate" if counts else "variate-before"
+            total += kept[f"client/{client}/{own}/{tensor}"].double()
+        assert float((c - total / 4).norm()) < 1e-5 * float(c.norm())
+    assert served and len(set(applied.values())) > 1

@@ -113,8 +113,9 @@ def test_a_file_begins_again_after_a_step_as_long_as_the_one_before(tmp_path: Pa
     assert ends.tolist() == pytest.approx([13 + 7 / 3], abs=1e-9)
 
 
-def test_a_file_of_one_step_never_changes_and_clients_take_turns(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("client,seconds,up,down\n0,0,1,2\n1,0,3,4\n1,5,5,6\n")
+def test_a_file_of_one_step_never_changes_and_others_share_a_row(tmp_path: Path) -> None:
+    rows = ["0,0,1,2", "1,0,3,4", "1,5,5,6", "2,0,1,2", "*,0,3,4", "*,5,5,6", "4,0,1,2"]
+    (tmp_path / "t.csv").write_text("\n".join(["client,seconds,up,down", *rows]))
     up, down = read_trace(tmp_path / "t.csv").of(5)
     assert up[0].is_constant and math.isinf(up[0].period) and up[0].next_change(3.0) == math.inf
     assert [rate.at(6.0) for rate in up] == [1, 5, 1, 5, 1]

@@ -1,5 +1,6 @@
 """Networks as they are typed: presets, settings, files, traces, and what is refused."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +46,16 @@ def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
     assert (read.compute, read.measured) == (typed.compute, False)
 
 
+def test_a_file_says_each_setting_once(tmp_path: Path) -> None:
+    file = tmp_path / "home.toml"
+    file.write_text('server_up = "1Mbit"\nserver-up = "2Mbit"\n')
+    with pytest.raises(UsageError, match="home.toml: server_up is given twice"):
+        parse(str(file))
+
+
 def test_a_trace_per_client(tmp_path: Path) -> None:
     file = tmp_path / "links.csv"
-    file.write_text("client,seconds,up,down\na,0,10,20\na,2,5,20\nb,0,1,1\n")
+    file.write_text("client,seconds,up,down\n*,0,10,20\n*,2,5,20\n1,0,1,1\n10,0,3,3\n")
     up, down = read_trace(file).of(3)
     assert [rate.values for rate in up] == [(10.0, 5.0), (1.0,), (10.0, 5.0)]
     assert up[0].period == 4.0 and down[0].values == (20.0, 20.0)
@@ -55,11 +63,38 @@ def test_a_trace_per_client(tmp_path: Path) -> None:
     assert parse(str(tmp_path / "net.toml")).links(2, 0, 0.0).up == up[:2]
 
 
+def test_a_name_in_a_trace_is_the_client_s_number(tmp_path: Path) -> None:
+    """Clients 1, 2 and 3 of a file are not 0, 1 and 2, nor is one of them everybody."""
+    links, there = tmp_path / "links.csv", tmp_path / "there.csv"
+    links.write_text("client,seconds,up,down\n2,0,3,1\n10,0,9,1\n1,0,2,1\n0,0,1,1\n")
+    assert [rate.at(0) for rate in read_trace(links).of(3)[0]] == [1, 2, 3]
+    links.write_text("client,seconds,up,down\n1,0,1,1\n2,0,2,1\n3,0,3,1\n")
+    told = "has no row of client 0: clients are 0 to 3, and it names 1, 2, 3; a row with client = *"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        RunConfig(network=f"trace={links}", clients=4)
+    there.write_text("client,seconds,available\n3,0,0\n3,5,1\n")
+    known = {"network": "4g, compute=20ms", "availability": str(there), "clients": 4}
+    with pytest.raises(UsageError, match="no row of client 0"):
+        RunConfig(**known)
+    there.write_text("client,seconds,available\n3,0,0\n3,5,1\n*,0,1\n")
+    availability = RunConfig(**known).plan.rules.availability
+    assert availability is not None and availability.of(4, 0).at(0, 1, 1) == (0, [0, 1, 2])
+
+
 REFUSED = {
     "5gg": "unknown network '5gg' (did you mean 5g?)",
     "upp=5Mbit": "unknown setting 'upp' (did you mean up?)",
     "up=0": "--network: up is '0': it is a number of bits per second above 0",
-    "up=5MB": "up is '5MB'",
+    "up=5MB": "1Gbit or inf; did you mean 40Mbit (8 bits a byte)?",
+    "up=5Mbps": "did you mean 5Mbit?",
+    "down=0.5 kB/s": "did you mean 4kbit (8 bits a byte)?",
+    "up=uniform(1Mbits, 2Mbit)": "did you mean 1Mbit?",
+    "latency=1h": "did you mean 60min?",
+    "compute=2 secs": "did you mean 2s?",
+    "latency=50ms/s": "latency is '50ms/s': it is a number of seconds",
+    "up=5Mbit, latency=1s, up=1Mbit": "--network: up is given twice",
+    "4g, server-up=1Gbit, server_up=2Gbit": "server_up is given twice",
+    "up=lognormal(5Mbit, 50)": "sigma is '50'; it is that of the logarithm, from 0 to 5",
     "latency=-1s": "latency is '-1s': it is a number of seconds",
     "up=normal(1,2)": "lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)",
     "up=lognormal(5Mbit, x)": "sigma is 'x'",
@@ -87,6 +122,9 @@ def test_what_is_no_network_is_told_in_a_line(text: str) -> None:
         ("seconds,up,down\n0,1,1\n0,2,2\n", "rise"),
         ("seconds,up,down\n0,0,1\n", "not all 0"),
         ("seconds,up,down\n0,x,1\n", "could not convert"),
+        ("client,seconds,up,down\na,0,1,1\n", "client is 'a': it is a client's number from 0"),
+        ("client,seconds,up,down\n1.0,0,1,1\n", "client is '1.0'"),
+        ("client,seconds,up,down\n0,0,1,1\n,0,1,1\n", "client is ''"),
     ],
 )
 def test_a_trace_that_is_none_is_told_in_a_line(rows: str, told: str, tmp_path: Path) -> None:

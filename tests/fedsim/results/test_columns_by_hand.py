@@ -98,11 +98,11 @@ def test_rounds_and_layers_that_are_missing(tmp_path: Path) -> None:
     done, failed = {"status": "done"}, {"status": "failed"}
     with pytest.raises(UsageError, match="rounds.parquet cannot be read: it is missing"):
         rounds_of(tmp_path, done)
-    assert len(rounds_of(tmp_path, failed)) == 0 == len(layers_of(tmp_path))
+    assert len(rounds_of(tmp_path, failed)) == 0 == len(layers_of(tmp_path, failed))
     assert {"round", "iteration", "clients", "metric"} <= {*rounds_of(tmp_path, failed)}
     pd.DataFrame({"round": [1], "tensor": ["w"]}).to_parquet(tmp_path / "layers.parquet")
     with pytest.raises(UsageError, match="it lacks the columns entries, sent"):
-        layers_of(tmp_path)
+        layers_of(tmp_path, done)
 
 
 def test_a_finished_run_is_one_whose_tables_can_be_read(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from optuna.trial import TrialState
 
 from fedsim.search import finals, tables
+from fedsim.search.exploring import Limits
 from fedsim.search.finals import Lot, _ranked, chosen, winner
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.intervals import mean, tied
@@ -47,9 +48,6 @@ def test_a_setting_that_was_tried_twice_is_one_finalist() -> None:
     assert numbers(BUDGET, *same, *others) == [0, 2, 3, 4]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="finals.chosen: what was tried again takes the place of its last trial"
-)
 def test_a_setting_that_was_tried_again_keeps_its_first_place() -> None:
     """Five settings of loss -1, of which trial 5 tries that of trial 0 again: the first four."""
     trials = [trial(k, -1.0) for k in range(5)]
@@ -148,6 +146,34 @@ def test_ties_are_those_with_the_first_and_the_first_is_none() -> None:
     assert [(f.trial, f.tie) for f in ranked] == [(0, False), (2, True), (1, False)]
 
 
+def equals(*pairs: tuple[float, float], loss: float = -0.9) -> list[int]:
+    """The finalists' order of trials of one loss, by the task's loss and bits of each."""
+    return numbers(BUDGET, *(trial(k, loss, equals=pair) for k, pair in enumerate(pairs)))
+
+
+def test_trials_of_equal_metric_go_by_the_task_s_loss_and_then_by_bits() -> None:
+    """The fourth and the third have the least loss, the fourth by fewer bits; then 1, then 0."""
+    assert equals((0.5, 10), (0.4, 90), (0.3, 50), (0.3, 40), (0.6, 1)) == [3, 2, 1, 0]
+
+
+def test_finalists_of_equal_metric_go_by_the_task_s_loss_and_then_by_bits() -> None:
+    """Mean losses 0.4, 0.3, 0.3; of the last two the third has fewer bits."""
+    found = [
+        replace(finalist(k, []), validated=replace(lot([-0.9, -0.9], bits), task_losses=t))
+        for k, (bits, t) in enumerate([(10, (0.5, 0.3)), (90, (0.2, 0.4)), (50, (0.4, 0.2))])
+    ]  # fmt: skip
+    assert [f.trial for f in _ranked(found, BUDGET)] == [2, 1, 0]
+
+
+def test_finalists_that_are_saturated_go_by_bits() -> None:
+    """The metric is 1 on every seed of both; the second has a greater loss and fewer bits."""
+    found = [
+        replace(finalist(k, []), validated=replace(lot([-1, -1], bits), task_losses=t))
+        for k, (bits, t) in enumerate([(90, (0.1, 0.1)), (20, (0.2, 0.2))])
+    ]  # fmt: skip
+    assert [f.trial for f in _ranked(found, BUDGET)] == [1, 0]
+
+
 @pytest.mark.parametrize("goal", [BUDGET, TARGET])
 def test_the_winner_of_a_budget_and_of_a_target_is_the_first(goal: Goal) -> None:
     found = _ranked([finalist(0, [3.0, 3.0]), finalist(1, [2.0, 2.0])], goal)
@@ -173,9 +199,6 @@ def test_the_winner_of_a_front_has_the_fewest_bits_of_those_that_tie_with_the_be
     assert first is not None and first.trial == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="finals._ranked: NaN bits of a finalist without a point stop the sorting"
-)
 def test_a_finalist_whose_seeds_all_failed_is_the_last_of_a_front() -> None:
     """Of 300 bits, none and 100 bits: 100 first, which wins, for it ties with 300."""
     none = replace(finalist(1, [inf, inf]), validated=Lot((None, None), (inf, inf)))
@@ -290,7 +313,7 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
         (tmp_path.name, "two"): curve((800, 0.6)),
     }
     played, said = Played(monkeypatch, found), list[str]()
-    ranked = finals.play(study, tmp_path, 2, 1, None, said.append)
+    ranked = finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)
     assert SEED not in {int(name.rsplit("s", 1)[1]) for _, name, _ in played.ran}
     assert sorted(played.ran) == sorted(
         (part, f"sbc-n{n}-s{seed}", scored)
@@ -299,12 +322,13 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
     )  # fmt: skip
     first, second = ranked
     assert (first.trial, second.trial) == (0, 1)
-    assert first.validated == Lot(((500, 0.6), (1000, 0.7)), (-0.6, -0.7))
-    assert first.held == Lot(((400, 0.1), (400, 0.2)), (-0.1, -0.2))
-    assert second.validated == Lot(((300, 0.9), None), (-0.9, inf))
-    assert second.held == lot([-0.3, -0.4], bits=300)
+    unknown = (inf, inf)  # the task's losses
+    assert first.validated == Lot(((500, 0.6), (1000, 0.7)), (-0.6, -0.7), unknown)
+    assert first.held == Lot(((400, 0.1), (400, 0.2)), (-0.1, -0.2), unknown)
+    assert second.validated == Lot(((300, 0.9), None), (-0.9, inf), unknown)
+    assert second.held == replace(lot([-0.3, -0.4], bits=300), task_losses=unknown)
     assert first.point == (700, 0.5) and first.config == ("sbc-n1-s8", "held-out")
     assert said[0] == "finals: 2 settings, 2 fresh seeds each, 8 of 8 runs to do"
     played.ran.clear()
-    finals.play(study, tmp_path, 2, 1, None, said.append)  # what is done is not run again
+    finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)  # what is done is not run again
     assert played.ran == [("finals", "sbc-n2-s9", "validation")]

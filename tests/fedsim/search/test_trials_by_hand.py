@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
-from fedsim.search import exploring, search
+from fedsim.search import exploring, finals, search
 from fedsim.search.curves import curve_of
 from fedsim.search.exploring import OVER, REPEATED, TOO_LONG, Exploration, Limits
 from fedsim.search.goal import NOT_REACHED, Curve, Goal, losses
 from fedsim.search.stopping import BEHIND, DEARER, REACHED
 from fedsim.search.study import CELL, WHY
-from tests.support.madesearch import POINT, curve, in_memory, made_study
+from tests.support.madesearch import POINT, Cells, curve, in_memory, made_study, study_of, trial
 
 BUDGET = Goal(True, "accuracy", budget=1000.0)
 TARGET = Goal(True, "accuracy", target=0.9)
@@ -33,11 +33,11 @@ def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_client_s_bits_are_the_means_over_cohorts_added_up() -> None:
     """Rounds of 2, 4 and 1 clients: 80 / 2, 80 / 4, 7; the second was not evaluated."""
     rows = [
-        {"up_wire_bits": 80, "clients": 2, "metric": 0.5},
-        {"up_wire_bits": 80, "clients": 4, "metric": float("nan")},
+        {"up_wire_bits": 80, "clients": 2, "metric": 0.5, "loss": 0.75},
+        {"up_wire_bits": 80, "clients": 4, "metric": float("nan"), "loss": float("nan")},
         {"up_wire_bits": 7, "clients": 1, "metric": 0.25},
     ]
-    assert curve_of(rows) == curve((40, 0.5), (67, 0.25))
+    assert curve_of(rows) == Curve((40, 67), (0.5, 0.25), (0.75, inf))
 
 
 def test_within_a_budget_the_last_evaluation_within_it_counts() -> None:
@@ -168,13 +168,13 @@ def test_studies_of_other_names_do_not_mix() -> None:
 def test_a_run_that_was_there_is_a_trial_within_the_limits(change: Any, taken: bool) -> None:
     """Limits are inclusive: n 1 to 8, p 0.1 to 1, lr 0.01 to 0.1; and none is taken twice."""
     study = made_study(BUDGET)
-    assert study.adopt(POINT | change, "mine", curve((500, 0.8))) is taken
+    assert study.adopt(POINT | change, "mine", curve((500, 0.8)), 9.0) is taken
     assert len(study.trials) == int(taken)
-    assert not study.adopt(POINT, "mine", curve((500, 0.8))) or not taken
+    assert not study.adopt(POINT, "mine", curve((500, 0.8)), 9.0) or not taken
 
 
 def test_a_run_without_a_point_is_no_trial() -> None:
-    assert not made_study(BUDGET).adopt(POINT, "mine", curve((1001, 0.8)))
+    assert not made_study(BUDGET).adopt(POINT, "mine", curve((1001, 0.8)), 9.0)
 
 
 # --- which trials count -------------------------------------------------------------------------
@@ -302,27 +302,60 @@ def test_a_cell_that_runs_already_is_not_run_beside_itself(
 
 def test_the_time_is_over_with_what_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100 s, 30 spent before and 20 now, 50 reserved: over; a second less reserved: not."""
-    monkeypatch.setattr(exploring.time, "monotonic", lambda: 1020.0)
-    limits = Limits(seconds=100.0, held=50.0, started=1000.0)
-    assert limits.over(30.0)
+    monkeypatch.setattr(exploring, "clock", lambda: 1000.0)
+    limits = Limits(seconds=100.0, held=50.0)
+    limits.begin(30.0)
+    monkeypatch.setattr(exploring, "clock", lambda: 1020.0)
+    assert limits.spent() == 50 == limits.left() and limits.trials_over()
     limits.held = 49.0
-    assert not limits.over(30.0) and not Limits(trials=3, started=0.0).over(1e9)
+    assert not limits.trials_over() and not Limits(trials=3, started=0.0).trials_over()
 
 
 @pytest.mark.parametrize(
     ("jobs", "limit", "wanted"), [(1, 1000.0, 225.0), (2, 1000.0, 112.5), (1, 200.0, 100.0)]
 )
 def test_the_finals_are_given_what_the_best_trials_took_at_most_half(
-    monkeypatch: pytest.MonkeyPatch, jobs: int, limit: float, wanted: float
+    tmp_path: Path, jobs: int, limit: float, wanted: float
 ) -> None:
     """Trials of 10 and 20 s: 1.25 * 2 parts * 3 seeds * 30 s = 225 s, shared by the jobs."""
-    found = [SimpleNamespace(user_attrs={"cell": str(s)}) for s in (10, 20)]
-    monkeypatch.setattr(search.finals, "chosen", lambda study: found)
-    monkeypatch.setattr(
-        "fedsim.search.curves.ended", lambda folder: {"seconds": float(folder.name)}
-    )
-    nothing: Any = None
-    assert search._reserved(nothing, Path("out"), 3, jobs, limit) == wanted
+    study = study_of(BUDGET, [trial(0, -0.9, took=10.0), trial(1, -0.8, took=20.0)])
+    study.space = Cells(BUDGET)
+    assert search._reserved(study, tmp_path, 3, jobs, limit) == wanted
+
+
+@pytest.mark.parametrize(("left", "kept"), [(225.0, [0, 1]), (224.0, [0]), (1.0, [0])])
+def test_as_many_finalists_run_as_the_time_is_enough_for_and_one_at_least(
+    tmp_path: Path, left: float, kept: list[int]
+) -> None:
+    study = study_of(BUDGET, [trial(0, -0.9, took=10.0), trial(1, -0.8, took=20.0)])
+    study.space = Cells(BUDGET)
+    trials, _ = finals.fitting(study, tmp_path, 3, 1, left)
+    assert [t.number for t in trials] == kept
+
+
+# --- a saturated search -------------------------------------------------------------------------
+
+
+def test_of_saturated_curves_those_of_fewer_bits_are_worth_more() -> None:
+    """At 1.0 the metric cannot rise: 250 of 1000 bits are 0.75 less, any of them less than -1.
+
+    Below it, to a target and for the front, bits do not count.
+    """
+    assert BUDGET.value(curve((250, 1.0))) == -1.75 and BUDGET.value(curve((1000, 1.0))) == -1
+    assert BUDGET.value(curve((10, 0.9965))) == -0.9965 and BUDGET.value(curve()) is None
+    assert TARGET.value(curve((100, 1.0))) == 2 and FRONT.value(curve((100, 1.0))) == -1
+    assert Goal(True, "r2", budget=1000.0).value(curve((10, 1.0))) == -1  # may be above 1 elsewhere
+
+
+def test_a_search_says_once_that_it_is_saturated_and_goes_for_fewer_bits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of two trials with 1.0 that of 90 bits, which came last, is the first finalist."""
+    runs = {"sbc-n1-s7": ended("", (900, 1.0)), "stc-n2-s7": ended("", (90, 1.0))}
+    made = Made(monkeypatch, tmp_path, BUDGET, runs.__getitem__, trials=2)
+    assert [line.split(": ")[0] for line in made.said] == ["trial 0", "saturated", "trial 1"]
+    assert made.said[2].endswith("at 90 bit · best so far")
+    assert [t.number for t in finals.chosen(made.study)] == [1, 0]
 
 
 def test_without_a_number_of_trials_a_search_takes_ten_minutes() -> None:

@@ -9,6 +9,7 @@ from fedsim.settings.methods import (
     compressor_of,
     resolve,
     takes_fraction,
+    told,
     with_fraction,
 )
 
@@ -113,3 +114,24 @@ def test_the_gradient_sparsity_reaches_the_selector_as_the_number_it_is(method: 
     resolved = resolve(method, share)
     assert resolved.gradient is share
     assert any(getattr(part, "p", None) is share for part in parts_of(resolved.compressor))
+
+
+@pytest.mark.parametrize(
+    ("method", "p", "form"),
+    [
+        # What was typed is the form, whichever fraction a cell has.
+        ("topk({p}) | codebook(6, 0.1)", 0.1, "topk({p}) | codebook(6, 0.1)"),
+        ("topk({p}) | codebook(6, 0.1)", 0.05, "topk({p}) | codebook(6, 0.1)"),
+        ("topk({p}) | codebook(6, {p})", 0.1, "topk({p}) | codebook(6, {p})"),
+        (" sbc ", 0.1, "sbc"), ("sbc({p})", 0.1, "sbc"),
+        # Of a number that stands twice, one is the fraction.
+        ("topk(0.1) | codebook(6, 0.1)", None, "topk({p}) | codebook(6, 0.1)"),
+        ("topk(0.02) | codebook(6, 0.02)", None, "topk({p}) | codebook(6, 0.02)"),
+        ("by_name('size<9', topk(0.1) | float32, '*', topk(0.1) | float32)", None,
+         "by_name('size<9', topk(0.1) | float32, '*', topk({p}) | float32)"),
+        ("sbc(0.1)", None, "sbc"), ("sbc(1e-1)", None, "sbc"), ("sign(0.1)", None, "sign(0.1)"),
+    ],
+)  # fmt: skip
+def test_a_form_is_the_text_less_its_fraction(method: str, p: float | None, form: str) -> None:
+    known = resolve(method, p)
+    assert told(method, known.text, known.gradient)["form"] == form

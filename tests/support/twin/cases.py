@@ -12,6 +12,7 @@ TOPK = "topk({p}) | float32 | bitmap"
 DENSE = ("raw", "ef(raw)")
 SPARSE = (TOPK, f"ef({TOPK})")
 ROUNDS = ("nesterov", "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "scaffold")
+ADAPTIVE = ("fedadagrad", "fedadam", "fedyogi")
 GRADIENTS = ("gradients", "marina", "sharded")
 WITHOUT_WAITING = ("fedbuff", "fedasync", "sharded")
 STRATEGIES = ("dsgd",) * 9 + ROUNDS + ("ef21", "diana") + GRADIENTS + ("fedbuff", "fedasync") * 2
@@ -149,6 +150,8 @@ class Drawn:
             s["late"] = self.one("hold", "drop")
         if s["strategy"] == "sharded" or s["strategy"] in WITHOUT_WAITING and "downlink" in s:
             s["network"] = s["network"].replace(LINKS[0], LINKS[1])  # else roundings order updates
+        if s["strategy"] in ADAPTIVE and "topk" in s.get("downlink", ""):
+            s["downlink"] = "float32"  # their steps are alike, and roundings choose the largest
         if s["strategy"] == "sharded" and "topk" in s.get("downlink", ""):
             s["method"] = self.one(*DENSE)  # else a part has changed by roundings alone
             s.pop("gradient", None)

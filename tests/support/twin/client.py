@@ -80,6 +80,9 @@ class Client:
             self.memory = self.memory + message.seen
         else:
             message = self.method.encode(update, self.tensors, p)
+            seen = message.seen[len(self.variate) :]  # SCAFFOLD's variate moves by what arrives
+            if len(seen):
+                self.variate, self.moved = self.variate - self.moved + seen, seen
         if self.masks and message.sparse:
             self.velocity[message.sent[: len(self.velocity)]] = 0.0
         self.pending = message

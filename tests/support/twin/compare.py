@@ -24,12 +24,8 @@ from tests.support.twin.ledger import Result
 WEIGHTS, CLOCK = 1e-6, 1e-9
 # What docs/ say and fedsim does not do yet: the twin does as fedsim, until a name is taken out.
 KNOWN = (
-    "told",  # lost and returned are told by the client's next reply, where that is used
-    "variates",  # SCAFFOLD's clients move their variate before they know that it was applied
-    "drops",  # what comes late, and before its client is asked anew, is not dropped but held
     "links",  # a client that left goes on to download, and is asked anew at the full rate
     "late n",  # nova takes a late update for one of the iterations of the round in which it comes
-    "rates told",  # link goes by the rates before the wait for clients, and not when they are asked
 )
 LEFT_OUT = ("failure_reasons", "up_message_bits", "down_message_bits", "total_bits")
 

@@ -112,7 +112,7 @@ class Federation:
         asked = self.draws.cohort(number, self.settings.get("ask") or self.cohort, free)
         if not asked and isinstance(self.rule, FedAvg) and "nobody" in self.known:
             return False
-        orders = self.orders(asked, number, begin if "rates told" in self.known else self.clock.now)
+        orders = self.orders(asked, number, self.clock.now)
         leaving = self.draws.dropout(number)
         self.rule.begin(number)
         now = [self.ask(self.clients[c], orders[c], leaving[c], rows) for c in asked]
@@ -172,8 +172,8 @@ class Federation:
                 come = self.go_on(self.availability.next(self.clock.now))
             while len(there) >= self.least and not come:  # one of them is at work
                 come = self.go_on(math.inf)
-            for exchange in [e for e in come if "drops" not in self.known]:
-                self.drops(exchange)
+            for exchange in come:
+                self.refuse(exchange)
             came += come
 
     def go_on(self, until: float) -> list[Exchange]:
@@ -212,18 +212,12 @@ class Federation:
         """A client hears what became of its last message: it may take it back."""
         if exchange.client.pending is None:
             return
-        if "variates" in self.known:
-            exchange.client.moved = 0.0
         exchange.client.take_back()
-        back = exchange.client.method.takes_back
-        if "told" in self.known:
-            exchange.told = {"returned": int(back), "lost": int(not back)}
-        else:
-            exchange.row["returned"] += int(back)
+        exchange.told = {"returned": int(exchange.client.method.takes_back)}
 
     def is_lost(self, client: Client) -> int:
         """1 where an update that is not applied has no place to go back to."""
-        return int(not client.method.takes_back and "told" not in self.known)
+        return int(not client.method.takes_back)
 
     def gather(self, now: list[Exchange], number: int, late: list[Exchange]) -> list[Exchange]:
         """Until the round is over: what it takes. Replies of earlier rounds go to ``late``."""
@@ -246,13 +240,15 @@ class Federation:
             taken += first[:room]
             self.too_late += first[room:]
             late += [e for e in come if e not in now]
-            for exchange in [e for e in come if e not in taken and "drops" not in self.known]:
-                self.drops(exchange)
+            for exchange in [e for e in come if e not in taken]:
+                self.refuse(exchange)
         self.at_work = [e for e in self.at_work if not e.leaves]
         return sorted(taken, key=lambda e: e.client.number)
 
-    def drops(self, exchange: Exchange) -> None:
+    def refuse(self, exchange: Exchange) -> None:
         """What comes too late may be dropped; its client will hear that it was taken."""
+        if self.late != "count" and exchange.client.pending is exchange.message:
+            exchange.client.holds = exchange.version
         if self.late == "drop" and exchange.client.pending is exchange.message:
             exchange.client.pending, exchange.client.taken = None, True
             exchange.dropped = True
@@ -260,14 +256,10 @@ class Federation:
     def charge(self, exchange: Exchange, rows: dict[int, dict[str, Any]]) -> None:
         """What came when its round was over is charged in the round in which it came."""
         client = exchange.client
-        asked_anew = client.number in rows  # before the server had looked at what came
         exchange.row = rows.setdefault(client.number, blank(client.number) | {"asked": False})
         if self.late == "count":
             exchange.row["late"] += 1
             return
-        if not asked_anew:
-            client.holds = exchange.version
-            self.drops(exchange)
         assert exchange.message is not None
         exchange.row["failed_up_bits"] += exchange.message.wire + exchange.order.report
         exchange.row["lost"] += 1 if exchange.dropped else self.is_lost(client)

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from tests.support.twin.network import Network, call, number
+from tests.support.twin.network import SAME, Network, call, number
 
 REPORTED = 32  # bits of a number that a client reports
 GUESS = 16  # bits per entry, before a client has sent any
@@ -99,7 +100,7 @@ class DelayFirst(Controller):
     def choose(self, client: int, told: Told) -> tuple[int, Any]:
         iterations = self.settings["iterations"]
         steps = [s for s in self.settings["task"].lr_steps if s[0] < iterations]
-        change = iterations * self.given["at"]
+        change = iterations * Fraction(str(self.given["at"]))
         if self.given["at"] == 0:
             change = steps[0][0] if steps else iterations / 2
         if told.iteration >= change:
@@ -155,7 +156,7 @@ class Pace(Controller):
     names, standard = ("seconds", "most"), {"most": 100}
 
     def choose(self, client: int, told: Told) -> tuple[int, Any]:
-        n = math.floor(self.given["seconds"] / self.network.values["compute"][client])
+        n = math.floor(self.given["seconds"] / self.network.values["compute"][client] + SAME)
         return max(1, min(n, int(self.given["most"]))), self.p
 
 

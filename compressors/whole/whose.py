@@ -1,0 +1,48 @@
+"""Whose a memory is: that of another method is refused, not overlooked or taken for one's own."""
+
+from compressors.base import Compressor, State
+from compressors.errors import UpdateError
+from compressors.printing import name_of
+from compressors.whole.lift import ByName
+from compressors.whole.memory import inside
+
+
+def check_whose(compressor: Compressor, state: State) -> None:
+    """Refuses a memory that another method has left; settings of the same method may change.
+
+    A class says by ``keeps`` which kinds of tensors its memory has, each a name that no other class
+    has, or ``inner`` for that of a compressor within; one that does not say so is not asked.
+
+    Raises:
+        UpdateError: the memory holds another kind; the message names it and the method.
+
+    Example:
+        >>> import torch
+        >>> from compressors import parse
+        >>> check_whose(parse("cnat"), {"residual/w": torch.ones(2)})
+        Traceback (most recent call last):
+        compressors.errors.UpdateError: the memory holds residual, per_tensor keeps nothing: it \
+belongs to another method
+    """
+    if isinstance(compressor, ByName):
+        rules = {f"{i}": rule for i, (_, rule) in enumerate(compressor.rules)}
+        _check(compressor, tuple(rules), state)
+        for key, rule in rules.items():
+            check_whose(rule, inside(key, state))
+        return
+    keeps = getattr(compressor, "keeps", None)
+    if keeps is None:
+        return
+    _check(compressor, keeps, state)
+    if "inner" in keeps:
+        check_whose(compressor.inner, inside("inner", state))  # type: ignore[attr-defined]
+
+
+def _check(compressor: Compressor, keeps: tuple[str, ...], state: State) -> None:
+    for kind in (key.partition("/")[0] for key in state):
+        if kind not in keeps:
+            own = " and ".join(keeps) or "nothing"
+            raise UpdateError(
+                f"the memory holds {kind}, {name_of(compressor)} keeps {own}: it belongs to "
+                "another method"
+            )

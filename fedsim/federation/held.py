@@ -1,0 +1,45 @@
+"""What was trained and has not moved the model when a run ends: residuals, pending messages."""
+
+from collections.abc import Mapping
+
+import torch
+
+from compressors import State
+from fedsim.federation.orders import kept, norm
+from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT
+from strategies.channel.server_end import ServerEnd
+
+
+def held(end: ServerEnd, memories: Mapping[int, State], clients: int) -> dict[str, float]:
+    """The columns of a run's summary.
+
+    ``held``: clients whose last update is neither applied nor counted as lost: its upload is under
+    way, or the client takes it back with the next message. ``held_norm``: the L2 norm of the mean
+    residual over all clients, 0 for methods without; a pending update is not in it.
+
+    Args:
+        end: the server's, which knows what was applied.
+        memories: of the clients that have trained.
+        clients: of the federation.
+
+    Example:
+        >>> from compressors import sbc
+        >>> end = ServerEnd(sbc(0.5), sbc(0.5), {"w": torch.zeros(2)})
+        >>> memory = {"uplink/residual/w": torch.tensor([3.0, 4.0])}
+        >>> held(end, {0: memory}, 10)
+        {'held': 0, 'held_norm': 0.5}
+    """
+    total: State = {}
+    adds = getattr(end.uplink, "held", None) != "shift"  # that is what was sent, not what was not
+    for memory in memories.values() if adds else ():
+        for name, x in kept(end.uplink, memory).items():
+            total[name] = total.get(name, torch.zeros(())) + x.double()
+    waiting = sum(_waits(end, client, memory) for client, memory in memories.items())
+    return {"held": waiting, "held_norm": norm(total) / clients}
+
+
+def _waits(end: ServerEnd, client: int, memory: State) -> bool:
+    """Whether a client's last update is neither applied nor counted as lost."""
+    if ROUND_KEPT not in memory or int(memory[ROUND_KEPT]) == end.applied.get(client):
+        return False
+    return PAYLOAD_KEPT in memory or end.lost.get(client, 0) <= int(memory.get(LOST_KEPT, 0))

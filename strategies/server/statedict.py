@@ -1,0 +1,55 @@
+"""A model as a Flower app hands it over: a whole ``state_dict``, of which updates hold a part."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flwr.app import ArrayRecord
+from torch import Tensor
+
+from strategies.channel.buffers import Buffers
+from strategies.channel.payload import as_dtype, is_float, to_parameters, to_tensors
+
+
+@dataclass(frozen=True)
+class StateDict:
+    """The record with which a run began: its arrays' order, dtypes and names.
+
+    Args:
+        first: that record.
+        buffers: those of the strategy; None: it has none, and every array is a parameter.
+
+    Example:
+        >>> from strategies.channel.payload import to_arrays
+        >>> import torch
+        >>> net = torch.nn.BatchNorm1d(2)
+        >>> whole = ArrayRecord(net.state_dict())
+        >>> known = StateDict(whole, Buffers({n: x for n, x in net.named_buffers() if x.dim()}))
+        >>> [*known.parameters(whole)], [*known.statistics(whole)]
+        (['weight', 'bias'], ['running_mean', 'running_var'])
+    """
+
+    first: ArrayRecord
+    buffers: Buffers | None
+
+    def parameters(self, arrays: ArrayRecord) -> dict[str, Tensor]:
+        """What updates hold, float32. Beside ``buffers`` a count is a buffer that stays here.
+
+        Raises ``UpdateError``, which names an array that is not of floats, without ``buffers``.
+        """
+        if self.buffers is None:
+            return to_parameters(arrays)
+        mine = {n: x for n, x in arrays.items() if n not in self.buffers.values and is_float(x)}
+        return to_tensors(ArrayRecord(mine))
+
+    def statistics(self, arrays: ArrayRecord) -> dict[str, Tensor]:
+        """Those of the ``buffers`` that ``arrays`` has, float32."""
+        known = {} if self.buffers is None else self.buffers.values
+        return to_tensors(ArrayRecord({n: x for n, x in arrays.items() if n in known}))
+
+    def whole(self, weights: Mapping[str, Tensor]) -> ArrayRecord:
+        """The model with these parameters, the server's buffers, and counts as they came."""
+        known = dict(weights) | (self.buffers.values if self.buffers else {})
+        record = dict(self.first)
+        for name, x in known.items():
+            record[name] = as_dtype(x, record[name].dtype if name in record else "float32")
+        return ArrayRecord(record)

@@ -1,0 +1,69 @@
+"""Every update that was trained is applied, or counted as lost, or held.
+
+Three of nine clients send so slowly that each of their updates comes when its round is over.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fedsim import run
+from tests.support.runs import clients, rounds, small
+
+
+def always_late(folder: Path, up: str = "600000", **more: Any) -> dict[str, Any]:
+    """31 rounds, half of which three clients of nine miss."""
+    folder.mkdir()
+    rows = [f"{c},0,{up if c < 3 else '20000000'},100000000" for c in range(9)]
+    (folder / "links.csv").write_text("\n".join(["client,seconds,up,down", *rows]))
+    network = {"network": f"trace={folder / 'links.csv'}, compute=1ms", "deadline": "1s"}
+    return {"clients": 9, "temporal": 1, "iterations": 31, **network, **more}
+
+
+def trained(folder: Path) -> int:
+    """Updates of which the upload began, or that dropped out after training."""
+    told = clients(folder)
+    return int((told["down_message_bits"] > 0).sum() - told["failure_reasons"].str.contains(
+        "before training").sum())  # fmt: skip
+
+
+LOSSY = {
+    "late": {"method": "raw"},
+    "late, and dropped": {"method": "raw", "late": "drop"},
+    "late, and counted": {"method": "raw", "late": "count"},
+    "late, of a method with random numbers": {"method": "qsgd(4)", "up": "70000"},
+    "late, and dropped out": {"method": "raw", "dropout": "before=0.1, after=0.2"},
+}
+
+
+@pytest.mark.parametrize("settings", LOSSY.values(), ids=LOSSY)
+def test_every_update_is_applied_or_lost_or_held(settings: dict[str, Any], tmp_path: Path) -> None:
+    summary = run(small(**always_late(tmp_path / "in", **settings)), tmp_path / "run")
+    told, each = rounds(tmp_path / "run"), clients(tmp_path / "run")
+    applied = told["clients"].sum()
+    assert trained(tmp_path / "run") == applied + summary["lost"] + summary["held"]
+    assert summary["lost"] == told["lost"].sum() == each["lost"].sum()
+    is_lost = settings.get("late", "hold") != "count"
+    assert (summary["lost"] > 2) == is_lost and summary["held"] <= 3
+
+
+def test_what_is_late_is_held_and_returned(tmp_path: Path) -> None:
+    """With a residual nothing is lost."""
+    summary = run(small(**always_late(tmp_path / "in", method="ef(raw)")), tmp_path / "run")
+    assert summary["lost"] == 0 and summary["held"] == 3
+
+
+def test_the_norm_of_what_residuals_hold(tmp_path: Path) -> None:
+    """Of the mean over four clients, from the memory that the run keeps."""
+    summary = run(small(method="sbc(0.1)", keep_checkpoint=True), tmp_path)
+    kept = load_file(tmp_path / "final" / "memory.safetensors")
+    total: dict[str, torch.Tensor] = {}
+    for name, x in kept.items():
+        client, _, of = name.removeprefix("client/").partition("/uplink/residual/")
+        if of:
+            total[of] = total.get(of, torch.zeros(())) + x.double()
+    norm = sum(float((x / 4).square().sum()) for x in total.values()) ** 0.5
+    assert summary["held_norm"] == pytest.approx(norm) and norm > 0 and summary["held"] == 0

@@ -1,0 +1,54 @@
+"""Two ``start()`` on the same nodes: the second knows nothing of the first."""
+
+import logging
+
+import pytest
+from flwr.serverapp.strategy import FedAvg
+
+from compressors import Compressor, Raw, gradient_dropping
+from fedsim.engines.local import LocalGrid
+from strategies import Compressed, DelayedDSGD
+from tests.support.linear import Pull, grid_of, modded_app, record
+
+HALF = gradient_dropping(0.5)
+TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+
+
+def trained(strategy: DelayedDSGD | Compressed, grid: LocalGrid) -> list[float]:
+    result = strategy.start(grid, record([0.0, 0.0]), num_rounds=3)
+    found: list[float] = result.arrays["w"].numpy().tolist()
+    return found
+
+
+@pytest.mark.parametrize("down", [Raw(), HALF], ids=["raw", "half"])
+def test_the_second_ends_where_the_first_did(down: Compressor) -> None:
+    grid = grid_of(modded_app(Pull([(8.0, 4.0), (100.0, -60.0)]), HALF, down), 2)
+    ends = [trained(DelayedDSGD(HALF, down, clients=2), grid) for _ in range(3)]
+    wrapped = (Compressed(FedAvg(**TRAIN_ONLY), HALF, down, clients=2) for _ in range(2))
+    ends += [trained(strategy, grid) for strategy in wrapped]
+    assert ends[0] == ends[1] == ends[2] and ends[3] == ends[4]
+
+
+def test_clients_that_learn_nothing_move_nothing() -> None:
+    pull = Pull([(8.0, 4.0), (100.0, -60.0)])
+    grid = grid_of(modded_app(pull, HALF), 2)
+    assert trained(DelayedDSGD(HALF, clients=2), grid) != [0.0, 0.0]
+    pull.targets = [(0.0, 0.0)] * 2  # the model that they are sent: they answer it as it came
+    assert trained(DelayedDSGD(HALF, clients=2), grid) == [0.0, 0.0]
+
+
+def test_a_strategy_that_is_started_again_from_what_it_made() -> None:
+    """Rounds begin at 1 again; the model is what it was, and residuals are not."""
+    pull = Pull([(8.0, 4.0)])
+    grid = grid_of(modded_app(pull, HALF), 1)
+    strategy = DelayedDSGD(HALF, clients=1)
+    first = strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
+    second = strategy.start(grid, first.arrays, num_rounds=1)
+    grid.close()
+    assert first.arrays["w"].numpy().tolist() == [4.0, 0.0]
+    assert second.arrays["w"].numpy().tolist() == [6.0, 0.0]  # u (2, 2): a tie, the lowest index
