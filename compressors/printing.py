@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
+from unicodedata import category
 
 _PACKAGE = __name__.partition(".")[0] + "."
 _SHOWN = 200  # characters of a part in an error
@@ -67,6 +68,22 @@ def name_of(thing: Any) -> str:
 def is_foreign(thing: Any) -> bool:
     """Whether the class itself, whatever is inside it, comes from outside this package."""
     return not type(thing).__module__.startswith(_PACKAGE)
+
+
+def printable(text: str) -> str:
+    """``text`` as a terminal can be sent it: control characters but line breaks as escapes.
+
+    What a file, a folder's name or a client says may clear a screen, move its cursor or turn the
+    direction of what is read.
+
+    Example:
+        >>> printable("label \x1b[2J"), printable("a – b")
+        ('label \\x1b[2J', 'a – b')
+    """
+    return "".join(
+        c.encode("unicode_escape").decode() if category(c)[0] == "C" and c != "\n" else c
+        for c in text
+    )
 
 
 def shown(thing: object) -> str:

@@ -10,6 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from compressors.printing import printable
+
 _NUMBER = re.compile(r"\d[\d.]*(?:e[-+]?\d+)?")
 # `sign(0.003)` with what closes or goes on behind it; or what ends in a mark, a blank or the text.
 _PART = re.compile(
@@ -86,6 +88,7 @@ def laid(
         gap: blanks between columns.
         title, caption: lines above and below.
     """
+    rows = [([printable(text) for text in row], style) for row, style in rows]
     texts = [[row[k] for row, _ in rows] for k in range(len(columns))]
     least = [column.least(text) for column, text in zip(columns, texts, strict=True)]
     blocks = [[*range(keys)]]
@@ -101,7 +104,7 @@ def laid(
         left = width - gap * (len(block) - 1)
         widths = _shared({k: least[k] for k in block}, full, names, left)
         tables.append((_table(columns, rows, widths, gap), _sum(widths.values(), gap)))
-    return Laid(tables, title, caption)
+    return Laid(tables, printable(title), printable(caption))
 
 
 def room(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:

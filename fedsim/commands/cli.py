@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn
 
+from compressors.printing import printable
 from fedsim.commands import (
     codec,
     deploying,
@@ -92,7 +93,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""
-        self.exit(BAD_USAGE, f"{self.prog}: {message}\n`{self.prog} --help` says what there is\n")
+        told = printable(message)
+        self.exit(BAD_USAGE, f"{self.prog}: {told}\n`{self.prog} --help` says what there is\n")
 
 
 def _elsewhere(extra: list[str]) -> str:
@@ -186,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, RunFailed) as error:
         if flags.debug:
             traceback.print_exc()
-        print(f"fedsim: {error}", file=sys.stderr)
+        print(printable(f"fedsim: {error}"), file=sys.stderr)
         return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED
     except KeyboardInterrupt:
         return STOPPED
@@ -196,5 +198,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if flags.debug:
             raise
-        print(f"fedsim: {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
+        told = printable(f"fedsim: {type(error).__name__}: {error}")
+        print(f"{told} (--debug shows where)", file=sys.stderr)
         return SOME_FAILED

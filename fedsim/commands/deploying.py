@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.errors import RunFailed, UsageError
@@ -60,7 +61,7 @@ def command(flags: argparse.Namespace) -> int:
     else:
         console = Console()
         print_whole(console, summary_table(load(out).runs, console.width))
-        console.print(f"Results: {out}", highlight=False, soft_wrap=True)
+        print(printable(f"Results: {out}"))
     return 0
 
 
@@ -90,7 +91,7 @@ def deploy(
         return found.summary
 
     def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
     clients, began = config.plan.clients, time.monotonic()
     federation = Federation(clients, out, insecure, port)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from compressors.printing import printable
 from fedsim.errors import UsageError, unknown
 from fedsim.settings.config import read_toml
 
@@ -94,5 +95,5 @@ def command(flags: argparse.Namespace) -> int:
     code = int(experiment.main(flags.scale, only, out, jobs, flags.data, flags.add))
     if flags.dry_run:
         return 0
-    print(f"Results: {out}")
+    print(printable(f"Results: {out}"))
     return code

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compressors.printing import printable
 from fedsim import units
 from fedsim.analysis.layout import Column, Row, laid, print_whole
 from fedsim.commands.document import print_document, records
@@ -80,7 +81,7 @@ def command(flags: argparse.Namespace) -> int:
     if networks and flags.target is not None:
         console.print(_words(across), highlight=False)
     if flags.out is not None:
-        console.print(f"Written: {flags.out}", highlight=False, soft_wrap=True)
+        print(printable(f"Written: {flags.out}"))
     return 0
 
 

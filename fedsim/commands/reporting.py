@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from compressors.printing import printable
 from fedsim import units
 from fedsim.analysis.layout import print_whole
 from fedsim.commands.document import print_document, records
@@ -47,5 +48,5 @@ def command(flags: argparse.Namespace) -> int:
         print_whole(console, summary_table(results.runs, console.width))
         if budget is not None:
             print_whole(console, best_table(results, budget, console.width))
-        console.print(f"Report: {page}", highlight=False, soft_wrap=True)
+        print(printable(f"Report: {page}"))
     return 0

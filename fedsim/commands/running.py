@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from compressors.printing import printable
 from fedsim.analysis.layout import print_whole
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
@@ -54,7 +55,7 @@ def command(flags: argparse.Namespace) -> int:
     else:
         console = Console()
         print_whole(console, summary_table(results.runs, console.width))
-        console.print(f"Results: {out}", highlight=False, soft_wrap=True)
+        print(printable(f"Results: {out}"))
     return 0
 
 

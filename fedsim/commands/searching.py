@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 from fedsim.errors import UsageError
@@ -114,6 +115,6 @@ def _show(found: "Found") -> None:
     for line in shares(found.importance):
         console.print(f"What mattered for {line}", highlight=False)
     if found.winner is not None:
-        console.print(f"Again:   {rerun(found.out)}", highlight=False, soft_wrap=True)
-    console.print(f"Results: {found.out}", highlight=False, soft_wrap=True)
-    console.print(f"Report:  {found.out / 'report.html'}", highlight=False, soft_wrap=True)
+        print(printable(f"Again:   {rerun(found.out)}"))
+    print(printable(f"Results: {found.out}"))
+    print(printable(f"Report:  {found.out / 'report.html'}"))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compressors.printing import printable
 from fedsim.analysis.layout import print_whole
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
@@ -181,7 +182,7 @@ def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing
     for summary in summaries:
         if summary["status"] != "done":
             where = f"n={summary['temporal']} p={summary['gradient']:g} seed={summary['seed']}"
-            print(f"failed: {where}: {summary['error']}", file=sys.stderr)
-    console.print(f"Results: {out}", highlight=False, soft_wrap=True)
+            print(printable(f"failed: {where}: {summary['error']}"), file=sys.stderr)
+    print(printable(f"Results: {out}"))
     page = f"none: {missing}" if missing else out / "report.html"
-    console.print(f"Report:  {page}", highlight=False, soft_wrap=True, markup=False)
+    print(printable(f"Report:  {page}"))

@@ -17,6 +17,7 @@ FRACTION = "order/p"
 """In a client's memory: p of its last message, to read that message again."""
 
 _DIGITS = 1000
+_LONGEST = 9  # bytes of a whole number, of 7 bits each: reading n would take n**2 steps
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,8 @@ def _whole(value: int) -> bytes:
 
 def _read_whole(data: bytes) -> tuple[int, bytes]:
     value = 0
-    for i, byte in enumerate(data):
+    for i, byte in enumerate(data[:_LONGEST]):
         value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
             return value, data[i + 1 :]
-    raise ValueError("the order ends within a number")
+    raise ValueError(f"the order ends within a number, or one has more than {_LONGEST} bytes")

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from compressors.printing import printable
 from fedsim.results.load import Results, load
 from fedsim.runs.progress import Bars
 from fedsim.runs.sweep import run_cells
@@ -36,7 +37,7 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
         summaries = run_cells(cells, out, jobs=jobs, progress=bars)
     failed = [summary for summary in summaries if summary["status"] != "done"]
     for summary in failed:
-        print(f"{summary['method']}: {summary['error']}", file=sys.stderr)
+        print(printable(f"{summary['method']}: {summary['error']}"), file=sys.stderr)
     return None if failed else load(out)
 
 

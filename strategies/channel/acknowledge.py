@@ -39,6 +39,8 @@ CHANNEL_KEPT, ROUND_KEPT, PAYLOAD_KEPT, LOST_KEPT = (
 )
 """In a client's memory."""
 
+_LONGEST = 9  # bytes of a whole number, of 7 bits each
+
 
 class OutOfOrder(RuntimeError):
     """A client is asked for a round that it has answered, or that is older than its last answer."""
@@ -71,7 +73,7 @@ def varint(number: int) -> bytes:
 
 
 def heard(settings: Mapping[str, Any]) -> int:
-    """The round that ``told`` names, 0 for none.
+    """The round that ``told`` names, 0 for none; ``ValueError`` for more bytes than a number has.
 
     Example:
         >>> heard({"round": 7, APPLIED: b"\\x01"}), heard({"round": 7})
@@ -80,6 +82,8 @@ def heard(settings: Mapping[str, Any]) -> int:
     data = settings.get(APPLIED)
     if not isinstance(data, bytes) or not data:
         return 0
+    if len(data) > _LONGEST:  # reading n of them would take n**2 steps
+        raise ValueError(f"{APPLIED!r} has {len(data)} bytes: a number has at most {_LONGEST}")
     ago = sum((byte & 0x7F) << (7 * i) for i, byte in enumerate(data))
     return int(str(settings["round"])) - ago
 

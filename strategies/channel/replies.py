@@ -9,6 +9,7 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, receive
+from compressors.printing import printable
 from strategies.channel.acknowledge import LOST, RETURNED
 from strategies.channel.buffers import PAYLOAD, Buffers
 from strategies.channel.orders import REPORT, from_report
@@ -127,4 +128,4 @@ def reason(reply: Message) -> str:
 def _reason(text: str | None) -> str:
     """One line of what Flower says: on Ray a whole traceback comes with it, the error last."""
     last = (text or "the client raised").strip().splitlines()[-1]
-    return last.rpartition("Message: ")[2].removesuffix("'>")
+    return printable(last.rpartition("Message: ")[2].removesuffix("'>"))

@@ -224,9 +224,12 @@ class ServerEnd:
 
     def refuse(self, client: int, reply: Message, why: str) -> None:
         """Books an update that was taken as a failure: beside those of others it cannot be used."""
-        del self.trip.uplinks[client], self.trip.wire.used[client]
+        came = self.trip.uplinks.pop(client)
+        del self.trip.wire.used[client]
         self.trip.failures[client] = why
         self.charge(client, reply)
+        self.lost[client] = self.lost.get(client, 0) - came.lost  # its next message tells of them
+        self.trip.dropped += [client] * self.loses(client)
 
     def charge(self, client: int, reply: Message) -> None:
         """Books the bits of an upload that is not used: not decodable, or of a round that is over.

@@ -10,6 +10,7 @@ from compressors import Raw, State, UpdateError, decompress, gradient_dropping, 
 from fedsim.engines import compat
 from strategies import Buffers, ClientEnd, ServerEnd
 from strategies.channel import client_end
+from strategies.channel.acknowledge import APPLIED, heard, told
 from strategies.channel.buffers import PAYLOAD
 from strategies.channel.payload import KEY, get
 from tests.support.linear import tensor, vector
@@ -111,3 +112,10 @@ def test_what_is_sent_follows_from_seed_client_and_round() -> None:
         assert decompress(method, get(content)[0], large)["w"].count_nonzero() == 32
         payloads.add(packet.payload)
     assert len(payloads) == 4
+
+
+def test_the_news_of_an_uplink_is_one_number() -> None:
+    furthest = 2**62
+    assert heard({"round": furthest + 1, APPLIED: told(furthest + 1, 1)}) == 1
+    with pytest.raises(ValueError, match="'applied' has 200000 bytes: a number has at most 9"):
+        heard({"round": 1, APPLIED: b"\xff" * 199_999 + b"\x01"})

@@ -165,7 +165,10 @@ def test_an_odd_reply_ends_no_round(odd: str) -> None:
 def test_an_odd_reply_ends_no_round_of_a_strategy_inside(odd: str) -> None:
     change, _, why = REPLIES[odd]
     inner = FedAvg(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
-    check(round_of(Compressed(inner, Raw(), clients=4, required=3), change), why)
+    strategy = round_of(Compressed(inner, Raw(), clients=4, required=3), change)
+    check(strategy, why)
+    if why == UNLIKE:  # raw has no residual: what is not used is lost, and counted
+        assert strategy.exchange is not None and strategy.exchange.trip.dropped == [LIAR]
 
 
 def test_the_mean_is_that_of_the_others() -> None:

@@ -129,6 +129,7 @@ def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
         ("MemoryError: no room", "MemoryError: no room"),
         ("<class 'X'>:<'Traceback\n  File \"x\"\nException X. Message: no room'>", "no room"),
         ("", "the client raised"),
+        ("no \x1b[2Jroom", "no \\x1b[2Jroom"),
     ],
 )
 def test_a_reason_is_one_line(said: str, kept: str) -> None:

@@ -52,6 +52,8 @@ def test_an_order_tells_the_iterations_where_the_rate_has_steps(make_task: Any) 
     assert data.hex() == "0309" and from_payload(config, data) == Work(3, 1.0, 9)
     with pytest.raises(ValueError, match="2 bytes too many"):
         from_payload(config, data + b"ab")
+    with pytest.raises(ValueError, match="more than 9 bytes"):
+        from_payload(config, b"\xff" * 199_999 + b"\x01")
 
 
 @dataclass(frozen=True)
