@@ -75,6 +75,28 @@ def unwritten(flag: str, path: object, error: OSError) -> UsageError:
     return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
 
 
+@contextmanager
+def writing(folder: object) -> Iterator[None]:
+    """Names the folder where the disk refuses a file of it: full, or the folder is gone.
+
+    Raises ``RunFailed`` for an ``OSError``: with room again, the command goes on with what is left.
+
+    Example:
+        >>> with writing("out"):
+        ...     raise OSError(28, "No space left on device")
+        Traceback (most recent call last):
+        fedsim.errors.RunFailed: out cannot be written (No space left on device); once it can be, \
+the same command goes on with what is there
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(
+            f"{folder} cannot be written ({reason(error)}); once it can be, the same command goes "
+            "on with what is there"
+        ) from error
+
+
 def reason(error: Exception) -> str:
     """Why a file could not be read, without its name: the system's words, or the error's own.
 

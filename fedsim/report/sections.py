@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from fedsim.results.labels import VARIANT
 from fedsim.results.load import Results
 from fedsim.results.merge import differing, settings_of
 from fedsim.results.schema import OF_TASK
-from fedsim.settings.config import default_of
+from fedsim.settings.config import RunConfig, default_of
 
+_KNOWN = {f.name for f in fields(RunConfig)}
 _UNITS = {"timeout": "timeout (seconds)"}
 
 
@@ -83,6 +85,8 @@ def _whose(key: str, given: Mapping[str, Any]) -> str:
     """Whose default the value of a setting is; empty where it was given."""
     if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
         return "" if given.get(key) is not None else "the task's default"
+    if key not in _KNOWN:
+        return ""  # a newer version wrote it
     return "default" if given.get(key) in (None, default_of(key)) else ""
 
 

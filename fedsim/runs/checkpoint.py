@@ -102,7 +102,10 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     for client, state in checkpoint.clients.items():
         tensors |= nest(f"client/{client}", state)
     plain = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
-    save_file(plain, part / "memory.safetensors")
+    try:
+        save_file(plain, part / "memory.safetensors")
+    except SafetensorError as error:  # which it raises where the disk is full, too
+        raise OSError(str(error)) from error
     sync(part / "memory.safetensors")
     write_parquet(part / "rounds.parquet", pd.DataFrame(checkpoint.rounds))
     write_parquet(part / "clients.parquet", pd.DataFrame(checkpoint.client_rows))
