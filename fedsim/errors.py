@@ -1,5 +1,7 @@
 """The errors a user can cause, all refused before any work starts; and what makes runs fail."""
 
+import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -95,6 +97,17 @@ the same command goes on with what is there
             f"{folder} cannot be written ({reason(error)}); once it can be, the same command goes "
             "on with what is there"
         ) from error
+
+
+def without_home(text: str) -> str:
+    """``text`` with ``~`` for the user's home folder, whose name is often the user's.
+
+    Example:
+        >>> without_home(f"File {os.path.expanduser('~/a.py')}, line 3")
+        'File ~/a.py, line 3'
+    """
+    home = os.path.expanduser("~")
+    return text if len(home) < 2 else re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
 
 
 def reason(error: Exception) -> str:

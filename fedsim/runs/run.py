@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from compressors import text
 from fedsim.engines import flower, heap, local
-from fedsim.errors import RunFailed, StoppedEarly, UsageError, expect, writing
+from fedsim.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
 from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
@@ -236,6 +236,6 @@ def _fail(
         write_run(out, summary | {"status": "stopped", "error": str(error)})
         tidy(out)
         return
-    write_text(out / "error.txt", "".join(traceback.format_exception(error)))
+    write_text(out / "error.txt", without_home("".join(traceback.format_exception(error))))
     reason = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
-    write_run(out, summary | {"status": "failed", "error": reason})
+    write_run(out, summary | {"status": "failed", "error": without_home(reason)})
