@@ -76,9 +76,12 @@ with the settings of the command, and `final` has digests of its own."""
 
 
 def write_run(folder: Path, cell: Mapping[str, Any]) -> None:
-    """Writes `folder/summary.json` with digests of what the run has left beside it."""
+    """Writes `folder/summary.json`, of a run that is done with digests of what is left beside it.
+
+    One that failed goes on, and writes its tables again before its summary.
+    """
     there = [folder / name for name in LEFT if (folder / name).exists()]
-    write_sealed(folder / "summary.json", cell, there)
+    write_sealed(folder / "summary.json", cell, there if cell["status"] == "done" else [])
 
 
 def read_summary(folder: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ def test_an_error_and_its_page_do_not_name_the_home_folder(
 ) -> None:
     home = Path(__file__).parents[3]  # of all lines of the traceback
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))  # else its fonts would be listed at home
     config, out = small(data=str(home / "data")), tmp_path / "out"
 
     def broken(*_: Any) -> None:
