@@ -20,7 +20,16 @@ from safetensors.torch import load_file, save_file
 
 from compressors import State
 from compressors.whole.memory import inside, nest
-from fedsim.files import FILES, check_beside, read_sealed, sync, write_parquet, write_sealed
+from fedsim.errors import reason
+from fedsim.files import (
+    FILES,
+    DamagedFile,
+    check_beside,
+    read_sealed,
+    sync,
+    write_parquet,
+    write_sealed,
+)
 
 _PREFIX = "checkpoint-"
 END = "final"
@@ -151,10 +160,14 @@ _KEYS = {"round", "names", "server"}
 
 def _read(place: Path) -> Checkpoint:
     """The checkpoint in the folder ``place``; raises one of ``_DAMAGE``."""
-    values = read_sealed(place / "values.json")
+    file = place / "values.json"
+    try:
+        values = read_sealed(file)
+    except (OSError, ValueError) as error:
+        raise DamagedFile(file, reason(error)) from error
     if {*values} not in (_KEYS, {*_KEYS, FILES}):
-        raise ValueError(f"values.json: it holds {', '.join(values)}")
-    check_beside(place / "values.json", values)
+        raise DamagedFile(file, f"it holds {', '.join(values)}")
+    check_beside(file, values)
     stored = load_file(place / "memory.safetensors")
     tensors = {name: stored[name] for name in values["names"]}
     layers = place / "layers.parquet"
