@@ -1,5 +1,6 @@
 """The errors a user can cause, all refused before any work starts; and what makes runs fail."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -112,6 +113,39 @@ def time_meant(text: str) -> str:
 def unwritten(flag: str, path: object, error: OSError) -> UsageError:
     """The error for an output that the disk refuses; ``flag``: the setting that names it."""
     return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
+
+
+@contextmanager
+def writing(folder: object) -> Iterator[None]:
+    """Names the folder where the disk refuses a file of it: full, or the folder is gone.
+
+    Raises ``RunFailed`` for an ``OSError``: with room again, the command goes on with what is left.
+
+    Example:
+        >>> with writing("out"):
+        ...     raise OSError(28, "No space left on device")
+        Traceback (most recent call last):
+        fedsim.errors.RunFailed: out cannot be written (No space left on device); once it can be, \
+the same command goes on with what is there
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(
+            f"{folder} cannot be written ({reason(error)}); once it can be, the same command goes "
+            "on with what is there"
+        ) from error
+
+
+def without_home(text: str) -> str:
+    """``text`` with ``~`` for the user's home folder, whose name is often the user's.
+
+    Example:
+        >>> without_home(f"File {os.path.expanduser('~/a.py')}, line 3")
+        'File ~/a.py, line 3'
+    """
+    home = os.path.expanduser("~")
+    return text if len(home) < 2 else re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
 
 
 def reason(error: Exception) -> str:

@@ -16,6 +16,7 @@ from fedsim.network.availability import parse_availability
 from fedsim.network.pricing import ends_over_rates, price
 from fedsim.network.spec import Network
 from fedsim.results.load import Results
+from fedsim.results.schema import clients_of
 
 CELL = ["label", "temporal", "gradient"]
 _NONE_DONE = "there is no run that is done: a price needs one"
@@ -218,11 +219,7 @@ def _runs(results: Results, network: str | None = None) -> list[_Run]:
                 f"{results.folders[str(name)]} was run with {key} = {own[key]}: "
                 "times decided what it trained, and it has no price on another network"
             )
-        file = results.folders[str(name)] / "clients.parquet"
-        try:
-            clients = pd.read_parquet(file)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{file} cannot be read: {error}; a price needs it") from error
+        clients = clients_of(results.folders[str(name)])
         if "failures" not in clients:  # written before failed replies were kept
             clients["failures"] = 0
         if "in_flight" in by_run[name] and by_run[name]["in_flight"].notna().any():

@@ -61,7 +61,7 @@ class Federation:
         self.private = Path(self._private.name)
         self._clients_socket = self.private / "warm.sock"
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
-        self.guard = Guard()
+        self.guard = Guard(self.private)
         self._answer_sigterm()
         try:
             self._start()

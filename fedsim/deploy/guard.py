@@ -2,12 +2,16 @@
 
 Runs as a script of its own and imports nothing of fedsim. On stdin, a line each: ``+GROUP`` when a
 group has started, ``-GROUP`` when it has ended. The pipe ends with its writer; the groups that are
-left are then killed.
+left are then killed, and the folder that is given as an argument is removed: it holds a key.
 """
 
 import os
+import shutil
 import signal
 import sys
+import time
+
+_TRIES, _PAUSE_SECONDS = 50, 0.1
 
 
 def main() -> None:
@@ -24,6 +28,17 @@ def main() -> None:
             os.killpg(group, signal.SIGKILL)
         except ProcessLookupError:  # it has ended by itself
             continue
+    for folder in sys.argv[1:]:
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """Removes a folder into which what was killed may still write for a moment."""
+    for _ in range(_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            return
+        time.sleep(_PAUSE_SECONDS)
 
 
 if __name__ == "__main__":

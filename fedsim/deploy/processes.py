@@ -25,11 +25,16 @@ _TOLD = 'read -r told && exec "$@" </dev/null'
 
 
 class Guard:
-    """The process that ends our groups where this process cannot: see ``fedsim.deploy.guard``."""
+    """The process that ends our groups where this process cannot: see ``fedsim.deploy.guard``.
 
-    def __init__(self) -> None:
+    ``private``: a folder that is removed with them.
+    """
+
+    def __init__(self, private: Path | None = None) -> None:
+        folders = [] if private is None else [str(private)]
         self._process = subprocess.Popen(
-            [sys.executable, "-S", "-E", str(Path(guard.__file__))], stdin=subprocess.PIPE,
+            [sys.executable, "-S", "-E", str(Path(guard.__file__)), *folders],
+            stdin=subprocess.PIPE,
             text=True, start_new_session=True,  # Ctrl-C in the terminal is not for it
         )  # fmt: skip
 

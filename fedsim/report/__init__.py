@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedsim import units
 from fedsim.analysis.export import table
-from fedsim.errors import UsageError, unwritten
+from fedsim.errors import UsageError, unwritten, writing
 from fedsim.files import write_text
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load
@@ -83,9 +83,10 @@ def written(results: Results, folder: Path, budget: float | str | None = None) -
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritten("--out", folder, error) from error
-    _write_matrices(results.runs, folder)
-    write_text(folder / "summary.tex", table(results.runs, "latex"))
-    write_text(folder / "report.html", page(results, limit))
+    with writing(folder):
+        _write_matrices(results.runs, folder)
+        write_text(folder / "summary.tex", table(results.runs, "latex"))
+        write_text(folder / "report.html", page(results, limit))
     return folder / "report.html"
 
 

@@ -2,18 +2,21 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from fedsim.analysis.tables import summary_texts
 from fedsim.analysis.telling import failures_told
+from fedsim.errors import without_home
 from fedsim.results.labels import VARIANT
 from fedsim.results.load import Results
 from fedsim.results.merge import differing, settings_of
 from fedsim.results.schema import OF_TASK
-from fedsim.settings.config import default_of
+from fedsim.settings.config import RunConfig, default_of
 
+_KNOWN = {f.name for f in fields(RunConfig)}
 _UNITS = {"timeout": "timeout (seconds)"}
 
 
@@ -50,8 +53,8 @@ def failures(results: Results) -> str:
         trace = results.folders[str(name)] / "error.txt"
         text = trace.read_text(encoding="utf-8", errors="replace") if trace.is_file() else error
         parts.append(
-            f"<li><strong>{escape(str(name))}</strong>: <code>{escape(error)}</code>"
-            f"<details><summary>Traceback</summary><pre>{escape(text)}</pre></details></li>"
+            f"<li><strong>{escape(str(name))}</strong>: <code>{_public(error)}</code>"
+            f"<details><summary>Traceback</summary><pre>{_public(text)}</pre></details></li>"
         )
     return f"<ul>{''.join(parts)}</ul>" if parts else ""
 
@@ -83,6 +86,8 @@ def _whose(key: str, given: Mapping[str, Any]) -> str:
     """Whose default the value of a setting is; empty where it was given."""
     if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
         return "" if given.get(key) is not None else "the task's default"
+    if key not in _KNOWN:
+        return ""  # a newer version wrote it
     return "default" if given.get(key) in (None, default_of(key)) else ""
 
 
@@ -153,8 +158,13 @@ def _rows(values: Mapping[str, Sequence[str]]) -> str:
 
 def _several(values: Sequence[str]) -> str:
     # More than a few values (times, hashes) say nothing that the runs' own files do not.
-    shown = "; ".join(f"<code>{escape(value)}</code>" for value in values[:12])
+    shown = "; ".join(f"<code>{_public(value)}</code>" for value in values[:12])
     return shown + (f" and {len(values) - 12} more" if len(values) > 12 else "")
+
+
+def _public(text: str) -> str:
+    """Text from a file, for a page that is handed on: escaped, without the user's home."""
+    return escape(without_home(text))
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, str]:

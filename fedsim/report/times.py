@@ -13,6 +13,7 @@ from fedsim.report import charts
 from fedsim.report.charts.frame import Chart
 from fedsim.report.charts.timeline import MOST
 from fedsim.results.load import Results
+from fedsim.results.schema import clients_of
 
 ROUNDS = 3
 """Rounds that are drawn: one of each of so many runs."""
@@ -47,11 +48,11 @@ def middle_rounds(results: Results) -> dict[str, Chart]:
     """The middle round of the first runs that had a network, by the run's name."""
     shown: dict[str, Chart] = {}
     for name, own in timed(results.done_rounds).groupby("run", sort=False):
-        file = results.folders[str(name)] / "clients.parquet"
-        if len(shown) == ROUNDS or not file.is_file():
+        folder = results.folders[str(name)]
+        if len(shown) == ROUNDS or not (folder / "clients.parquet").exists():
             continue
         number = own["round"].iloc[len(own) // 2]
-        clients = pd.read_parquet(file)
+        clients = clients_of(folder)
         if SECONDS[0] in clients:
             title = f"{name}, round {number}"
             shown[title] = charts.timeline(clients[clients["round"] == number])

@@ -1,6 +1,5 @@
 """What runs and sweeps leave on disk, as pandas frames."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +20,17 @@ from fedsim.results.merge import (
     without_repeated,
 )
 from fedsim.results.naming import Told, called, name_of
-from fedsim.results.schema import KEYS, TOLD, TRAINED, frame, layers_of, read_summary, rounds_of
+from fedsim.results.schema import (
+    KEYS,
+    TOLD,
+    TRAINED,
+    frame,
+    layers_of,
+    read_settings,
+    read_summary,
+    read_table,
+    rounds_of,
+)
 from fedsim.settings.spelling import FILE, TABLE
 
 
@@ -109,7 +118,7 @@ def load(*paths: Path | str) -> Results:
     if not paths:
         raise UsageError("load() has no folder: give one that `fedsim run` or `fedsim sweep` wrote")
     folders, unfinished = _folders([Path(path) for path in paths])
-    given = {name: _table(folder / "config.toml") for name, folder in folders.items()}
+    given = {name: read_settings(folder) for name, folder in folders.items()}
     cells, varied = _cells(folders, given, many=len(paths) > 1)
     tables = {name: rounds_of(folders[name], cell) for name, cell in cells.items()}
     cells = {name: older.completed(cell, tables[name]) for name, cell in cells.items()}
@@ -165,7 +174,7 @@ def _told(
 ) -> list[Told]:  # fmt: skip
     """What each run was told of its method; of older folders, worked out again."""
     sweeps = {folders[name].parent.parent for name in cells}
-    listed = {sweep: {*(_table(sweep / FILE).get(TABLE) or ())} for sweep in sweeps}
+    listed = {sweep: _names(read_table(sweep / FILE).get(TABLE)) for sweep in sweeps}
     told = []
     for name, cell in cells.items():
         label = given[name].get("label")
@@ -175,12 +184,9 @@ def _told(
     return told
 
 
-def _table(file: Path) -> dict[str, Any]:
-    """A TOML file's values; empty where it cannot be read."""
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+def _names(listed: Any) -> set[str]:
+    """The names of the cells that a ``runs.toml`` lists; none where that holds something else."""
+    return {*listed} if isinstance(listed, dict) else set()
 
 
 def _finished(path: Path) -> tuple[list[Path], list[str]]:

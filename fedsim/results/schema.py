@@ -1,5 +1,6 @@
 """What one run leaves on disk: its summary, as rows of a table, and its frames."""
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, writing
 from fedsim.files import (
     CHANGED,
     FILES,
@@ -19,6 +20,7 @@ from fedsim.files import (
     write_sealed,
     write_text,
 )
+from fedsim.results.values import fault, fault_of_cell, fault_of_table
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
@@ -45,6 +47,11 @@ INTEGERS, FLOATS, TEXTS = (
 
 ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
 LAYER_COLUMNS = ("round", "tensor", "entries", "sent")
+CLIENT_COLUMNS = ("round", "client")
+_NUMBERS = (
+    *ROUND_COLUMNS, "client", "entries", "sent", "loss", "train_loss", "local_iterations",
+    "failures", "up_sent",
+)  # fmt: skip
 
 TRAINED = "settings"
 """The key of `summary.json` under which stands what trained the model, defaults filled in."""
@@ -69,29 +76,54 @@ with the settings of the command, and `final` has digests of its own."""
 
 
 def write_run(folder: Path, cell: Mapping[str, Any]) -> None:
-    """Writes `folder/summary.json` with digests of what the run has left beside it."""
+    """Writes `folder/summary.json`, of a run that is done with digests of what is left beside it.
+
+    One that failed goes on, and writes its tables again before its summary.
+    """
     there = [folder / name for name in LEFT if (folder / name).exists()]
-    write_sealed(folder / "summary.json", cell, there)
+    write_sealed(folder / "summary.json", cell, there if cell["status"] == "done" else [])
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """The cell in `folder/summary.json`.
 
     Raises:
-        UsageError: the file cannot be read, is not JSON, or lacks what identifies a run.
+        UsageError: the file cannot be read, is not JSON, lacks what identifies a run, or holds a
+            value that its column cannot have (`fedsim.results.values`).
     """
     file = folder / "summary.json"
     try:
         cell = read_sealed(file)
-        missing = [key for key in (*KEYS, "status") if cell.get(key) is None]
+        done = cell.get("status") == "done"
+        needed = (*KEYS, "status", *(("metric_name", "higher_is_better") if done else ()))
+        missing = [key for key in needed if cell.get(key) is None]
     except (OSError, ValueError, AttributeError) as error:
         raise _damaged(file, str(error)) from error
     if missing:
         raise _damaged(file, f"it lacks {', '.join(missing)}")
-    for key in (*INTEGERS, *FLOATS):
-        if not isinstance(cell.get(key), int | float | None):
-            raise _damaged(file, f"{key} is {cell[key]!r} and not a number")
-    return dict(cell)
+    if wrong := fault_of_cell(cell, COLUMNS):
+        raise _damaged(file, wrong)
+    return cell
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """The settings in `folder/config.toml`; empty where that cannot be read.
+
+    Raises:
+        UsageError: the run's name or its method is not a text.
+    """
+    given = read_table(folder / "config.toml")
+    if wrong := fault(given, {"label": str, "method": str}):
+        raise _damaged(folder / "config.toml", wrong)
+    return given
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """A TOML file's values; empty where it cannot be read."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
@@ -125,8 +157,9 @@ def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
         cells: the dicts of `summary.json`; the rows keep their order.
     """
     table = frame(cells)
-    write_text(Path(directory) / "summary.csv", table.to_csv(index=False))
-    write_parquet(Path(directory) / "summary.parquet", table)
+    with writing(directory):
+        write_text(Path(directory) / "summary.csv", table.to_csv(index=False))
+        write_parquet(Path(directory) / "summary.parquet", table)
 
 
 def read_finished(folder: Path) -> dict[str, Any]:
@@ -160,12 +193,26 @@ def check_left(folder: Path, cell: Mapping[str, Any]) -> None:
 
 def rounds_of(folder: Path, cell: Mapping[str, Any]) -> pd.DataFrame:
     """`rounds.parquet`; empty where a run failed before its first round."""
-    return _read(folder / "rounds.parquet", ROUND_COLUMNS, cell, cell["status"] != "done")
+    done = cell["status"] == "done"
+    table = _read(folder / "rounds.parquet", ROUND_COLUMNS, cell, not done)
+    if done and not len(table):
+        raise _damaged(folder / "rounds.parquet", "it has no rows")
+    return table
 
 
 def layers_of(folder: Path, cell: Mapping[str, Any]) -> pd.DataFrame:
     """`layers.parquet`; empty where there is none, as in older folders."""
     return _read(folder / "layers.parquet", LAYER_COLUMNS, cell, optional=True)
+
+
+def clients_of(folder: Path) -> pd.DataFrame:
+    """`clients.parquet` of a run, looked at by the digest in its summary.
+
+    Raises:
+        UsageError: it is missing or damaged.
+    """
+    cell = read_summary(folder) if (folder / "summary.json").exists() else {}
+    return _read(folder / "clients.parquet", CLIENT_COLUMNS, cell, optional=False)
 
 
 def _with_rows(file: BytesIO) -> pd.DataFrame:
@@ -206,6 +253,8 @@ def _read(
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise _damaged(file, f"it lacks the columns {', '.join(missing)}")
+    if wrong := fault_of_table(table, _NUMBERS):
+        raise _damaged(file, wrong)
     return table
 
 

@@ -20,7 +20,16 @@ from safetensors.torch import load_file, save_file
 
 from compressors import State
 from compressors.whole.memory import inside, nest
-from fedsim.files import FILES, check_beside, read_sealed, sync, write_parquet, write_sealed
+from fedsim.errors import reason
+from fedsim.files import (
+    FILES,
+    DamagedFile,
+    check_beside,
+    read_sealed,
+    sync,
+    write_parquet,
+    write_sealed,
+)
 
 _PREFIX = "checkpoint-"
 END = "final"
@@ -102,7 +111,10 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     for client, state in checkpoint.clients.items():
         tensors |= nest(f"client/{client}", state)
     plain = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
-    save_file(plain, part / "memory.safetensors")
+    try:
+        save_file(plain, part / "memory.safetensors")
+    except SafetensorError as error:  # which it raises where the disk is full, too
+        raise OSError(str(error)) from error
     sync(part / "memory.safetensors")
     write_parquet(part / "rounds.parquet", pd.DataFrame(checkpoint.rounds))
     write_parquet(part / "clients.parquet", pd.DataFrame(checkpoint.client_rows))
@@ -148,10 +160,14 @@ _KEYS = {"round", "names", "server"}
 
 def _read(place: Path) -> Checkpoint:
     """The checkpoint in the folder ``place``; raises one of ``_DAMAGE``."""
-    values = read_sealed(place / "values.json")
+    file = place / "values.json"
+    try:
+        values = read_sealed(file)
+    except (OSError, ValueError) as error:
+        raise DamagedFile(file, reason(error)) from error
     if {*values} not in (_KEYS, {*_KEYS, FILES}):
-        raise ValueError(f"values.json: it holds {', '.join(values)}")
-    check_beside(place / "values.json", values)
+        raise DamagedFile(file, f"it holds {', '.join(values)}")
+    check_beside(file, values)
     stored = load_file(place / "memory.safetensors")
     tensors = {name: stored[name] for name in values["names"]}
     layers = place / "layers.parquet"

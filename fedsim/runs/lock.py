@@ -1,20 +1,18 @@
 """One writer per results folder: a second writer is refused.
 
 The lock is the kernel's (``flock``): it ends with the process, however the process ends. A file
-``.lock`` that a kill leaves behind locks nothing; its content is only for the message. Windows has
-no ``flock``: nothing is locked there.
+``.lock`` that a kill leaves behind locks nothing and says nothing: it is empty, and which process
+holds it the kernel tells. Windows has no ``flock``: nothing is locked there.
 """
 
-import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from fedsim.errors import UsageError, unwritten
 
@@ -23,6 +21,7 @@ if sys.platform != "win32":
 
 NAME = ".lock"
 _POLL_SECONDS = 0.1
+_LOCKS = Path("/proc/locks")
 
 
 @contextmanager
@@ -77,10 +76,8 @@ def _taken(folder: Path) -> IO[str] | None:
     if not _is(file, folder / NAME):  # the writer before removed the file after we opened it
         file.close()
         return _taken(folder)
-    now = datetime.now(UTC).isoformat(" ", "seconds").removesuffix("+00:00")
-    file.truncate(0)
-    json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": f"{now} UTC"}, file)
-    file.flush()
+    file.truncate(0)  # older versions wrote the machine's name into it
+    os.utime(file.fileno())
     return file
 
 
@@ -94,11 +91,27 @@ def _is(file: IO[str], path: Path) -> bool:
 
 def _refusal(folder: Path) -> str:
     try:
-        owner: dict[str, Any] = json.loads((folder / NAME).read_text(encoding="utf-8"))
-        who = f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
-    except (OSError, ValueError):  # that process has just begun or just ended
-        who = "which has just begun"
+        there = (folder / NAME).stat()
+        since = datetime.fromtimestamp(there.st_mtime, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        who = f"{_holder(there)}since {since}"
+    except OSError:  # that process has just ended
+        who = "which has just ended"
     return (
         f"--out is {folder}: another process writes to it ({who}); wait for it or stop it, or "
         "choose another folder"
     )
+
+
+def _holder(file: os.stat_result) -> str:
+    """Words for the process that has locked a file; empty where the system does not know it.
+
+    A process on another machine that shares the folder is not known here.
+    """
+    device, place = file.st_dev, file.st_ino
+    wanted = f"{os.major(device):02x}:{os.minor(device):02x}:{place}"
+    try:
+        locks = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]
+    except OSError:  # not Linux
+        return ""
+    held = [words[4] for words in locks if words[1:2] == ["FLOCK"] and wanted in words]
+    return f"process {held[0]} of this machine, " if held else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.engines import cluster
-from fedsim.errors import StoppedEarly, UsageError
+from fedsim.errors import StoppedEarly, UsageError, without_home, writing
 from fedsim.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock
@@ -81,10 +81,12 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
         return
     cause = getattr(error, "cause", None) or error
     reason = (_COLOURS.sub("", str(cause)).splitlines() or [""])[0]
-    failed = {"status": "failed", "error": f"{type(cause).__name__}: {reason}"}
+    told = without_home(f"{type(cause).__name__}: {reason}")
+    failed = {"status": "failed", "error": told}
     trace = "".join(traceback.format_exception(error))
-    write_text(folder / "error.txt", _COLOURS.sub("", trace))
-    write_run(folder, describe(config, None) | failed)
+    with writing(folder):
+        write_text(folder / "error.txt", without_home(_COLOURS.sub("", trace)))
+        write_run(folder, describe(config, None) | failed)
 
 
 def run_on_ray(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedsim.errors import writing
 from fedsim.federation import ledger
 from fedsim.federation.client_memory import InProcess
 from fedsim.federation.server import Server
@@ -75,18 +76,19 @@ class FolderRecorder:
         server: Server,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
-        if self.config.tensorboard:
-            self._tell(row)
         self.rows.append(row)
         self.up_bits += _up_bits(row)
         self.client_rows.extend(clients)
         if not math.isnan(row["metric"]):  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(trip))
-        if self.config.keep_payloads:
-            for part in trip.parts:
-                self._keep(part)
-        if self.states is not None and self._due(row["round"], row["iteration"]):
-            self._checkpoint(row["round"], server, self.states)
+        with writing(self.folder):
+            if self.config.tensorboard:
+                self._tell(row)
+            if self.config.keep_payloads:
+                for part in trip.parts:
+                    self._keep(part)
+            if self.states is not None and self._due(row["round"], row["iteration"]):
+                self._checkpoint(row["round"], server, self.states)
         if self.progress:
             last = self.config.plan.ends(row["iteration"], self.up_bits)
             self.progress(row | {"up_bits": self.up_bits, "last": last})

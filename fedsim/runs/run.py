@@ -3,6 +3,7 @@
 import logging
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from safetensors.torch import save
 
 from compressors import text
 from fedsim.engines import flower, heap, local
-from fedsim.errors import RunFailed, StoppedEarly, UsageError, expect
+from fedsim.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
 from fedsim.federation import ledger, trial
 from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
@@ -71,7 +72,8 @@ def run(
             damaged, or another process writes to it; the data is missing or cannot be split as
             the settings say; a task of the user's own refuses its first batch.
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
-            ``failed`` and ``error.txt`` has the traceback.
+            ``failed`` and ``error.txt`` has the traceback. Or the folder cannot be written any
+            more: the disk is full, or it is gone.
     """
     expect(config, RunConfig, "run()")
     logging.getLogger("flwr").setLevel(logging.ERROR)  # its strategies write two lines per round
@@ -131,7 +133,9 @@ def _locked(
     engine: Engine,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    finished = prepare(config, out, examine(config, out))
+    found = examine(config, out)
+    with writing(out):
+        finished = prepare(config, out, found)
     if finished is not None:
         return finished
     heap.keep()
@@ -143,9 +147,11 @@ def _locked(
     try:
         engine(server.main)
     except Exception as error:
-        _fail(config, out, recorder, trainer, error)
+        with suppress(OSError):  # the disk may be what failed: the first error is told
+            _fail(config, out, recorder, trainer, error)
         raise
-    return _finish(config, out, recorder, server)
+    with writing(out):
+        return _finish(config, out, recorder, server)
 
 
 def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
@@ -233,6 +239,6 @@ def _fail(
         write_run(out, summary | {"status": "stopped", "error": str(error)})
         tidy(out)
         return
-    write_text(out / "error.txt", "".join(traceback.format_exception(error)))
+    write_text(out / "error.txt", without_home("".join(traceback.format_exception(error))))
     reason = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
-    write_run(out, summary | {"status": "failed", "error": reason})
+    write_run(out, summary | {"status": "failed", "error": without_home(reason)})

@@ -88,7 +88,10 @@ def started_by(code: str, log: Path) -> "subprocess.Popen[bytes]":
         "from fedsim.deploy.processes import Group, Guard\n"
         f"{code}\n"
         f"command = ['sh', '-c', {_FAMILY!r}]\n"
-        "Group('family', command, Path(sys.argv[1]), dict(os.environ), Guard())\n"
+        "private = Path(sys.argv[1] + '-private')\n"
+        "private.mkdir()\n"
+        "(private / 'server.key').touch()\n"
+        "Group('family', command, Path(sys.argv[1]), dict(os.environ), Guard(private))\n"
         "time.sleep(60)\n"
     )
     return subprocess.Popen([sys.executable, "-c", script, str(log)], cwd=ROOT)
@@ -97,9 +100,14 @@ def started_by(code: str, log: Path) -> "subprocess.Popen[bytes]":
 def test_a_process_that_is_killed_leaves_none_behind(tmp_path: Path) -> None:
     parent = started_by("", tmp_path / "log")
     child = child_of(tmp_path / "log")
+    assert (tmp_path / "log-private" / "server.key").exists()
     parent.kill()
     parent.wait()
     assert gone(child)
+    until = time.monotonic() + 60
+    while (tmp_path / "log-private").exists():  # with the SuperLink's key
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def test_nothing_begins_of_which_the_guard_was_not_told(tmp_path: Path) -> None:

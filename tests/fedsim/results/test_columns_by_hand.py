@@ -82,7 +82,8 @@ def test_what_is_nested_is_no_column() -> None:
 def test_a_summary_of_no_number_is_refused(tmp_path: Path) -> None:
     """None is a number that is not known; a text is none."""
     for cell, why in (
-        (whole(loss=None), ""), (whole(loss="high"), "loss is 'high' and not a number"),
+        (whole(status="done", loss=None), ""),
+        (whole(loss="high"), "loss is 'high' and not a number"),
         (whole(seed=None), "it lacks seed"), (whole(status=None), "it lacks status"),
     ):  # fmt: skip
         (tmp_path / "summary.json").write_text(json.dumps(cell))

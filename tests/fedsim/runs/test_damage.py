@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fedsim import UsageError, load, run
@@ -51,8 +52,9 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_read(
     assert found is not None and found.round == 2
     (line,) = caplog.messages
     assert line.startswith(f"{last} is damaged and passed over (") and line.endswith("round 3")
+    assert f"({name}: " in line
     if harm != "missing" and name != "values.json":
-        assert f"({name}: its content is not what was written)" in line
+        assert "its content is not what was written" in line
     checkpoint.save(tmp_path, made(3))  # a run that goes on keeps what is whole
     kept = sorted(folder.name for folder in tmp_path.iterdir())
     assert kept == ["checkpoint-00000002", "checkpoint-00000003"]
@@ -124,3 +126,14 @@ def test_a_run_is_not_extended_from_a_damaged_memory(done: Path) -> None:
         run(small(keep_payloads=True, iterations=40), done)
     assert files(done) == before
     assert run(small(keep_payloads=True), done)["status"] == "done"  # the run itself is whole
+
+
+def test_a_run_that_failed_goes_on_whatever_its_tables_hold(tmp_path: Path) -> None:
+    """As after a kill between the tables and the summary of its next try."""
+    with pytest.raises(ZeroDivisionError):
+        run(small(), tmp_path, stop_after(3, ZeroDivisionError))
+    file = tmp_path / "rounds.parquet"
+    pd.read_parquet(file).iloc[:1].to_parquet(file)
+    assert len(load(tmp_path).rounds) == 1
+    assert run(small(), tmp_path)["status"] == "done"
+    assert len(load(tmp_path).rounds) == 4

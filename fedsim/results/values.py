@@ -1,0 +1,92 @@
+"""What may stand in a run's files: somebody edited them, or another version wrote them.
+
+What is not known is let through: the next version will write more.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+STATUSES = ("done", "failed", "stopped")
+
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false",
+          dict: "a table"}  # fmt: skip
+_FROM_ONE = ("temporal", "clients")
+_SIGNED = ("metric", "loss")
+_TOLD = {"form": str, "whole": str, "value": bool}
+
+
+def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:
+    """What is wrong with a mapping of names to values, in words; empty where nothing is.
+
+    Args:
+        values: a value that is missing or None is not known, and let through.
+        kinds: the type of each that is looked at.
+
+    Example:
+        >>> fault({"loss": "high", "sorcery": 1}, {"loss": float})
+        "loss is 'high' and not a number"
+    """
+    for name, kind in kinds.items():
+        value = values.get(name)
+        if value is not None and not _is(value, kind):
+            return f"{name} is {value!r} and not {_WORDS[kind]}"
+    return ""
+
+
+def fault_of_cell(cell: Mapping[str, Any], columns: Mapping[str, type]) -> str:
+    """What is wrong with the values of a `summary.json`; empty where nothing is.
+
+    Example:
+        >>> fault_of_cell({"temporal": 0, "status": "done"}, {"temporal": int})
+        'temporal is 0, and is 1 or above'
+    """
+    nested = {"settings": dict, "told": dict}
+    if wrong := fault(cell, {**columns, **nested}):
+        return wrong
+    if wrong := fault(cell.get("told") or {}, _TOLD):
+        return f"in told, {wrong}"
+    if cell["status"] not in STATUSES:
+        return f"status is {cell['status']!r}; known are {', '.join(STATUSES)}"
+    if cell.get("told") and "form" not in cell["told"]:
+        return "told lacks form"
+    if not 0 < cell.get("gradient", 1) <= 1:
+        return f"gradient is {cell['gradient']}, and lies in (0, 1]"
+    for name in (name for name, kind in columns.items() if kind in (int, float)):
+        least = 1 if name in _FROM_ONE else 0
+        value = cell.get(name)
+        if value is not None and name not in _SIGNED and value < least:
+            return f"{name} is {value}, and is {least} or above"
+    return ""
+
+
+def fault_of_table(table: pd.DataFrame, numbers: Sequence[str]) -> str:
+    """Which column of a table should hold numbers and does not; empty where all do.
+
+    Args:
+        table: columns of bits and of seconds hold numbers too.
+        numbers: the names of other columns that do.
+
+    Example:
+        >>> fault_of_table(pd.DataFrame({"round": ["one"]}), ["round"])
+        "its column round holds 'one' and not numbers"
+    """
+    for name in table.columns:
+        counted = name in numbers or str(name).endswith(("_bits", "seconds"))
+        known = table[name].dropna()
+        if counted and len(known) and not pd.api.types.is_numeric_dtype(table[name]):
+            return f"its column {name} holds {known.iloc[0]!r} and not numbers"
+    return ""
+
+
+def _is(value: object, kind: type) -> bool:
+    if kind in (int, float):
+        number = isinstance(value, int if kind is int else int | float)
+        return number and not isinstance(value, bool) and not _too_large(value)
+    return isinstance(value, kind)
+
+
+def _too_large(value: object) -> bool:
+    """Whether a whole number does not fit a column of 64 bits."""
+    return isinstance(value, int) and abs(value) >= 2**63

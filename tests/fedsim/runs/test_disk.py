@@ -1,0 +1,89 @@
+"""A disk that is full and a folder that is deleted during a run: named, and the command goes on."""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import files, run
+from fedsim.commands.cli import SOME_FAILED
+from fedsim.errors import RunFailed
+from tests.support.commands import Typed, no_page, typed
+from tests.support.interrupting import stop_after
+from tests.support.runs import assert_same, parts, small
+
+__all__ = ["no_page", "typed"]  # fixtures
+
+SAID = "cannot be written ({}); once it can be, the same command goes on with what is there"
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Called with a part of a path: files whose path has it do not fit on the disk any more."""
+    replace = os.replace
+
+    def make(name: str) -> None:
+        def refusing(part: Any, path: Any) -> None:
+            if name and name in str(path):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            replace(part, path)
+
+        monkeypatch.setattr(files.os, "replace", refusing)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "name", ["config.toml", "round-00003", "checkpoint-00000003", "model.safetensors",
+             "clients.parquet", "final", "summary.json"],
+)  # fmt: skip
+def test_a_full_disk_names_the_folder_and_the_command_goes_on(
+    name: str, full: Callable[[str], None], tmp_path: Path
+) -> None:
+    config, out = small(checkpoint_every=1, keep_payloads=True), tmp_path / "out"
+    full(name)
+    with pytest.raises(RunFailed) as told:
+        run(config, out)
+    assert str(told.value) == f"{out} {SAID.format('No space left on device')}"
+    full("")
+    assert run(config, out)["status"] == "done" and not parts(out)
+    run(config, tmp_path / "whole")
+    assert_same(tmp_path / "whole", out)
+
+
+def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path: Path) -> None:
+    config, out = small(checkpoint_every=1), tmp_path / "out"
+
+    def delete(row: dict[str, Any]) -> None:
+        if row["round"] == 2:
+            shutil.rmtree(out)
+
+    with pytest.raises(RunFailed) as told:
+        run(config, out, delete)
+    assert str(told.value) == f"{out} {SAID.format('No such file or directory')}"
+    assert run(config, out)["status"] == "done"
+
+
+def test_a_sweep_on_a_full_disk_names_its_cell(
+    full: Callable[[str], None], typed: Typed, no_page: None
+) -> None:
+    arguments = ("sweep", "--temporal", "5", "--gradient", "0.1", "--no-baseline",
+                 "--iterations", "20", "--jobs", "1", "--out", "out")  # fmt: skip
+    for name, named in (("summary.json", "out/cells/n5-p0.1-s0"), ("summary.csv", "out")):
+        full(name)
+        said = typed(*arguments)
+        assert said.code == SOME_FAILED
+        wanted = f"fedsim: {named} {SAID.format('No space left on device')}"
+        assert said.err.splitlines()[-1] == wanted
+        full("")
+        assert typed(*arguments).code == 0
+        shutil.rmtree(Path("out"))
+
+
+def test_another_error_of_a_run_is_told_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        run(small(), tmp_path, stop_after(2, FileNotFoundError))
