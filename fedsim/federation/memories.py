@@ -25,7 +25,8 @@ def check(config: RunConfig) -> None:
             continue
         model = build_model(plan.task, config.seed, Federation.of(config).data)
         try:
-            method.init({name: p.detach() for name, p in model.named_parameters()})
+            named = model.named_parameters()
+            method.init({name: p.detach() for name, p in named if p.requires_grad})
         except ValueError as error:
             raise UsageError(f"{flag}: {error}") from error
 

@@ -75,7 +75,7 @@ def _gaining(trainer: Trainer) -> int:
     """How many clients ``auto`` takes: measured on a CPU, assumed on other devices."""
     if trainer.device.type != "cpu":
         return AT_ONCE
-    sizes = [p for p in trainer.parameters.values() if p.requires_grad]
+    sizes = [*trainer.parameters.values()]
     convolved = any(p.dim() > 2 for p in sizes)
     return 1 if convolved or sum(p.numel() for p in sizes) > AT_MOST else AT_ONCE
 

@@ -17,11 +17,8 @@ _PLANNED = ("batch_size", "clients", "cohort", "partition", "iterations", "evalu
 
 
 def entries(trainer: Trainer) -> int:
-    """How many entries of the model are trained: those that require a gradient.
-
-    A frozen parameter does not count: dense sending would have no use for it either.
-    """
-    return sum(p.numel() for p in trainer.parameters.values() if p.requires_grad)
+    """How many entries of the model are trained, and travel: those that require a gradient."""
+    return sum(p.numel() for p in trainer.parameters.values())
 
 
 def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, Any]:

@@ -86,6 +86,11 @@ def lr_factor(task: Task, iteration: int) -> float:
 class Trainer:
     """One worker's model and optimizer, for every client that it is given.
 
+    Attributes:
+        parameters: those that are trained, and travel: they require a gradient when the task has
+            built its model.
+        frozen: the others. They follow from the task and the seed, and nobody is sent them.
+
     Example:
         >>> config = RunConfig(task="digits", temporal=2)
         >>> trainer = Trainer(config, Federation.of(config))
@@ -104,7 +109,9 @@ class Trainer:
         with enough(self.device):
             model = build_model(self.task, config.seed, federation.data).to(self.device)
         self.model = model.to(memory_format=layout) if self.task.channels_last else model
-        self.parameters = dict(self.model.named_parameters())
+        named = dict(self.model.named_parameters())
+        self.parameters = {name: p for name, p in named.items() if p.requires_grad}
+        self.frozen = {name: p.detach() for name, p in named.items() if not p.requires_grad}
         self.buffers = ModelBuffers(self.model, self.task.name)
         self.optimizer = make_optimizer(config, self.parameters.values())
         self.made = settings_of(self.optimizer)

@@ -103,7 +103,7 @@ def _trainer(config: RunConfig) -> Trainer:
     with _calling(task, "build"):
         model = task.model(federation.data)
     _check_model(task, model)
-    parameters = list(model.parameters())
+    parameters = [p for p in model.parameters() if p.requires_grad]
     with _calling(task, "optimizer(parameters)"):
         optimizer: Any = task.optimizer(parameters)
     if not isinstance(optimizer, Optimizer):
@@ -127,7 +127,7 @@ def _check_model(task: Task, model: object) -> None:
     if not isinstance(model, nn.Module):
         raise _returned(task, "build", model, "a torch.nn.Module")
     named = dict(model.named_parameters())
-    if not named:
+    if not any(p.requires_grad for p in named.values()):
         raise UsageError(f"task {task.name}: build made a model without parameters to train")
     for name, p in named.items():
         if p.dtype != torch.float32:

@@ -179,7 +179,7 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
     if trainer is None:
         return known
     return known | {
-        "parameters": sum(p.numel() for p in trainer.parameters.values()),
+        "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "trained_parameters": trained_entries(trainer),
         "data_source": trainer.federation.data.source,
         TRAINED: settings(config, trainer.parameters.values()),
@@ -192,8 +192,9 @@ def _finish(
     exchange = server.strategy.exchange
     assert exchange is not None
     buffers = exchange.buffers.values if exchange.buffers else {}
-    model = {n: x for n, x in exchange.weights.items() if n in server.trainer.parameters}
-    weights = {n: x.contiguous() for n, x in (model | buffers).items()}
+    moved = {n: x for n, x in exchange.weights.items() if n in server.trainer.parameters}
+    whole = server.trainer.frozen | moved | buffers
+    weights = {n: x.contiguous().cpu() for n, x in whole.items()}
     write_bytes(out / "model.safetensors", save(weights))
     rounds, clients = recorder.frames()
     summary = describe(config, server.trainer) | ledger.per_participation(rounds)
@@ -203,7 +204,7 @@ def _finish(
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {
-        "up_share": ledger.share(rounds, summary["parameters"]),
+        "up_share": ledger.share(rounds, summary["trained_parameters"]),
         "iterations": int(rounds["iteration"].iloc[-1]),  # fewer where it stopped at its bits
         "rounds": len(rounds),
         "metric": float(rounds["metric"].iloc[-1]),

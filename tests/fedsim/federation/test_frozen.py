@@ -1,0 +1,61 @@
+"""Frozen parameters: they follow from the task and the seed, and neither end sends them."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from fedsim import RunConfig, UsageError, run
+from fedsim.federation.trainer import build_model
+from tests.support.runs import clients, make_task, rounds
+
+__all__ = ["make_task"]  # the fixture
+
+FROZEN, TRAINED = 6 * 4 + 4, 4 * 3 + 3
+
+
+def partly() -> nn.Module:
+    """Of 43 entries the last 15 are trained."""
+    made = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
+    for p in made[0].parameters():
+        p.requires_grad_(False)
+    return made
+
+
+@pytest.mark.parametrize("downlink", ["raw", "cnat"])
+@pytest.mark.parametrize("stack", ["1", "3"])
+def test_what_is_trained_travels(
+    downlink: str, stack: str, make_task: Any, tmp_path: Path
+) -> None:
+    task = make_task(build=partly)
+    config = RunConfig(task=task.name, method="raw", temporal=1, downlink=downlink, stack=stack)
+    summary = run(config, tmp_path)
+    messages = clients(tmp_path)
+    assert set(messages["up_wire_bits"]) == {32 * TRAINED + 24}
+    later = messages[messages["round"] > 1]["down_wire_bits"]
+    assert set(later) == {32 * TRAINED + 24 if downlink == "raw" else 24 + 9 * TRAINED + 1}
+    assert (summary["parameters"], summary["trained_parameters"]) == (FROZEN + TRAINED, TRAINED)
+    assert summary["up_share"] == 1 and summary["ratio_content"] == 1
+    layers = pd.read_parquet(tmp_path / "layers.parquet")
+    assert set(layers["tensor"]) == {"2.weight", "2.bias"}
+
+
+def test_the_model_is_whole_at_the_end(make_task: Any, tmp_path: Path) -> None:
+    task = make_task(build=partly)
+    config = RunConfig(task=task.name, method="raw", temporal=1)
+    run(config, tmp_path)
+    assert len(rounds(tmp_path))
+    kept, first = load_file(tmp_path / "model.safetensors"), build_model(task, 0).state_dict()
+    assert sorted(kept) == sorted(first)
+    assert all(torch.equal(kept[n], first[n]) for n in ("0.weight", "0.bias"))
+    assert not torch.equal(kept["2.weight"], first["2.weight"])
+
+
+def test_a_model_of_frozen_parameters_is_refused(make_task: Any, tmp_path: Path) -> None:
+    task = make_task(build=lambda: nn.Linear(6, 3).requires_grad_(False))
+    with pytest.raises(UsageError, match="a model without parameters to train"):
+        run(RunConfig(task=task.name, method="raw"), tmp_path)
