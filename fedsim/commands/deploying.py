@@ -28,13 +28,14 @@ def add(commands: Any) -> None:
         "deploy",
         help="do one run through a SuperLink and SuperNodes, all processes on this machine",
         description="Starts a SuperLink and a SuperNode per client as processes on the loopback "
-        "interface, with TLS, runs one federation through them and stops them. A round takes 10 s "
-        "or more: Flower starts a process for every message and asks for messages every 3 s.",
+        "interface, with TLS and a key for each SuperNode, runs one federation through them and "
+        "stops them. A round takes 10 s or more: Flower starts a process for every message and "
+        "asks for messages every 3 s.",
     )
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument("--port", type=int, metavar="INT", help="of the SuperLink; default: free")
-    parser.add_argument("--insecure", action="store_true", help="without TLS")
+    parser.add_argument("--insecure", action="store_true", help="without TLS and keys")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser, skip=_NOT_HERE)
     parser.set_defaults(command=command)

@@ -14,6 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fedsim.errors import UsageError
 
 _DAYS = 30
+_CURVE = ec.SECP384R1()  # as Flower's page on SuperNode authentication has it
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -23,6 +24,11 @@ class Certificates(NamedTuple):
     authority: Path
     certificate: Path
     key: Path
+
+
+def in_folder(folder: Path) -> Certificates:
+    """The files that ``write`` makes in ``folder``."""
+    return Certificates(folder / "ca.crt", folder / "server.pem", folder / "server.key")
 
 
 def write(folder: Path, hosts: Sequence[str] = LOCAL) -> Certificates:
@@ -51,18 +57,37 @@ def write(folder: Path, hosts: Sequence[str] = LOCAL) -> Certificates:
         x509.AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key()),
     ):
         server = server.add_extension(extension, critical=False)
-    made = Certificates(folder / "ca.crt", folder / "server.pem", folder / "server.key")
+    made = in_folder(folder)
     made.authority.write_bytes(_pem(root.sign(root_key, hashes.SHA256())))
     made.certificate.write_bytes(_pem(server.sign(root_key, hashes.SHA256())))
-    made.key.touch(0o600)
-    made.key.chmod(0o600)
-    made.key.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )  # fmt: skip
+    _write_private(made.key, key, serialization.PrivateFormat.PKCS8)
     return made
+
+
+class NodeKey(NamedTuple):
+    """The files of a SuperNode's key, as ``ssh-keygen`` makes them; the private one stays there."""
+
+    private: Path
+    public: Path
+
+
+def write_node_key(path: Path) -> NodeKey:
+    """Makes a key at ``path``, readable by its owner alone, and its public half beside it."""
+    made, key = NodeKey(path, path.with_name(f"{path.name}.pub")), ec.generate_private_key(_CURVE)
+    _write_private(made.private, key, serialization.PrivateFormat.OpenSSH)
+    shown = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    made.public.write_bytes(key.public_key().public_bytes(*shown) + b"\n")
+    return made
+
+
+def _write_private(
+    path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat
+) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(0o600)
+    path.chmod(0o600)
+    data = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    path.write_bytes(data)
 
 
 def _name(text: str) -> x509.Name:

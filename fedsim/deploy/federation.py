@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
@@ -26,13 +26,13 @@ class Federation:
     """A context in which a SuperLink and ``clients`` SuperNodes run on the loopback interface.
 
     SuperNode ``i`` is told ``partition-id=i num-partitions=CLIENTS client-id="i"
-    state-dir="FOLDER/nodes/i"``. Logs are in ``FOLDER/logs``. All processes end with the block, and
-    with this process however it ends.
+    state-dir="FOLDER/nodes/i"``, and has a key that is made and registered here. Logs are in
+    ``FOLDER/logs``. All processes end with the block, and with this process however it ends.
 
     Args:
         clients: how many SuperNodes.
         folder: where logs and the clients' memory go; mostly the results folder of the run.
-        insecure: without TLS.
+        insecure: without TLS and without keys.
         port: of the SuperLink; None: a free one.
 
     Raises ``UsageError`` where something has the port; ``RunFailed`` on entry where a process ends
@@ -54,6 +54,7 @@ class Federation:
         self.link: list[Group] = []
         self._run: Group | None = None
         self._runs = 0
+        self._keys: dict[int, Path] = {}
         self._before: Any = None
 
     def __enter__(self) -> "Federation":
@@ -78,6 +79,7 @@ class Federation:
 
     def start(self, client: int) -> None:
         """Starts the SuperNode of ``client`` and waits until the SuperLink knows it."""
+        self._let_in([client])
         self._launch(client)
         self._wait([self.nodes[client]])
 
@@ -156,9 +158,31 @@ class Federation:
         self.link.append(
             self._group("clients", "the clients' process", warm, self.private / "warm")
         )
+        if self._certificates is not None:
+            self._wait([])  # keys are registered at a SuperLink that listens
+        self._let_in(range(self.clients))
         for client in range(self.clients):
             self._launch(client)
         self._wait(list(self.nodes.values()))
+
+    def _let_in(self, clients: Sequence[int]) -> None:
+        """Makes and registers a key for the SuperNode of each client; there is none without TLS.
+
+        A SuperNode that is started again has a new one, and so is a new node: the SuperLink still
+        waits for what the one before did not answer.
+        """
+        if self._certificates is None:
+            return
+        folder = Path(tempfile.mkdtemp(prefix="keys-", dir=self.private))
+        keys = {client: certificates.write_node_key(folder / str(client)) for client in clients}
+        home = self.private / "cli"
+        bundle.write_connection(home, self.port, self._certificates)
+        command = programs.register([key.public for key in keys.values()])
+        environment = programs.environment(home)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise RunFailed(f"the SuperLink takes no keys: {done.stdout}{done.stderr}")
+        self._keys |= {client: key.private for client, key in keys.items()}
 
     def _launch(self, client: int) -> None:
         state = self.folder / "nodes" / str(client)
@@ -167,7 +191,8 @@ class Federation:
             "partition-id": client, "num-partitions": self.clients, "client-id": str(client),
             "state-dir": str(state),
         }  # fmt: skip
-        command = programs.supernode(self.port, ports.free(1)[0], self._certificates, settings)
+        key, port = self._keys.get(client), ports.free(1)[0]
+        command = programs.supernode(self.port, port, self._certificates, settings, key)
         home = self.private / f"node-{client}"  # two in one home would install the app at once
         self.nodes[client] = self._group(
             f"node-{client}", f"SuperNode {client}", command, home, self.private / "bin"

@@ -4,11 +4,11 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import fedsim
-from fedsim.deploy import shim
+from fedsim.deploy import bundle, shim
 from fedsim.deploy.certificates import Certificates
 from fedsim.deploy.ports import LOOPBACK
 from fedsim.errors import RunFailed
@@ -64,14 +64,17 @@ def write_shim(folder: Path, socket: Path) -> None:
 
 
 def superlink(port: int, certificates: Certificates | None) -> list[str]:
-    """A SuperLink on ``port``; its apps are started by a ``superexec`` beside it."""
+    """A SuperLink on ``port``; its apps are started by a ``superexec`` beside it.
+
+    With ``certificates`` a SuperNode needs a key that is registered.
+    """
     if certificates is None:
         secured = ["--insecure"]
     else:
         secured = [
             "--ssl-ca-certfile", str(certificates.authority),
             "--ssl-certfile", str(certificates.certificate),
-            "--ssl-keyfile", str(certificates.key),
+            "--ssl-keyfile", str(certificates.key), "--enable-supernode-auth",
         ]  # fmt: skip
     where = ["--host", LOOPBACK, "--port", str(port)]
     return [find("flower-superlink"), *where, "--isolation", "process", *secured]
@@ -87,14 +90,25 @@ def superexec(port: int, certificates: Certificates | None) -> list[str]:
     return [find("flower-superexec"), *where, *_trusting(certificates)]
 
 
+def register(publics: Sequence[Path]) -> list[str]:
+    """What lets the SuperNodes with these ``public`` keys join (``fedsim.deploy.register``)."""
+    keys = [str(path) for path in publics]
+    return [sys.executable, "-m", "fedsim.deploy.register", bundle.CONNECTION, *keys]
+
+
 def supernode(
-    link: int, port: int, certificates: Certificates | None, settings: Mapping[str, str | int]
-) -> list[str]:
-    """A SuperNode of the SuperLink on port ``link``; its own processes talk to it on ``port``."""
+    link: int, port: int, certificates: Certificates | None, settings: Mapping[str, str | int],
+    key: Path | None = None,
+) -> list[str]:  # fmt: skip
+    """A SuperNode of the SuperLink on port ``link``; its own processes talk to it on ``port``.
+
+    ``key``: its private key, where the SuperLink asks for one.
+    """
+    secret = [] if key is None else ["--auth-supernode-private-key", str(key)]
     spelled = " ".join(f"{key}={_toml(value)}" for key, value in settings.items())
     return [
         find("flower-supernode"), "--superlink", f"{LOOPBACK}:{link}", "--host", LOOPBACK,
-        "--port", str(port), "--node-config", spelled, *_trusting(certificates),
+        "--port", str(port), "--node-config", spelled, *secret, *_trusting(certificates),
     ]  # fmt: skip
 
 

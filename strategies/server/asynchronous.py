@@ -70,6 +70,10 @@ class Asynchronous(ChannelStrategy):
             self.exchange = Turns(self.uplink, self.downlink, weights, self.seed, self.max_norm)
         return self.exchange
 
+    def _start_again(self, weights: dict[str, Tensor]) -> None:
+        name = type(self).__name__
+        raise RuntimeError(f"this {name} was started before: make another {name} for another start")
+
     def message(self, client: int, config: ConfigRecord) -> RecordDict:
         """The content of the next message to a client that has answered all before it."""
         assert self.exchange is not None

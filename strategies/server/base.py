@@ -273,7 +273,15 @@ class ChannelStrategy(Strategy):
             self._layout = StateDict(arrays, self.buffers)
         if self.buffers is not None and not goes_on:
             self.buffers.values = self._initial_buffers | self._layout.statistics(arrays)
-        return self.open(self._layout.parameters(arrays), server_round)
+        weights = self._layout.parameters(arrays)
+        if known is not None and not goes_on:
+            self._start_again(weights)
+        return self.open(weights, server_round)
+
+    def _start_again(self, weights: dict[str, Tensor]) -> None:
+        """Forgets what this remembers of the start before, as its clients do."""
+        tensors, values = self._end(weights).state()
+        self.restore(tensors, values | ({"names": self.roster.names} if self.roster else {}))
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

@@ -1,13 +1,25 @@
 """Two ``start()`` on the same nodes: the second knows nothing of the first."""
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 import pytest
+import torch
 from flwr.serverapp.strategy import FedAvg
 
-from compressors import Compressor, Raw, gradient_dropping
+from compressors import Compressor, Raw, gradient_dropping, parse
 from fedsim.engines.local import LocalGrid
-from strategies import Compressed, DelayedDSGD
+from strategies import (
+    ChannelStrategy,
+    Compressed,
+    DelayedDSGD,
+    FedBuff,
+    Nesterov,
+    RunningSum,
+    Shifted,
+    Stepped,
+)
 from tests.support.linear import Pull, grid_of, modded_app, record
 
 HALF = gradient_dropping(0.5)
@@ -19,7 +31,7 @@ def quiet() -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
-def trained(strategy: DelayedDSGD | Compressed, grid: LocalGrid) -> list[float]:
+def trained(strategy: ChannelStrategy, grid: LocalGrid) -> list[float]:
     result = strategy.start(grid, record([0.0, 0.0]), num_rounds=3)
     found: list[float] = result.arrays["w"].numpy().tolist()
     return found
@@ -52,3 +64,29 @@ def test_a_strategy_that_is_started_again_from_what_it_made() -> None:
     grid.close()
     assert first.arrays["w"].numpy().tolist() == [4.0, 0.0]
     assert second.arrays["w"].numpy().tolist() == [6.0, 0.0]  # u (2, 2): a tie, the lowest index
+
+
+@pytest.mark.parametrize(("make", "up"), [
+    (lambda up: RunningSum(up, clients=2), "ef21(topk(0.5) | float32)"),
+    (lambda up: Shifted(up, clients=2), "diana(qsgd(4))"),
+    (lambda up: Nesterov(up, clients=2), "raw"),
+    (lambda up: Stepped(up, optimizer=partial(torch.optim.Adam, lr=0.5), clients=2), "raw"),
+], ids=["ef21", "diana", "nesterov", "adam"])  # fmt: skip
+def test_what_the_server_remembers_is_forgotten_too(
+    make: Callable[[Compressor], DelayedDSGD], up: str
+) -> None:
+    method = parse(up)
+    grid = grid_of(modded_app(Pull([(8.0, 4.0), (100.0, -60.0)]), method), 2)
+    strategy = make(method)
+    first = trained(strategy, grid)
+    assert trained(strategy, grid) == first == trained(make(method), grid)
+    grid.close()
+
+
+def test_an_asynchronous_server_is_started_once() -> None:
+    grid = grid_of(modded_app(Pull([(8.0, 4.0), (100.0, -60.0)]), Raw()), 2)
+    strategy = FedBuff(Raw(), clients=2, size=3)
+    assert trained(strategy, grid) != [0.0, 0.0]
+    with pytest.raises(RuntimeError, match="this FedBuff was started before: make another FedBuff"):
+        trained(strategy, grid)
+    grid.close()

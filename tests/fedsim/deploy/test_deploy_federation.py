@@ -57,7 +57,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
 
     monkeypatch.setattr(Group, "__init__", noted)
     for name, command in {
-        "superlink": listens, "superexec": waits, "warm": imports, "supernode": registers
+        "superlink": listens, "superexec": waits, "warm": imports, "supernode": registers,
+        "register": lambda publics: ["true"],
     }.items():  # fmt: skip
         monkeypatch.setattr(programs, name, command)
     return groups
@@ -69,8 +70,13 @@ def test_nodes_are_told_who_they_are(
 ) -> None:
     told: list[dict[str, Any]] = []
 
-    def noting(link: int, port: int, certificates: Any, settings: dict[str, Any]) -> Sequence[str]:
+    keys: list[str] = []
+
+    def noting(
+        link: int, port: int, certificates: Any, settings: dict[str, Any], key: Path
+    ) -> Sequence[str]:
         told.append(settings)
+        keys.append(key.read_text())
         assert certificates.key.exists() and link != port
         return registers()
 
@@ -86,6 +92,17 @@ def test_nodes_are_told_who_they_are(
         "state-dir": str(tmp_path / "nodes" / "0"),
     }  # fmt: skip
     assert [one["client-id"] for one in told] == ["0", "1", "1"]
+    assert len({*keys}) == 3  # a SuperNode that is started again is a new node
+
+
+@pytest.mark.slow
+def test_keys_that_are_not_taken_end_the_start(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "register", lambda publics: ["sh", "-c", "echo known; exit 1"])
+    with pytest.raises(RunFailed, match="the SuperLink takes no keys: known"):
+        Federation(1, tmp_path).__enter__()
+    assert not any(group.alive for group in started)
 
 
 @pytest.mark.slow
