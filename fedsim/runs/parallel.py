@@ -15,18 +15,23 @@ from fedsim.errors import StoppedEarly, UsageError
 from fedsim.files import write_json, write_text
 from fedsim.results.schema import read_summary
 from fedsim.runs import checkpoint, devices, lock
+from fedsim.runs.board import Board, Pinned
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
 Progress = Callable[[str, dict[str, Any]], str | None]
-"""Called with a run's name and the row of a round; returns why the run is to end there, or None."""
+"""Called with a run's name and the row of a round; returns why the run is to end there, or None.
+
+On Ray some rounds without an evaluation are left out: sums are the row's own (``up_bits``)."""
 
 Ended = Callable[[str], None]
 """Called with the name of a run that has ended, before the next one is taken."""
 
-_POLL_SECONDS = 0.2
+_SHOWN_SECONDS = 0.2
+"""Rows of rounds without an evaluation are told no oftener; ``up_bits`` counts the others too."""
+
 _TRIES = 3
 _ORPHAN_SECONDS = 30.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -101,12 +106,13 @@ def run_on_ray(
     """
     import ray
 
-    board_type: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Board)
+    board_type: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Board)
     attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
     tries: Counter[str] = Counter()
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
         board = board_type.remote()
+        rows = board.take.remote()
         again: list[Work] = []
         waiting = iter(work)
         running: dict[Any, Work] = {}
@@ -118,22 +124,22 @@ def run_on_ray(
                 running[share.remote(name, Cargo(config), folder.resolve(), board)] = item
             if not running:
                 break
-            done, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
-            _tell(board, progress)
-            for task in done:
-                if not _goes_on(task, item := running.pop(task), tries, again):
-                    ended(item[0])
+            (ready,), _ = ray.wait([*running, rows])
+            if ready is rows:
+                rows = _answered(board, rows, progress)
+            elif not _goes_on(ready, item := running.pop(ready), tries, again):
+                ended(item[0])
     finally:
         ray.shutdown()
 
 
-def _tell(board: Any, progress: Progress | None) -> None:
-    """Hands on the rows on the board, and tells the board which runs are to end."""
+def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
+    """Hands on the rows from the board, and lets their runs go on or end; the next rows."""
     import ray
 
-    for name, row in ray.get(board.take.remote()):
-        if progress and (why := progress(name, row)):
-            board.end.remote(name, why)
+    pinned: list[Pinned] = ray.get(rows)
+    board.answer.remote({p.key: progress(p.name, p.row) if progress else None for p in pinned})
+    return board.take.remote()
 
 
 def _check_gpus(wanted: float) -> None:
@@ -174,26 +180,6 @@ def _lost(item: Work, error: Exception, tries: "Counter[str]", again: list[Work]
     again.append(item)
 
 
-class _Board:
-    """Holds the rows of runs in other processes until the driver takes them, and its answers."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[str, dict[str, Any]]] = []
-        self._ends: dict[str, str] = {}
-
-    def pin(self, name: str, row: dict[str, Any]) -> str | None:
-        """Keeps a row; returns why its run is to end, or None."""
-        self._rows.append((name, row))
-        return self._ends.get(name)
-
-    def end(self, name: str, why: str) -> None:
-        self._ends[name] = why
-
-    def take(self) -> list[tuple[str, dict[str, Any]]]:
-        rows, self._rows = self._rows, []
-        return rows
-
-
 def _attempt_on_ray(name: str, cargo: Cargo, folder: Path, board: Any) -> None:
     import ray
 
@@ -202,10 +188,9 @@ def _attempt_on_ray(name: str, cargo: Cargo, folder: Path, board: Any) -> None:
     def progress(row: dict[str, Any]) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last > _POLL_SECONDS or row["last"] or not math.isnan(row["metric"]):
+        if now - last > _SHOWN_SECONDS or row["last"] or not math.isnan(row["metric"]):
             last = now
-            why = ray.get(board.pin.remote(name, row))  # there before the run is seen to have ended
-            if why:
+            if why := ray.get(board.pin.remote(name, row)):
                 raise StoppedEarly(why)
 
     _attempt(config, folder, progress)

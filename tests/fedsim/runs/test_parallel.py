@@ -1,6 +1,7 @@
 """Cells as Ray tasks: the same numbers, failures that stay where they are, progress."""
 
 import json
+import math
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import pytest
 
 from fedsim import Cell, SweepConfig, UsageError, run_cells, sweep
 from fedsim.runs import parallel
+from fedsim.runs.parallel import run_here, run_on_ray
 from tests.support.asyncruns import asynchronous
 from tests.support.commands import no_page
 from tests.support.killing import killed_once
@@ -52,6 +54,28 @@ def test_cells_as_ray_tasks_give_the_numbers_of_one_after_the_other(
         assert rows[-1]["up_bits"] > 0 and 0 <= rows[-1]["metric"] <= 1
     # nothing is left to do: Ray is not even started
     assert run_cells(cells, tmp_path / "two", jobs=2, ray_address="127.0.0.1:1") == two
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_run_on_ray_ends_where_it_is_told_to_as_one_here_does(
+    cluster: str, tmp_path: Path
+) -> None:
+    """At the first evaluation; rounds of milliseconds, most of whose rows are not told."""
+    config, told = small(iterations=400, temporal=1, evaluate_every=40), list[dict[str, Any]]()
+
+    def enough(name: str, row: dict[str, Any]) -> str | None:
+        told.append(row)
+        return None if math.isnan(row["metric"]) else "enough"
+
+    run_here([("here", config, tmp_path / "here")], enough)
+    run_on_ray([("ray", config, tmp_path / "ray")], 1, cluster, enough)
+    assert [told[39][key] for key in ("round", "up_bits")] == [
+        told[-1][key] for key in ("round", "up_bits")
+    ]
+    for folder in (tmp_path / "here", tmp_path / "ray"):
+        assert json.loads((folder / "summary.json").read_text())["error"] == "enough"
+        assert len(pd.read_parquet(folder / "rounds.parquet")) == 40
 
 
 class DyingBoard:
