@@ -4,13 +4,16 @@ import asyncio
 import secrets
 from typing import Any, NamedTuple
 
+from fedsim.runs.parcel import Parcel
+
 
 class Pinned(NamedTuple):
-    """A round's row of a run: which question it is, the run's name, and the row."""
+    """A round's row of a run, and files where the run's machine does not see its folder."""
 
     key: str
     name: str
     row: dict[str, Any]
+    parcel: Parcel | None
 
 
 class Board:
@@ -25,11 +28,11 @@ class Board:
         self._answers: dict[str, asyncio.Future[str | None]] = {}
         self._some = asyncio.Event()
 
-    async def pin(self, name: str, row: dict[str, Any]) -> str | None:
-        """Keeps a row; returns the driver's answer: why its run is to end, or None."""
+    async def pin(self, name: str, row: dict[str, Any], parcel: Parcel | None) -> str | None:
+        """Keeps a row and files; returns the driver's answer: why its run is to end, or None."""
         key = secrets.token_hex(8)  # a board that Ray has started again knows its own rows only
         self._answers[key] = asyncio.get_running_loop().create_future()
-        self._rows.append(Pinned(key, name, row))
+        self._rows.append(Pinned(key, name, row, parcel))
         self._some.set()
         return await self._answers[key]
 

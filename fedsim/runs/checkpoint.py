@@ -122,6 +122,11 @@ def load(folder: Path) -> Checkpoint | None:
     )
 
 
+def last(folder: Path) -> str | None:
+    """The name of the last checkpoint under ``folder``, or None."""
+    return max((place.name for place in _all(folder)), default=None)
+
+
 def remove(folder: Path) -> None:
     """Removes every checkpoint of a finished run."""
     for old in _all(folder):

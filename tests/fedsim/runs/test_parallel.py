@@ -13,6 +13,7 @@ import pytest
 
 from fedsim import Cell, SweepConfig, UsageError, run_cells, sweep
 from fedsim.runs import parallel
+from fedsim.runs.errand import Errand
 from fedsim.runs.parallel import run_here, run_on_ray
 from tests.support.asyncruns import asynchronous
 from tests.support.commands import no_page
@@ -84,10 +85,10 @@ class DyingBoard:
     def __init__(self, board: Any, marker: Path) -> None:
         self.pin, self.board, self.marker = self, board, marker
 
-    def remote(self, name: str, row: dict[str, Any]) -> Any:
+    def remote(self, name: str, row: dict[str, Any], parcel: None) -> Any:
         if row["last"] and name.startswith("n1-"):
             killed_once(self.marker)
-        return self.board.pin.remote(name, row)
+        return self.board.pin.remote(name, row, parcel)
 
 
 @pytest.mark.slow
@@ -100,10 +101,10 @@ def test_failed_and_lost_cells_do_not_stop_the_rest(
     blocked.mkdir(parents=True)
     real, marker = parallel._attempt_on_ray, tmp_path / "killed"
 
-    def attempt(name: str, cargo: Any, folder: Path, board: Any) -> None:
-        if name == "n10-p0.1-s0":
+    def attempt(errand: Errand, board: Any) -> None:
+        if errand.name == "n10-p0.1-s0":
             os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
-        real(name, cargo, folder, DyingBoard(board, marker))
+        real(errand, DyingBoard(board, marker))
 
     with monkeypatch.context() as patch:
         patch.setattr(parallel, "_attempt_on_ray", attempt)
