@@ -53,7 +53,10 @@ def add(commands: Any) -> None:
         "--jobs", type=int, metavar="INT", default=1,
         help="runs at the same time, as Ray tasks (default: 1: in this process, without Ray)",
     )  # fmt: skip
-    parser.add_argument("--ray-address", metavar="ADDRESS", help="run the trials on a Ray cluster")
+    parser.add_argument(
+        "--ray-address", metavar="ADDRESS",
+        help="run the trials on a Ray cluster; its machines need not see --out",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser, skip=_SEARCHED)
     parser.set_defaults(command=command)

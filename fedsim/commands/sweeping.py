@@ -55,7 +55,10 @@ def add(commands: Any) -> None:
         help="cells at the same time, as Ray tasks (default: one per core for 4 cells or more, "
         "else 1: in this process, without Ray)",
     )  # fmt: skip
-    parser.add_argument("--ray-address", metavar="ADDRESS", help="run the cells on a Ray cluster")
+    parser.add_argument(
+        "--ray-address", metavar="ADDRESS",
+        help="run the cells on a Ray cluster; its machines need not see --out",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser, skip=(*_LISTS, "seed"))
     parser.set_defaults(command=command)

@@ -183,6 +183,11 @@ def _read(place: Path) -> Checkpoint:
     )
 
 
+def last(folder: Path) -> str | None:
+    """The name of the last checkpoint under ``folder``, or None."""
+    return max((place.name for place in _all(folder)), default=None)
+
+
 def remove(folder: Path) -> None:
     """Removes every checkpoint of a finished run."""
     for old in _all(folder):

@@ -1,9 +1,7 @@
 """Several runs: one after the other here, or side by side as Ray tasks of one core each."""
 
 import logging
-import math
 import re
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,18 +13,21 @@ from fedsim.errors import StoppedEarly, UsageError, without_home, writing
 from fedsim.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock
-from fedsim.runs.cargo import Cargo
+from fedsim.runs.board import Board, Pinned
+from fedsim.runs.errand import Errand, tell_strangers
+from fedsim.runs.parcel import Parcel, unmark
 from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
 Progress = Callable[[str, dict[str, Any]], str | None]
-"""Called with a run's name and the row of a round; returns why the run is to end there, or None."""
+"""Called with a run's name and the row of a round; returns why the run is to end there, or None.
+
+On Ray some rounds without an evaluation are left out: sums are the row's own (``up_bits``)."""
 
 Ended = Callable[[str], None]
 """Called with the name of a run that has ended, before the next one is taken."""
 
-_POLL_SECONDS = 0.2
 _TRIES = 3
 _ORPHAN_SECONDS = 30.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -97,45 +98,69 @@ def run_on_ray(
 
     ``work`` is asked for a run when one is free to begin, after ``ended`` was told of all before.
     A run whose worker Ray loses (killed, out of memory) goes on from its checkpoint on another,
-    which is told, twice at most; then it is recorded as failed.
+    which is told, twice at most; then it is recorded as failed. A machine that does not see a run's
+    folder sends checkpoints as they are made, and all files when the run has ended.
 
     Raises ``UsageError`` where no cluster answers at ``address``.
     """
     import ray
 
-    board_type: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Board)
     attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
     tries: Counter[str] = Counter()
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
-        board = board_type.remote()
+        board = _board_here()
+        rows = board.take.remote()
         again: list[Work] = []
         waiting = iter(work)
         running: dict[Any, Work] = {}
+        told = False
         while True:
             while len(running) < jobs and (item := again.pop() if again else next(waiting, None)):
-                name, config, folder = item
-                _check_gpus(gpus := devices.gpus_per_run(config, jobs))
-                share = attempt.options(num_gpus=gpus)
-                running[share.remote(name, Cargo(config), folder.resolve(), board)] = item
+                _check_gpus(gpus := devices.gpus_per_run(item[1], jobs))
+                errand = Errand.of(*item)
+                if address is not None and not told:
+                    tell_strangers(errand)
+                    told = True
+                running[attempt.options(num_gpus=gpus).remote(errand, board)] = item
             if not running:
                 break
-            done, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
-            _tell(board, progress)
-            for task in done:
-                if not _goes_on(task, item := running.pop(task), tries, again):
-                    ended(item[0])
+            (ready,), _ = ray.wait([*running, rows])
+            if ready == rows:
+                rows = _answered(board, rows, progress)
+            elif not _goes_on(ready, item := running.pop(ready), tries, again):
+                ended(item[0])
     finally:
         ray.shutdown()
 
 
-def _tell(board: Any, progress: Progress | None) -> None:
-    """Hands on the rows on the board, and tells the board which runs are to end."""
+def _board_here() -> Any:
+    """A board on the driver's own machine, which no other that is lost takes with it."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    board: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Board)
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return board.options(scheduling_strategy=here).remote()
+
+
+def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
+    """Hands on the rows from the board, and lets their runs go on or end; the next rows."""
     import ray
 
-    for name, row in ray.get(board.take.remote()):
-        if progress and (why := progress(name, row)):
-            board.end.remote(name, why)
+    pinned: list[Pinned] = ray.get(rows)
+    for p in pinned:
+        _take_in(p.name, p.parcel)
+    board.answer.remote({p.key: progress(p.name, p.row) if progress else None for p in pinned})
+    return board.take.remote()
+
+
+def _take_in(name: str, checkpoint: Parcel | None) -> None:
+    try:
+        if checkpoint is not None:
+            checkpoint.unpack(checkpoint.home)
+    except OSError as error:
+        logging.getLogger("fedsim").warning("%s: its checkpoint cannot be kept (%s)", name, error)
 
 
 def _check_gpus(wanted: float) -> None:
@@ -150,13 +175,19 @@ def _check_gpus(wanted: float) -> None:
 
 
 def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) -> bool:
-    """Whether a run whose Ray task has ended waits for another try."""
+    """Whether a run whose Ray task has ended waits for another try; takes in what it has sent."""
     import ray
 
+    name, config, folder = item
     try:
-        ray.get(task)
+        parcel: Parcel | None = ray.get(task)
+        if parcel is not None:
+            parcel.unpack(parcel.home)
     except ray.exceptions.RayError as error:
         _lost(item, error, tries, again)
+    except OSError as error:  # the others may fit there
+        _record(config, folder, error)
+    unmark(folder)
     return item in again
 
 
@@ -176,38 +207,5 @@ def _lost(item: Work, error: Exception, tries: "Counter[str]", again: list[Work]
     again.append(item)
 
 
-class _Board:
-    """Holds the rows of runs in other processes until the driver takes them, and its answers."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[str, dict[str, Any]]] = []
-        self._ends: dict[str, str] = {}
-
-    def pin(self, name: str, row: dict[str, Any]) -> str | None:
-        """Keeps a row; returns why its run is to end, or None."""
-        self._rows.append((name, row))
-        return self._ends.get(name)
-
-    def end(self, name: str, why: str) -> None:
-        self._ends[name] = why
-
-    def take(self) -> list[tuple[str, dict[str, Any]]]:
-        rows, self._rows = self._rows, []
-        return rows
-
-
-def _attempt_on_ray(name: str, cargo: Cargo, folder: Path, board: Any) -> None:
-    import ray
-
-    last, config = 0.0, cargo.config
-
-    def progress(row: dict[str, Any]) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last > _POLL_SECONDS or row["last"] or not math.isnan(row["metric"]):
-            last = now
-            why = ray.get(board.pin.remote(name, row))  # there before the run is seen to have ended
-            if why:
-                raise StoppedEarly(why)
-
-    _attempt(config, folder, progress)
+def _attempt_on_ray(errand: Errand, board: Any) -> Parcel | None:
+    return errand.carry_out(_attempt, board)

@@ -26,12 +26,15 @@ from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.parallel import Progress, run_here, run_on_ray
 from fedsim.runs.progress import Told, shown
+from fedsim.runs.run import describe
 from fedsim.settings import cellfile
 from fedsim.settings.config import RunConfig
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.foreign import check_tasks
 from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
 from fedsim.settings.strategies import CODED
+
+_NO_SUMMARY = "its folder holds no summary after its run; the same command runs it again"
 
 
 def run_cells(
@@ -53,9 +56,11 @@ def run_cells(
         cells: what to run.
         out: the sweep's folder.
         jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
-        ray_address: a Ray cluster to run on; ``out`` must be a folder that its nodes share.
-        progress: called with a cell's name and the row of every round it finishes; True: shown on
-            stderr where that is a terminal, and in a notebook; False or None: not shown.
+        ray_address: a Ray cluster to run on; the files of machines that do not see ``out`` come
+            home through Ray.
+        progress: called with a cell's name and the row of every round it finishes (of Ray tasks
+            every evaluation, else five a second); True: shown on stderr where that is a terminal,
+            and in a notebook; False or None: not shown.
         described: whether ``runs.toml`` is written; a grid has its ``sweep.toml``.
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
@@ -90,7 +95,7 @@ def _run_cells(
                 run_here(waiting, _to_the_end(told))
             else:
                 run_on_ray(waiting, jobs, ray_address, _to_the_end(told))
-    summaries = [_summary(folders[cell.name]) for cell in cells]
+    summaries = [_summary(cell.config, folders[cell.name]) for cell in cells]
     write_summary(out, summaries)
     return summaries
 
@@ -141,13 +146,11 @@ def check_folder(out: Path) -> None:
             read_finished(folder)
 
 
-def _summary(folder: Path) -> dict[str, Any]:
-    if not (folder / "summary.json").exists():
-        raise UsageError(
-            f"{folder} holds no summary after its run: with --ray-address the results folder "
-            "must be one that all nodes share"
-        )
-    cell = read_summary(folder)
+def _summary(config: RunConfig, folder: Path) -> dict[str, Any]:
+    if (folder / "summary.json").exists():
+        cell = read_summary(folder)
+    else:  # not written down: a shared disk may only be late
+        cell = describe(config, None) | {"status": "failed", "error": _NO_SUMMARY}
     for key in (TOLD, FILES):
         cell.pop(key, None)
     return dict.fromkeys(COLUMNS) | cell  # a failed run has no metric, no bits
@@ -170,9 +173,11 @@ def sweep(
         config: the grid.
         out: a folder, made if need be.
         jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
-        ray_address: a Ray cluster to run on; ``out`` must be a folder that its nodes share.
-        progress: called with a cell's name and the row of every round it finishes; True: shown on
-            stderr where that is a terminal, and in a notebook; False or None: not shown.
+        ray_address: a Ray cluster to run on; the files of machines that do not see ``out`` come
+            home through Ray.
+        progress: called with a cell's name and the row of every round it finishes (of Ray tasks
+            every evaluation, else five a second); True: shown on stderr where that is a terminal,
+            and in a notebook; False or None: not shown.
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse. A cell that
     fails later has ``failed`` as its ``status``, and the rest go on.

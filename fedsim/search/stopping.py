@@ -38,7 +38,7 @@ class Stopper:
             kept, n_startup_trials=_STARTUP, n_warmup_steps=warm, n_min_trials=3
         )
         self._ended = optuna.create_study(direction="minimize")
-        self._rows: dict[str, list[Mapping[str, Any]]] = {}
+        self._points: dict[str, list[tuple[float, float]]] = {}
         self._step: dict[str, int] = {}
         self._fewest = inf
 
@@ -55,16 +55,21 @@ class Stopper:
 
     def begin(self, name: str, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         """A run begins, or goes on behind the rows of its checkpoint."""
-        self._rows[name] = list(rows)
+        before = curve_of(rows)
+        self._points[name] = list(zip(before.bits, before.metric, strict=True))
         self._step[name] = -1
 
     def verdict(self, name: str, row: Mapping[str, Any]) -> str | None:
-        """Why a run is to end after a round; None: it goes on."""
-        rows = self._rows.setdefault(name, [])
-        rows.append(row)
+        """Why a run is to end after a round; None: it goes on.
+
+        ``row``: with ``up_bits``, for rows of rounds between evaluations may be left out.
+        """
         if row["metric"] != row["metric"]:  # no evaluation
             return None
-        curve, goal = curve_of(rows), self.goal
+        bits, goal = float(row["up_bits"]), self.goal
+        before = [p for p in self._points.get(name, ()) if p[0] < bits]  # some may come again
+        points = self._points[name] = [*before, (bits, float(row["metric"]))]
+        curve = Curve(tuple(p[0] for p in points), tuple(p[1] for p in points))
         if goal.target is not None and curve.reaches(goal.target, goal.higher) is not None:
             return REACHED
         if curve.bits[-1] > _DEARER * self._fewest:

@@ -1,6 +1,7 @@
 """Cells as Ray tasks: the same numbers, failures that stay where they are, progress."""
 
 import json
+import math
 import os
 import signal
 import socket
@@ -12,6 +13,8 @@ import pytest
 
 from fedsim import Cell, SweepConfig, UsageError, run_cells, sweep
 from fedsim.runs import parallel
+from fedsim.runs.errand import Errand
+from fedsim.runs.parallel import run_here, run_on_ray
 from tests.support.asyncruns import asynchronous
 from tests.support.commands import no_page
 from tests.support.killing import killed_once
@@ -54,16 +57,38 @@ def test_cells_as_ray_tasks_give_the_numbers_of_one_after_the_other(
     assert run_cells(cells, tmp_path / "two", jobs=2, ray_address="127.0.0.1:1") == two
 
 
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_run_on_ray_ends_where_it_is_told_to_as_one_here_does(
+    cluster: str, tmp_path: Path
+) -> None:
+    """At the first evaluation; rounds of milliseconds, most of whose rows are not told."""
+    config, told = small(iterations=400, temporal=1, evaluate_every=40), list[dict[str, Any]]()
+
+    def enough(name: str, row: dict[str, Any]) -> str | None:
+        told.append(row)
+        return None if math.isnan(row["metric"]) else "enough"
+
+    run_here([("here", config, tmp_path / "here")], enough)
+    run_on_ray([("ray", config, tmp_path / "ray")], 1, cluster, enough)
+    assert [told[39][key] for key in ("round", "up_bits")] == [
+        told[-1][key] for key in ("round", "up_bits")
+    ]
+    for folder in (tmp_path / "here", tmp_path / "ray"):
+        assert json.loads((folder / "summary.json").read_text())["error"] == "enough"
+        assert len(pd.read_parquet(folder / "rounds.parquet")) == 40
+
+
 class DyingBoard:
     """Rows go to ``board``; the first time that a run ends its process is killed before."""
 
     def __init__(self, board: Any, marker: Path) -> None:
         self.pin, self.board, self.marker = self, board, marker
 
-    def remote(self, name: str, row: dict[str, Any]) -> Any:
+    def remote(self, name: str, row: dict[str, Any], parcel: None) -> Any:
         if row["last"] and name.startswith("n1-"):
             killed_once(self.marker)
-        return self.board.pin.remote(name, row)
+        return self.board.pin.remote(name, row, parcel)
 
 
 @pytest.mark.slow
@@ -76,10 +101,10 @@ def test_failed_and_lost_cells_do_not_stop_the_rest(
     blocked.mkdir(parents=True)
     real, marker = parallel._attempt_on_ray, tmp_path / "killed"
 
-    def attempt(name: str, cargo: Any, folder: Path, board: Any) -> None:
-        if name == "n10-p0.1-s0":
+    def attempt(errand: Errand, board: Any) -> None:
+        if errand.name == "n10-p0.1-s0":
             os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
-        real(name, cargo, folder, DyingBoard(board, marker))
+        real(errand, DyingBoard(board, marker))
 
     with monkeypatch.context() as patch:
         patch.setattr(parallel, "_attempt_on_ray", attempt)

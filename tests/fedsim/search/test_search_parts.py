@@ -71,7 +71,7 @@ def test_methods_that_are_none_are_refused(methods: str, said: str) -> None:
 
 
 def row(bits: float, metric: float) -> dict[str, float]:
-    return {"up_wire_bits": bits, "clients": 1, "metric": metric}
+    return {"up_bits": bits, "metric": metric}
 
 
 def watching(goal: Goal, curves: list[Curve]) -> Stopper:
@@ -96,7 +96,7 @@ def test_to_a_target_a_run_ends_there_or_where_others_needed_less() -> None:
     goal = Goal(True, "accuracy", target=0.8)
     stopper = watching(goal, [Curve((1000.0,), (0.85,))])
     assert stopper.verdict("new", row(1100, 0.5)) is None
-    assert stopper.verdict("new", row(200, 0.6)) == DEARER
+    assert stopper.verdict("new", row(1300, 0.6)) == DEARER
     assert watching(goal, []).verdict("new", row(10, 0.8)) == REACHED
 
 

@@ -18,7 +18,13 @@ FRONT = Goal(True, "accuracy")
 SCORES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-def row(bits: float, metric: float, clients: int = 1) -> dict[str, float]:
+def row(bits: float, metric: float) -> dict[str, float]:
+    """``bits``: that a client has sent by then."""
+    return {"up_bits": bits, "metric": metric}
+
+
+def kept(bits: float, metric: float, clients: int) -> dict[str, float]:
+    """A row of a checkpoint, in which a client has sent so many bits."""
     return {"up_wire_bits": bits * clients, "clients": clients, "metric": metric}
 
 
@@ -55,7 +61,7 @@ def test_within_a_budget_nothing_ends_before_a_quarter_of_it(bits: float, why: s
     """Behind all others from 100 bits on."""
     stopper = watching(BUDGET, others(SCORES, 100))
     assert stopper.verdict("new", row(100, 0.1)) is None
-    assert stopper.verdict("new", row(bits - 100, 0.1)) == why
+    assert stopper.verdict("new", row(bits, 0.1)) == why
 
 
 @pytest.mark.parametrize(("count", "why"), [(4, None), (5, BEHIND)])
@@ -81,7 +87,7 @@ def test_a_run_is_judged_by_the_best_that_it_has_been() -> None:
     """0.75 at 400 bits, 0.1 at 500: the best so far is above the median."""
     stopper = watching(BUDGET, others(SCORES))
     assert stopper.verdict("new", row(400, 0.75)) is None
-    assert stopper.verdict("new", row(100, 0.1)) is None
+    assert stopper.verdict("new", row(500, 0.1)) is None
 
 
 def test_a_run_is_judged_once_a_step() -> None:
@@ -92,17 +98,31 @@ def test_a_run_is_judged_once_a_step() -> None:
     stopper = watching(BUDGET, others([0.9] * 4))
     assert stopper.verdict("new", row(400, 0.1)) is None
     stopper.learn(others([0.9])[0])
-    assert stopper.verdict("new", row(50, 0.1)) is None
-    assert stopper.verdict("new", row(50, 0.1)) == BEHIND
+    assert stopper.verdict("new", row(450, 0.1)) is None
+    assert stopper.verdict("new", row(500, 0.1)) == BEHIND
     assert watching(BUDGET, others(SCORES)).verdict("new", row(450, 0.1)) is None
 
 
-def test_bits_are_those_of_a_client_and_add_up_behind_a_checkpoint() -> None:
-    """300 bits before the stop, 100 of each of four clients after it: the quarter of the budget."""
-    for bits, why in ((100, BEHIND), (99, None)):
+def test_bits_behind_a_checkpoint_are_those_of_a_client() -> None:
+    """0.1 at 300 bits, before the stop; at 400 it is known to have been behind all along."""
+    for bits, why in ((400, BEHIND), (399, None)):
         stopper = watching(BUDGET, others(SCORES))
-        stopper.begin("new", [row(200, float("nan"), 2), row(100, 0.1)])
-        assert stopper.verdict("new", row(bits, 0.1, clients=4)) == why
+        stopper.begin("new", [kept(200, float("nan"), 2), kept(100, 0.1, 4)])
+        assert stopper.verdict("new", row(bits, 0.1)) == why
+
+
+def test_rows_that_are_left_out_are_in_the_bits_of_those_that_come() -> None:
+    """Of rounds of one bit each only the 400th is told: a quarter of the budget, not one bit."""
+    told = row(400, 0.1) | {"up_wire_bits": 1, "clients": 1, "round": 400}
+    assert watching(BUDGET, others(SCORES)).verdict("new", told) == BEHIND
+
+
+def test_rows_that_come_again_after_a_lost_worker_count_once() -> None:
+    """501 bits are dearer than a quarter more than 400; the worker in its place is at 300 again."""
+    goal = Goal(True, "accuracy", target=0.8)
+    stopper = watching(goal, [curve((400, 0.85))])
+    for bits, metric, why in ((300, 0.1, None), (501, 0.2, DEARER), (300, 0.1, None)):
+        assert stopper.verdict("new", row(bits, metric)) == why
 
 
 def test_a_curve_without_an_evaluation_within_the_budget_is_not_learnt() -> None:
@@ -159,8 +179,8 @@ def test_several_runs_at_once_do_not_mix() -> None:
     stopper.begin("old")
     assert stopper.verdict("new", row(300, 0.1)) is None
     assert stopper.verdict("old", row(350, 0.1)) is None
-    assert stopper.verdict("new", row(100, 0.1)) == BEHIND
-    assert stopper.verdict("old", row(50, 0.1)) == BEHIND
+    assert stopper.verdict("new", row(400, 0.1)) == BEHIND
+    assert stopper.verdict("old", row(400, 0.1)) == BEHIND
 
 
 def steps(goal: Goal, *bits: float) -> list[int]:

@@ -1,0 +1,119 @@
+"""A run as a Ray task: what its worker is given, what it tells meanwhile, what comes home."""
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fedsim.errors import StoppedEarly
+from fedsim.runs.cargo import Cargo
+from fedsim.runs.parcel import Outbox, Parcel, mark, packed, sees
+from fedsim.runs.recorder import Progress
+from fedsim.settings.config import RunConfig
+
+Attempt = Callable[[RunConfig, Path, Progress], None]
+
+_SHOWN_SECONDS = 0.2
+"""Rows of rounds without an evaluation are told no oftener; ``up_bits`` counts the others too."""
+
+_PROBE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What a worker is given of a run.
+
+    Attributes:
+        name: of the run.
+        cargo: its settings.
+        token: by which the worker knows whether it sees the run's folder.
+        parcel: what the run goes on from, for a worker that does not.
+        cwd: the folder in which the driver was started, for paths in the settings.
+    """
+
+    name: str
+    cargo: Cargo
+    token: str
+    parcel: Parcel
+    cwd: Path
+
+    @classmethod
+    def of(cls, name: str, config: RunConfig, folder: Path) -> "Errand":
+        """The errand of a run whose results are to be in ``folder``, in which a token is left."""
+        home = folder.resolve()
+        return cls(name, Cargo(config), mark(home), packed(home), Path.cwd())
+
+    def carry_out(self, attempt: Attempt, board: Any) -> Parcel | None:
+        """Runs in the folder itself where this machine sees it; else in another, and returns that.
+
+        Args:
+            attempt: runs in a folder, and leaves there why a run failed.
+            board: of the driver (``fedsim.runs.board``).
+        """
+        config, home = self.cargo.config, self.parcel.home
+        if self.cwd.is_dir():
+            os.chdir(self.cwd)
+        if sees(home, self.token):
+            attempt(config, home, _pinning(self.name, board, None))
+            return None
+        with TemporaryDirectory(prefix="fedsim-") as place:
+            folder = Path(place)
+            self.parcel.unpack(folder)
+            outbox = Outbox(folder, home)
+            attempt(config, folder, _pinning(self.name, board, outbox))
+            return outbox.parcel()
+
+
+def _pinning(name: str, board: Any, outbox: Outbox | None) -> Progress:
+    """Tells the board of rounds and sends checkpoints; raises ``StoppedEarly`` as it answers."""
+    import ray
+
+    last = 0.0
+
+    def progress(row: dict[str, Any]) -> None:
+        nonlocal last
+        now, parcel = time.monotonic(), None
+        if outbox is not None and outbox.has_checkpoint():
+            parcel = outbox.parcel()
+        if parcel or now - last > _SHOWN_SECONDS or row["last"] or not math.isnan(row["metric"]):
+            last = now
+            if why := ray.get(board.pin.remote(name, row, parcel)):
+                raise StoppedEarly(why)
+
+    return progress
+
+
+def tell_strangers(errand: Errand) -> None:
+    """Says which machines of the cluster do not see the errand's folder: their files are sent."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    probe: Any = ray.remote(num_cpus=0, max_retries=0)(sees)
+    probes: dict[Any, str] = {}
+    for node in ray.nodes():
+        if node["Alive"] and node["Resources"].get("CPU"):
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            one = probe.options(scheduling_strategy=there)
+            probes[one.remote(errand.parcel.home, errand.token)] = node["NodeManagerHostname"]
+    answered, _ = ray.wait(list(probes), num_returns=len(probes), timeout=_PROBE_SECONDS)
+    hosts = {probes[one] for one in answered if not _saw(one)}
+    if hosts:
+        logging.getLogger("fedsim").warning(
+            "%s is not the same folder on %s: the files of runs there come home through Ray, "
+            "checkpoints as they are made, all others when a run has ended",
+            errand.parcel.home, ", ".join(sorted(hosts)),
+        )  # fmt: skip
+
+
+def _saw(probe: Any) -> bool:
+    import ray
+
+    try:
+        return bool(ray.get(probe))
+    except ray.exceptions.RayError:  # the machine is lost meanwhile: no run goes there
+        return True

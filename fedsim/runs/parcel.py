@@ -1,0 +1,127 @@
+"""A run's folder on its way between machines that share no disk."""
+
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from fedsim.files import sync, write_bytes, write_text
+from fedsim.runs import checkpoint
+
+_TOKEN = ".token"
+_SUMMARY = "summary.json"
+_STAY = ("config.toml", "payloads")
+"""What a run does not go on from: its settings travel by themselves, and messages are many."""
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Files of a run's folder.
+
+    Attributes:
+        home: the folder on the machine that keeps the results.
+        files: content by path inside of the folder, what is new since the parcel before.
+        gone: paths that are no longer there.
+    """
+
+    home: Path
+    files: dict[str, bytes]
+    gone: tuple[str, ...] = ()
+
+    def unpack(self, folder: Path) -> None:
+        """Makes ``folder`` like the one that was sent, so that a kill leaves a run that goes on.
+
+        A checkpoint appears whole, the summary after all that it tells of.
+        """
+        part = folder / f".{secrets.token_hex(8)}.part"
+        try:
+            for path, content in self.files.items():
+                (part / path).parent.mkdir(parents=True, exist_ok=True)
+                write_bytes(part / path, content)
+            for path in sorted(self.files, key=_SUMMARY.__eq__):
+                top = PurePath(path).parts[0]
+                whole = path if (folder / top).exists() else top
+                if (part / whole).exists():  # it has not come with the folder that it is in
+                    (folder / whole).parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(part / whole, folder / whole)
+            for path in self.gone:
+                (folder / path).unlink(missing_ok=True)
+                with suppress(OSError):  # it holds more, or is not there
+                    os.removedirs((folder / path).parent)
+            sync(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+class Outbox:
+    """A folder whose files are sent home as they come.
+
+    Args:
+        folder: here.
+        home: the folder on the machine that keeps the results, which has the same files so far.
+    """
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder, self.home = folder, home
+        self._sent, self._last = _stamps(folder), checkpoint.last(folder)
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint that has not been sent."""
+        return checkpoint.last(self.folder) not in (None, self._last)
+
+    def parcel(self) -> Parcel:
+        """All that is new or gone since the parcel before."""
+        before, now = self._sent, _stamps(self.folder)
+        self._sent, self._last = now, checkpoint.last(self.folder)
+        new = [path for path, stamp in now.items() if before.get(path) != stamp]
+        files = {path: (self.folder / path).read_bytes() for path in new}
+        return Parcel(self.home, files, tuple(path for path in before if path not in now))
+
+
+def packed(folder: Path) -> Parcel:
+    """What a run in ``folder`` goes on from, for a machine that does not see the folder."""
+    kept = [path for path in _stamps(folder) if PurePath(path).parts[0] not in _STAY]
+    return Parcel(folder, {path: (folder / path).read_bytes() for path in kept})
+
+
+def mark(folder: Path) -> str:
+    """Writes a token into ``folder``, which is made if need be, and returns it.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> sees(folder, mark(folder)), sees(folder, "another")
+        (True, False)
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    token = secrets.token_hex(16)
+    write_text(folder / _TOKEN, token)
+    return token
+
+
+def sees(folder: Path, token: str) -> bool:
+    """Whether ``folder`` is here what it is where the token was written."""
+    try:
+        return (folder / _TOKEN).read_text(encoding="utf-8") == token
+    except OSError:
+        return False
+
+
+def unmark(folder: Path) -> None:
+    """Removes the token."""
+    (folder / _TOKEN).unlink(missing_ok=True)
+
+
+def _stamps(folder: Path) -> dict[str, _Stamp]:
+    """Path -> what changes as the file does; hidden ones are locks and files half written."""
+    found = {}
+    for file in sorted(folder.rglob("*")):
+        path = file.relative_to(folder)
+        if file.is_file() and not any(part.startswith(".") for part in path.parts):
+            stat = file.stat()
+            found[path.as_posix()] = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    return found
