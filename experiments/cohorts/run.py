@@ -41,9 +41,13 @@ class Policy:
 _LATE = {"dropout": "before=0.05, after=0.05", "deadline": DEADLINE}
 POLICIES = {
     "all": Policy("nobody drops out, all are waited for"),
-    "hold": Policy(f"deadline of {DEADLINE}: late updates held", _LATE),
-    "drop": Policy(f"deadline of {DEADLINE}: late updates dropped", _LATE | {"late": "drop"}),
-    "count": Policy(f"deadline of {DEADLINE}: late updates counted", _LATE | {"late": "count"}),
+    "hold": Policy(f"10 % drop out, deadline of {DEADLINE}: late updates held", _LATE),
+    "drop": Policy(
+        f"10 % drop out, deadline of {DEADLINE}: late updates dropped", _LATE | {"late": "drop"}
+    ),
+    "count": Policy(
+        f"10 % drop out, deadline of {DEADLINE}: late updates counted", _LATE | {"late": "count"}
+    ),
 }
 
 

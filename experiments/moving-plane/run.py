@@ -15,7 +15,17 @@ from experiments.common.tables import table
 from fedsim import Cell, Results, RunConfig
 
 from .figures import figure
-from .tables import BUDGETS, budgets, compared, curves, markdown, priced, signed
+from .tables import (
+    BUDGETS,
+    budgets,
+    compared,
+    curves,
+    from_start,
+    markdown,
+    priced,
+    said,
+    signed,
+)
 
 NETWORK = "up=lognormal(200kbit, 1), down=20Mbit, latency=20ms, compute=5ms"
 DELAYS, FRACTIONS = (1, 5, 25), (0.01, 0.1)
@@ -131,7 +141,15 @@ def readme_tables(results: Path) -> Mapping[str, str]:
     frames = {name: pd.read_csv(path / "moving.csv") for name, path in folders.items()}
     limits = {name: pd.read_csv(path / "budgets.csv") for name, path in folders.items()}
     made = {name: markdown(frames[name], limits[name]) for name in folders}
-    return made | {"verdicts": verdicts(frames)}
+    lines = {name: pd.read_csv(path / "curves.csv") for name, path in folders.items()}
+    starts = {f"{name}-start": from_start(lines[name], limits[name], _moving(frames[name]), SMALL)
+              for name in folders}  # fmt: skip
+    return made | starts | {"verdicts": verdicts(frames)}
+
+
+def _moving(frame: pd.DataFrame) -> list[str]:
+    """The controllers' names: the rows with a verdict."""
+    return list(frame.loc[frame["verdict"].notna(), "name"].unique())
 
 
 def verdicts(frames: Mapping[str, pd.DataFrame]) -> str:
@@ -145,5 +163,10 @@ def verdicts(frames: Mapping[str, pd.DataFrame]) -> str:
         words = [str(count.get(word, 0)) for word in WORDS]
         span = f"{signed(gaps.min())} to {signed(gaps.max())}"
         lines.append([str(name), *words, signed(gaps.mean()), span])
-    heading = ["controller", *WORDS, "mean gap", "gaps"]
-    return f"{len(frames)} tasks, {len(BUDGETS)} budgets each\n\n{table(heading, lines)}"
+    heading = ["controller", *map(said, WORDS), "mean gap", "gaps"]
+    widths = 100 * moving.loc[moving["gap_interval"] > 1e-9, "gap_interval"]  # 0: equal runs
+    return (
+        f"{len(frames)} tasks, {len(BUDGETS)} budgets each\n\n{table(heading, lines)}\n"
+        f"Half the width of an interval: {widths.median():.1f} points in the median, "
+        f"{widths.max():.1f} at most.\n"
+    )

@@ -13,6 +13,9 @@ from fedsim.network import parse, price
 BUDGETS = ("few bits", "more bits", "little time", "more time")
 """The budgets: bits that a client has sent, and simulated seconds; each of one of two cells."""
 
+SAID = {"level": "cannot be told"}
+"""Verdicts as tables have them, where that is another word than in the CSV files."""
+
 _T = {1: math.nan, 2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
 """Student's 97.5 % quantiles for so many seeds."""
 
@@ -146,7 +149,38 @@ def _score(row: pd.Series) -> str:
 def _gap(row: pd.Series) -> str:
     if pd.isna(row["gap"]):
         return "no score yet"
-    return f"{signed(100 * row['gap'])}{_interval(row['gap_interval'])}, {row['verdict']}"
+    return f"{signed(100 * row['gap'])}{_interval(row['gap_interval'])}, {said(row['verdict'])}"
+
+
+def said(verdict: str) -> str:
+    """A verdict in the words of the tables.
+
+    Example:
+        >>> said("level"), said("loses")
+        ('cannot be told', 'loses')
+    """
+    return SAID.get(verdict, verdict)
+
+
+def from_start(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str], start: str) -> str:
+    """A table of what controllers gain on the cell that they start from, a column per budget.
+
+    Args:
+        lines: as ``curves`` gives them.
+        limits: as ``budgets`` gives them.
+        moving: the controllers' names.
+        start: the cell's name.
+    """
+    heads = [f"{row['budget']} ({_amount(row)})" for _, row in limits.iterrows()]
+    cells: dict[str, list[str]] = {name: [] for name in moving}
+    for _, limit in limits.iterrows():
+        scores = within(lines, limit["unit"], limit["value"]).unstack("seed")
+        for name, found in cells.items():
+            gaps = scores.loc[name] - scores.loc[start]
+            row = {"gap": gaps.mean(skipna=False), "gap_interval": half_width(gaps)}
+            row["verdict"] = verdict(float(row["gap"]), float(row["gap_interval"]))
+            found.append(_gap(pd.Series(row)))
+    return table([f"less {start}", *heads], [[name, *found] for name, found in cells.items()])
 
 
 def signed(points: float) -> str:

@@ -18,8 +18,7 @@ class Staleness:
     Raises ``ValueError``, which says what is allowed.
 
     Source: Xie et al. 2019 (FedAsync), section 5.2; ``polynomial(0.5)`` is what Nguyen et al. 2022
-    (FedBuff), section 3, use. In the source ``hinge`` is ``1 / (a * (s - b))``, above 1 where
-    ``a * (s - b)`` is below 1; the 1 added here keeps it from that.
+    (FedBuff), section 3, use.
 
     Example:
         >>> [Staleness("polynomial(0.5)")(steps) for steps in (0, 3)]
