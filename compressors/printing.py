@@ -77,8 +77,8 @@ def printable(text: str) -> str:
     direction of what is read.
 
     Example:
-        >>> printable("label \x1b[2J"), printable("a – b")
-        ('label \\x1b[2J', 'a – b')
+        >>> printable("label \\x1b[2J"), printable("a – b")
+        ('label \\\\x1b[2J', 'a – b')
     """
     return "".join(
         c.encode("unicode_escape").decode() if category(c)[0] == "C" and c != "\n" else c
