@@ -138,7 +138,7 @@ def test_a_failed_cell_is_recorded_and_tried_again(
     cells = {(c["temporal"], c["gradient"]): c for c in sweep(config, tmp_path)}
     assert [c["status"] for c in cells.values()] == ["done", "failed", "done"]
     failed = cells[2, 0.1]
-    assert failed["error"].startswith("IsADirectoryError") and failed["metric"] is None
+    assert "cannot be written (Is a directory)" in failed["error"] and failed["metric"] is None
     assert "Traceback" in (blocked.parent / "error.txt").read_text()
     table = pd.read_csv(tmp_path / "summary.csv")
     assert table["status"].tolist() == ["done", "failed", "done"]
