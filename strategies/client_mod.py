@@ -18,6 +18,7 @@ from strategies.channel.payload import (
     NAMED,
     OURS,
     as_dtype,
+    check_names,
     is_float,
     to_arrays,
     to_parameters,
@@ -36,6 +37,7 @@ def client_mod(
     template: ArrayRecord,
     seed: int = 0,
     buffers: Collection[str] = (),
+    frozen: Collection[str] = (),
 ) -> Callable[[Message, Context, ClientCall], Message]:
     """A mod that decodes the model before the app and encodes the update after it.
 
@@ -58,11 +60,14 @@ def client_mod(
             strategy's ``Buffers``, and travel as these say; the others, and what the server does
             not send, each client keeps. Where it keeps some, the mod stands before
             ``@app.evaluate`` too, which then sees the client's own.
+        frozen: which arrays of the template no client trains, as given to the strategy. They are in
+            what the app receives, as in the template, and never travel. An app that answers with
+            another value of one has failed.
 
-    Raises ``ValueError`` where ``buffers`` names what the template lacks, and ``UpdateError``
-    where another array of the template is not of floats.
+    Raises ``ValueError`` where ``buffers`` or ``frozen`` names what the template lacks, and
+    ``UpdateError`` where another array of the template is not of floats.
     """
-    return _Mod(uplink, downlink, template, seed, buffers)
+    return _Mod(uplink, downlink, template, seed, buffers, frozen)
 
 
 class _Mod:
@@ -70,14 +75,15 @@ class _Mod:
 
     def __init__(
         self, uplink: Compressor, downlink: Compressor, template: ArrayRecord, seed: int,
-        buffers: Collection[str],
+        buffers: Collection[str], frozen: Collection[str],
     ) -> None:  # fmt: skip
-        unknown = [name for name in buffers if name not in template]
-        if unknown:
-            raise ValueError(f"buffers names {', '.join(unknown)}: the template has no such array")
+        check_names("buffers", buffers, template)
+        check_names("frozen", frozen, template)
+        self.frozen = {name: array for name, array in template.items() if name in frozen}
         self.dtypes = {name: array.dtype for name, array in template.items()}
         self.initial = {name: array for name, array in template.items() if name in buffers}
-        parameters = {n: array for n, array in template.items() if n not in buffers}
+        others = {*buffers, *frozen}
+        parameters = {n: array for n, array in template.items() if n not in others}
         floats = {name: array for name, array in self.initial.items() if is_float(array)}
         like, carried = to_parameters(ArrayRecord(parameters)), to_tensors(ArrayRecord(floats))
         self.end = ClientEnd(uplink, downlink, like, carried, seed)
@@ -137,7 +143,7 @@ class _Mod:
         own = dict(to_arrays(inside(BUFFERS, memory)))
         came = delivery.weights | delivery.buffers
         arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
-        known: dict[str, Array] = self.initial | own | arrived
+        known: dict[str, Array] = self.initial | self.frozen | own | arrived
         return ArrayRecord({name: known[name] for name in self.dtypes})
 
     def _trained(self, reply: Message) -> ArrayRecord:
@@ -153,6 +159,9 @@ class _Mod:
         missing = [name for name in self.dtypes if name not in trained]
         if missing:
             raise ValueError(f"the app's reply lacks {', '.join(missing)}")
+        for frozen, array in self.frozen.items():
+            if not np.array_equal(trained[frozen].numpy(), array.numpy()):
+                raise ValueError(f"the app trained {frozen}, which is frozen: it goes nowhere")
         del reply.content[name]
         return trained
 

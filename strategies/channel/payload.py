@@ -8,7 +8,7 @@ Flower cuts into chunks: a record it sends in one piece. What Flower sends aroun
 1.4 kB per message) is counted by ``framing``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -116,6 +116,12 @@ def payload_bits(message: Message) -> int:
     small = sum(len(value) for value in beside.values() if isinstance(value, bytes))
     large = message.content.array_records.get(CHUNKED) or ArrayRecord()
     return 8 * (small + sum(len(array.data) for array in large.values()))
+
+
+def check_names(setting: str, names: Collection[str], record: ArrayRecord) -> None:
+    """Raises ``ValueError`` where ``setting`` names arrays that the ``record`` lacks."""
+    if unknown := [name for name in names if name not in record]:
+        raise ValueError(f"{setting} names {', '.join(unknown)}: the model has no such array")
 
 
 def to_tensors(arrays: ArrayRecord) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """What every strategy over the channel has: settings, who is who, the channel, its memory."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -48,6 +48,8 @@ class ChannelStrategy(Strategy):
         timeout: seconds that clients have to say who they are, and to answer where they are sent
             the model a second time within a round.
         buffers: what else the model has (BatchNorm's statistics), and when it travels.
+        frozen: the names of arrays of the model that nobody trains, as given to ``client_mod``: in
+            no update and in no model that is sent. The model that ``start`` returns has them.
         late: what becomes of an update that comes when its round is over (``channel.late``).
         catch_up: whether a client that missed rounds is sent the updates that it missed, where
             they are shorter than the model.
@@ -75,6 +77,7 @@ class ChannelStrategy(Strategy):
         seed: int = 0,
         timeout: float = 60.0,
         buffers: Buffers | None = None,
+        frozen: Collection[str] = (),
         late: Late = "hold",
         catch_up: bool = False,
         max_norm: float | None = None,
@@ -89,6 +92,7 @@ class ChannelStrategy(Strategy):
         self.seed, self.timeout = seed, timeout
         self.buffers = replace(buffers) if buffers else None  # another strategy may share them
         self.late, self.catch_up, self.max_norm = late, catch_up, max_norm
+        self.frozen = tuple(frozen)
         self.among: Sequence[int] | None = None
         self.exchange: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
@@ -270,7 +274,7 @@ class ChannelStrategy(Strategy):
         if known is not None and goes_on and arrays is self._handed:
             return known
         if self._layout is None or not goes_on:
-            self._layout = StateDict(arrays, self.buffers)
+            self._layout = StateDict(arrays, self.buffers, self.frozen)
         if self.buffers is not None and not goes_on:
             self.buffers.values = self._initial_buffers | self._layout.statistics(arrays)
         weights = self._layout.parameters(arrays)

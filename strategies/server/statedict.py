@@ -1,13 +1,13 @@
 """A model as a Flower app hands it over: a whole ``state_dict``, of which updates hold a part."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord
 from torch import Tensor
 
 from strategies.channel.buffers import Buffers
-from strategies.channel.payload import as_dtype, is_float, to_parameters, to_tensors
+from strategies.channel.payload import as_dtype, check_names, is_float, to_parameters, to_tensors
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,10 @@ class StateDict:
 
     Args:
         first: that record.
-        buffers: those of the strategy; None: it has none, and every array is a parameter.
+        buffers: those of the strategy; None: it has none, and every other array is a parameter.
+        frozen: the names of arrays that nobody trains.
+
+    Raises ``ValueError`` where ``frozen`` names what the record lacks.
 
     Example:
         >>> from strategies.channel.payload import to_arrays
@@ -30,15 +33,20 @@ class StateDict:
 
     first: ArrayRecord
     buffers: Buffers | None
+    frozen: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        check_names("frozen", self.frozen, self.first)
 
     def parameters(self, arrays: ArrayRecord) -> dict[str, Tensor]:
         """What updates hold, float32. Beside ``buffers`` a count is a buffer that stays here.
 
         Raises ``UpdateError``, which names an array that is not of floats, without ``buffers``.
         """
+        mine = {n: x for n, x in arrays.items() if n not in self.frozen}
         if self.buffers is None:
-            return to_parameters(arrays)
-        mine = {n: x for n, x in arrays.items() if n not in self.buffers.values and is_float(x)}
+            return to_parameters(ArrayRecord(mine))
+        mine = {n: x for n, x in mine.items() if n not in self.buffers.values and is_float(x)}
         return to_tensors(ArrayRecord(mine))
 
     def statistics(self, arrays: ArrayRecord) -> dict[str, Tensor]:
@@ -47,7 +55,7 @@ class StateDict:
         return to_tensors(ArrayRecord({n: x for n, x in arrays.items() if n in known}))
 
     def whole(self, weights: Mapping[str, Tensor]) -> ArrayRecord:
-        """The model with these parameters, the server's buffers, and counts as they came."""
+        """The model with these parameters, the server's buffers; counts and frozen as they came."""
         known = dict(weights) | (self.buffers.values if self.buffers else {})
         record = dict(self.first)
         for name, x in known.items():

@@ -215,7 +215,7 @@ def test_a_whole_state_dict_is_no_update() -> None:
 
 
 def test_names_that_the_template_lacks() -> None:
-    with pytest.raises(ValueError, match="buffers names running_mean: the template"):
+    with pytest.raises(ValueError, match="buffers names running_mean: the model"):
         client_mod(Raw(), Raw(), parameters(), buffers=["running_mean"])
 
 
