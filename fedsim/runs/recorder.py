@@ -76,14 +76,15 @@ class FolderRecorder:
         server: Server,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
+        if self.config.tensorboard:
+            with writing(self.folder):
+                self._tell(row)
         self.rows.append(row)
         self.up_bits += _up_bits(row)
         self.client_rows.extend(clients)
         if not math.isnan(row["metric"]):  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(trip))
         with writing(self.folder):
-            if self.config.tensorboard:
-                self._tell(row)
             if self.config.keep_payloads:
                 for part in trip.parts:
                     self._keep(part)

@@ -59,7 +59,9 @@ class Cells:
 
     methods = ("sbc", "stc")
     limits = {"temporal": (1, 8), "gradient": (0.1, 1.0), "lr": (0.01, 0.1)}
-    base = SimpleNamespace(seed=SEED, plan=SimpleNamespace(iterations=8))
+    base = SimpleNamespace(
+        seed=SEED, plan=SimpleNamespace(iterations=8, task=SimpleNamespace(written="digits"))
+    )
 
     def __init__(self, goal: Goal, bits: int = 10) -> None:
         self.goal, self._bits = goal, bits
