@@ -151,16 +151,16 @@ class Pilot:
         facts.train_loss = sum(losses) / len(losses) if losses else None
 
     def _moved(self, weights: Mapping[str, Tensor]) -> None:
-        """The norm of the global update, and its cosine with the one before, where both moved."""
+        """The norm of the global update, and its cosine with the last one that moved the model."""
         change = {name: x - self._weights[name] for name, x in weights.items()}
-        self._weights, before = dict(weights), self.facts.update_norm
+        self._weights = dict(weights)
         size = self.facts.update_norm = orders.norm(change)
-        if AGREEMENT not in self.controller.needs:
-            return
         self.facts.agreement = None
-        if self._change and before and size:
+        if AGREEMENT not in self.controller.needs or not size:
+            return
+        if self._change:
             inner = sum(torch.sum(x.double() * self._change[n]) for n, x in change.items())
-            self.facts.agreement = float(inner) / (before * size)
+            self.facts.agreement = float(inner) / (orders.norm(self._change) * size)
         self._change = change
 
     def columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class Pilot:
             row["local_iterations"] = work.n if work else 0
             row["sent_fraction"] = work.p if work else float("nan")
         fractions = [work.p for work in self.work.values()]
-        return {"sent_fraction": sum(fractions) / len(fractions)}
+        return {"sent_fraction": sum(fractions) / len(fractions) if fractions else float("nan")}
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """See ``Ordering.state``."""

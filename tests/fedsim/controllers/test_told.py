@@ -273,9 +273,11 @@ def test_cosines_of_successive_updates(flight: Callable[..., list[Told]]) -> Non
 
 
 def test_an_update_of_nothing_has_no_cosine(flight: Callable[..., list[Told]]) -> None:
-    """`noise` would add the cosine of older updates to its sum once more."""
-    told = flight((3.0, 4.0, 0.0), (4.0, 3.0, 0.0), (0.0, 0.0, 0.0))
+    """`noise` would add the cosine of older updates to its sum once more; the next update's is with
+    the last that moved the model."""
+    told = flight((3.0, 4.0, 0.0), (4.0, 3.0, 0.0), (0.0, 0.0, 0.0), (4.0, 3.0, 0.0))
     assert told[3].update_norm == 0 and told[3].agreement is None
+    assert told[4].agreement == pytest.approx(1.0)
 
 
 def test_losses_and_scores_are_those_of_the_last_time(flight: Callable[..., list[Told]]) -> None:
