@@ -39,9 +39,14 @@ def clients(folder: Path) -> pd.DataFrame:
     return pd.read_parquet(folder / "clients.parquet")
 
 
+OWN = ("seconds", "engine", "files", "held", "held_norm")
+"""Of a summary, what differs from engine to engine: only here are clients' memories at hand."""
+
+
 def layers(folder: Path) -> pd.DataFrame:
-    """``layers.parquet``."""
-    return pd.read_parquet(folder / "layers.parquet")
+    """``layers.parquet``; empty where no entries travel."""
+    file = folder / "layers.parquet"
+    return pd.read_parquet(file) if file.exists() else pd.DataFrame()
 
 
 def model(folder: Path) -> bytes:

@@ -20,7 +20,7 @@ from fedsim.settings.config import from_toml
 from fedsim.tasks.pack_cifar import pack
 from tests.support.images import arrays
 from tests.support.markdown import ROOT, blocks
-from tests.support.runs import assert_same
+from tests.support.runs import OWN, assert_same
 
 pytestmark = [pytest.mark.processes]
 
@@ -110,9 +110,8 @@ def assert_as_local(summary: dict[str, Any], out: Path, here: Path) -> None:
     """The same numbers and weights as on the local engine."""
     local = run(replace(from_toml(out / "config.toml"), engine="local"), here)
     assert_same(here, out)
-    changing = ("seconds", "engine", "files")
-    assert {k: v for k, v in local.items() if k not in changing} == {
-        k: v for k, v in summary.items() if k not in changing
+    assert {k: v for k, v in local.items() if k not in OWN} == {
+        k: v for k, v in summary.items() if k not in OWN
     }
 
 

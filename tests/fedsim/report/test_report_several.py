@@ -134,11 +134,11 @@ def test_captions_tell_of_paler_ones(folders: tuple[Path, Path], tmp_path: Path)
 @pytest.mark.slow
 def test_panels_of_one_cell_are_left_out(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (10, 20), (0.1, 0.01))
-    make_sweep(tmp_path / "b", (10,), (0.02,), form="top4({p})", baseline=False)
+    make_sweep(tmp_path / "b", (10,), (0.02,), form="topk({p}) | float32 | golomb", baseline=False)
     page = Page(write(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
     ids = {attributes.get("id") for _, attributes in page.tags}
     assert "chart-metric" in ids and "chart-metric-2" not in ids
-    assert "Left out, with one cell each: top4({p})." in page.text
+    assert "Left out, with one cell each: topk({p}) | float32 | golomb." in page.text
     runs = load(tmp_path / "a", tmp_path / "b").runs
     assert len([axes for axes in plot.matrix(runs).axes if axes.images]) == 1
-    assert plot.matrix(runs, method="top4({p})").axes[0].images
+    assert plot.matrix(runs, method="topk({p}) | float32 | golomb").axes[0].images
