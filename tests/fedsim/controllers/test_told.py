@@ -4,6 +4,7 @@ A controller of the tests' own writes it down, and chooses as a test says. The m
 residual and sends one entry of three (p = 0.34), two (0.67) or all: 64, 96 or 128 bits.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -305,3 +306,20 @@ def test_bits_down_are_of_those_that_were_sent_something(flight: Callable[..., l
     assert [one.down_bits for one in told] == [0, 200, 400]
     assert [one.seconds for one in told] == [0, 7.5, 9]
     assert [one.iteration for one in told] == [0, 1, 2]
+
+
+def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> None:
+    """`plateau(2)`: the loss stands still in rounds 2 and 3, and n halves in round 4."""
+    task = make_task(**threes([16.0, 32.0]))
+    settings = {"method": METHOD, "gradient": 0.34, "temporal": 4, "iterations": 40}
+    config = RunConfig(task=task.name, controller="plateau(2)", **settings)
+    pilot = Pilot(config, {"w": torch.zeros(3)})
+    orders = []
+    for number in range(1, 5):
+        orders.append(pilot.give(number, [0])[0].iterations)
+        trip = RoundTraffic(number, uplinks={0: up({"train_loss": 1.0})})
+        pilot.learn(ROW | {"iteration": 4 * number}, trip, {"w": torch.zeros(3)})
+        tensors, values = pilot.state()
+        pilot = Pilot(config, {"w": torch.zeros(3)})
+        pilot.restore(tensors, json.loads(json.dumps(values)))
+    assert orders == [4, 4, 4, 2]
