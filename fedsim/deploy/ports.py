@@ -32,7 +32,7 @@ def check(port: int, flag: str) -> None:
         port: its number.
         flag: what the message calls the port.
 
-    Raises ``UsageError`` where the number is no port's, or something has the port already.
+    Raises ``UsageError`` where the number is not a port's, or where something has the port already.
 
     Example:
         >>> check(70000, "--port")

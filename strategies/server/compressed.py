@@ -77,17 +77,17 @@ class Compressed(ChannelStrategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
         there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
+        own = config if exchange.app is None else exchange.app  # and it may change that
         if self.clients and not there and not self.required:
             # The strategy inside takes note of the model; it would wait for nodes, and is shown
             # some that are sent nothing.
             nobody = CohortGrid(grid, [*range(1, 1 + max(1, self._least()))])
-            list(self.strategy.configure_train(server_round, arrays, config, nobody))
+            list(self.strategy.configure_train(server_round, arrays, own, nobody))
             exchange.begin(server_round, [], out)
             return self.sent({}, grid)
         if self.clients:
             self._check_enough(len(there), out)
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
-        own = config if exchange.app is None else exchange.app  # and it may change that
         messages = list(self.strategy.configure_train(server_round, arrays, own, seen))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
