@@ -13,7 +13,7 @@ from fedsim.analysis.style import higher_is_better
 from fedsim.controllers.base import NETWORK
 from fedsim.errors import UsageError
 from fedsim.network.availability import parse_availability
-from fedsim.network.pricing import ends_over_rates, price
+from fedsim.network.pricing import MESSAGES, ends_over_rates, price
 from fedsim.network.spec import Network
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
@@ -36,10 +36,10 @@ def priced(results: Results, network: Network) -> pd.DataFrame:
         `fedsim.network.pricing.price` adds. Times start at 0 with each run.
 
     Raises:
-        UsageError: a run's `clients.parquet` cannot be read, or simulated time decided what the
-            run trained.
+        UsageError: a run's `clients.parquet` cannot be read, or lacks what `framing=on` takes, or
+            simulated time decided what the run trained.
     """
-    runs = _runs(results, network.name)
+    runs = _runs(results, network.framing, network.name)
     return pd.concat([run.at(network) for run in runs], ignore_index=True)
 
 
@@ -157,7 +157,7 @@ def over_bandwidths(
                          "is of one task")  # fmt: skip
     sign = 1 if higher_is_better(results.runs) else -1
     rows = []
-    for run in _runs(results):
+    for run in _runs(results, network.framing):
         there = np.flatnonzero((sign * run.rounds["metric"] >= sign * target).to_numpy())
         ends = run.ends(network, np.asarray(rates, float)) if len(there) else None
         seconds = np.full(len(rates), np.nan) if ends is None else ends[there[0]]
@@ -207,8 +207,11 @@ def _looks_at_links(controller: Any) -> bool:
         return True
 
 
-def _runs(results: Results, network: str | None = None) -> list[_Run]:
-    """The runs that are done, with what a price takes; for ``network`` see above."""
+def _runs(results: Results, framing: bool, network: str | None = None) -> list[_Run]:
+    """The runs that are done, with what a price takes; for ``network`` see above.
+
+    ``framing``: whether whole messages are priced.
+    """
     runs = []
     done = results.runs[results.runs["status"] == "done"]
     by_run = dict(list(results.rounds.groupby("run", sort=False)))
@@ -222,6 +225,12 @@ def _runs(results: Results, network: str | None = None) -> list[_Run]:
         clients = clients_of(results.folders[str(name)])
         if "failures" not in clients:  # written before failed replies were kept
             clients["failures"] = 0
+        if framing and clients.reindex(columns=MESSAGES).isna().any(axis=None):
+            raise UsageError(
+                f"--network has framing=on, and {results.folders[str(name)]} was written by a "
+                f"fedsim that did not count messages: its clients.parquet lacks {MESSAGES[0]} and "
+                f"{MESSAGES[1]}. Without framing=on it has a price"
+            )
         if "in_flight" in by_run[name] and by_run[name]["in_flight"].notna().any():
             raise UsageError(
                 f"run {name} is asynchronous: on another network its clients would have sent "

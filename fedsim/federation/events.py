@@ -20,6 +20,7 @@ from compressors import derive
 from fedsim.errors import RunFailed
 from fedsim.federation import ledger
 from fedsim.federation.client import START
+from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.server import Recorder, Server, failing
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.updates import Update, together
@@ -29,7 +30,6 @@ from fedsim.network.rates import Rate
 from fedsim.settings.config import RunConfig
 from strategies import Arrival, Asynchronous, RoundTraffic
 from strategies.channel.nodes import cohort
-from strategies.channel.payload import payload_bits
 
 Process = simpy.events.ProcessGenerator
 
@@ -60,6 +60,7 @@ class EventServer(Server):
         plan = self.plan
         assert plan.network is not None
         self.links = plan.network.links(plan.clients, config.seed, measured=0.0)
+        self.framing = plan.network.framing
         self.env = simpy.Environment()
         self.flows = Flows(self.env, self.rates())
         self.over = self.env.event()
@@ -95,12 +96,16 @@ class EventServer(Server):
         """A client from its message to its reply; then the next client is asked."""
         env, flows, delay = self.env, self.flows, float(self.links.latency[client])
         job = self.ask(client)
-        down = self._exchange.trip.downlinks[client]
-        yield flows.send(ledger.down_bits(down), [("down", client), "server down"])
+        trip, framing = self._exchange.trip, self.framing
+        down, up = (("down", client), "server down"), (("up", client), "server up")
+        yield flows.send(bits_down(trip, client, framing), down)
         yield env.timeout(delay)
         yield from self.train(job)
         reply = self.reply(job)
-        yield flows.send(payload_bits(reply), [("up", client), "server up"])
+        back = bits_back(trip, client, reply, framing)
+        if framing:  # the server says which objects it lacks, before they are sent
+            yield flows.send(back.down, down)
+        yield flows.send(back.up, up)
         yield env.timeout(delay)
         if self.over.triggered:  # at this very moment, by another client
             return

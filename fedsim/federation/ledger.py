@@ -106,11 +106,14 @@ def _order_bits(down: Downlink) -> int:
     return wire_bits(down.order.payload) if down.order else 0
 
 
+def free_bits(down: Downlink) -> int:
+    """What is not charged of a message: the initial model, which is known to all."""
+    return 0 if down.charged else wire_bits(down.payload) + wire_bits(down.buffers)
+
+
 def _down_message_bits(trip: RoundTraffic, client: int) -> int:
-    """Of a client that is sent the initial model, the framing alone: that model is not charged."""
-    down = trip.downlinks[client]
-    free = 0 if down.charged else wire_bits(down.payload) + wire_bits(down.buffers)
-    return 8 * trip.wire.down(client) - free
+    """Of a client that is sent the initial model, the framing alone."""
+    return 8 * trip.wire.down(client) - free_bits(trip.downlinks[client])
 
 
 def failures(trip: RoundTraffic) -> dict[str, Any]:

@@ -5,12 +5,11 @@ from typing import Any
 import simpy
 from flwr.app import Message, RecordDict
 
+from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.events import EventServer, Job, Process
-from fedsim.federation.ledger import down_bits
 from fedsim.federation.server import failing
 from fedsim.network.rates import Rate
 from strategies import Arrival, RoundTraffic, Sharded
-from strategies.channel.payload import payload_bits
 from strategies.channel.shards import part_of, together
 
 
@@ -55,8 +54,8 @@ class ShardServer(EventServer):
 
     def _pull(self, client: int, place: int, pulled: dict[int, RecordDict]) -> Process:
         pulled[place] = self.strategy.pull(client, place, self.settings())
-        down = self.strategy.ends[place].trip.downlinks[client]
-        yield from self._travel(down_bits(down), place, client)
+        trip = self.strategy.ends[place].trip
+        yield from self._travel(bits_down(trip, client, self.framing), place, client)
 
     def _push(
         self, job: Job, place: int, reply: Message, booked: dict[int, Arrival],
@@ -64,11 +63,13 @@ class ShardServer(EventServer):
     ) -> Process:  # fmt: skip
         """A part of a gradient to where the part is held, which answers at once."""
         client = job.client
-        bits = 0
-        if reply.has_content():
-            part = Message(part_of(reply.content, place), reply_to=reply)
-            bits = payload_bits(part)
-        yield from self._travel(bits, client, place)
+        is_part = reply.has_content()
+        part = Message(part_of(reply.content, place), reply_to=reply) if is_part else reply
+        asked = self.strategy.ends[place].asked[client].trip
+        back = bits_back(asked, client, part, self.framing)
+        if self.framing and place != client:
+            yield self.flows.send(back.down, [("up", place), ("down", client)])
+        yield from self._travel(back.up, client, place)
         if self.over.triggered:  # at this very moment, by another worker
             return
         with failing(self.number + 1):

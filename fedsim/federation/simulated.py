@@ -7,14 +7,13 @@ every engine has the same rounds.
 import numpy as np
 from flwr.app import Message
 
-from fedsim.federation.ledger import down_bits
+from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.network.cohorts import Leaves
 from fedsim.network.pricing import SECONDS
 from fedsim.network.running import Clock, Work
 from fedsim.network.spec import Network, parse
 from fedsim.settings.config import RunConfig
 from strategies import ChannelStrategy, RoundTraffic
-from strategies.channel.payload import payload_bits
 from strategies.channel.replies import numbers_of
 
 _NO_TIME = "compute=0s"
@@ -111,7 +110,8 @@ class Simulation:
 
     def _work(self, client: int, reply: Message | None) -> Work:
         """What a client does in this round; one whose reply is an error sends no update."""
-        work = Work(client, self.number, down_bits(self.trip.downlinks[client]))
+        framing = self.network.framing
+        work = Work(client, self.number, bits_down(self.trip, client, framing))
         leaves = self.leaves[client]
         if leaves == "before" or reply is None or not reply.has_content():
             work.until = "received"
@@ -122,8 +122,11 @@ class Simulation:
         else:
             order = self.trip.downlinks[client].order
             work.seconds = seconds * (order.iterations if order else self.iterations)
-        work.up_bits = payload_bits(reply)
-        work.until = "trained" if leaves else "arrived"
+        if leaves:
+            work.until = "trained"
+            return work
+        answer, work.up_bits = bits_back(self.trip, client, reply, framing)
+        work.down_bits += answer
         return work
 
     def row(self) -> dict[str, float]:

@@ -13,6 +13,12 @@ from fedsim.network.spec import Links, Network
 SECONDS = tuple(f"sim_{part}_seconds" for part in PARTS)
 """The columns of a client's parts of a round; in a round's row they are the cohort's means."""
 
+WIRE = ("up_wire_bits", "down_wire_bits")
+"""The columns of the bits that take their time."""
+
+MESSAGES = ("up_message_bits", "down_message_bits")
+"""Those with ``framing=on``."""
+
 CLIENT_COLUMNS = ("round", "client", "samples", "up_wire_bits", "down_wire_bits", "failures")
 
 
@@ -39,11 +45,12 @@ def price(
     """A synchronous run's rounds and clients with their simulated seconds.
 
     Clients whose reply was not used are not waited for; what they were sent passes over the
-    server's link beside what the others are sent.
+    server's link beside what the others are sent. With `framing=on` the bits are those of
+    `MESSAGES`, else those of `WIRE`.
 
     Args:
         rounds: `rounds.parquet`.
-        clients: `clients.parquet`.
+        clients: `clients.parquet`; one that lacks `MESSAGES` has no price with `framing=on`.
         network: the links.
         federation: how many clients there are.
         seed: of the run; the links that are drawn follow from it.
@@ -69,7 +76,9 @@ def price(
     is_used = (asked["failures"] == 0) & (asked["samples"] > 0)
     used = asked[is_used].reset_index(drop=True)
     links = network.links(federation, seed, measured_iteration(rounds, used))
-    parts = _at_once(links, used) if _simple(links) else _in_turn(links, asked, is_used)
+    bits = _bits(network)
+    at_once = _simple(links)
+    parts = _at_once(links, used, bits) if at_once else _in_turn(links, asked, is_used, bits)
     used[list(SECONDS)] = parts
     by_round = used.assign(sim_seconds=parts.sum(axis=1)).groupby("round")
     means = by_round[list(SECONDS)].mean().reindex(rounds["round"])
@@ -108,10 +117,15 @@ def ends_over_rates(
         return np.stack(ends, axis=1)
     _, used = price(rounds, clients, at(np.inf), federation, seed)  # what no rate changes
     fixed = used[list(SECONDS[:3])].sum(axis=1).to_numpy()
-    bits = used[["up_wire_bits", "down_wire_bits"]].sum(axis=1).to_numpy()
+    bits = used[list(_bits(network))].sum(axis=1).to_numpy()
     starts = np.flatnonzero(used["round"].diff().ne(0).to_numpy())
     seconds = np.maximum.reduceat(fixed[:, None] + bits[:, None] / rates, starts, axis=0)
     return np.cumsum(seconds, axis=0)
+
+
+def _bits(network: Network) -> tuple[str, str]:
+    """Which columns say what travels, up and down."""
+    return MESSAGES if network.framing else WIRE
 
 
 def _simple(links: Links) -> bool:
@@ -122,26 +136,31 @@ def _simple(links: Links) -> bool:
     )
 
 
-def _at_once(links: Links, used: pd.DataFrame) -> np.ndarray:
+def _at_once(links: Links, used: pd.DataFrame, bits: tuple[str, str]) -> np.ndarray:
     """All rounds' parts at once: what `_in_turn` computes, for links that do not interact."""
     client = used["client"].to_numpy()
     up, down = (np.array([rate.values[0] for rate in rates])[client]
                 for rates in (links.up, links.down))  # fmt: skip
-    download = used["down_wire_bits"].to_numpy() / down + links.latency[client]
+    up_bits, down_bits = (used[name].to_numpy() for name in bits)
+    download = down_bits / down + links.latency[client]
     compute = used["local_iterations"].to_numpy() * links.compute[client]
-    upload = used["up_wire_bits"].to_numpy() / up + links.latency[client]
+    upload = up_bits / up + links.latency[client]
     seconds = pd.Series(download + compute + upload)
     waiting = seconds.groupby(used["round"].to_numpy()).transform("max") - seconds
     return np.stack([download, compute, upload, waiting.to_numpy()], 1)
 
 
-def _in_turn(links: Links, asked: pd.DataFrame, is_used: pd.Series) -> np.ndarray:
+def _in_turn(
+    links: Links, asked: pd.DataFrame, is_used: pd.Series, bits: tuple[str, str]
+) -> np.ndarray:
     """Round after round, on the clock that runs go by."""
     clock, parts = Clock(links), [np.zeros((0, len(PARTS)))]
-    for number, rows in asked.assign(used=is_used).groupby("round"):
+    up, down = bits
+    asked = asked.assign(used=is_used, up_bits=asked[up], down_bits=asked[down])
+    for number, rows in asked.groupby("round"):
         works = [
-            Work(row.client, number, row.down_wire_bits,
-                 row.local_iterations * links.compute[row.client], row.up_wire_bits,
+            Work(row.client, number, row.down_bits,
+                 row.local_iterations * links.compute[row.client], row.up_bits,
                  "arrived" if row.used else "received")
             for row in rows.itertuples()
         ]  # fmt: skip

@@ -14,7 +14,7 @@ from fedsim.network.quantities import Varying, parse_number, parse_varying
 from fedsim.network.rates import Rate
 from fedsim.network.traces import Trace, read_trace
 
-KEYS = ("up", "down", "latency", "compute", "server_up", "server_down", "trace")
+KEYS = ("up", "down", "latency", "compute", "server_up", "server_down", "trace", "framing")
 _PURPOSES = {"up": 1, "down": 2, "latency": 3, "compute": 4}
 _NO_LIMIT, _NO_DELAY = Varying("constant", math.inf), Varying("constant", 0.0)
 
@@ -54,6 +54,7 @@ class Network:
         server_up: the capacity that all uploads share at the server, in bits per second.
         server_down: that of all downloads.
         trace: rates over time, in the place of `up` and `down`.
+        framing: whether whole messages take their time, or the payloads in them alone.
         name: what was typed.
 
     Example:
@@ -69,6 +70,7 @@ class Network:
     server_up: float = math.inf
     server_down: float = math.inf
     trace: Trace | None = field(default=None, repr=False)
+    framing: bool = False
     name: str = ""
 
     def links(self, clients: int, seed: int, measured: float) -> Links:
@@ -97,8 +99,8 @@ def parse(text: str, name: str = "--network") -> Network:
 
     Args:
         text: a preset (`4g`), settings (`up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms,
-            compute=2*measured, server_up=1Gbit, trace=FILE.csv`), a preset with settings that
-            replace its own (`4g, compute=10ms`), or a TOML file with such settings.
+            compute=2*measured, server_up=1Gbit, trace=FILE.csv, framing=on`), a preset with
+            settings that replace its own (`4g, compute=10ms`), or a TOML file with such settings.
         name: the setting, as a message calls it.
 
     Raises:
@@ -187,6 +189,10 @@ def _network(given: dict[str, str], folder: Path, name: str) -> Network:
             made = replace(made, trace=read_trace(folder / value))
         elif key == "compute":
             made = _with_compute(made, value, what)
+        elif key == "framing":
+            if value not in ("on", "off"):
+                raise UsageError(f"{what} is {value!r}: it is on or off")
+            made = replace(made, framing=value == "on")
         else:
             made = _with(made, key, value, what)
     return made

@@ -101,7 +101,8 @@ class Settings:
     )  # fmt: skip
     network: str | None = setting(
         None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
-        "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; default: none",
+        "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; with framing=on "
+        "whole messages take time, and not payloads alone; default: none",
         later=True,
     )  # fmt: skip
     controller: str | None = setting(

@@ -18,7 +18,8 @@ _NOT_SENT = (ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 """Errors that the server's side makes of a client that is gone: nothing of them travels."""
 
 
-def _of(reply: Message) -> Travel:
+def of_reply(reply: Message) -> Travel:
+    """The bytes of a reply, and of the answer to it."""
     if reply.has_error() and reply.error.code in _NOT_SENT:
         return Travel(0, 0)
     kind = reply.metadata.message_type
@@ -44,7 +45,7 @@ class Wire:
 
     def came(self, client: int, reply: Message, used: bool) -> None:
         """Books a reply."""
-        _add(self.used if used else self.unused, client, _of(reply))
+        _add(self.used if used else self.unused, client, of_reply(reply))
 
     def add(self, key: int, client: int, other: "Wire") -> None:
         """Books what ``other`` has of a client, under another key."""
@@ -68,7 +69,7 @@ class Wire:
         """Books the replies to them; returns them."""
         replies = list(replies)
         for reply in replies:
-            _add(self.evaluation, reply.metadata.src_node_id, _of(reply))
+            _add(self.evaluation, reply.metadata.src_node_id, of_reply(reply))
         return replies
 
     def up(self, client: int) -> int:

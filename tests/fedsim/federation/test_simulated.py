@@ -15,6 +15,7 @@ from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
 from fedsim.report import write
 from fedsim.results.load import load
+from strategies.channel.framing import Travel
 from tests.support import runs
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, clients, make_task, small
@@ -36,8 +37,11 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     def simulated_client(message: Any) -> int:
         return int(message.metadata.src_node_id) - 1
 
-    monkeypatch.setattr(simulated, "payload_bits", up)
-    monkeypatch.setattr(simulated, "down_bits", lambda down: 0)
+    def back(trip: Any, client: int, message: Any, framing: bool) -> Travel:
+        return Travel(0, up(message))
+
+    monkeypatch.setattr(simulated, "bits_back", back)
+    monkeypatch.setattr(simulated, "bits_down", lambda trip, client, framing: 0)
 
 
 def done(config: RunConfig, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

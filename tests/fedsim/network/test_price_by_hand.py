@@ -54,6 +54,7 @@ class Unlike:
 
     server_up: float = math.inf
     server_down: float = math.inf
+    framing: bool = False
     asked: list[tuple[int, int, float]] = field(default_factory=list)
 
     def links(self, clients: int, seed: int, measured: float) -> Links:

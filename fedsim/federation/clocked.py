@@ -1,0 +1,37 @@
+"""What the simulated clock counts of messages: their payloads, or with ``framing=on`` all of them.
+
+The same bits stand in the columns ``wire`` and ``message`` of a client's round.
+"""
+
+from flwr.app import Message
+
+from fedsim.federation import ledger
+from strategies import RoundTraffic
+from strategies.channel.framing import Travel
+from strategies.channel.payload import payload_bits
+from strategies.channel.wire import of_reply
+
+
+def bits_down(trip: RoundTraffic, client: int, framing: bool) -> int:
+    """The bits of the message to a client.
+
+    Args:
+        trip: the traffic, in which the client has been sent nothing else.
+        client: its number.
+        framing: whether the whole message counts, or its payload alone.
+    """
+    down = trip.downlinks[client]
+    if not framing:
+        return ledger.down_bits(down)
+    return 8 * trip.wire.asked[client].down - ledger.free_bits(down)
+
+
+def bits_back(trip: RoundTraffic, client: int, reply: Message, framing: bool) -> Travel:
+    """The bits of a client's reply, up, and of what is sent down to it in answer.
+
+    Up is the call for the message, too, which is booked with the message (``bits_down``).
+    """
+    if not framing:
+        return Travel(0, payload_bits(reply))
+    back = of_reply(reply)
+    return Travel(8 * back.down, 8 * (back.up + trip.wire.asked[client].up))
