@@ -9,11 +9,13 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
 from compressors import Compressor, State
 from compressors.whole.memory import inside, nest
+from strategies.channel.acknowledge import of_channel
 from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model
 from strategies.channel.memory import commit, load
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import (
     ARRAYS,
+    EVALUATED,
     KEY,
     NAMED,
     OURS,
@@ -116,15 +118,22 @@ class _Mod:
         return reply
 
     def _with_own(self, message: Message, context: Context) -> Message:
-        """A message for evaluation, with the buffers that this client keeps; others as they are."""
-        records = message.content.array_records
-        own = to_arrays(inside(BUFFERS, load(context, MEMORY))) if self.initial else {}
-        if not own or len(records) != 1 or not message.metadata.message_type.startswith("evaluate"):
+        """A message for evaluation, with the buffers that this client keeps; others as they are.
+
+        What it kept in an earlier ``start`` is not meant.
+        """
+        if not message.metadata.message_type.startswith("evaluate"):
             return message
-        ((name, record),) = records.items()
-        known = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})
+        content, memory = dict(message.content), load(context, MEMORY) if self.initial else {}
+        if EVALUATED in content:
+            memory = of_channel(memory, message.content.config_records[EVALUATED])
+            del content[EVALUATED]
+        own, records = to_arrays(inside(BUFFERS, memory)), message.content.array_records
+        if own and len(records) == 1:
+            ((name, record),) = records.items()
+            content[name] = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})
         kept = copy.copy(message)
-        kept.content = RecordDict({**message.content, name: known})
+        kept.content = RecordDict(content)
         return kept
 
     def _inside(self, message: Message, delivery: Delivery, arrays: ArrayRecord) -> Message:

@@ -22,7 +22,9 @@ from compressors import Compressor, UpdateError, text
 
 KEY = "fedsim"
 CHUNKED = "fedsim.payload"
-OURS = (KEY, CHUNKED)
+EVALUATED = "fedsim.evaluate"
+"""In a message for evaluation: of which channel a client's own buffers are to be."""
+OURS = (KEY, CHUNKED, EVALUATED)
 """The records of a message that are not the app's."""
 LARGE = 4 * 2**20
 STYPE = "fedsim.bytes"

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from compressors.whole.memory import inside, nest
+from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import ARRAYS, NAMED, OURS, held, to_tensors
+from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, held, to_tensors
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
@@ -156,9 +157,18 @@ class Compressed(ChannelStrategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As the strategy inside; what travels is booked in the round's ``trip.wire``."""
+        """As the strategy inside; what travels is booked in the round's ``trip.wire``.
+
+        Where there are buffers, a client that keeps its own is told of which ``start`` they are.
+        """
         messages = self.strategy.configure_evaluate(server_round, arrays, config, grid)
-        return messages if self.exchange is None else self.exchange.trip.wire.evaluating(messages)
+        if self.exchange is None:
+            return messages
+        messages = list(messages)
+        if self.buffers is not None:
+            for message in messages:
+                message.content[EVALUATED] = ConfigRecord({CHANNEL: self.exchange.channel})
+        return self.exchange.trip.wire.evaluating(messages)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]

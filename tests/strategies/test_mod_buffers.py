@@ -178,6 +178,34 @@ def test_a_client_that_keeps_its_statistics_evaluates_with_them() -> None:
     assert own[0] != own[1] and score == pytest.approx(sum(own) / 2)
 
 
+def test_who_has_not_trained_in_this_start_evaluates_without_the_last_ones_statistics() -> None:
+    """Of two clients that trained in one start, one trains in the next, and both evaluate."""
+    whole, own = ArrayRecord(model().state_dict()), Buffers(statistics(), False, lambda _: False)
+    mod = client_mod(Raw(), Raw(), whole, buffers=names())
+    quick, app, evaluated = Quickstart(), ClientApp(), dict[int, tuple[float, list[str]]]()
+
+    def evaluate(message: Message, context: Context) -> Message:
+        mean = message.content.array_records["arrays"]["1.running_mean"].numpy()
+        evaluated[client_of(context)] = float(mean[0]), [*message.content]
+        return quick.evaluate(message, context)
+
+    app.train(mods=[mod])(quick.train)
+    app.evaluate(mods=[mod])(evaluate)
+    answer_partition(app)
+    grid = LocalGrid(app, 2, 1)
+    for cohort in (2, 1):
+        inside = FedAvg(min_train_nodes=1, min_available_nodes=1)
+        strategy = Compressed(inside, Raw(), buffers=own, clients=2, cohort=cohort)
+        strategy.start(grid, whole, num_rounds=1)
+        trains = sorted(strategy.exchange.trip.uplinks)
+        for client in (0, 1):
+            left = float(quick.left[client][-1]["1.running_mean"][0]) if client in trains else 0.0
+            assert evaluated[client] == (left, ["arrays", "config"])
+            assert quick.left[client][0]["1.running_mean"][0] != 0
+        assert len(trains) == cohort
+    grid.close()
+
+
 def test_a_second_start_begins_with_the_first_ones_statistics() -> None:
     whole, own = ArrayRecord(model().state_dict()), Buffers(statistics())
     mod = client_mod(Raw(), Raw(), whole, buffers=names())
