@@ -28,6 +28,7 @@ _TOO_LONG = 1.5  # times the budget: a message is only about as long as the one 
 _SEARCHED = {"method", "gradient", "temporal", "lr", "server_lr", "evaluate_every", "label",
              "stop_at_bits", "momentum_masking"}  # fmt: skip
 TOO_LONG, REPEATED, OVER = "one message exceeds the budget", "runs already", "the time is over"
+NO_SUMMARY = "its folder has no summary.json"
 
 
 clock = time.monotonic
@@ -165,10 +166,11 @@ class Exploration:
 
     def _ended(self, name: str) -> None:
         (number, params, began), folder = self._running.pop(name), self.cells / name
-        summary = curves.ended(folder)
-        assert summary is not None
+        summary, took = curves.ended(folder), clock() - began
+        if summary is None:  # its folder is gone, or was never written
+            self._tell(number, params, name, Curve((), ()), NO_SUMMARY, took)
+            return
         why = "" if summary["status"] == "done" else str(summary["error"])
-        took = clock() - began
         if why:  # a finalist runs to its end
             took *= self.space.base.plan.iterations / self._iteration.get(name, inf)
         self._tell(number, params, name, curves.read_curve(folder), why, took)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedsim import units
-from fedsim.errors import RunFailed, UsageError
+from fedsim.errors import RunFailed, UsageError, writing
 from fedsim.files import write_text
 from fedsim.plot.canvas import save
 from fedsim.runs import lock
@@ -22,7 +22,7 @@ from fedsim.search.page import page
 from fedsim.search.picture import picture
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
-from fedsim.search.study import Study
+from fedsim.search.study import Study, journal
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 
@@ -82,7 +82,8 @@ def search(
         say: takes a line of progress.
 
     Raises ``UsageError`` before any work: bad settings, an unknown method, a budget below one
-    message of every method; ``RunFailed`` where the time is over before any trial.
+    message of every method; ``RunFailed`` where the time is over before any trial, or the disk is
+    full.
 
     Example:
         found = search(RunConfig(task="digits"), "results", budget="100kbit", trials=20)
@@ -91,13 +92,14 @@ def search(
     limits = _limits(time, trials, seeds)
     check([Cell("search", base)], jobs, here=ray_address is None)
     space, left = _space(base, budget, target, methods, say)
-    with lock.held(out):
+    with lock.held(out), journal(out):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
         Exploration(study, out, limits, say).run(jobs, ray_address)
         ranked = finals.play(_begun(study, limits), out, seeds, jobs, ray_address, limits, say)
         study.seconds = limits.spent()
-        return _written(study, ranked, left, out)
+        with writing(out):
+            return _written(study, ranked, left, out)
 
 
 def _base(base: RunConfig) -> RunConfig:

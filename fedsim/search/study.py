@@ -1,7 +1,9 @@
 """The study: Optuna's sampler over the space, and its memory on disk: a kill loses nothing."""
 
+import sqlite3
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,12 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy.exc import DBAPIError
 
 from compressors import derive
+from fedsim.errors import writing
 from fedsim.search.goal import Curve
 from fedsim.search.methods import CODERS
 from fedsim.search.space import Params, Space
@@ -25,6 +30,23 @@ CELL, WHY, FIRST, SECONDS = "cell", "why", "first", "seconds"
 
 EQUALS, TOOK = "equals", "took"
 """Attributes: what decides between trials of equal value (the less the better); its seconds."""
+
+
+@contextmanager
+def journal(folder: Path) -> Iterator[None]:
+    """Names the folder where the disk refuses the study's file in it: full, or read-only.
+
+    Raises ``RunFailed`` in the place of SQLite's error, as ``fedsim.errors.writing``.
+    """
+    try:
+        yield
+    except (StorageInternalError, DBAPIError) as error:
+        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+        refused = getattr(cause, "orig", None)
+        if not isinstance(refused, sqlite3.OperationalError):
+            raise
+        with writing(folder):
+            raise OSError(str(refused)) from error
 
 
 class Study:

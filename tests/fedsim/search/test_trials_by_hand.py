@@ -265,6 +265,15 @@ def test_a_message_of_more_than_one_and_a_half_budgets_is_not_tried(
     assert made.study.trials[0].user_attrs[WHY] == ("" if ran else TOO_LONG)
 
 
+def test_a_trial_whose_folder_lacks_its_summary_has_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Made, "_ended", lambda self, folder: None)
+    made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended("", (9, 0.5)), trials=2)
+    assert [t.state.name for t in made.study.trials] == ["PRUNED"] * 2
+    assert all("no evaluation (its folder has no summary.json)" in line for line in made.said)
+
+
 def test_a_cell_that_has_ended_is_not_run_again_but_for_one_that_failed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -1,0 +1,70 @@
+"""A disk that is full during a search: the folder is named, and the same command goes on."""
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from fedsim import files
+from fedsim.errors import RunFailed
+from fedsim.search.study import journal
+from tests.support.searching import searched
+
+SAID = "cannot be written ({}); once it can be, the same command goes on with what is there"
+
+
+@pytest.fixture
+def room() -> Iterator[dict[str, int]]:
+    """How many pages of 512 bytes the study's file may have from now on; none: any number."""
+    most = dict[str, int]()
+
+    def connected(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA page_size=512")
+        if most:
+            connection.execute(f"PRAGMA max_page_count={most['pages']}")  # or what it has
+
+    event.listen(Engine, "connect", connected)
+    yield most
+    event.remove(Engine, "connect", connected)
+
+
+@pytest.mark.slow
+def test_the_journal_does_not_fit(room: dict[str, int], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for pages, trials in ((20, 1), (1, 20)):  # no room for its tables; for a trial of several
+        room["pages"] = pages
+        with pytest.raises(RunFailed) as told:
+            searched(out, trials=trials, seeds=1)
+        assert str(told.value) == f"{out} {SAID.format('database or disk is full')}"
+        room.clear()
+        assert len(searched(out, trials=trials, seeds=1).trials) == trials
+
+
+@pytest.mark.slow
+def test_a_table_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = os.replace
+
+    def refusing(part: Any, path: Any) -> None:
+        if "trials.csv" in str(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(part, path)
+
+    with monkeypatch.context() as patched, pytest.raises(RunFailed) as told:
+        patched.setattr(files.os, "replace", refusing)
+        searched(tmp_path, trials=1, seeds=1)
+    assert str(told.value) == f"{tmp_path} {SAID.format('No space left on device')}"
+    assert searched(tmp_path, trials=1, seeds=1).finalists
+
+
+def test_a_damaged_journal_is_not_called_a_full_disk(tmp_path: Path) -> None:
+    from sqlalchemy.exc import DatabaseError
+
+    damaged = DatabaseError("SELECT", {}, sqlite3.DatabaseError("file is not a database"))
+    with pytest.raises(DatabaseError), journal(tmp_path):
+        raise damaged
