@@ -80,6 +80,7 @@ class ServerEnd:
         self.version, self.missed = 0, Missed(self.weights) if catch_up else None
         self.base: dict[int, int] = {}  # client -> version of the model it holds
         self.told: dict[int, tuple[int, int]] = {}  # client -> round, version that it was sent last
+        self.iterations: dict[int, int] = {}  # client -> how many it was asked for last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
         self.channel = 2**30 + secrets.randbits(30)  # clients may know an earlier server
@@ -151,6 +152,8 @@ class ServerEnd:
         record = RecordDict(dict(beside or {}))
         if beside is None and self.app is not None:
             record[CONFIG] = ConfigRecord({**self.app, "server-round": self.trip.round})
+        asked = down.order.iterations if down.order else config.get("iterations")
+        self.iterations[client] = asked if isinstance(asked, int) and asked > 0 else 1
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         own: dict[str, str | int | float | bool | bytes] = {
             **settings, "kind": down.kind, ROUND: self.trip.round, VERSION: self.version,

@@ -15,6 +15,7 @@ def kept(end: Any) -> tuple[State, dict[str, Any]]:
         "version": end.version,
         "base": {str(client): version for client, version in end.base.items()},
         "told": {str(client): sent for client, sent in end.told.items()},
+        "iterations": {str(client): number for client, number in end.iterations.items()},
         "applied": {str(client): number for client, number in end.applied.items()},
         "lost": {str(client): number for client, number in end.lost.items()},
         "channel": end.channel,
@@ -38,7 +39,7 @@ def put_back(end: Any, tensors: State, values: dict[str, Any]) -> None:
     end.base = {int(client): version for client, version in values["base"].items()}
     told = values.get("told", {}).items()  # folders of before have none
     end.told = {int(client): (number, version) for client, (number, version) in told}
-    for name in ("applied", "lost"):  # folders of before have none
+    for name in ("applied", "lost", "iterations"):  # folders of before have none
         kept = values.get(name, {})
         setattr(end, name, {int(client): number for client, number in kept.items()})
     end.channel = values.get("channel", end.channel)

@@ -124,11 +124,6 @@ class RoundTraffic:
         order = self.downlinks[client].order if client in self.downlinks else None
         return (uplink, ()) if order is None else (order.uplink, order.wanted)
 
-    def iterations(self) -> dict[int, int]:
-        """How many local iterations each client does; 1 for all where nothing is ordered."""
-        downs = self.downlinks.items()
-        return {client: down.order.iterations if down.order else 1 for client, down in downs}
-
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
     """The mean update, summed in client order; ``weighting`` is ``uniform`` or ``samples``."""

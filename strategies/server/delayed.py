@@ -27,7 +27,8 @@ class DelayedDSGD(ChannelStrategy):
         downlink: how the global update is encoded; raw by default.
         clients: the number of clients; waits until all have registered.
         weighting: ``uniform`` (Algorithm 1, line 18), ``samples``, or ``nova``: by samples, over
-            the local iterations that each client was ordered to do.
+            the local iterations that each client was asked for, by its order or a setting
+            ``iterations``; 1 where nothing says how many.
         aggregate: what else is to be made of the uplinks than their mean, such as ``Majority``.
         common: what else ``ChannelStrategy`` takes.
 
@@ -87,7 +88,7 @@ class DelayedDSGD(ChannelStrategy):
         if self.weighting != "nova":
             return average(uplinks, self.weighting)
         assert self.exchange is not None
-        return average_normalized(uplinks, self.exchange.trip.iterations())
+        return average_normalized(uplinks, self.exchange.iterations)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

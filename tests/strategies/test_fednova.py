@@ -8,10 +8,14 @@ import torch
 from safetensors.torch import load_file
 
 from compressors import decompress, parse
-from fedsim import run
+from fedsim import RunConfig, run
 from fedsim.federation.trainer import build_model
 from strategies.channel.traffic import Uplink, average, average_normalized
-from tests.support.runs import small
+from tests.support.interrupting import Stopped, stop_after
+from tests.support.runs import make_task, small
+from tests.support.threes import give_links, last, threes
+
+__all__ = ["make_task"]  # the fixture
 
 
 def uplink(update: float, samples: int) -> Uplink:
@@ -51,3 +55,26 @@ def test_a_round_of_a_run(tmp_path: Path) -> None:
     for name, x in like.items():
         step = sum(q / t * up[name] for q, t, up in zip(samples, n, ups, strict=True))
         assert torch.allclose(last[name], x + (samples * n).sum() * step, atol=1e-6)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_late_update_counts_by_the_iterations_that_were_asked_for(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    """Rounds of 2 and 1 iterations; client 1, asked for 2 in the first, comes in the second.
+
+    Client 0 goes from 0 to 12, three quarters of the way to 16, and then half of the way, by 2.
+    Client 1 has gone from 0 to 24. By samples both have the share 1/2, and the mean number of
+    iterations is 3/2: the second step is 3/2 (2 / 2 / 1 + 24 / 2 / 2) = 10.5.
+    """
+    give_links(monkeypatch, compute=[1.0, 1.75])
+    task = make_task(**threes([16.0, 32.0]))
+    config = RunConfig(
+        task=task.name, method="raw", temporal=2, iterations=3, weighting="nova", late="count",
+        network="compute=1s", deadline="3s", checkpoint_every=1,
+    )  # fmt: skip
+    if stopped:
+        with pytest.raises(Stopped):
+            run(config, tmp_path, stop_after(1))
+    run(config, tmp_path)
+    assert last(tmp_path) == [22.5] * 3

@@ -25,7 +25,6 @@ WEIGHTS, CLOCK = 1e-6, 1e-9
 # What docs/ say and fedsim does not do yet: the twin does as fedsim, until a name is taken out.
 KNOWN = (
     "links",  # a client that left goes on to download, and is asked anew at the full rate
-    "late n",  # nova takes a late update for one of the iterations of the round in which it comes
 )
 LEFT_OUT = ("failure_reasons", "up_message_bits", "down_message_bits", "total_bits")
 

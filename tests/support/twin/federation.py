@@ -288,10 +288,7 @@ class Federation:
         uplinks = []
         for e in sorted(taken, key=lambda e: e.client.number):
             assert e.message is not None
-            n = e.order.n
-            if "late n" in self.known and self.controller is None:
-                n = min(n, self.left)
-            uplinks.append(Uplink(e.client.number, e.message.seen, e.client.samples, n))
+            uplinks.append(Uplink(e.client.number, e.message.seen, e.client.samples, e.order.n))
         if uplinks:
             change = self.rule.change(self.server.model, uplinks, number, self.iteration)
             self.server.move(change)
