@@ -75,7 +75,7 @@ class Told:
         update_norm: the L2 norm of the last global update.
         agreement: the cosine between the last global update and the one before it; None where one
             of them moved nothing.
-        entries: of the model.
+        entries: of the model, as far as they are trained.
         clients: what is known of each client that is asked in this round, by number.
     """
 

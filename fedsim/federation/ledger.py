@@ -254,10 +254,10 @@ def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
 
 
 def share(rounds: pd.DataFrame, parameters: int) -> float:
-    """The share of the model's entries that travelled, over all uploads that were used.
+    """The share of the trained entries that travelled, over all uploads that were used.
 
     The share differs from the nominal p: a tensor sends at least one entry, and zeros are never
-    sent. Frozen entries count: `raw` sends them too.
+    sent. Frozen entries are in no update, and not among the `parameters`.
     """
     uploads = rounds["clients"].sum()
     return float(rounds["up_sent"].sum() / (uploads * parameters)) if uploads else 0.0

@@ -9,8 +9,10 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, UsageError, load, run
+from fedsim.analysis.times import priced
 from fedsim.federation.trainer import build_model
+from fedsim.network import parse
 from tests.support.runs import clients, make_task, rounds
 
 __all__ = ["make_task"]  # the fixture
@@ -42,6 +44,16 @@ def test_what_is_trained_travels(
     assert summary["up_share"] == 1 and summary["ratio_content"] == 1
     layers = pd.read_parquet(tmp_path / "layers.parquet")
     assert set(layers["tensor"]) == {"2.weight", "2.bias"}
+
+
+def test_the_clock_and_the_price_count_what_is_trained(make_task: Any, tmp_path: Path) -> None:
+    """15 entries are 504 bits: 5.04 s up, and 2.52 s down from the second round on."""
+    network, task = "up=100bit, down=200bit, latency=1s, compute=1s", make_task(build=partly)
+    config = RunConfig(task=task.name, method="raw", temporal=1, iterations=3, network=network)
+    run(config, tmp_path)
+    again = priced(load(tmp_path), parse(network))
+    for rows in (pd.read_parquet(tmp_path / "rounds.parquet"), again):
+        assert rows["sim_seconds"].tolist() == pytest.approx([8.04, 10.56, 10.56])
 
 
 def test_the_model_is_whole_at_the_end(make_task: Any, tmp_path: Path) -> None:
