@@ -99,10 +99,15 @@ class Clock:
         self.works: list[Work] = []
 
     def ask(self, works: Sequence[Work]) -> None:
-        """Lets clients begin now; the forecasts of all who are at work follow."""
+        """Lets clients begin now; the forecasts of all who are at work follow.
+
+        Of a client that left before, what is still on its way to it is given up.
+        """
         for work in works:
             work.asked = self.now
-        self.works += works
+        anew = {work.client for work in works}
+        there = [work for work in self.works if work.until == "arrived" or work.client not in anew]
+        self.works = [*there, *works]
         self._forecast()
 
     def to(self, time: float) -> None:

@@ -53,6 +53,22 @@ def test_a_shared_uplink_by_hand() -> None:
     assert upload == pytest.approx([3.0, 4 + 1 / 6 + 0.5, 6 + 1 / 6 + 0.5])
 
 
+def test_what_is_on_its_way_to_a_client_that_left_is_given_up_when_it_is_asked_anew() -> None:
+    """Client 0 has 8 of 10 bits to come at 1 s; the next 10 have the link of 2 bit/s to themselves.
+
+    So it is done at 6 s, beside client 1, whose link is of no use to it. Client 2 left, too, and is
+    not asked: the 3 bit/s of the server are 1 bit/s each.
+    """
+    for capacity, there in (("inf", 6.0), ("3bit", 11.0)):
+        network = parse(f"down=2bit, server_down={capacity}, compute=0s")
+        clock = Clock(network.links(3, 0, 0.0))
+        clock.ask([Work(0, 1, 10, until="received"), Work(2, 1, 40, until="received")])
+        clock.to(1.0)
+        clock.ask([Work(0, 2, 10), Work(1, 2, 10)])
+        assert [(w.client, w.round) for w in clock.works] == [(2, 1), (0, 2), (1, 2)]
+        assert [w.received for w in clock.works[1:]] == [there, there]
+
+
 def test_the_fast_way_and_the_way_of_events_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds, clients = five_rounds()
     network = parse("up=lognormal(10bit, 1), down=uniform(20bit, 40bit), latency=500ms")

@@ -82,16 +82,10 @@ class Work:
 
 
 class Clock:
-    """The time, and what is under way.
+    """The time, and what is under way on the links of a network."""
 
-    Args:
-        network: its links.
-        apart: whether two messages on one client's link do not share it (``compare.KNOWN``).
-    """
-
-    def __init__(self, network: Network, apart: bool = False) -> None:
-        self.network, self.apart = network, apart
-        self.now, self.sent = 0.0, 0
+    def __init__(self, network: Network) -> None:
+        self.network, self.now = network, 0.0
         self.under_way: list[Work] = []
 
     def start(self, stages: list[Stage], what: Any = None) -> Work:
@@ -102,6 +96,8 @@ class Clock:
     def send(self, client: int, down: int, iterations: int | None, up: int | None) -> Work:
         """A message to a client, from now on. Bits flow at once, and have come after the latency.
 
+        What is still on its way to one that left is given up.
+
         Args:
             client: to whom.
             down: its bits.
@@ -109,15 +105,15 @@ class Clock:
             up: bits of its reply; None where it leaves before it sends.
         """
         latency = self.network.values["latency"][client]
-        self.sent += 1
-        own = (client, self.sent) if self.apart else (client,)
-        links = {way: ((way, *own), ("server", way)) for way in ("down", "up")}
+        gone = ("left", client)
+        self.under_way = [work for work in self.under_way if work.what != gone]
+        links = {way: ((way, client), ("server", way)) for way in ("down", "up")}
         stages = [Stage("download", down, links["down"]), Stage("download", latency)]
         if iterations is not None:
             stages += [Stage("compute", iterations * self.network.values["compute"][client])]
         if up is not None:
             stages += [Stage("upload", up, links["up"]), Stage("upload", latency)]
-        return self.start(stages)
+        return self.start(stages, gone if up is None else None)
 
     def capacity(self, link: Any) -> float:
         """What a link carries now."""

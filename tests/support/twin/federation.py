@@ -68,7 +68,7 @@ class Federation:
         self.clients = [
             Client(c, self.draws, self.training, method, tensors) for c in range(clients)
         ]
-        self.clock = Clock(Network(get("network") or "", self.draws), "links" in known)
+        self.clock = Clock(Network(get("network") or "", self.draws))
         self.cohort = get("cohort") or clients
         self.deadline = number(str(get("deadline") or "inf"))
         self.late = get("late", "hold")
