@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.channel.buffers import Buffers
     from strategies.channel.client_end import ClientEnd, Delivery
     from strategies.channel.nodes import answer_partition
+    from strategies.channel.relay import Relay
     from strategies.channel.server_end import ServerEnd
     from strategies.channel.shortage import TooFewReplies
     from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average
@@ -57,6 +58,7 @@ __all__ = [
     "InNetwork",
     "Majority",
     "Nesterov",
+    "Relay",
     "RoundTraffic",
     "RunningSum",
     "ServerEnd",

@@ -1,6 +1,11 @@
 """Which methods the rows of results are of: their columns `label`, `dense`, `ends_dense` tell."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
+
+from fedsim.settings.strategies import STRATEGIES
 
 DENSE, RAW = "dense", "raw"
 """The labels of `raw`, every entry as float32: of the reference, and of longer delays or a lossy
@@ -66,8 +71,21 @@ def reference(runs: pd.DataFrame) -> pd.Series:
     It is so both ways: with a lossy downlink a run of `raw` is not what others are compared with.
     """
     at = (runs["temporal"] == 1) & (runs["gradient"] == 1)
-    lossless = runs["downlink"].fillna("raw") == "raw" if "downlink" in runs.columns else True
-    return at & (runs["method"] == "raw") & lossless
+    raw = at & (runs["method"] == "raw")
+    if "downlink" not in runs.columns:
+        return raw
+    return raw & runs["downlink"].fillna("raw").isin(("raw", "relay"))
+
+
+def averages(given: Mapping[str, Any]) -> bool:
+    """Whether the global update of a run with these settings is the mean of its clients' updates.
+
+    Example:
+        >>> averages({"strategy": "dsgd"}), averages({"strategy": "fedadam"})
+        (True, False)
+    """
+    strategy = STRATEGIES.get(str(given.get("strategy")))
+    return strategy is not None and strategy.averages
 
 
 def ends_dense(runs: pd.DataFrame) -> bool:

@@ -9,7 +9,7 @@ from torch.optim import SGD
 
 from compressors import Raw
 from fedsim.errors import UsageError
-from fedsim.settings import moving, roundless
+from fedsim.settings import collective, moving, roundless
 from fedsim.settings.combination import Combination
 from fedsim.settings.differences import check_added
 from fedsim.settings.fields import Settings, flag
@@ -32,6 +32,7 @@ def together(config: Settings, plan: Plan) -> None:
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
+    collective.check_relay(config, plan)
     if config.proximal is not None and STRATEGIES[config.strategy].gradients:
         raise UsageError(
             f"--proximal is {config.proximal:g}: strategy {config.strategy} sends the gradient at "

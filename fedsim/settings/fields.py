@@ -77,8 +77,9 @@ class Settings:
         "unlike numbers of local iterations)",
     )  # fmt: skip
     downlink: str | None = setting(
-        None, "how the global update is compressed; default: raw, for a majority one bit per entry"
-    )
+        None, "how the global update is compressed, or relay (clients are sent the others' "
+        "messages and make the mean themselves); default: raw, for a majority one bit per entry",
+    )  # fmt: skip
     momentum_masking: str = setting(
         "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off"
     )

@@ -11,6 +11,7 @@ from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
 from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks import Task, get_task
+from strategies import Relay
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ def _downlink(config: Settings, method: Method) -> Compressor:
 
 
 def _compressor(method: str) -> Compressor:
+    if method.strip() == Relay.codec_id:
+        return Relay()
     if takes_fraction(method):
         raise UsageError(
             f"--downlink is {method!r}, which takes a fraction of entries: write it, such as "

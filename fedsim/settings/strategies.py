@@ -47,6 +47,8 @@ class Strategy:
             empty for the others, which refuse them.
         momentum: the server has the momentum, and clients have none.
         twice: clients compute a gradient at the model of the round before, too.
+        averages: the model moves by the mean of the round's updates, as clients can make it
+            themselves (``collective``).
     """
 
     build: "Callable[[Parts], ChannelStrategy]"
@@ -62,6 +64,7 @@ class Strategy:
     differences: str = ""
     twice: bool = False
     momentum: bool = False
+    averages: bool = False
 
 
 def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
@@ -133,7 +136,7 @@ def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
 
 
 STRATEGIES: dict[str, Strategy] = {
-    "dsgd": Strategy(_dsgd, takes=("weighting",)),
+    "dsgd": Strategy(_dsgd, takes=("weighting",), averages=True),
     "majority": aggregated(
         "majority:Majority", lambda parts: (parts.common["seed"],), downlink=codes.votes, coded=True
     ),

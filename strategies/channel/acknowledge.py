@@ -108,14 +108,16 @@ def pending(
     settings: Mapping[str, Any],
     like: Mapping[str, Tensor],
     lost: int = 0,
+    keeps: bool = False,
 ) -> State:
     """What a client keeps of its answer to the message that came with ``settings``.
 
-    The payload is kept only where a memory could take it back; ``lost``: see ``Settled``.
+    The payload is kept only where a memory could take it back, or where the client ``keeps`` it
+    for a relay (``relay``); ``lost``: see ``Settled``.
     """
     asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
     kept = {ROUND_KEPT: torch.tensor(asked), CHANNEL_KEPT: torch.tensor(channel)}
-    if holds(uplink, like):
+    if keeps or holds(uplink, like):
         kept[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
     return kept | ({LOST_KEPT: torch.tensor(lost)} if lost else {})
 

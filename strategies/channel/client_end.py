@@ -21,6 +21,7 @@ from compressors.whole.memory import inside, nest
 from strategies.channel import directions
 from strategies.channel.acknowledge import (
     LOST,
+    PAYLOAD_KEPT,
     RETURNED,
     Settled,
     of_channel,
@@ -32,6 +33,7 @@ from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
 from strategies.channel.catch_up import split
 from strategies.channel.orders import REPORT
 from strategies.channel.payload import BASE, ENDS, KEY, VERSION, WANTS, ends, get, put
+from strategies.channel.relay import Relay, includes_own, mean_update
 
 
 class NoBase(LookupError):
@@ -108,6 +110,8 @@ class ClientEnd:
         if settings["kind"] == "model":
             whole = directions.both(self.downlink, self.like, int(str(settings.get(VERSION, 0))))
             base = directions.begun(self.downlink, decompress(Raw(), payload, whole))
+        elif settings["kind"] == "relay":
+            base = self._relayed(payload, settings, held, settled)
         else:
             base = self._updated(payload, settings, held)
         weights = {name: base[name] for name in self.like}
@@ -134,6 +138,20 @@ class ClientEnd:
             weights = directions.moved(weights, step)
         return placed(weights, self._device)
 
+    def _relayed(
+        self, payload: bytes, settings: ConfigRecord, memory: State, settled: Settled
+    ) -> State:
+        """The model after the round before, which the client makes of all that was sent in it."""
+        first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
+        if int(memory.get(VERSION, torch.tensor(first))) == last:  # it has made that already
+            return placed(_base(memory, last), self._device)
+        base = _base(memory, first)
+        if includes_own(payload) and not (settled.applied and PAYLOAD_KEPT in memory):
+            raise NoBase("the client does not hold what it sent in the round before")
+        own = memory[PAYLOAD_KEPT].numpy().tobytes() if PAYLOAD_KEPT in memory else b""
+        moved = mean_update(payload, own, self.uplink, self.like)
+        return placed({name: x.cpu() + moved[name] for name, x in base.items()}, self._device)
+
     def _arrived(self, settings: ConfigRecord) -> State:
         """The server's buffers, where they came with the model."""
         payload = settings.get(PAYLOAD)
@@ -153,7 +171,8 @@ class ClientEnd:
         packet, after = compress(self.uplink, update, held, seed)
         memory = nest("uplink", after)
         lost = delivery.settled.lost
-        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, lost)
+        keeps = isinstance(self.downlink, Relay)
+        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, lost, keeps)
         if self.follows:
             version = torch.tensor(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}

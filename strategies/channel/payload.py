@@ -60,9 +60,10 @@ ENDS = "ends"
 CONFIG = "config"
 """Under which key an app finds the settings of a round, where the strategy has no other."""
 
-Kind = Literal["model", "update", "updates"]
+Kind = Literal["model", "update", "updates", "relay"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the model held.
-``updates``: several, of which each is added in turn (``catch_up``)."""
+``updates``: several, of which each is added in turn (``catch_up``). ``relay``: what the others sent
+(``relay``)."""
 
 
 def ends(uplink: Compressor, downlink: Compressor, buffers: Iterable[str]) -> str:

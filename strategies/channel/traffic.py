@@ -127,7 +127,7 @@ class RoundTraffic:
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
     """The mean update, summed in client order; ``weighting`` is ``uniform`` or ``samples``."""
-    return _mean([up.update for up in uplinks.values()], _shares(uplinks, weighting))
+    return mean([up.update for up in uplinks.values()], _shares(uplinks, weighting))
 
 
 def average_normalized(
@@ -151,14 +151,15 @@ def average_normalized(
 
 def average_buffers(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
     """The mean of the buffers that clients sent, as ``average``."""
-    return _mean([up.statistics for up in uplinks.values()], _shares(uplinks, weighting))
+    return mean([up.statistics for up in uplinks.values()], _shares(uplinks, weighting))
 
 
 def _shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
     return [1.0 if weighting == "uniform" else up.samples for up in uplinks.values()]
 
 
-def _mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
+def mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
+    """The mean of updates by ``shares``, which need not sum to 1, summed in their order."""
     total = sum(shares)
     return _sum(parts, [share / total for share in shares])
 

@@ -21,6 +21,8 @@ from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import Roster
 from strategies.channel.orders import Ordering
 from strategies.channel.payload import BASE, KEY, OURS
+from strategies.channel.relay import Relay
+from strategies.channel.relay_end import RelayEnd
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import ABSENT, AT_WORK
 from strategies.server.around import check_around
@@ -88,6 +90,11 @@ class ChannelStrategy(Strategy):
         if below or needs_server(uplink) not in ("", self.serves):
             own = below or needs_server(uplink)
             raise ValueError(f"{own} sends differences, which strategy {own} alone adds up")
+        if isinstance(self.downlink, Relay) and not vars(type(self)).get("averages"):
+            raise ValueError(
+                "downlink is relay: every client makes the mean of the others' updates itself, "
+                f"which is the model of DelayedDSGD alone; {type(self).__name__} makes another"
+            )
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout = seed, timeout
         self.buffers = replace(buffers) if buffers else None  # another strategy may share them
@@ -134,7 +141,8 @@ class ChannelStrategy(Strategy):
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
         own = self.seed, self.buffers, self.catch_up, self.max_norm
-        end = ServerEnd(self.uplink, self.downlink, weights, *own)
+        kind = RelayEnd if isinstance(self.downlink, Relay) else ServerEnd
+        end = kind(self.uplink, self.downlink, weights, *own)
         end.ordering = self.ordering
         return end
 

@@ -2,13 +2,16 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from torch import Tensor
 
 from compressors import Compressor, text
+from strategies.channel.relay import Relay
+from strategies.channel.relay_end import RelayEnd
+from strategies.channel.server_end import ServerEnd
 from strategies.channel.traffic import Uplink, average, average_normalized
 from strategies.server.base import ChannelStrategy
 
@@ -24,7 +27,8 @@ class DelayedDSGD(ChannelStrategy):
 
     Args:
         uplink: how clients encode; decodes exactly what they sent.
-        downlink: how the global update is encoded; raw by default.
+        downlink: how the global update is encoded; raw by default. ``Relay()``: every client is
+            sent the others' messages as they came, and makes the mean itself.
         clients: the number of clients; waits until all have registered.
         weighting: ``uniform`` (Algorithm 1, line 18), ``samples``, or ``nova``: by samples, over
             the local iterations that each client was asked for, by its order or a setting
@@ -41,6 +45,8 @@ class DelayedDSGD(ChannelStrategy):
         True
     """
 
+    averages: ClassVar[bool] = True  # of this class alone: what relayed messages make at clients
+
     def __init__(
         self,
         uplink: Compressor,
@@ -56,8 +62,20 @@ class DelayedDSGD(ChannelStrategy):
         if aggregate is not None and weighting != "uniform":
             raise ValueError(f"weighting is {weighting!r}: it belongs to the mean, not {aggregate}")
         super().__init__(uplink, downlink, clients=clients, **common)
+        if isinstance(self.downlink, Relay) and (aggregate is not None or weighting == "nova"):
+            other = "weighting is nova" if aggregate is None else f"aggregate is {aggregate}"
+            raise ValueError(
+                f"downlink is relay and {other}: clients make the mean of the others' messages "
+                "themselves, uniform or by samples"
+            )
         self.aggregate = aggregate or self._global_update
         self.weighting = weighting
+
+    def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
+        end = super()._end(weights)
+        if isinstance(end, RelayEnd):
+            end.by_samples = self.weighting == "samples"
+        return end
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """One message per client of the round's cohort that can be asked."""

@@ -107,6 +107,16 @@ def test_who_is_away_or_late_follows_from_the_clock(cluster: str, tmp_path: Path
     assert rounds(tmp_path / "local")["late"].sum() > 0
 
 
+def test_what_others_sent_is_relayed(cluster: str, tmp_path: Path) -> None:
+    config = small(
+        clients=4, cohort=3, downlink="relay", weighting="samples", keep_payloads=True,
+        network="1gbit, compute=20ms", dropout="after=0.2",
+    )  # fmt: skip
+    on_both(config, tmp_path, cluster)
+    local, flower = clocks(tmp_path)
+    assert local.equals(flower) and "relay" in " ".join(payloads(tmp_path / "flower"))
+
+
 @pytest.mark.parametrize("name", ["sharded", "fewer at work"])
 def test_servers_that_do_not_wait(name: str, cluster: str, tmp_path: Path) -> None:
     """Messages go to Ray together, and updates are taken in by the clock: the same run."""

@@ -1,0 +1,34 @@
+"""Collectives: what every client makes of all messages itself, and what they go with."""
+
+from fedsim.errors import UsageError
+from fedsim.settings.fields import Settings, flag
+from fedsim.settings.resolved import Plan
+from fedsim.settings.strategies import STRATEGIES
+from strategies import Relay
+
+
+def check_relay(config: Settings, plan: Plan) -> None:
+    """Refuses what relayed messages do not go with: clients make the uplinks' mean, and no more."""
+    if not isinstance(plan.downlink, Relay):
+        return
+    told = f"--downlink is {Relay.codec_id!r}"
+    if not STRATEGIES[config.strategy].averages:
+        named = [name for name, strategy in STRATEGIES.items() if strategy.averages]
+        raise UsageError(
+            f"{told} and --strategy is {config.strategy!r}: every client makes the model of the "
+            f"others' messages itself: their mean, as of {' and '.join(named)}"
+        )
+    if config.weighting == "nova":
+        raise UsageError(
+            f"{told} and --weighting is 'nova': clients are not told how many local iterations the "
+            "others did; give uniform or samples"
+        )
+    for name in ("controller", "catch_up"):
+        if getattr(config, name):
+            raise UsageError(
+                f"{told} and {flag(name)} is {getattr(config, name)!r}: "
+                + ("clients are not told at which fraction the others encoded; leave one of the "
+                   "two out" if name == "controller" else
+                   "messages are passed on for one round, and who missed it is sent the model; "
+                   "leave one of the two out")
+            )  # fmt: skip

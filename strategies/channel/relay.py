@@ -1,0 +1,138 @@
+"""What a client is sent where messages are relayed: the others' of the round before, as they came.
+
+A relayed message begins with twice the receiver's own place among the round's senders, in client
+order from 1 (0: it is not among them), and 1 more where the mean is by samples. Then, by samples,
+the receiver's own number of samples, where it is among them. Then every other sender's message, in
+client order: by samples its number of samples, its length, its bytes. All numbers have 7 bits per
+byte. The receiver keeps its own message and is not sent that: an allgather moves no message to
+where it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors import Compressor, PayloadError, Sent, State, Tensors, decompress
+from compressors.bits import BitReader, BitWriter
+from strategies.channel.acknowledge import varint
+from strategies.channel.traffic import mean
+
+_LONGEST = 9  # bytes of a whole number, of 7 bits each
+
+
+@dataclass(frozen=True)
+class Relay:
+    """As a downlink: every client is sent the others' messages, and makes the mean itself.
+
+    Nothing is encoded anew, so that the model loses nothing on its way down. Given to
+    ``DelayedDSGD`` and to ``client_mod`` in the place of a compressor.
+
+    Example:
+        >>> from compressors import text
+        >>> text(Relay())
+        'relay'
+    """
+
+    codec_id: ClassVar[str] = "relay"
+    needs_seed: ClassVar[bool] = False
+
+    def init(self, like: Tensors) -> State:
+        """No memory."""
+        return {}
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """Refused: there is no message of an update."""
+        raise TypeError("relay passes on what clients sent, and encodes no update")
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """Refused, as ``write``."""
+        raise TypeError("relay passes on what clients sent, and decodes no update")
+
+
+def join(payloads: Sequence[bytes], own: int | None, samples: Sequence[int] = ()) -> bytes:
+    """The message to the sender at index ``own`` of ``payloads``; None: to one who is not there.
+
+    ``samples``: of each sender; none where the mean is uniform.
+
+    Example:
+        >>> join([b"ab", b"c", b""], own=1), split(join([b"ab", b"c", b""], own=1), b"c")
+        (b'\\x04\\x02ab\\x00', ([b'ab', b'c', b''], []))
+    """
+    place = 0 if own is None else own + 1
+    parts = [varint(2 * place + bool(samples))]
+    for i, payload in enumerate(payloads):
+        parts += [varint(samples[i])] if samples and (i != own) else []
+        parts += [varint(len(payload)), payload] if i != own else []
+    if samples and own is not None:
+        parts.insert(1, varint(samples[own]))
+    return b"".join(parts)
+
+
+def includes_own(payload: bytes) -> bool:
+    """Whether the receiver of a message that ``join`` made is among the senders."""
+    return _whole(payload, 0)[0] > 1
+
+
+def split(payload: bytes, own: bytes) -> tuple[list[bytes], list[int]]:
+    """All senders' payloads, in client order, and their samples; no samples: the mean is uniform.
+
+    Args:
+        payload: what ``join`` made.
+        own: what the receiver sent, if that is among them.
+
+    Raises ``PayloadError`` where the bytes do not say that.
+    """
+    first, at = _whole(payload, 0)
+    place, counted = divmod(first, 2)
+    messages, samples = list[bytes](), list[int]()
+    if counted and place:
+        mine, at = _whole(payload, at)
+    while at < len(payload):
+        if counted:
+            count, at = _whole(payload, at)
+            samples.append(count)
+        length, at = _whole(payload, at)
+        messages.append(payload[at : at + length])
+        at += length
+    if at > len(payload) or place > len(messages) + 1 or not (messages or place):
+        raise PayloadError("the relayed messages are cut, or fewer than they say")
+    if place:
+        messages.insert(place - 1, own)
+    if counted and place:
+        samples.insert(place - 1, mine)
+    return messages, samples
+
+
+def mean_update(payload: bytes, own: bytes, uplink: Compressor, like: Tensors) -> dict[str, Tensor]:
+    """The mean update that a relayed message says: what the server made, bit for bit.
+
+    It is made on the CPU, as the server's is. Both add with torch's own kernel: of processors that
+    round a product before it is added and those that do not, the last bit can differ.
+
+    Args:
+        payload: what ``join`` made.
+        own: what the receiver sent, if that is among the messages.
+        uplink: how clients encode their updates.
+        like: the model's parameters; values are not read.
+    """
+    messages, samples = split(payload, own)
+    if samples and not all(samples):
+        raise PayloadError("a relayed message has no samples: everyone trains on one at least")
+    shapes = {name: torch.empty_like(x, device="cpu") for name, x in like.items()}
+    updates = [decompress(uplink, message, shapes) for message in messages]
+    return mean(updates, [float(count) for count in samples] or [1.0] * len(updates))
+
+
+def _whole(payload: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at a place, and where it ends."""
+    number = 0
+    for i, byte in enumerate(payload[at : at + _LONGEST]):
+        number |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return number, at + i + 1
+    raise PayloadError("the relayed messages end within a number, or one has more than 9 bytes")
