@@ -1,8 +1,10 @@
 """Results on a clock: simulated time to a target, under one network or over all bandwidths."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from fedsim.controllers.base import NETWORK
 from fedsim.errors import UsageError
 from fedsim.network.availability import parse_availability
 from fedsim.network.pricing import MESSAGES, ends_over_rates, price
-from fedsim.network.spec import Network
+from fedsim.network.spec import ALLREDUCE, Network
+from fedsim.results.labels import averages
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
 
@@ -39,7 +42,7 @@ def priced(results: Results, network: Network) -> pd.DataFrame:
         UsageError: a run's `clients.parquet` cannot be read, or lacks what `framing=on` takes, or
             simulated time decided what the run trained.
     """
-    runs = _runs(results, network.framing, network.name)
+    runs = _runs(results, network)
     return pd.concat([run.at(network) for run in runs], ignore_index=True)
 
 
@@ -157,7 +160,7 @@ def over_bandwidths(
                          "is of one task")  # fmt: skip
     sign = 1 if higher_is_better(results.runs) else -1
     rows = []
-    for run in _runs(results, network.framing):
+    for run in _runs(results, replace(network, name="")):
         there = np.flatnonzero((sign * run.rounds["metric"] >= sign * target).to_numpy())
         ends = run.ends(network, np.asarray(rates, float)) if len(there) else None
         seconds = np.full(len(rates), np.nan) if ends is None else ends[there[0]]
@@ -207,25 +210,23 @@ def _looks_at_links(controller: Any) -> bool:
         return True
 
 
-def _runs(results: Results, framing: bool, network: str | None = None) -> list[_Run]:
-    """The runs that are done, with what a price takes; for ``network`` see above.
-
-    ``framing``: whether whole messages are priced.
-    """
+def _runs(results: Results, network: Network) -> list[_Run]:
+    """The runs that are done, with what a price on ``network`` takes; for its name see above."""
     runs = []
     done = results.runs[results.runs["status"] == "done"]
     by_run = dict(list(results.rounds.groupby("run", sort=False)))
     for name, cell in done.iterrows():
         own = results.given.get(str(name), {})
-        if key := _decided_by_the_clock(own, network):
+        if key := _decided_by_the_clock(own, network.name):
             raise UsageError(
                 f"{results.folders[str(name)]} was run with {key} = {own[key]}: "
                 "times decided what it trained, and it has no price on another network"
             )
+        _check_priced(results.folders[str(name)], own, cell, by_run[name], network)
         clients = clients_of(results.folders[str(name)])
         if "failures" not in clients:  # written before failed replies were kept
             clients["failures"] = 0
-        if framing and clients.reindex(columns=MESSAGES).isna().any(axis=None):
+        if network.framing and clients.reindex(columns=MESSAGES).isna().any(axis=None):
             raise UsageError(
                 f"--network has framing=on, and {results.folders[str(name)]} was written by a "
                 f"fedsim that did not count messages: its clients.parquet lacks {MESSAGES[0]} and "
@@ -240,6 +241,23 @@ def _runs(results: Results, framing: bool, network: str | None = None) -> list[_
     if not runs:
         raise UsageError(_NONE_DONE)
     return runs
+
+
+def _check_priced(
+    folder: Path, given: Mapping[str, Any], cell: pd.Series, rounds: pd.DataFrame, network: Network
+) -> None:
+    """Refuses a network whose clock a run's messages, or what was measured of it, do not fit."""
+    if network.coding and rounds.get("receive_seconds", rounds["metric"] * math.nan).isna().all():
+        raise UsageError(
+            f"{folder} was written by an older version, which did not measure what clients spend "
+            "on decoding: leave coding out of --network, or run it again"
+        )
+    if network.topology != "allreduce":
+        return
+    lossless = (cell["method"], cell["downlink"]) == ("raw", "raw")
+    everyone = (rounds["clients"] == cell["clients"]).all()
+    if not (lossless and averages(given) and everyone) or given.get("controller") is not None:
+        raise UsageError(f"{folder} has no time with topology=allreduce: {ALLREDUCE}")
 
 
 def _crossing(rates: np.ndarray, before: np.ndarray, after: np.ndarray, place: int) -> float:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _NETWORK = (
     f"{', '.join(PRESETS)}; settings such as 'up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms, "
-    "compute=2*measured, server_up=1Gbit'; a preset with settings, such as 'lora, framing=on' "
-    "(the time of whole messages, and not of payloads); or a TOML file of them"
+    "compute=2*measured, server_up=1Gbit, coding=measured'; a preset with settings, such as 'lora, "
+    "framing=on' (the time of whole messages, and not of payloads); or a TOML file of them"
 )
 
 

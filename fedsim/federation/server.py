@@ -131,6 +131,7 @@ class Server:
         strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
         if exchange.version == before and exchange.trip.uplinks:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
+        self.simulation.coded()
         strategy.charge_late(grid)
 
     @contextmanager
@@ -236,4 +237,5 @@ def _seconds(trip: RoundTraffic) -> dict[str, float]:
         "encode_seconds": total("encode-seconds"),
         "decode_seconds": trip.decode_seconds,
         "downlink_seconds": trip.downlink_seconds + total("decode-seconds"),
+        "receive_seconds": total("decode-seconds"),
     }

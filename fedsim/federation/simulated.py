@@ -13,10 +13,11 @@ from fedsim.network.pricing import SECONDS
 from fedsim.network.running import Clock, Work
 from fedsim.network.spec import Network, parse
 from fedsim.settings.config import RunConfig
-from strategies import ChannelStrategy, RoundTraffic
+from strategies import ChannelStrategy, Relay, RoundTraffic
 from strategies.channel.replies import numbers_of
 
 _NO_TIME = "compute=0s"
+_CODES = ("decode-seconds", "encode-seconds")
 
 
 class Simulation:
@@ -35,6 +36,7 @@ class Simulation:
         self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
         self.network: Network = plan.network or parse(_NO_TIME)
         self.clock = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
+        self._relays = isinstance(plan.downlink, Relay)
         there = plan.rules.availability
         self._there = None if there is None else there.of(plan.clients, config.seed)
         self.number, self.start = 0, now
@@ -108,6 +110,15 @@ class Simulation:
         in_time = [work.client for work in coming if work.arrived <= end]
         return in_time[: self.rules.first]
 
+    def coded(self) -> None:
+        """The server's own coding, which all wait for: one upload after the other, and the model.
+
+        A server that relays messages codes nothing.
+        """
+        if self.network.coding and not self._relays:
+            spent = self.trip.decode_seconds + self.trip.downlink_seconds
+            self.clock.to(self.clock.now + self.network.coding * spent)
+
     def _work(self, client: int, reply: Message | None) -> Work:
         """What a client does in this round; one whose reply is an error sends no update."""
         framing = self.network.framing
@@ -118,10 +129,12 @@ class Simulation:
             return work
         seconds = float(self.clock.links.compute[client])
         if self.network.measured:
-            work.seconds = seconds * _trained_in(reply)
+            work.seconds = seconds * _seconds(reply, "train-seconds")
         else:
             order = self.trip.downlinks[client].order
             work.seconds = seconds * (order.iterations if order else self.iterations)
+        if self.network.coding:
+            work.seconds += self.network.coding * sum(_seconds(reply, part) for part in _CODES)
         if leaves:
             work.until = "trained"
             return work
@@ -157,9 +170,9 @@ class Simulation:
         return self.works[client].parts(self.start, self.clock.now)
 
 
-def _trained_in(reply: Message) -> float:
+def _seconds(reply: Message, of: str) -> float:
     """Seconds, as the client says; 0 where it says what cannot be: its update is not used."""
     try:
-        return numbers_of(reply.content).get("train-seconds", 0.0)
+        return numbers_of(reply.content).get(of, 0.0)
     except ValueError:
         return 0.0

@@ -39,6 +39,32 @@ def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
     return float((rounds["train_seconds"].to_numpy() / iterations).median())
 
 
+def coding_seconds(rounds: pd.DataFrame, network: Network) -> tuple[float, float]:
+    """Seconds of encoding and decoding per round, of a client and of the server: the medians.
+
+    Clients code at once, and the server one message after the other. A server that relays messages
+    codes none: what it decodes for its own copy of the model, nobody waits for.
+
+    Args:
+        rounds: `rounds.parquet` of a run with its column `downlink`.
+        network: whose `coding` says how many times as long as in the run coding takes.
+
+    Example:
+        >>> from fedsim.network import parse
+        >>> rounds = pd.DataFrame({
+        ...     "clients": [2], "encode_seconds": [4.0], "decode_seconds": [3.0],
+        ...     "downlink_seconds": [7.0], "receive_seconds": [6.0], "downlink": ["raw"]})
+        >>> coding_seconds(rounds, parse("coding=measured"))
+        (5.0, 4.0)
+    """
+    if not network.coding:
+        return 0.0, 0.0
+    own = (rounds["encode_seconds"] + rounds["receive_seconds"]) / rounds["clients"]
+    central = rounds["decode_seconds"] + rounds["downlink_seconds"] - rounds["receive_seconds"]
+    waits = network.coding * float(rounds["downlink"].iloc[0] != "relay")
+    return network.coding * float(own.median()), waits * float(central.median())
+
+
 def price(
     rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -49,7 +75,7 @@ def price(
     `MESSAGES`, else those of `WIRE`.
 
     Args:
-        rounds: `rounds.parquet`.
+        rounds: `rounds.parquet`; with its run's `downlink` where the network has `coding`.
         clients: `clients.parquet`; one that lacks `MESSAGES` has no price with `framing=on`.
         network: the links.
         federation: how many clients there are.
@@ -77,8 +103,12 @@ def price(
     used = asked[is_used].reset_index(drop=True)
     links = network.links(federation, seed, measured_iteration(rounds, used))
     bits = _bits(network)
-    at_once = _simple(links)
-    parts = _at_once(links, used, bits) if at_once else _in_turn(links, asked, is_used, bits)
+    own, central = coding_seconds(rounds, network)
+    if _simple(links):
+        parts = _at_once(links, used, bits, own)
+    else:
+        parts = _in_turn(links, asked, is_used, bits, own)
+    parts[:, -1] += central
     used[list(SECONDS)] = parts
     by_round = used.assign(sim_seconds=parts.sum(axis=1)).groupby("round")
     means = by_round[list(SECONDS)].mean().reindex(rounds["round"])
@@ -111,7 +141,8 @@ def ends_over_rates(
         constant = Varying("constant", float(rate))
         return replace(network, up=constant, down=constant, trace=None)
 
-    if not _simple(at(1.0).links(federation, seed, 0.0)):  # clients share the server's link
+    shares = not _simple(at(1.0).links(federation, seed, 0.0))  # of the server's link
+    if shares or network.topology != "star":
         ends = [price(rounds, clients, at(rate), federation, seed)[0]["sim_end_seconds"]
                 for rate in rates]  # fmt: skip
         return np.stack(ends, axis=1)
@@ -120,7 +151,7 @@ def ends_over_rates(
     bits = used[list(_bits(network))].sum(axis=1).to_numpy()
     starts = np.flatnonzero(used["round"].diff().ne(0).to_numpy())
     seconds = np.maximum.reduceat(fixed[:, None] + bits[:, None] / rates, starts, axis=0)
-    return np.cumsum(seconds, axis=0)
+    return np.cumsum(seconds + coding_seconds(rounds, network)[1], axis=0)
 
 
 def _bits(network: Network) -> tuple[str, str]:
@@ -136,14 +167,16 @@ def _simple(links: Links) -> bool:
     )
 
 
-def _at_once(links: Links, used: pd.DataFrame, bits: tuple[str, str]) -> np.ndarray:
+def _at_once(
+    links: Links, used: pd.DataFrame, bits: tuple[str, str], coding: float
+) -> np.ndarray:
     """All rounds' parts at once: what `_in_turn` computes, for links that do not interact."""
     client = used["client"].to_numpy()
     up, down = (np.array([rate.values[0] for rate in rates])[client]
                 for rates in (links.up, links.down))  # fmt: skip
     up_bits, down_bits = (used[name].to_numpy() for name in bits)
     download = down_bits / down + links.latency[client]
-    compute = used["local_iterations"].to_numpy() * links.compute[client]
+    compute = used["local_iterations"].to_numpy() * links.compute[client] + coding
     upload = up_bits / up + links.latency[client]
     seconds = pd.Series(download + compute + upload)
     waiting = seconds.groupby(used["round"].to_numpy()).transform("max") - seconds
@@ -151,7 +184,7 @@ def _at_once(links: Links, used: pd.DataFrame, bits: tuple[str, str]) -> np.ndar
 
 
 def _in_turn(
-    links: Links, asked: pd.DataFrame, is_used: pd.Series, bits: tuple[str, str]
+    links: Links, asked: pd.DataFrame, is_used: pd.Series, bits: tuple[str, str], coding: float
 ) -> np.ndarray:
     """Round after round, on the clock that runs go by."""
     clock, parts = Clock(links), [np.zeros((0, len(PARTS)))]
@@ -160,7 +193,7 @@ def _in_turn(
     for number, rows in asked.groupby("round"):
         works = [
             Work(row.client, number, row.down_bits,
-                 row.local_iterations * links.compute[row.client], row.up_bits,
+                 row.local_iterations * links.compute[row.client] + coding, row.up_bits,
                  "arrived" if row.used else "received")
             for row in rows.itertuples()
         ]  # fmt: skip

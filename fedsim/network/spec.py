@@ -14,7 +14,15 @@ from fedsim.network.quantities import Varying, parse_number, parse_varying
 from fedsim.network.rates import Rate
 from fedsim.network.traces import Trace, read_trace
 
-KEYS = ("up", "down", "latency", "compute", "server_up", "server_down", "trace", "framing")
+KEYS = (
+    "up", "down", "latency", "compute", "server_up", "server_down", "trace", "framing", "topology",
+    "coding",
+)  # fmt: skip
+TOPOLOGIES = ("star", "allreduce")
+ALLREDUCE = (
+    "a ring allreduce adds up the floats of all clients in every round, without a server; it takes "
+    "--method raw, --downlink raw, --strategy dsgd and every client"
+)
 _PURPOSES = {"up": 1, "down": 2, "latency": 3, "compute": 4}
 _NO_LIMIT, _NO_DELAY = Varying("constant", math.inf), Varying("constant", 0.0)
 
@@ -55,6 +63,8 @@ class Network:
         server_down: that of all downloads.
         trace: rates over time, in the place of `up` and `down`.
         framing: whether whole messages take their time, or the payloads in them alone.
+        topology: `star`, every message between a client and the server; or `allreduce`, a ring.
+        coding: how many times as long as it took in the run encoding and decoding take; 0: no time.
         name: what was typed.
 
     Example:
@@ -71,7 +81,14 @@ class Network:
     server_down: float = math.inf
     trace: Trace | None = field(default=None, repr=False)
     framing: bool = False
+    topology: str = "star"
+    coding: float = 0.0
     name: str = ""
+
+    @property
+    def depends(self) -> bool:
+        """Whether the clock depends on the machine that a run is carried out on."""
+        return self.measured or self.coding > 0
 
     def links(self, clients: int, seed: int, measured: float) -> Links:
         """Every client's link; the same seed gives the same links.
@@ -91,7 +108,35 @@ class Network:
         else:
             up, down = self.trace.of(clients)
         compute = draw("compute") * (measured if self.measured else 1.0)
-        return Links(up, down, draw("latency"), compute, self.server_up, self.server_down)
+        links = Links(up, down, draw("latency"), compute, self.server_up, self.server_down)
+        return ring(links) if self.topology == "allreduce" else links
+
+
+def ring(links: Links) -> Links:
+    """Links on which a model up takes the first half of a ring allreduce, and one down the second.
+
+    Each of K clients sends 1/K of a model to the next and has 1/K from the one before, in K - 1
+    steps until every K-th is summed up somewhere, and in K - 1 more until all have the sum. A step
+    ends with the slowest link, and takes the latency of both ends of a message: a model takes
+    (K - 1)/K of its time on the slowest link, and K - 1 times the greatest two latencies in a row.
+
+    Args:
+        links: of all clients, with constant rates.
+
+    Source: Patarasuk & Yuan 2009 (Bandwidth optimal all-reduce algorithms for clusters of
+    workstations), section 3.
+
+    Example:
+        >>> links = ring(parse("up=3bit, down=9bit, latency=1s, compute=0s").links(4, 0, 0.0))
+        >>> float(links.up[0].values[0]), float(links.latency[0])  # 3 steps of 3 of 12 bits
+        (4.0, 6.0)
+    """
+    count = len(links.up)
+    steps = count - 1
+    rate = min(rate.values[0] for rate in (*links.up, *links.down))
+    step = float((links.latency + np.roll(links.latency, -1)).max())
+    each = [Rate.constant(rate * count / steps if steps else math.inf)] * count
+    return replace(links, up=each, down=each, latency=np.full(count, steps * step))
 
 
 def parse(text: str, name: str = "--network") -> Network:
@@ -99,8 +144,9 @@ def parse(text: str, name: str = "--network") -> Network:
 
     Args:
         text: a preset (`4g`), settings (`up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms,
-            compute=2*measured, server_up=1Gbit, trace=FILE.csv, framing=on`), a preset with
-            settings that replace its own (`4g, compute=10ms`), or a TOML file with such settings.
+            compute=2*measured, server_up=1Gbit, trace=FILE.csv, framing=on, topology=allreduce,
+            coding=measured`), a preset with settings that replace its own (`4g, compute=10ms`), or
+            a TOML file with such settings.
         name: the setting, as a message calls it.
 
     Raises:
@@ -185,7 +231,13 @@ def _network(given: dict[str, str], folder: Path, name: str) -> Network:
         raise UsageError(f"{name}: trace stands in the place of up and down; give one of the two")
     for key, value in given.items():
         what = f"{name}: {key}"
-        if key == "trace":
+        if key == "topology":
+            if value not in TOPOLOGIES:
+                raise UsageError(f"{name}: {unknown('topology', value, TOPOLOGIES)}")
+            made = replace(made, topology=value)
+        elif key == "coding":
+            made = replace(made, coding=_coding(value, what))
+        elif key == "trace":
             made = replace(made, trace=read_trace(folder / value))
         elif key == "compute":
             made = _with_compute(made, value, what)
@@ -195,7 +247,26 @@ def _network(given: dict[str, str], folder: Path, name: str) -> Network:
             made = replace(made, framing=value == "on")
         else:
             made = _with(made, key, value, what)
+    for key in ("trace", "server_up", "server_down", "coding", "framing"):
+        if made.topology == "allreduce" and key in given:
+            raise UsageError(
+                f"{name}: {key} is {given[key]} and topology is allreduce: a ring has no server, "
+                "constant rates and floats that nobody codes; give up, down, latency and compute"
+            )
     return made
+
+
+def _coding(value: str, what: str) -> float:
+    """`measured` or `K*measured`: times as long as encoding and decoding took in the run."""
+    factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
+    try:
+        times = float(factor) if value.endswith("measured") else math.nan
+    except ValueError:
+        times = math.nan
+    if not 0 <= times < math.inf:
+        raise UsageError(f"{what} is {value!r}: it is measured, or 0.1*measured for coders ten "
+                         "times as fast as the run's")  # fmt: skip
+    return times
 
 
 def _with(made: Network, key: str, value: str, what: str) -> Network:

@@ -94,12 +94,12 @@ def check_shards(asked: "Combination") -> None:
 
 
 def _timed(asked: "Combination") -> None:
-    if asked.network is None or asked.network.measured:
+    if asked.network is None or asked.network.depends:
         given = "not given" if asked.network is None else repr(asked.network.name)
         raise UsageError(
             f"--network is {given}: in an asynchronous strategy the order of updates follows from "
             "the clients' times, which must be the same in every run: give times to compute, such "
-            "as --network '4g, compute=20ms'"
+            "as --network '4g, compute=20ms', and no coding"
         )
 
 

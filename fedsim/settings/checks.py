@@ -33,6 +33,7 @@ def together(config: Settings, plan: Plan) -> None:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
     collective.check_relay(config, plan)
+    collective.check_allreduce(config, plan)
     if config.proximal is not None and STRATEGIES[config.strategy].gradients:
         raise UsageError(
             f"--proximal is {config.proximal:g}: strategy {config.strategy} sends the gradient at "
@@ -54,11 +55,11 @@ def _clock(config: Settings, plan: Plan) -> None:
             "--catch-up is given and --downlink is raw: the model is then as small as one update; "
             "give a --downlink that compresses, such as 'sbc(0.05)'"
         )
-    if plan.rules.by_the_clock and (plan.network is None or plan.network.measured):
+    if plan.rules.by_the_clock and (plan.network is None or plan.network.depends):
         timed = [name for name in ("ask", "deadline", "availability") if getattr(config, name)]
         raise UsageError(
             f"{flag(timed[0])} is {getattr(config, timed[0])}: it goes by simulated time; give "
-            "--network with a time per iteration, such as '4g, compute=20ms'"
+            "--network with a time per iteration, such as '4g, compute=20ms', and without coding"
         )
     if plan.network is not None and plan.network.trace is not None:
         plan.network.trace.of(plan.clients)  # raises: a client that the file lacks

@@ -1,6 +1,8 @@
 """Collectives: what every client makes of all messages itself, and what they go with."""
 
+from compressors import Raw
 from fedsim.errors import UsageError
+from fedsim.network.spec import ALLREDUCE
 from fedsim.settings.fields import Settings, flag
 from fedsim.settings.resolved import Plan
 from fedsim.settings.strategies import STRATEGIES
@@ -32,3 +34,23 @@ def check_relay(config: Settings, plan: Plan) -> None:
                    "messages are passed on for one round, and who missed it is sent the model; "
                    "leave one of the two out")
             )  # fmt: skip
+
+
+def check_allreduce(config: Settings, plan: Plan) -> None:
+    """Refuses what a ring allreduce does not go with: it adds up the floats of all clients."""
+    network = plan.network
+    if network is None or network.topology != "allreduce":
+        return
+    told = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
+    if not isinstance(plan.method.compressor, Raw):
+        raise UsageError(told.format(f"--method is {config.method!r}"))
+    if not isinstance(plan.downlink, Raw):
+        raise UsageError(told.format(f"--downlink is {config.downlink!r}"))
+    if not STRATEGIES[config.strategy].averages:
+        raise UsageError(told.format(f"--strategy is {config.strategy!r}"))
+    if config.controller is not None:
+        raise UsageError(told.format(f"--controller is {config.controller!r}"))
+    if not plan.clients == plan.cohort == plan.required or not plan.rules.plain:
+        names = ("cohort", "min_replies", "ask", "deadline", "dropout", "availability")
+        given = [name for name in names if getattr(config, name) is not None]
+        raise UsageError(told.format(f"{flag(given[0])} is {getattr(config, given[0])}"))

@@ -35,7 +35,7 @@ def check(config: Settings, plan: Plan) -> None:
         )
     if plan.network is None and "network" in controller.needs:
         raise UsageError(f"{said}, which goes by the clients' links: give --network")
-    if plan.network is not None and plan.network.measured:
+    if plan.network is not None and plan.network.depends:
         raise UsageError(
             f"{said} and --network is {config.network!r}: what a controller is told of the time "
             "must be the same in every run; give the network a compute time, such as compute=20ms"

@@ -55,6 +55,7 @@ class Unlike:
     server_up: float = math.inf
     server_down: float = math.inf
     framing: bool = False
+    coding: float = 0.0
     asked: list[tuple[int, int, float]] = field(default_factory=list)
 
     def links(self, clients: int, seed: int, measured: float) -> Links:
