@@ -6,8 +6,8 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.analysis.style import GREYS, METHODS, ink
-    from fedsim.analysis.times import over_bandwidths, priced
+    from fedsim.analysis.times import Bandwidths, over_bandwidths, priced
 
-__all__ = ["GREYS", "METHODS", "ink", "over_bandwidths", "priced"]
+__all__ = ["GREYS", "METHODS", "Bandwidths", "ink", "over_bandwidths", "priced"]
 
 make_lazy(__name__)

@@ -141,14 +141,15 @@ def ends_over_rates(
         constant = Varying("constant", float(rate))
         return replace(network, up=constant, down=constant, trace=None)
 
-    shares = not _simple(at(1.0).links(federation, seed, 0.0))  # of the server's link
-    if shares or network.topology != "star":
+    if not _simple(at(1.0).links(federation, seed, 0.0)):  # clients share the server's link
         ends = [price(rounds, clients, at(rate), federation, seed)[0]["sim_end_seconds"]
                 for rate in rates]  # fmt: skip
         return np.stack(ends, axis=1)
     _, used = price(rounds, clients, at(np.inf), federation, seed)  # what no rate changes
     fixed = used[list(SECONDS[:3])].sum(axis=1).to_numpy()
     bits = used[list(_bits(network))].sum(axis=1).to_numpy()
+    if network.topology == "allreduce":
+        bits = bits * (federation - 1) / federation
     starts = np.flatnonzero(used["round"].diff().ne(0).to_numpy())
     seconds = np.maximum.reduceat(fixed[:, None] + bits[:, None] / rates, starts, axis=0)
     return np.cumsum(seconds + coding_seconds(rounds, network)[1], axis=0)
