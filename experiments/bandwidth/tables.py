@@ -1,12 +1,21 @@
-"""Times to a target by method and bandwidth, with and without the seconds that coding takes."""
+"""Times of an iteration and to a target by method and bandwidth, without and with coding.
 
+Dense rows go by a ring allreduce. What sparse rows relay goes by the clock of a star: a message up,
+the others' down; by that of a ring, an allgather, a client sends while it receives, so that only
+what comes down takes time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 
-from experiments.common.scores import rows_of
+from experiments.common.scores import half_width, rows_of
 from experiments.common.tables import table
 from fedsim import Results
-from fedsim.analysis import priced
-from fedsim.network import Network, parse
+from fedsim.analysis import Bandwidths, over_bandwidths, priced
+from fedsim.network import parse
 from fedsim.units import duration, plain
 
 from .rows import ROWS
@@ -15,51 +24,80 @@ RATES = {"1 Mbit/s": 1e6, "10 Mbit/s": 1e7, "100 Mbit/s": 1e8, "1 Gbit/s": 1e9, 
 CLAIMED = ("100 Mbit/s", "1 Gbit/s", "10 Gbit/s")
 """DeepReduce's bandwidths."""
 
+RATIOS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
+"""Communication over computation: of the dense update by allreduce, over a local iteration."""
 
-def times(results: Results, network: Network, target: float) -> pd.DataFrame:
-    """A line per row and rate: seconds on the clock until the target, and seconds of coding.
+_WORDS = {"": "relayed", "_ring": "by a ring", "_coded": "relayed, with coding"}
+_OF = {"each": "one iteration", "seconds": "to the target"}
+_CLOCKS = {"": "up={rate}, down={rate}", "_ring": "down={rate}",
+           "_coded": "up={rate}, down={rate}, coding=measured"}  # fmt: skip
 
-    ``seconds`` and ``coding`` are means over seeds, NaN where a seed does not come to the target;
-    ``iteration`` is the mean of the local iterations until then, ``mbit`` that of the bits, up
-    and down, of one client.
+
+def times(results: Results, compute: str, target: float) -> pd.DataFrame:
+    """A line per run and rate.
+
+    ``seconds`` until the target, NaN where the run does not come to it, and ``each``, seconds per
+    local iteration of the whole run; with ``_ring`` by an allgather in place of the star, with
+    ``_coded`` and coding as measured. ``iteration`` and ``mbit``, the bits up and down of one
+    client, until the target; ``computing``: seconds per local iteration.
     """
     found = []
     for name, rate in RATES.items():
-        at = parse(f"{network.name}, up={rate:g}bit, down={rate:g}bit")
-        rounds = priced(results, at).assign(row=lambda x: rows_of(x["run"]))
-        rounds["coding"] = rounds["round"] * coding(rounds)
-        bits = (rounds["up_wire_bits"] + rounds["down_wire_bits"]) / rounds["clients"]
-        rounds["mbit"] = bits.groupby(rounds["run"]).cumsum() / 1e6
-        found.append(_reached(rounds, target).assign(rate=name))
+        told: dict[str, pd.DataFrame] = {}
+        for clock in _CLOCKS:
+            told[clock] = _told(_priced(results, compute, f"{rate:g}bit", clock), target)
+        lines = told[""]
+        for clock in ("_ring", "_coded"):
+            lines[[f"seconds{clock}", f"each{clock}"]] = told[clock][["seconds", "each"]]
+        found.append(lines.assign(rate=name, computing=parse(f"compute={compute}").compute.first))
     frame = pd.concat(found)
-    frame["place"] = [list(ROWS).index(row) for row in frame["row"]]
-    return frame.sort_values("place", kind="stable").drop(columns="place").reset_index(drop=True)
+    frame.insert(0, "row", rows_of(frame.index))
+    frame.insert(1, "seed", [int(str(run).rpartition("-seed")[2]) for run in frame.index])
+    place = frame["row"].map(list(ROWS).index)
+    return frame.iloc[np.lexsort([frame["seed"], place])].reset_index(drop=True)
 
 
-def coding(rounds: pd.DataFrame) -> pd.Series:
-    """Seconds that coding adds to a round of each run, as measured: the median of its rounds.
-
-    Clients encode at the same time, the server decodes one after the other. What the downlink
-    took is added whole, although clients decode it at the same time: too much rather than too
-    little.
-    """
-    at_once = rounds["encode_seconds"] / rounds["clients"]
-    spent = at_once + rounds["decode_seconds"] + rounds["downlink_seconds"]
-    return spent.groupby(rounds["run"]).transform("median")
+def across(results: Results, compute: str, target: float) -> Bandwidths:
+    """The time to the target over bandwidths, each row by its own collective."""
+    dense, sparse = (over_bandwidths(part, parse(f"compute={compute}{ring}"), target)
+                     for part, ring in _by_collective(results))  # fmt: skip
+    return Bandwidths(
+        dense.rates, np.concatenate([dense.seconds, sparse.seconds]),
+        pd.concat([dense.cells, sparse.cells], ignore_index=True),
+    )  # fmt: skip
 
 
-def _reached(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
-    runs = rounds.groupby(["row", "run"], sort=False).size().index.to_frame(index=False)
-    first = rounds[rounds["metric"] >= target].groupby("run").first()
-    columns = {"seconds": "sim_end_seconds", "coding": "coding", "iteration": "iteration",
-               "mbit": "mbit"}  # fmt: skip
-    for name, column in columns.items():
-        runs[name] = first[column].reindex(runs["run"]).to_numpy()
-    groups = runs.groupby("row", sort=False)
-    means = groups[list(columns)].agg(lambda x: x.mean(skipna=False))
-    means["sd"] = groups["seconds"].agg(lambda x: x.std(skipna=False))
-    counts = groups["seconds"].agg(seeds="size", reached="count")
-    return counts.join(means).reset_index()
+def _by_collective(results: Results) -> list[tuple[Results, str]]:
+    """The runs that a ring allreduce adds up, and the others; with the network's setting."""
+    dense = [ROWS[row].method == "raw" for row in rows_of(results.runs.index)]
+    parts = []
+    for mask, ring in ((pd.Series(dense, results.runs.index), ", topology=allreduce"), (None, "")):
+        chosen = results.runs[mask if mask is not None else ~np.array(dense)]
+        rounds = results.rounds[results.rounds["run"].isin(chosen.index)]
+        parts.append((replace(results, runs=chosen, rounds=rounds), ring))
+    return parts
+
+
+def _priced(results: Results, compute: str, rate: str, clock: str) -> pd.DataFrame:
+    """The rounds of all runs; an allreduce sends floats as they are, and takes one clock alone."""
+    found = []
+    for part, ring in _by_collective(results):
+        links = _CLOCKS["" if ring else clock].format(rate=rate)
+        rounds = priced(part, parse(f"compute={compute}, {links}{ring}"))
+        moved = (rounds["clients"] - 1) / rounds["clients"] if ring else 1.0
+        bits = moved * (rounds["up_wire_bits"] + rounds["down_wire_bits"]) / rounds["clients"]
+        found.append(rounds.assign(mbit=bits.groupby(rounds["run"]).cumsum() / 1e6))
+    return pd.concat(found)
+
+
+def _told(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
+    """A line per run: when it comes to the target, and how long an iteration takes."""
+    last = rounds.groupby("run").last()
+    first = rounds[rounds["metric"] >= target].groupby("run").first().reindex(last.index)
+    return pd.DataFrame({
+        "iteration": first["iteration"], "mbit": first["mbit"],
+        "seconds": first["sim_end_seconds"], "each": last["sim_end_seconds"] / last["iteration"],
+    })  # fmt: skip
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -67,33 +105,116 @@ def markdown(frame: pd.DataFrame) -> str:
     heading = ["method", "seeds there", "iterations", "Mbit per client", *RATES]
     lines = []
     for row, part in frame.groupby("row", sort=False):
-        first, at = part.iloc[0], part.set_index("rate")
-        there = first["reached"] == first["seeds"]
-        spent = [f"{first['iteration']:.0f}", plain(first["mbit"])] if there else ["", ""]
-        seconds = [duration(at["seconds"][rate]) if there else "" for rate in RATES]
-        seen = f"{first['reached']:.0f} of {first['seeds']:.0f}"
-        lines.append([ROWS[str(row)].title, seen, *spent, *seconds])
+        at = part.groupby("rate")
+        one = at.get_group("1 Gbit/s")
+        there, seeds = int(one["seconds"].count()), len(one)
+        means = at[["seconds"]].mean()["seconds"]
+        spent = [f"{one['iteration'].mean():.0f}", plain(one["mbit"].mean())]
+        cells = [*spent, *(duration(means[rate]) for rate in RATES)]
+        blank = [""] * len(cells)
+        lines.append([ROWS[str(row)].title, f"{there} of {seeds}",
+                      *(cells if there == seeds else blank)])  # fmt: skip
     return table(heading, lines)
 
 
 def speedups(frame: pd.DataFrame) -> pd.DataFrame:
-    """How many times faster than no compression: by messages alone, and with coding's seconds."""
-    dense = frame[frame["row"] == "dense"].set_index("rate")
-    base = frame["rate"].map(dense["seconds"])
-    coded = base + frame["rate"].map(dense["coding"])
-    return frame.assign(
-        faster=base / frame["seconds"], faster_coded=coded / (frame["seconds"] + frame["coding"])
-    )
+    """How many times as fast as no compression, seed by seed: an iteration, and to the target."""
+    dense = frame[frame["row"] == "dense"].set_index(["seed", "rate"])
+    key = pd.MultiIndex.from_frame(frame[["seed", "rate"]])
+    found = frame[["row", "seed", "rate"]].copy()
+    for what in ("each", "seconds"):
+        base = dense[what].reindex(key).to_numpy()
+        for clock in _CLOCKS:
+            found[f"{what}{clock}"] = base / frame[f"{what}{clock}"]
+    return found
 
 
-def claim(frame: pd.DataFrame) -> str:
-    """DeepReduce's methods at its bandwidths: how many times faster, without and with coding."""
-    fast = speedups(frame).set_index(["row", "rate"])
+def claim(frame: pd.DataFrame, what: str) -> str:
+    """DeepReduce's methods at its bandwidths: means over seeds with 95 % intervals.
+
+    ``what``: ``each``, an iteration, or ``seconds``, the time to the target. Above each bandwidth
+    stands communication over computation.
+    """
+    fast, ratio = speedups(frame), communication(frame)
+    heading = [f"{rate} ({ratio[rate]:.3g})" for rate in CLAIMED]
     lines = []
-    for name, row in ROWS.items():
-        if not row.claims or name not in fast.index.get_level_values("row"):
-            continue
-        cells = [f"×{fast['faster'][name, rate]:.2f} (×{fast['faster_coded'][name, rate]:.2f})"
-                 for rate in CLAIMED]  # fmt: skip
-        lines.append([row.title, *cells])
-    return table(["faster than no compression (with coding)", *CLAIMED], lines)
+    for row in _claiming(frame):
+        for clock, words in _WORDS.items():
+            at = fast[fast["row"] == row].groupby("rate")[f"{what}{clock}"]
+            lines.append([f"{ROWS[row].title}, {words}",
+                          *(_interval(at.get_group(rate)) for rate in CLAIMED)])  # fmt: skip
+    return table([f"{_OF[what]}, times as fast as no compression", *heading], lines)
+
+
+def _claiming(frame: pd.DataFrame) -> list[str]:
+    return [name for name, row in ROWS.items() if row.claims and (frame["row"] == name).any()]
+
+
+def _interval(values: pd.Series) -> str:
+    if values.isna().any():
+        return ""
+    if len(values) == 1:
+        return f"{values.iloc[0]:.2f}"
+    return f"{values.mean():.2f} ± {half_width(values):.2f}"
+
+
+def communication(frame: pd.DataFrame) -> Mapping[str, float]:
+    """By rate, the seconds that the dense update takes per iteration, over those of computing."""
+    dense = frame[frame["row"] == "dense"].groupby("rate")[["each", "computing"]].mean()
+    ratio: dict[str, float] = (dense["each"] / dense["computing"] - 1).to_dict()
+    return ratio
+
+
+def shares(frame: pd.DataFrame) -> pd.DataFrame:
+    """What decides at any communication over computation, by row of the claim: means over seeds.
+
+    ``bits``: a method's communication over that of the dense update, relayed, ``bits_ring`` by a
+    ring; ``coding``: its coding over computing; ``iterations``: to the target, over the dense ones,
+    NaN where a seed does not come to it.
+    """
+    at = frame[frame["rate"] == "1 Gbit/s"].drop(columns="rate").groupby("row")
+    means = at.agg(lambda x: x.mean(skipna=False))
+    dense = means.loc["dense"]
+    sent = dense["each"] - dense["computing"]
+    return pd.DataFrame({
+        "bits": (means["each"] - means["computing"]) / sent,
+        "bits_ring": (means["each_ring"] - means["computing"]) / sent,
+        "coding": (means["each_coded"] - means["each"]) / means["computing"],
+        "iterations": means["iteration"] / dense["iteration"],
+    }).loc[_claiming(frame)]  # fmt: skip
+
+
+def faster_from(bits: float, coding: float, iterations: float = 1.0) -> float:
+    """Communication over computation from which a method is faster than none; inf: never.
+
+    With the ratio r, an iteration takes 1 + coding + r bits in place of 1 + r, in units of
+    computing; a method that needs ``iterations`` times as many takes so many times as long.
+
+    Example:
+        >>> faster_from(0.5, 0.0), faster_from(0.5, 1.0), faster_from(0.5, 0.0, 1.5)
+        (0.0, 2.0, 2.0)
+    """
+    more, less = iterations * (1 + coding) - 1, 1 - iterations * bits
+    return max(0.0, more / less) if less > 0 else float("inf")
+
+
+def ratios(frame: pd.DataFrame) -> str:
+    """An iteration's speed by communication over computation, and from which ratio it is faster."""
+    heading = ["one iteration", "bits", *(f"{ratio:g}" for ratio in RATIOS), "faster from",
+               "to the target from"]  # fmt: skip
+    lines = []
+    for row, of in shares(frame).iterrows():
+        for clock, words in _WORDS.items():
+            bits = of["bits_ring" if clock == "_ring" else "bits"]
+            coding = of["coding"] if clock == "_coded" else 0.0
+            speed = [f"{(1 + r) / (1 + coding + r * bits):.2f}" for r in RATIOS]
+            edges = [_edge(faster_from(bits, coding)),
+                     _edge(faster_from(bits, coding, of["iterations"]))]  # fmt: skip
+            lines.append([f"{ROWS[str(row)].title}, {words}", f"{bits:.3f}", *speed, *edges])
+    return table(heading, lines)
+
+
+def _edge(ratio: float) -> str:
+    if np.isnan(ratio):
+        return ""
+    return "never" if np.isinf(ratio) else f"{ratio:.3g}"

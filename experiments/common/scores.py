@@ -1,11 +1,25 @@
 """Scores of runs over their seeds and rounds."""
 
+import math
 from collections.abc import Iterable
 
 import pandas as pd
 
 from fedsim import Results
 from fedsim.units import FRACTIONS
+
+_T = {1: math.nan, 2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
+"""Student's 97.5 % quantiles for so many seeds."""
+
+
+def half_width(values: pd.Series) -> float:
+    """Half the 95 % interval of a mean over seeds.
+
+    Example:
+        >>> round(half_width(pd.Series([0.0, 1.0, 2.0])), 3)
+        2.484
+    """
+    return float(_T[len(values)] * values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def shown(scores: pd.Series, metric: str) -> pd.Series:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from experiments.common.scores import rows_of
+from experiments.common.scores import half_width, rows_of
 from experiments.common.tables import table
 from fedsim import Results
 from fedsim.network import parse, price
@@ -15,9 +15,6 @@ BUDGETS = ("few bits", "more bits", "little time", "more time")
 
 SAID = {"level": "cannot be told"}
 """Verdicts as tables have them, where that is another word than in the CSV files."""
-
-_T = {1: math.nan, 2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
-"""Student's 97.5 % quantiles for so many seeds."""
 
 
 def priced(results: Results, network: str) -> pd.DataFrame:
@@ -91,16 +88,6 @@ def compared(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str]) -> pd
                 row |= {"verdict": verdict(float(row["gap"]), float(row["gap_interval"]))}
             found.append(row)
     return pd.DataFrame(found)
-
-
-def half_width(values: pd.Series) -> float:
-    """Half the 95 % interval of a mean over seeds.
-
-    Example:
-        >>> round(half_width(pd.Series([0.0, 1.0, 2.0])), 3)
-        2.484
-    """
-    return float(_T[len(values)] * values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def verdict(gap: float, interval: float) -> str:
