@@ -16,7 +16,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedsim.federation.client import make_client_app
+from fedsim.federation.drivers import make_client_app
 from fedsim.settings.config import RunConfig, from_mapping
 from fedsim.settings.spelling import underscored
 from fedsim.settings.strategies import check_deployed

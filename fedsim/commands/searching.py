@@ -65,9 +65,9 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
     from fedsim.settings.config import from_mapping
-    from fedsim.settings.strategies import CODED
+    from fedsim.settings.strategies import coded
 
-    if flags.strategy in CODED:
+    if coded(flags.strategy):
         raise UsageError(
             f"--strategy is {flags.strategy!r}, which takes methods of its own: a search compares "
             "methods that any strategy takes, raw sending among them"

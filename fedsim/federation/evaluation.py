@@ -35,7 +35,7 @@ def _evaluate(trainer: Trainer, weights: Tensors, alone: bool) -> Score:
 
 @torch.no_grad()
 def _score(trainer: Trainer, weights: Tensors) -> Score:
-    data, task = trainer.data, trainer.task
+    data, task, weights = trainer.data, trainer.task, trainer.filled(weights)
     for name, p in trainer.parameters.items():
         p.copy_(weights[name])
     trainer.model.eval()

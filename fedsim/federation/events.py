@@ -19,8 +19,8 @@ from flwr.serverapp import Grid
 from compressors import derive
 from fedsim.errors import RunFailed
 from fedsim.federation import ledger
-from fedsim.federation.client import START
 from fedsim.federation.clocked import bits_back, bits_down
+from fedsim.federation.orders import START
 from fedsim.federation.server import Recorder, Server, failing
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.updates import Update, together

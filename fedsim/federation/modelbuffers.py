@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from compressors import State
 from fedsim.errors import UsageError
 from fedsim.settings.config import RunConfig
-from fedsim.settings.strategies import STRATEGIES
 from strategies.channel.buffers import Buffers
 
 
@@ -80,7 +79,7 @@ def server_buffers(
     """
     if not buffers.names:
         return None
-    by_samples = STRATEGIES[config.strategy].by_samples
+    by_samples = config.plan.algorithm.by_samples
     weighting = "samples" if by_samples else config.weighting  # as the updates are averaged
     if config.buffers == "mean":
         return Buffers(buffers.initial, weighting=weighting)

@@ -8,13 +8,21 @@ far, as n. Everything else the client knows from the run's settings.
 import math
 from dataclasses import dataclass
 
+from flwr.app import RecordDict
+
 from compressors import Compressor, ErrorFeedback, Raw, State
 from compressors.whole.memory import inside
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
+from strategies import Delivery
+from strategies.channel.orders import ORDER
+from strategies.channel.payload import KEY
 
 FRACTION = "order/p"
 """In a client's memory: p of its last message, to read that message again."""
+
+START = "start"
+"""In a message of an asynchronous server: the run's iterations so far, by which the rate goes."""
 
 _DIGITS = 1000
 _LONGEST = 9  # bytes of a whole number, of 7 bits each: reading n would take n**2 steps
@@ -27,6 +35,20 @@ class Work:
     n: int
     p: float
     start: int
+
+
+def given(config: RunConfig, content: RecordDict) -> Work | None:
+    """The work that a message orders; None: no controller gives orders."""
+    ordered = content.config_records[KEY].get(ORDER)
+    return from_payload(config, ordered) if isinstance(ordered, bytes) else None
+
+
+def usual(config: RunConfig, came: Delivery) -> Work:
+    """The work of a message without an order, at the iteration that it or its round says."""
+    plan, n = config.plan, int(str(came.settings["iterations"]))
+    start = came.settings.get(START)
+    begun = plan.iterations_after(came.round - 1) if start is None else int(str(start))
+    return Work(n, plan.method.gradient, begun)
 
 
 def rounded(p: float) -> float:

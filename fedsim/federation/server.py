@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from compressors import State, Tensors, UpdateError
 from compressors.base import finite
 from fedsim.errors import RunFailed
-from fedsim.federation import control, ledger
+from fedsim.federation import ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.failures import FAR, longest
@@ -80,7 +80,7 @@ class Server:
         self.config, self.plan = config, config.plan
         self.trainer, self.recorder = trainer, recorder
         model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
-        self._initial = control.shared(config, model)
+        self._initial = config.plan.client.shares(model)
         self.pilot = Pilot(config, self._initial) if config.controller else None
         asked = self.pilot.evaluates if self.pilot else None
         self.strategy = make_strategy(config, server_buffers(config, trainer.buffers, asked))

@@ -9,7 +9,7 @@ from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.events import EventServer, Job, Process
 from fedsim.federation.server import failing
 from fedsim.network.rates import Rate
-from strategies import Arrival, RoundTraffic, Sharded
+from strategies import Arrival, RoundTraffic, ShardedStrategy
 from strategies.channel.shards import part_of, together
 
 
@@ -20,7 +20,7 @@ class ShardServer(EventServer):
     and the latency of both.
     """
 
-    strategy: Sharded
+    strategy: ShardedStrategy
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)

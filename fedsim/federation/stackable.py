@@ -16,7 +16,7 @@ from fedsim.federation.shards import Federation
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
-from fedsim.settings.strategies import STRATEGIES
+from strategies import Client
 from strategies.generators import seeded, states
 
 AT_ONCE = 32
@@ -105,12 +105,12 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
 
 def _tried(trainer: Trainer) -> frozenset[str]:
     """The parameters that the loss reaches, after two batches at once were as one by one."""
-    if trainer.config.proximal or STRATEGIES[trainer.config.strategy].controls:
+    if type(trainer.config.plan.client).force is not Client.force:
         raise _Cannot("--proximal and strategy scaffold change each client's own gradients")
     if trainer.config.controller is not None:
         raise _Cannot("with --controller clients may do unlike numbers of local iterations")
-    if STRATEGIES[trainer.config.strategy].driven:
-        raise _Cannot(f"strategy {trainer.config.strategy} asks its clients one by one")
+    if trainer.config.plan.algorithm.clock != "rounds":
+        raise _Cannot(f"strategy {trainer.config.plan.strategy} asks its clients one by one")
     kind = type(trainer.optimizer)
     if kind not in ENTRY_BY_ENTRY:
         raise _Cannot(f"{kind.__name__} is not known to work entry by entry")

@@ -21,8 +21,9 @@ from fedsim.errors import DeviceFull
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
 from fedsim.federation.stackedsteps import StackedSteps, alike
-from fedsim.federation.trainer import Job, Trained, Trainer, lr_factor, trainer_of
+from fedsim.federation.trainer import Trainer, lr_factor, trainer_of
 from fedsim.settings.config import RunConfig
+from strategies import Job, Trained
 from strategies.generators import drawing
 
 Result = Trained | Exception
@@ -146,8 +147,10 @@ class Stack:
             update = {name: gradients.get(name, torch.zeros_like(x)) for name, x in now.items()}
         memories = steps.states() if own.steps else [{}] * len(jobs)
         means = [loss / jobs[0].iterations for loss in total.tolist()]
+        n, start = jobs[0].iterations, jobs[0].start
+        rate = float(own.base_lr[0]) * sum(lr_factor(own.task, start + i) for i in range(n))
         return [
-            Trained(_of(update, i), memories[i], means[i], _of(buffers, i))
+            Trained(_of(update, i), memories[i], means[i], _of(buffers, i), rate)
             for i in range(len(jobs))
         ]
 

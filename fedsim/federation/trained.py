@@ -9,7 +9,7 @@ from compressors import text
 from fedsim.federation.aggregation import server_rate
 from fedsim.federation.trainer import Trainer, make_optimizer
 from fedsim.settings.config import RunConfig
-from fedsim.settings.strategies import STRATEGIES
+from fedsim.settings.strategies import takes
 
 YOUNGER = ("controller", "proximal", "validation")
 """Settings that are told only where they are given: older results have none."""
@@ -47,7 +47,7 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
         "lr_steps": [list(step) for step in plan.task.lr_steps],
         **{name: getattr(plan, name) for name in _PLANNED},
         "test_samples": config.test_samples,
-        "strategy": config.strategy,
+        "strategy": plan.strategy,
         "server_lr": server_rate(config),
         "weighting": config.weighting,
         "downlink": text(plan.downlink),
@@ -61,10 +61,10 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
 
 def _of_asynchronous(config: RunConfig) -> dict[str, Any]:
     """What decides an asynchronous run beside that; empty for the others."""
-    strategy = STRATEGIES[config.strategy]
-    named = [name for name in ("staleness", "buffer_size") if name in strategy.takes]
-    given = {name: getattr(config, name) for name in named}
-    return given | ({"network": config.network} if strategy.driven else {})
+    own = {"staleness", "buffer_size"} & takes(config.strategy)
+    given = {name: getattr(config, name) for name in sorted(own, reverse=True)}
+    timed = config.plan.algorithm.clock != "rounds"
+    return given | ({"network": config.network} if timed else {})
 
 
 def _common(values: list[Any]) -> Any:

@@ -6,8 +6,7 @@ but a cache of data. Optimizer state and buffers are kept over rounds as plain t
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -18,42 +17,14 @@ from fedsim.federation.batches import Batches
 from fedsim.federation.captured import gradients_of
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
-from fedsim.federation.proximal import correct, pull
 from fedsim.federation.room import enough, resident
 from fedsim.federation.shards import Federation
 from fedsim.settings.config import RunConfig
-from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks import Data, Task
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
+from strategies import Force, Trained
 from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
-
-
-class Job(NamedTuple):
-    """What ``Trainer.train`` takes, which says what each of it is."""
-
-    client: int
-    weights: Tensors
-    optimizer: State
-    done: int
-    iterations: int
-    buffers: State
-    start: int
-    correction: State = {}  # nobody writes into it
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What n local iterations gave: after minus before, optimizer state, mean training loss.
-
-    Where the strategy takes gradients, the update is that of one batch, and no state comes of it.
-    ``buffers`` are the model's (BatchNorm's statistics), as training left them.
-    """
-
-    update: dict[str, Tensor]
-    optimizer: State
-    loss: float
-    buffers: State = field(default_factory=dict)
 
 
 def build_model(task: Task, seed: int, data: Data | None = None) -> nn.Module:
@@ -116,12 +87,10 @@ class Trainer:
         self.optimizer = make_optimizer(config, self.parameters.values())
         self.made = settings_of(self.optimizer)
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
-        self.steps = not STRATEGIES[config.strategy].gradients
+        self.steps = not config.plan.algorithm.gradients
         self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self.dropouts, self._noise = dropouts(self.model), torch.Generator()
-        self._sent: State = {}
-        self._correction: State = {}
         self.watch = Watch(self.task, self.device)
         self._gradients = gradients_of(self)
 
@@ -134,7 +103,7 @@ class Trainer:
         iterations: int,
         buffers: State | None = None,
         start: int | None = None,
-        correction: State | None = None,
+        forces: tuple[Force, ...] = (),
     ) -> Trained:
         """``iterations`` local iterations of ``client`` from ``weights``.
 
@@ -146,22 +115,23 @@ class Trainer:
             iterations: how many to do now.
             buffers: the model's by name; those that are not given are as in a new model.
             start: the run's iterations before these, by which the rate goes; None: ``done``.
-            correction: what is added to every gradient, by name; None: nothing.
+            forces: what each step adds to the gradients.
         """
         late = 0 if start is None else start - done  # the run is ahead of a client that sat out
 
         def local(alone: bool) -> Trained:
             self._restore(weights, optimizer or self.fresh)
-            self._pulled_by(correction)
             self.buffers.load(buffers or {})
             total = torch.zeros((), device=self.device)
             self.model.train()
             for iteration in range(done, done + iterations):
                 self._set_lr(iteration + late)
                 with self.watch.turn(self._seed("global", client, iteration), alone):
-                    total += self._step(*self.batch(client, iteration))
+                    total += self._step(*self.batch(client, iteration), forces)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
-            return Trained(self._update(weights), state, loss, self.buffers.copy())
+            factors = sum(lr_factor(self.task, i + late) for i in range(done, done + iterations))
+            rate = float(self.base_lr[0]) * factors
+            return Trained(self._update(weights), state, loss, self.buffers.copy(), rate)
 
         with enough(self.device):
             return self.watch.call(local)
@@ -177,6 +147,15 @@ class Trainer:
         if self.config.compile_step == "none":
             return found
         return {n: x.clone() for n, x in found.items()}  # the next step writes to the same memory
+
+    def filled(self, weights: Tensors) -> Tensors:
+        """Every parameter: as in ``weights``, and where these lack one, as in a new model."""
+        return weights if self.parameters.keys() <= weights.keys() else {**self._new, **weights}
+
+    @cached_property
+    def _new(self) -> State:
+        model = build_model(self.task, self.config.seed, self.federation.data)
+        return {n: p.detach() for n, p in model.named_parameters() if n in self.parameters}
 
     def batch(self, client: int, iteration: int) -> tuple[Tensor, Tensor]:
         """Inputs and targets of a local iteration of ``client``, as the model takes them.
@@ -198,24 +177,13 @@ class Trainer:
         lower = self.config.precision == "bfloat16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
 
-    def _step(self, x: Tensor, y: Tensor) -> Tensor:
+    def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:
         loss = self._gradients(x, y)
-        if self.config.proximal:
-            pull(self.parameters, self._sent, self.config.proximal)
-        correct(self.parameters, self._correction)
+        for force in forces:
+            force(self.parameters)
         if self.steps:
             self.optimizer.step()
         return loss
-
-    def _pulled_by(self, correction: State | None) -> None:
-        """What is added to gradients from here on; the parameters are those that were sent."""
-        own = self._named() if self.config.proximal else ()
-        self._sent, self._correction = {name: p.clone() for name, p in own}, correction or {}
-
-    @property
-    def optimizer_rate(self) -> float:
-        """The base learning rate, where all parameters have one."""
-        return float(self.base_lr[0])
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [(name, p.detach()) for name, p in self.parameters.items()]

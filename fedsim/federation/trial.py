@@ -26,7 +26,6 @@ from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.settings.config import RunConfig
-from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks import Data, Task
 
 
@@ -42,7 +41,7 @@ def check(config: RunConfig) -> None:
             asks, or its step cannot be captured, as ``--compile-step`` asks.
     """
     Federation.of(config)
-    if STRATEGIES[config.strategy].driven:
+    if config.plan.algorithm.clock != "rounds":
         _without_buffers(config)
     if isinstance(config.task, Task):
         names = ("task", "clients", "batch_size", "seed", "partition", "precision", "device",
@@ -59,7 +58,7 @@ def _without_buffers(config: RunConfig) -> None:
     model = build_model(task, config.seed, Federation.of(config).data)
     if ModelBuffers(model, task.name).names:
         raise UsageError(
-            f"--strategy is {config.strategy!r}: the model of task {task.name} has buffers "
+            f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has buffers "
             "(BatchNorm's statistics), which go from round to round, and it has no rounds"
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.settings.strategies import STRATEGIES
+from fedsim.settings.strategies import told_averages
 
 DENSE, RAW = "dense", "raw"
 """The labels of `raw`, every entry as float32: of the reference, and of longer delays or a lossy
@@ -84,8 +84,7 @@ def averages(given: Mapping[str, Any]) -> bool:
         >>> averages({"strategy": "dsgd"}), averages({"strategy": "fedadam"})
         (True, False)
     """
-    strategy = STRATEGIES.get(str(given.get("strategy")))
-    return strategy is not None and strategy.averages
+    return told_averages(str(given.get("strategy")))
 
 
 def ends_dense(runs: pd.DataFrame) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from fedsim.errors import UsageError
 from fedsim.results.schema import KEYS, OF_TASK, TRAINED
 from fedsim.settings.config import RunConfig, default_of
-from fedsim.settings.strategies import CODED, OWN_DOWNLINK
+from fedsim.settings.strategies import ALGORITHMS, coded, told_downlink
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
@@ -58,7 +58,7 @@ def settings_of(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
         if not table:
             continue
         own = {key: table.get(key, default_of(key)) for key in _SETTINGS}
-        if own["downlink"] == "raw" and own["strategy"] not in OWN_DOWNLINK:
+        if own["downlink"] == "raw" and not told_downlink(own["strategy"]):
             own["downlink"] = None  # which it stands for
         settings[name] = own
     return settings
@@ -119,7 +119,7 @@ def _without_raw(key: str, value: str) -> bool:
     """Whether raw sending cannot have that value of a setting which its methods have."""
     if key == "momentum_masking":
         return value == "off"
-    return value in CODED
+    return value in ALGORITHMS and coded(value)
 
 
 def _with_defaults(

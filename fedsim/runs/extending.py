@@ -12,7 +12,6 @@ from fedsim.errors import UsageError
 from fedsim.files import write_text
 from fedsim.runs import checkpoint
 from fedsim.settings.config import RunConfig
-from fedsim.settings.strategies import STRATEGIES
 
 _MAY_DIFFER = {"iterations", "evaluate_every"}
 
@@ -61,8 +60,8 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
         return f"its --controller {before.controller} was told of {then.iterations} iterations"
     if now.engine != "local":
         return f"--engine is {now.engine!r}; clients' memory is kept with --engine local"
-    if STRATEGIES[now.strategy].driven:
-        return f"messages of strategy {now.strategy} were under way, which are not kept"
+    if now.plan.algorithm.clock != "rounds":
+        return f"messages of strategy {now.plan.strategy} were under way, which are not kept"
     if not checkpoint.has_end(out, then.rounds):
         most = checkpoint.KEPT_BYTES / 2**20
         return (

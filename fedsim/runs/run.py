@@ -15,14 +15,13 @@ from compressors import text
 from fedsim.engines import flower, heap, local
 from fedsim.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
 from fedsim.federation import ledger, trial
-from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess
+from fedsim.federation.drivers import at_once, make_client_app, make_together
 from fedsim.federation.events import EventServer
 from fedsim.federation.held import held
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.shards import Federation
-from fedsim.federation.sidebyside import at_once, make_together
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings
 from fedsim.federation.trainer import Trainer
@@ -36,11 +35,10 @@ from fedsim.runs.recorder import FolderRecorder, Progress
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import told
-from fedsim.settings.strategies import STRATEGIES
 
 Engine = Callable[[Callable[[Grid], None]], None]
 
-SERVERS: dict[str, type[Server]] = {"": Server, "server": EventServer, "shards": ShardServer}
+SERVERS: dict[str, type[Server]] = {"rounds": Server, "server": EventServer, "shards": ShardServer}
 """The server's loop, by what drives the strategy (``fedsim.settings.strategies``)."""
 
 
@@ -141,9 +139,10 @@ def _locked(
     heap.keep()
     trainer = Trainer(config, Federation.of(config))
     # Of a server that does not wait nothing is kept: its messages are always under way.
-    kept = None if STRATEGIES[config.strategy].driven else states
+    clock = config.plan.algorithm.clock
+    kept = states if clock == "rounds" else None
     recorder = FolderRecorder(out, config, kept, progress, trained_entries(trainer))
-    server = SERVERS[STRATEGIES[config.strategy].driven](config, trainer, recorder)
+    server = SERVERS[clock](config, trainer, recorder)
     try:
         engine(server.main)
     except Exception as error:

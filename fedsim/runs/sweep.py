@@ -32,7 +32,7 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.foreign import check_tasks
 from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
-from fedsim.settings.strategies import CODED
+from fedsim.settings.strategies import coded
 
 _NO_SUMMARY = "its folder holds no summary after its run; the same command runs it again"
 
@@ -236,7 +236,7 @@ def claim(out: Path, config: SweepConfig) -> None:
 
 def _off_grid(base: RunConfig) -> RunConfig:
     """The settings that all cells share; the method is compared by itself."""
-    method = base.method if base.strategy in CODED else "raw"  # which is not one of their codes
+    method = base.method if coded(base.strategy) else "raw"  # which is not one of their codes
     return replace(base, method=method, temporal=1, gradient=None, seed=0)
 
 

@@ -27,8 +27,9 @@ def to_toml(final: Finalist, goal: Goal) -> str:
         lines.append(
             f"This run: {goal.name} {score} on held-out samples with {bits} per client upstream."
         )
-    if not isinstance(config.task, str) and not config.task.place:
-        lines.append("The task is defined in Python: run it from there, with these settings.")
+    for name, own in (("task", config.task), ("strategy", config.strategy)):
+        if not isinstance(own, str) and not own.place:
+            lines.append(f"The {name} is made in Python: run it from there, with these settings.")
     return "".join(f"# {line}\n" for line in lines) + "\n" + tomli_w.dumps(_settings(config))
 
 
@@ -40,5 +41,5 @@ def _settings(config: RunConfig) -> dict[str, Any]:
         if f.name in _MACHINE or value is None:
             continue
         if f.name in _ALWAYS or value != default_of(f.name):
-            found[f.name] = config.plan.task.written if f.name == "task" else value
+            found[f.name] = getattr(value, "written", value)
     return found

@@ -18,7 +18,6 @@ from fedsim.search.sizes import Sizes
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import takes_fraction
-from fedsim.settings.strategies import STRATEGIES
 
 _RATES = 10.0  # a rate lies within this factor of where the search begins, on either side
 _SERVER_RATES = 30.0
@@ -58,9 +57,7 @@ class Space:
             "gradient": (self.least, 1.0),
             "lr": (rate / _RATES, rate * _RATES),
         }
-        server = STRATEGIES[self.base.strategy]
-        if "server_lr" in server.takes:
-            middle = self.base.server_lr or server.rate() or 1.0
+        if middle := getattr(self.base.plan.algorithm, "server_lr", None):
             found["server_lr"] = (middle / _SERVER_RATES, middle * _SERVER_RATES)
         return found
 

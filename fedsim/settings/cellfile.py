@@ -30,7 +30,6 @@ from fedsim.files import write_text
 from fedsim.settings.config import RunConfig, check_values, from_mapping, read_toml
 from fedsim.settings.grids import GRID, Cell
 from fedsim.settings.spelling import FILE, TABLE, underscored
-from fedsim.tasks import Task
 
 _MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
 _ALWAYS = ("task", "method", "temporal")  # what a run is, whether or not it is the default
@@ -42,8 +41,8 @@ def to_toml(cells: Sequence[Cell]) -> str:
 
     A setting that all leave at its default is not written; a remark names the settings that are
     left to the task. ``from_toml`` gives equal cells, but for ``data`` and ``device``. Cells whose
-    task is defined in Python, and was not found as ``FILE.py:NAME``, are left out, and a remark
-    says which.
+    task or strategy is defined in Python, and was not found as ``FILE.py:NAME``, are left out, and
+    a remark says which.
 
     Raises ``UsageError`` where no cell is left, or two have one name.
 
@@ -55,7 +54,9 @@ def to_toml(cells: Sequence[Cell]) -> str:
     check_names(cells)
     kept = [cell for cell in cells if _is_named(cell)]
     if not kept:
-        raise UsageError("no cell can be written as TOML: their tasks are defined in Python")
+        raise UsageError(
+            "no cell can be written as TOML: their tasks or strategies are defined in Python"
+        )
     names = [f.name for f in fields(RunConfig) if f.name not in _MACHINE]
     first = kept[0].config
     shared = [n for n in names if all(getattr(c.config, n) == getattr(first, n) for c in kept)]
@@ -158,7 +159,8 @@ def digest(cells: Sequence[Cell]) -> str:
 
 
 def _is_named(cell: Cell) -> bool:
-    return not isinstance(cell.config.task, Task) or bool(cell.config.task.place)
+    own = cell.config.task, cell.config.strategy
+    return all(isinstance(one, str) or one.place for one in own)
 
 
 def _given(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
@@ -168,7 +170,7 @@ def _given(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value.written if isinstance(value, Task) else value
+    return getattr(value, "written", value)
 
 
 def _remarks(cells: Sequence[Cell], left: Sequence[Cell]) -> list[str]:
@@ -183,7 +185,8 @@ def _remarks(cells: Sequence[Cell], left: Sequence[Cell]) -> list[str]:
         said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
         remarks += [f"Left to the task {task.name}: {said}."] if said else []
     if left:
-        tasks = ", ".join(dict.fromkeys(cell.config.plan.task.name for cell in left))
+        plans = [cell.config.plan for cell in left]
+        own = ", ".join(dict.fromkeys(f"{plan.task.name} with {plan.strategy}" for plan in plans))
         names = ", ".join(cell.name for cell in left)
-        remarks.append(f"Left out, their tasks ({tasks}) are defined in Python: {names}.")
+        remarks.append(f"Left out, for they are defined in Python ({own}): {names}.")
     return remarks

@@ -3,20 +3,23 @@
 A message names the setting, its value and what is allowed; all raise ``UsageError``.
 """
 
+from functools import partial
+
 import torch
 from torch.nn import Parameter
-from torch.optim import SGD
+from torch.optim import SGD, Optimizer
 
 from compressors import Raw
 from fedsim.errors import UsageError
 from fedsim.settings import collective, moving, roundless
-from fedsim.settings.combination import Combination
 from fedsim.settings.differences import check_added
-from fedsim.settings.fields import Settings, flag
+from fedsim.settings.fields import WEIGHTINGS, Settings, flag
 from fedsim.settings.methods import corrects_momentum
 from fedsim.settings.resolved import Plan
-from fedsim.settings.strategies import STRATEGIES
+from fedsim.settings.strategies import FLAGS, STRATEGIES, takes
 from fedsim.tasks.data import partition as partitions
+from strategies import Asked, Refused
+from strategies.algorithms.base import momentum_of
 
 
 def together(config: Settings, plan: Plan) -> None:
@@ -34,9 +37,9 @@ def together(config: Settings, plan: Plan) -> None:
     _strategy(config, plan)
     collective.check_relay(config, plan)
     collective.check_allreduce(config, plan)
-    if config.proximal is not None and STRATEGIES[config.strategy].gradients:
+    if config.proximal is not None and plan.algorithm.gradients:
         raise UsageError(
-            f"--proximal is {config.proximal:g}: strategy {config.strategy} sends the gradient at "
+            f"--proximal is {config.proximal:g}: strategy {plan.strategy} sends the gradient at "
             "the model itself, where nothing pulls"
         )
     _momentum(config, plan)
@@ -74,35 +77,46 @@ def partition(plan: Plan) -> None:
 
 def _strategy(config: Settings, plan: Plan) -> None:
     """What the strategy takes, and what it goes with."""
-    strategy = STRATEGIES[config.strategy]
-    if config.server_lr is not None and "server_lr" not in strategy.takes:
-        raise UsageError(f"--server-lr is {config.server_lr}: strategy {config.strategy} has none")
-    if config.weighting != "uniform" and "weighting" not in strategy.takes:
-        taking = [name for name, other in STRATEGIES.items() if "weighting" in other.takes]
-        raise UsageError(
-            f"--weighting is {config.weighting!r}: it belongs to {' and '.join(taking)}; a "
-            "majority and a switch count every client once, and Flower's strategies weight by "
-            "samples"
-        )
-    for name in ("staleness", "buffer_size"):
-        if getattr(config, name) is not None and name not in strategy.takes:
-            taking = [key for key, other in STRATEGIES.items() if name in other.takes]
-            raise UsageError(
-                f"{flag(name)} is {getattr(config, name)!r} and --strategy is {config.strategy!r}: "
-                f"it belongs to {' and '.join(taking)}"
+    for name in FLAGS:
+        value = getattr(config, name)
+        if value in (None, WEIGHTINGS[0]) or name in takes(config.strategy):
+            continue
+        taking = [other for other in STRATEGIES if name in takes(other)]
+        why = ""
+        if name == "weighting":
+            why = (
+                "; a majority and a switch count every client once, and Flower's strategies "
+                "weight by samples"
             )
-    if strategy.driven:
+        raise UsageError(
+            f"{flag(name)} is {value!r}: it belongs to {' and '.join(taking)}, and --strategy is "
+            f"{plan.strategy!r}{why}"
+        )
+    if plan.algorithm.clock != "rounds":
         roundless.check(config, plan)
     method = config.method, plan.method.compressor
-    check_added(*method, config.downlink, plan.downlink, strategy.differences)
-    strategy.check(
-        Combination(
-            method=config.method, uplink=plan.method.compressor, temporal=plan.temporal,
-            cohort=plan.cohort, required=plan.required, masks=plan.masks, clients=plan.clients,
-            server_lr=config.server_lr, staleness=config.staleness, network=plan.network,
-            late=config.late,
-        )
-    )  # fmt: skip
+    check_added(*method, config.downlink, plan.downlink, plan.algorithm.serves)
+    try:
+        plan.algorithm.refuse(
+            Asked(
+                name=plan.strategy, method=config.method, uplink=plan.method.compressor,
+                temporal=plan.temporal, cohort=plan.cohort, required=plan.required,
+                masks=plan.masks, clients=plan.clients, late=config.late, network=plan.network,
+                task=plan.task.name, optimizer=partial(_optimizer, config, plan),
+                corrects=corrects_momentum(plan.method.compressor),
+            )
+        )  # fmt: skip
+    except Refused as error:
+        raise UsageError(str(error)) from error
+
+
+def _optimizer(config: Settings, plan: Plan) -> Optimizer:
+    """One as clients have it, of a single parameter."""
+    made = plan.task.optimizer([Parameter(torch.zeros(1))])
+    for group in made.param_groups:
+        given = {"lr": config.lr, "momentum": config.momentum}
+        group |= {key: value for key, value in given.items() if value is not None and key in group}
+    return made
 
 
 def _momentum(config: Settings, plan: Plan) -> None:
@@ -113,33 +127,24 @@ def _momentum(config: Settings, plan: Plan) -> None:
             "--method"
         )
     corrected = corrects_momentum(plan.method.compressor)
-    controls, own = STRATEGIES[config.strategy].controls, STRATEGIES[config.strategy].momentum
-    if config.momentum is None and not corrected and not controls and not own:
+    if config.momentum is None and not corrected:
         return
-    optimizer = plan.task.optimizer([Parameter(torch.zeros(1))])
+    optimizer = _optimizer(config, plan)
     if not isinstance(optimizer, SGD):
-        if own and config.momentum is None and not corrected:
-            return
-        if controls:
-            cause = f"--strategy is {config.strategy}, whose clients train with SGD"
-        elif config.momentum is None:
+        if config.momentum is None:
             cause = f"--method is {plan.method.text}, which keeps the momentum of the clients' SGD"
         else:
             cause = f"--momentum is {config.momentum:g}: it is a setting of SGD"
         kind = type(optimizer).__name__
         raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
-    if controls:
-        moving.check_plain(config, plan, optimizer)
-    if own:
-        moving.check_momentum(config, optimizer)
     if corrected:
-        _corrected(config, plan, optimizer)
+        _corrected(plan, optimizer)
 
 
-def _corrected(config: Settings, plan: Plan, optimizer: SGD) -> None:
+def _corrected(plan: Plan, optimizer: SGD) -> None:
     """Momentum correction (DGC) stands for the clients' momentum, one local step at a time."""
     name = plan.method.text
-    if used := moving.momentum(config, optimizer):
+    if used := momentum_of(optimizer):
         raise UsageError(
             f"--method is {name}, which keeps the clients' momentum, and their SGD has momentum "
             f"{used:g} of its own: give --momentum 0"

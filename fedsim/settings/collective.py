@@ -5,7 +5,6 @@ from fedsim.errors import UsageError
 from fedsim.network.spec import ALLREDUCE
 from fedsim.settings.fields import Settings, flag
 from fedsim.settings.resolved import Plan
-from fedsim.settings.strategies import STRATEGIES
 from strategies import Relay
 
 
@@ -14,16 +13,15 @@ def check_relay(config: Settings, plan: Plan) -> None:
     if not isinstance(plan.downlink, Relay):
         return
     told = f"--downlink is {Relay.codec_id!r}"
-    if not STRATEGIES[config.strategy].averages:
-        named = [name for name, strategy in STRATEGIES.items() if strategy.averages]
-        raise UsageError(
-            f"{told} and --strategy is {config.strategy!r}: every client makes the model of the "
-            f"others' messages itself: their mean, as of {' and '.join(named)}"
-        )
     if config.weighting == "nova":
         raise UsageError(
             f"{told} and --weighting is 'nova': clients are not told how many local iterations the "
             "others did; give uniform or samples"
+        )
+    if not plan.algorithm.averages:
+        raise UsageError(
+            f"{told} and --strategy is {plan.strategy!r}: every client makes the model of the "
+            "others' messages itself: their mean, as of dsgd"
         )
     for name in ("controller", "catch_up"):
         if getattr(config, name):
@@ -46,8 +44,8 @@ def check_allreduce(config: Settings, plan: Plan) -> None:
         raise UsageError(told.format(f"--method is {config.method!r}"))
     if not isinstance(plan.downlink, Raw):
         raise UsageError(told.format(f"--downlink is {config.downlink!r}"))
-    if not STRATEGIES[config.strategy].averages:
-        raise UsageError(told.format(f"--strategy is {config.strategy!r}"))
+    if not plan.algorithm.averages:
+        raise UsageError(told.format(f"--strategy is {plan.strategy!r}"))
     if config.controller is not None:
         raise UsageError(told.format(f"--controller is {config.controller!r}"))
     if not plan.clients == plan.cohort == plan.required or not plan.rules.plain:

@@ -44,15 +44,16 @@ class RunConfig(Settings):
     def __post_init__(self) -> None:
         for f in fields(self):
             value = _plain(f.name, getattr(self, f.name))
-            if f.name != "task":
+            if f.name not in ("task", "strategy"):
                 each.of_type("RunConfig", f.name, value, type_of(f))
             object.__setattr__(self, f.name, value)
         each.alone(self)
         machine.check(self)
-        from fedsim.settings import checks
+        from fedsim.settings import checks, strategies
         from fedsim.tasks import adopt
 
         object.__setattr__(self, "task", adopt(self.task))
+        object.__setattr__(self, "strategy", strategies.adopt(self.strategy))
         checks.partition(self.plan)
 
     def __reduce__(self) -> Any:
@@ -78,6 +79,7 @@ class RunConfig(Settings):
                   "network": self.network}  # fmt: skip
         return {k: filled.get(k, getattr(plan, k, getattr(self, k))) for k in named} | {
             "task": plan.task.name,
+            "strategy": plan.strategy,
             "downlink": text(plan.downlink),
             "momentum_masking": plan.masks,
         }
@@ -91,7 +93,8 @@ class RunConfig(Settings):
     def to_toml(self) -> str:
         """The settings as TOML, without those left at None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return tomli_w.dumps(_without_none(values | {"task": self.plan.task.written}))
+        texts = {"task": self.plan.task.written, "strategy": self.plan.strategy}
+        return tomli_w.dumps(_without_none(values | texts))
 
 
 @lru_cache(maxsize=256)

@@ -16,15 +16,6 @@ EXAMPLES = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))",
 """A method of each strategy that adds up differences; both have one name."""
 
 
-def check_late(name: str, late: str, what: str = "differences") -> None:
-    """Refuses late updates that are dropped: the client counts on a sum that the server lacks."""
-    if late == "drop":
-        raise UsageError(
-            f"--late is 'drop': strategy {name} adds up {what}, and without one of them the "
-            "server's sum is no longer the client's; give --late hold or count"
-        )
-
-
 def check_added(
     method: str, uplink: "Compressor", down: str | None, downlink: "Compressor", serves: str
 ) -> None:

@@ -17,11 +17,11 @@ from fedsim.settings.fields import (
     Settings,
     flag,
 )
-from fedsim.settings.strategies import STRATEGIES
+from fedsim.settings.strategies import check_text
 
 _CHOICES = {
-    "strategy": tuple(STRATEGIES), "engine": ENGINES, "weighting": WEIGHTINGS,
-    "momentum_masking": MASKING, "buffers": BUFFERS, "precision": PRECISIONS,
+    "engine": ENGINES, "weighting": WEIGHTINGS, "momentum_masking": MASKING,
+    "buffers": BUFFERS, "precision": PRECISIONS,
     "late": LATE, "compile_step": COMPILED,
 }  # fmt: skip
 _ABOVE_ZERO = (
@@ -40,6 +40,11 @@ def of_type(origin: str, key: str, value: Any, kind: str) -> None:
 
         if isinstance(value, Task):
             return
+    if key == "strategy" and not isinstance(value, str):
+        from strategies import Algorithm
+
+        if isinstance(value, Algorithm):
+            return
     fits = isinstance(value, _ALLOWED[base]) and (base == "bool" or not isinstance(value, bool))
     if not fits and not (value is None and "None" in kind):
         raise PlacedError(f"{origin}: {key} is {value!r}; it takes {base}")
@@ -51,6 +56,8 @@ def alone(config: Settings) -> None:
         value = getattr(config, name)
         if value not in allowed:
             raise UsageError(f"{flag(name)} is {value!r}: it is one of {', '.join(allowed)}")
+    if isinstance(config.strategy, str):
+        check_text(config.strategy)
     for name in _ABOVE_ZERO:
         value = getattr(config, name)
         if value is not None and not 0 < value < float("inf"):

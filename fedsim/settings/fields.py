@@ -9,6 +9,7 @@ from fedsim.tasklist import PARTITIONS
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:
     from fedsim.tasks import Task
+    from strategies import Algorithm
 
 ENGINES = ("local", "flower")
 WEIGHTINGS = ("uniform", "samples", "nova")
@@ -62,7 +63,10 @@ class Settings:
     momentum: float | None = setting(None, "momentum of the clients' SGD; default: the task's")
     seed: int = setting(0, "everything random follows from it")
     partition: str | None = setting(None, PARTITIONS + "; default: the task's")
-    strategy: str = setting("dsgd", "one of " + ", ".join(STRATEGIES))
+    strategy: "str | Algorithm" = setting(
+        "dsgd", "one of " + ", ".join(STRATEGIES) + "; with settings in parentheses, such as "
+        "'fedbuff(10, staleness=polynomial(0.5))'; FILE.py:NAME for one of your own"
+    )  # fmt: skip
     server_lr: float | None = setting(None, "learning rate of a server optimizer (fedadam, ...)")
     staleness: str | None = setting(
         None, "weight of an update by how old the model is that it was made from, with fedbuff and "

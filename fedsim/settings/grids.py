@@ -15,7 +15,6 @@ from fedsim.settings.config import RunConfig, default_of, from_mapping, read_tom
 from fedsim.settings.methods import Method, resolve, spelled, takes_fraction
 from fedsim.settings.spelling import underscored
 from fedsim.settings.strategies import of_reference
-from fedsim.tasks import Task
 
 GRID = ("temporal", "gradient", "seeds")
 _CELLS = ("temporal", "gradient", "seed")  # settings that the grid gives each cell
@@ -157,7 +156,7 @@ def to_toml(config: SweepConfig) -> str:
     }
     for f in fields(RunConfig):
         value = getattr(config.base, f.name)
-        value = value.written if isinstance(value, Task) else value
+        value = getattr(value, "written", value)
         if f.name not in _CELLS and value != default_of(f.name):
             values[f.name] = value
     return tomli_w.dumps(values)

@@ -1,6 +1,6 @@
 """A run's settings with every default filled in: what the rest of fedsim works from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compressors import Compressor, parse
 from fedsim.errors import UsageError
@@ -9,9 +9,9 @@ from fedsim.network.availability import parse_availability
 from fedsim.network.cohorts import Dropout, Rules, parse_deadline, parse_dropout
 from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
-from fedsim.settings.strategies import STRATEGIES
+from fedsim.settings.strategies import FLAGS, algorithm, written
 from fedsim.tasks import Task, get_task
-from strategies import Relay
+from strategies import DSGD, Algorithm, Client, FedProx, Refused, Relay
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,9 @@ class Plan:
     network: spec.Network | None = None
     rules: Rules = Rules()
     ask: int = 0
+    algorithm: Algorithm = field(default_factory=DSGD)
+    client: Client = field(default_factory=Client)
+    strategy: str = "dsgd"
 
     @property
     def rounds(self) -> int:
@@ -79,10 +82,11 @@ def filled(config: Settings) -> Plan:
     cohort = config.cohort or clients
     rules = _rules(config, cohort)
     iterations = config.iterations or task.iterations
+    rule = algorithm(config.strategy, {name: getattr(config, name) for name in FLAGS})
     return Plan(
         task=task,
         method=method,
-        downlink=_downlink(config, method),
+        downlink=_downlink(config, method, rule),
         temporal=config.temporal,
         clients=clients,
         cohort=cohort,
@@ -92,11 +96,14 @@ def filled(config: Settings) -> Plan:
         min_replies=config.min_replies or (cohort if rules.plain else 1),
         required=config.min_replies or (cohort if rules.plain else 0),
         evaluate_every=config.evaluate_every or max(1, iterations // config.temporal // 20),
-        masks=_masks(config, method),
+        masks=_masks(config, method, rule),
         stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
         network=None if config.network is None else spec.parse(config.network),
         rules=rules,
         ask=config.ask or cohort,
+        algorithm=rule,
+        strategy=written(config.strategy),
+        client=rule.client if config.proximal is None else FedProx(config.proximal, rule.client),
     )
 
 
@@ -118,15 +125,18 @@ def _gradient(config: Settings) -> float | None:
     return config.gradient
 
 
-def _masks(config: Settings, method: Method) -> bool:
-    if config.momentum_masking == "auto":  # with strategy gradients the server keeps the momentum
-        return method.residuals and not STRATEGIES[config.strategy].gradients
+def _masks(config: Settings, method: Method, rule: Algorithm) -> bool:
+    if config.momentum_masking == "auto":  # where clients send gradients, the server has it
+        return method.residuals and not rule.gradients
     return config.momentum_masking == "on"
 
 
-def _downlink(config: Settings, method: Method) -> Compressor:
+def _downlink(config: Settings, method: Method, rule: Algorithm) -> Compressor:
     """As given; else the strategy's own, which is raw for most."""
-    own = STRATEGIES[config.strategy].downlink(config.method, method.compressor)
+    try:
+        own = rule.downlink(config.method, method.compressor)
+    except Refused as error:
+        raise UsageError(str(error)) from error
     return own if config.downlink is None else _compressor(config.downlink)
 
 

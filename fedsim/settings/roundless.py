@@ -13,7 +13,7 @@ _OF_ROUNDS = {
 
 def check(config: Settings, plan: Plan) -> None:
     """Refuses what belongs to rounds, checkpoints, and a buffer that a run never fills."""
-    said = f"strategy {config.strategy}"
+    said = f"strategy {plan.strategy}"
     for name, default in _OF_ROUNDS.items():
         if getattr(config, name) != default:
             raise UsageError(

@@ -1,219 +1,202 @@
-"""The strategies by the names that users type: one value per strategy, with all facts about it.
+"""The strategies by the names that users type: each is an algorithm of ``strategies``.
 
-A row says how the strategy is built, which settings it takes, and what it may be combined with.
-Packages are imported when a strategy is built: the names are read without torch.
+``--strategy`` takes a name, with settings in parentheses where there are any, such as
+``fedbuff(10, staleness=polynomial(0.5))``, or ``FILE.py:NAME`` for a user's own. The names are read
+without torch; an algorithm is imported when a run asks for it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import ast
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from functools import lru_cache
 from importlib import import_module
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import compressors
-import strategies
-from fedsim.errors import UsageError
-from fedsim.settings import asynchronous, codes, gradients
-from fedsim.settings.combination import Combination, Parts
-from fedsim.settings.differences import check_late
+from fedsim.errors import UsageError, unknown
+from strategies.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
-    from compressors import Compressor
-    from strategies import Aggregate, ChannelStrategy, Stepped
+    from strategies import Algorithm
+
+STRATEGIES = tuple(ALGORITHMS)
+"""Every name, in the order in which help lists them."""
+
+_OWN: "dict[str, Algorithm]" = {}
+"""A user's own that were made in Python, by how a file of settings calls them."""
+
+FLAGS = ("weighting", "server_lr", "staleness", "buffer_size")
+"""Settings of a run that are an algorithm's, where it has a field of that name."""
 
 
-def _raw(method: str, uplink: "Compressor") -> "Compressor":
-    return compressors.Raw()
+def check_text(text: str) -> None:
+    """Raises ``UsageError`` where ``--strategy`` is no name with settings, and no place."""
+    if ":" not in text and text not in _OWN and _call(text)[0] not in ALGORITHMS:
+        raise UsageError(f"--strategy: {unknown('strategy', _call(text)[0], ALGORITHMS)}")
 
 
-@dataclass(frozen=True)
-class Strategy:
-    """One strategy.
+def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
+    """``strategy`` as settings keep it: a text for one of fedsim's, or a user's own itself.
 
-    Args:
-        build: from a run's parts to the strategy.
-        takes: which of ``weighting``, ``server_lr``, ``staleness`` and ``buffer_size`` it takes;
-            the others are refused.
-        check: raises ``UsageError`` for a combination that the strategy refuses.
-        downlink: the downlink by default, from the method's text and its compressor.
-        coded: the strategy aggregates codes, and takes only methods that send them: never ``raw``.
-        gradients: clients send the gradient of one batch, and the server has the optimizer.
-        by_samples: the strategy weights clients by their samples, whatever ``weighting`` says.
-        rate: the server's learning rate where none is given; None: the strategy has none.
-        driven: how simulated time drives an asynchronous strategy: ``server`` or ``shards``;
-            empty for the others, which go round by round.
-        controls: clients and server have control variates beside the model.
-        differences: the method whose differences the strategy adds up, and that it takes alone;
-            empty for the others, which refuse them.
-        momentum: the server has the momentum, and clients have none.
-        twice: clients compute a gradient at the model of the round before, too.
-        averages: the model moves by the mean of the round's updates, as clients can make it
-            themselves (``collective``).
+    Raises ``UsageError`` for what is neither, and for settings that are not allowed.
+
+    Example:
+        >>> from strategies import FedBuff
+        >>> adopt(FedBuff(10)), adopt("dsgd")
+        ('fedbuff(buffer_size=10)', 'dsgd')
     """
-
-    build: "Callable[[Parts], ChannelStrategy]"
-    takes: tuple[str, ...] = ()
-    check: Callable[[Combination], None] = lambda combination: None
-    downlink: "Callable[[str, Compressor], Compressor]" = _raw
-    coded: bool = False
-    gradients: bool = False
-    by_samples: bool = False
-    rate: Callable[[], float | None] = lambda: None
-    driven: Literal["", "server", "shards"] = ""
-    controls: bool = False
-    differences: str = ""
-    twice: bool = False
-    momentum: bool = False
-    averages: bool = False
+    made = value_of(strategy)
+    if isinstance(strategy, str):
+        return made if ":" in strategy or strategy in _OWN else strategy
+    name = next((n for n in ALGORITHMS if kind(n) is type(strategy)), None)
+    if name is None:
+        _OWN[strategy.written] = strategy  # its folder is read again in this process
+        return strategy
+    said = [
+        f"{f.name}={_shown(getattr(strategy, f.name))}"
+        for f in fields(strategy)
+        if getattr(strategy, f.name) != f.default and f.default is not MISSING
+    ]
+    return f"{name}({', '.join(said)})" if said else name
 
 
-def _dsgd(parts: Parts, aggregate: "Aggregate | None" = None) -> "ChannelStrategy":
-    return strategies.DelayedDSGD(
-        parts.uplink, parts.downlink, weighting=parts.weighting, aggregate=aggregate, **parts.common
-    )
+def written(strategy: "str | Algorithm") -> str:
+    """What files of settings and tables call a strategy: its text, or where it stands."""
+    return strategy if isinstance(strategy, str) else strategy.written
 
 
-def aggregated(
-    place: str, arguments: Callable[[Parts], tuple[Any, ...]] = lambda parts: (), **facts: Any
-) -> Strategy:
-    """DSGD with another aggregate than the mean of a round's uplinks.
+def value_of(strategy: "str | Algorithm") -> "Algorithm":
+    """The algorithm that a text names, with its own settings; a value as it is.
 
-    Args:
-        place: the class that makes a global update from uplinks: ``module:Class`` in
-            ``strategies.server``.
-        arguments: from a run's parts to what the class is made with.
-        facts: the other fields of ``Strategy``.
+    Raises ``UsageError`` as ``adopt``.
+
+    Example:
+        >>> value_of("nesterov(momentum=0.5)").momentum
+        0.5
     """
+    from strategies import Algorithm
 
-    def build(parts: Parts) -> "ChannelStrategy":
-        module, name = place.split(":")
-        make = vars(import_module(f"strategies.server.{module}"))[name]
-        return _dsgd(parts, make(*arguments(parts)))
+    if isinstance(strategy, Algorithm):
+        return strategy
+    if not isinstance(strategy, str):
+        raise UsageError(f"--strategy is {strategy!r}: it is a text or a strategies.Algorithm")
+    if strategy in _OWN:
+        return _OWN[strategy]
+    if ":" in strategy:
+        from fedsim.tasks.place import load
 
-    return Strategy(build, **facts)
-
-
-def _stepping(parts: Parts, kind: "type[Stepped] | None" = None) -> "ChannelStrategy":
-    return (kind or strategies.Stepped)(
-        parts.uplink, parts.downlink, optimizer=parts.optimizer, factor=parts.factor,
-        weighting=parts.weighting, **parts.common,
-    )  # fmt: skip
-
-
-def _outer(parts: Parts) -> "ChannelStrategy":
-    rate = {} if parts.server_lr is None else {"server_lr": parts.server_lr}
-    return strategies.Nesterov(
-        parts.uplink, parts.downlink, weighting=parts.weighting, **rate, **parts.common
-    )
+        found: Algorithm = load(strategy, "--strategy", Algorithm, "strategies.Algorithm")
+        return found
+    check_text(strategy)
+    name, given, named = _call(strategy)
+    try:
+        return kind(name)(*given, **named)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"--strategy is {strategy!r}: {error}") from error
 
 
-def _fetched(parts: Parts) -> "ChannelStrategy":
-    rate = {} if parts.server_lr is None else {"server_lr": parts.server_lr}
-    return strategies.Fetched(parts.uplink, parts.downlink, **rate, **parts.common)
+@lru_cache
+def kind(name: str) -> "type[Algorithm]":
+    """The class of one of fedsim's.
+
+    Example:
+        >>> kind("dsgd").__name__
+        'DSGD'
+    """
+    file, found = ALGORITHMS[name].split(":")
+    made: type[Algorithm] = vars(import_module(f"strategies.algorithms.{file}"))[found]
+    return made
 
 
-def _flower(name: str, rate: str | None = None, **settings: float) -> Strategy:
-    """A strategy of Flower's by its class; ``rate``: its argument for the learning rate."""
+def takes(strategy: "str | Algorithm") -> set[str]:
+    """Which of ``FLAGS`` a strategy takes.
 
-    def make() -> Callable[..., Any]:
-        from flwr.serverapp import strategy
-
-        return vars(strategy)[name]
-
-    def build(parts: Parts) -> "ChannelStrategy":
-        required = max(1, parts.common["required"])
-        own = {"min_train_nodes": required, "min_available_nodes": required, **settings}
-        if rate is not None and parts.server_lr is not None:
-            own[rate] = parts.server_lr
-        inner = make()(fraction_evaluate=0.0, **own)
-        return strategies.Compressed(inner, parts.uplink, parts.downlink, **parts.common)
-
-    def default() -> float | None:
-        return None if rate is None else float(signature(make()).parameters[rate].default)
-
-    takes = () if rate is None else ("server_lr",)
-    return Strategy(build, takes, by_samples=True, rate=default)
+    Example:
+        >>> sorted(takes("nesterov"))
+        ['server_lr', 'weighting']
+    """
+    return {f.name for f in fields(value_of(strategy))} & {*FLAGS}
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "dsgd": Strategy(_dsgd, takes=("weighting",), averages=True),
-    "majority": aggregated(
-        "majority:Majority", lambda parts: (parts.common["seed"],), downlink=codes.votes, coded=True
-    ),
-    "innetwork": aggregated(
-        "innetwork:InNetwork", lambda parts: (strategies.natural_code(parts.uplink), codes.WIDTH),
-        check=codes.fits_switch, coded=True,
-    ),
-    "ef21": Strategy(
-        lambda parts: strategies.RunningSum(parts.uplink, parts.downlink, **parts.common),
-        check=lambda asked: check_late("ef21", asked.late),
-        differences="ef21", coded=True,
-    ),
-    "diana": Strategy(
-        lambda parts: strategies.Shifted(parts.uplink, parts.downlink, **parts.common),
-        check=lambda asked: check_late("diana", asked.late),
-        differences="diana", coded=True,
-    ),
-    "marina": Strategy(
-        lambda parts: _stepping(parts, strategies.Estimated), takes=("weighting",),
-        check=lambda asked: gradients.check_twice(asked), gradients=True, twice=True,
-        differences="marina", coded=True,
-    ),
-    "fetchsgd": Strategy(
-        _fetched, takes=("server_lr",), rate=lambda: 1.0, check=codes.adds_sketches, coded=True,
-        momentum=True,
-    ),
-    "nesterov": Strategy(_outer, takes=("weighting", "server_lr"), rate=lambda: 0.7),
-    "fedavg": _flower("FedAvg"),
-    # Flower's FedAvgM has no momentum unless told (it is FedAvg then): 0.9 as in Hsu et al. 2019.
-    "fedavgm": _flower("FedAvgM", "server_learning_rate", server_momentum=0.9),
-    "fedadagrad": _flower("FedAdagrad", "eta"),
-    "fedadam": _flower("FedAdam", "eta"),
-    "fedyogi": _flower("FedYogi", "eta"),
-    "scaffold": aggregated(
-        "scaffold:Scaffold", lambda parts: (parts.common["clients"],), controls=True,
-        check=lambda asked: check_late("scaffold", asked.late, "changes of control variates"),
-    ),
-    "gradients": Strategy(
-        _stepping, takes=("weighting",), check=gradients.check, gradients=True
-    ),
-    "fedbuff": Strategy(
-        asynchronous.fedbuff, takes=("server_lr", "staleness", "buffer_size"), rate=lambda: 1.0,
-        check=asynchronous.check_server, driven="server",
-    ),
-    "fedasync": Strategy(
-        asynchronous.fedasync, takes=("server_lr", "staleness"), rate=lambda: asynchronous.MIXING,
-        check=asynchronous.check_mixing, driven="server",
-    ),
-    "sharded": Strategy(
-        asynchronous.sharded, check=asynchronous.check_shards, gradients=True, driven="shards",
-        downlink=asynchronous.own_downlink,
-    ),
-}
-"""Every strategy, in the order in which help lists them."""
+def algorithm(strategy: "str | Algorithm", flags: Mapping[str, Any]) -> "Algorithm":
+    """The algorithm with what the ``flags`` of a run set, where it has such a field.
 
-CODED = tuple(name for name, strategy in STRATEGIES.items() if strategy.coded)
-"""The strategies that never take ``raw``."""
-
-OWN_DOWNLINK = tuple(n for n, strategy in STRATEGIES.items() if strategy.downlink is not _raw)
-"""The strategies whose downlink is not ``raw`` by default."""
+    Raises ``UsageError`` for a setting that is given twice, or is not allowed.
+    """
+    made, said = value_of(strategy), f"--strategy is {written(strategy)!r}"
+    defaults = {f.name: f.default for f in fields(made)}
+    given = {k: v for k, v in flags.items() if v is not None and v != defaults.get(k, v)}
+    for name, value in given.items():
+        if getattr(made, name) not in (defaults[name], value):
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} is {value!r} and {said}: give {name} once")
+    try:
+        return replace(made, **given)
+    except ValueError as error:
+        raise UsageError(f"{said}: {error}") from error
 
 
-def check_deployed(name: object) -> None:
+def coded(strategy: "str | Algorithm") -> bool:
+    """Whether a strategy takes only methods that send codes which it adds up: never ``raw``."""
+    return value_of(strategy).coded
+
+
+def told_downlink(text: str) -> bool:
+    """Whether a strategy that a folder names has another downlink than ``raw`` by default.
+
+    A user's own is not looked up: its file may be anybody's.
+    """
+    name = "" if ":" in text else _call(text)[0]
+    return name in ALGORITHMS and "downlink" in vars(kind(name))
+
+
+def told_averages(text: str) -> bool:
+    """Whether a strategy that a folder names moves by the mean of updates; as ``told_downlink``."""
+    name = "" if ":" in text else _call(text)[0]
+    return name in ALGORITHMS and value_of(text).averages
+
+
+def check_deployed(strategy: object) -> None:
     """Refuses a strategy that goes by simulated time, for a deployment's links are real."""
-    strategy = STRATEGIES.get(str(name))
-    if strategy is not None and strategy.driven:
+    if isinstance(strategy, str) and value_of(strategy).clock != "rounds":
         raise UsageError(
-            f"--strategy is {name!r}: it goes by simulated time, and the links of a deployment are "
-            "real; `fedsim run --network` trains with it"
+            f"--strategy is {strategy!r}: it goes by simulated time, and the links of a deployment "
+            "are real; `fedsim run --network` trains with it"
         )
 
 
-def of_reference(name: str) -> str:
+def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
     """The strategy of a method's dense reference: the same, or the mean where it takes no ``raw``.
 
     Example:
         >>> of_reference("majority"), of_reference("fedadam")
         ('dsgd', 'fedadam')
     """
-    return "dsgd" if STRATEGIES[name].coded else name
+    return "dsgd" if coded(strategy) else strategy
+
+
+def _call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """Name, values and named values of ``name(...)``; a value that is a call stays a text."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+        if isinstance(node, ast.Name):
+            return node.id, [], {}
+        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        named = {str(word.arg): _value(word.value) for word in node.keywords}
+        assert len(named) == len(node.keywords) and "None" not in named
+        return node.func.id, [_value(x) for x in node.args], named
+    except (SyntaxError, ValueError, AssertionError) as error:
+        raise UsageError(
+            f"--strategy is {text!r}: it takes a name with its settings, as in "
+            "'fedbuff(10, staleness=polynomial(0.5))', or FILE.py:NAME"
+        ) from error
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name | ast.Call):
+        return ast.unparse(node)
+    return ast.literal_eval(node)
+
+
+def _shown(value: Any) -> str:
+    """A setting as it is typed: a rule of one text, such as a staleness, is that text."""
+    return str(getattr(value, "text", None) or (value if isinstance(value, str) else repr(value)))

@@ -53,7 +53,8 @@ def get_task(name: str | Task) -> Task:
     if isinstance(name, Task):
         return name
     if SEPARATOR in name:
-        return load(name)
+        found: Task = load(name, "task", Task, "fedsim.Task")
+        return found
     try:
         return TASKS[name]
     except KeyError:

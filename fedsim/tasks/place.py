@@ -1,7 +1,7 @@
-"""A user's own task, found by where it stands: ``FILE.py:NAME``, or ``package.module:NAME``.
+"""What a user made, found by where it stands: ``FILE.py:NAME``, or ``package.module:NAME``.
 
-So a task is named on the command line and in files of settings, and other processes get it with
-its functions (`cloudpickle` takes by value what is in no module that can be imported).
+So a task or a strategy is named on the command line and in files of settings, and other processes
+get it with its functions (`cloudpickle` takes by value what is in no module that can be imported).
 """
 
 from __future__ import annotations
@@ -14,36 +14,54 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from fedsim.errors import UsageError
-from fedsim.tasks.base import Task
 
 SEPARATOR = ":"
 
 
-def load(place: str) -> Task:
-    """The task at ``place``; the same object for as long as its file is not changed.
+def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
+    """What is at ``place``; the same object for as long as its file is not changed.
 
     Args:
         place: a Python file, relative to the current folder, or a module that can be imported;
-            then ``:`` and the name of the ``Task`` in it.
+            then ``:`` and the name of what is wanted there.
+        setting: what a message begins with.
+        kind: of what class it is; a class of that kind stands for its value without settings.
+        called: what a message calls the class.
 
     Raises:
-        UsageError: there is no such file, module or task, or the file cannot be carried out.
+        UsageError: there is no such file, module or name, or the file cannot be carried out.
 
     Example:
-        >>> load("fedsim.tasks.digits:DIGITS").name
+        >>> from fedsim.tasks.base import Task
+        >>> load("fedsim.tasks.digits:DIGITS", "task", Task, "fedsim.Task").name
         'digits'
     """
     origin, _, name = place.rpartition(SEPARATOR)
-    if not origin or not name:
-        raise _refused(place)
-    if not origin.endswith(".py"):
-        return _named(_imported(origin, place), name, place)
-    path = Path(origin).resolve()
-    if not path.is_file():
-        raise _refused(place, f"there is no file {origin}")
-    return _from_file(path, path.stat().st_mtime_ns, name, place)
+    try:
+        if not origin or not name:
+            raise _Refused
+        if origin.endswith(".py"):
+            path = Path(origin).resolve()
+            if not path.is_file():
+                raise _Refused(f"there is no file {origin}")
+            changed = path.stat().st_mtime_ns
+            return _from_file(path, changed, name, place, kind, called)  # type: ignore[arg-type]
+        try:
+            module = import_module(origin)
+        except Exception as error:
+            raise _Refused(f"{origin} cannot be imported: {_said(error)}") from error
+        return _named(module, name, place, kind, called)
+    except _Refused as error:
+        told = f"{error}; " if str(error) else ""
+        takes = "it takes FILE.py:NAME or package.module:NAME"
+        raise UsageError(f"{setting}: {place!r}: {told}{takes}") from error
+
+
+class _Refused(Exception):
+    """Why a place is not one."""
 
 
 def origin(place: str) -> str:
@@ -58,35 +76,38 @@ def origin(place: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _from_file(path: Path, changed: int, name: str, place: str) -> Task:
+def _from_file(
+    path: Path, changed: int, name: str, place: str, kind: Any, called: str
+) -> Any:
     """``changed``: when the file was, so that a notebook gets its newest text."""
-    return _named(_carried_out(path, place), name, place)
+    return _named(_carried_out(path), name, place, kind, called)
 
 
-def _named(module: ModuleType, name: str, place: str) -> Task:
-    task = getattr(module, name, None)
-    if not isinstance(task, Task):
-        what = f"is of type {type(task).__name__}" if hasattr(module, name) else "is not there"
-        known = ", ".join(k for k, v in vars(module).items() if isinstance(v, Task)) or "none"
-        raise _refused(place, f"{name!r} {what}, where a fedsim.Task is wanted (there: {known})")
-    found = copy(task)  # equal to the original, which keeps its own name in files
-    object.__setattr__(found, "place", place)
+def _named(module: ModuleType, name: str, place: str, kind: type[Any], called: str) -> Any:
+    def wanted(thing: object) -> bool:
+        return isinstance(thing, kind) or (isinstance(thing, type) and issubclass(thing, kind))
+
+    there = getattr(module, name, None)
+    if not wanted(there):
+        what = f"is of type {type(there).__name__}" if hasattr(module, name) else "is not there"
+        own = [k for k, v in vars(module).items() if wanted(v) and getattr(v, "__module__", "") in (
+            module.__name__, kind.__module__) and v is not kind]  # fmt: skip
+        known = ", ".join(own) or "none"
+        raise _Refused(f"{name!r} {what}, where a {called} is wanted (there: {known})")
+    try:
+        found = there() if isinstance(there, type) else copy(there)
+    except (TypeError, ValueError) as error:
+        raise _Refused(f"{name}(): {error}; name a value with its settings") from error
+    object.__setattr__(found, "place", place)  # a copy: the original keeps its own name in files
     return found
 
 
-def _imported(name: str, place: str) -> ModuleType:
-    try:
-        return import_module(name)
-    except Exception as error:
-        raise _refused(place, f"{name} cannot be imported: {_said(error)}") from error
-
-
-def _carried_out(path: Path, place: str) -> ModuleType:
+def _carried_out(path: Path) -> ModuleType:
     """The file's module, which is listed only while it is carried out.
 
     Dataclasses in it look the module up. What stays unlisted travels to other processes by value.
     """
-    name = f"fedsim_task_in_{path.stem}"
+    name = f"fedsim_own_in_{path.stem}"
     spec = spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)
@@ -95,7 +116,7 @@ def _carried_out(path: Path, place: str) -> ModuleType:
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
-        raise _refused(place, f"{path.name}{''.join(lines[-1:])}: {_said(error)}") from error
+        raise _Refused(f"{path.name}{''.join(lines[-1:])}: {_said(error)}") from error
     finally:
         del sys.modules[name]
     return module
@@ -103,8 +124,3 @@ def _carried_out(path: Path, place: str) -> ModuleType:
 
 def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _refused(place: str, why: str = "") -> UsageError:
-    told = f"{why}; " if why else ""
-    return UsageError(f"task: {place!r}: {told}it takes FILE.py:NAME or package.module:NAME")

@@ -48,7 +48,8 @@ class Delivery:
     ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing
     of this channel;
     ``settled``: the method's memory, and what became of the client's message before; ``base``: the
-    model with what is told of it beside (``directions``).
+    model with what is told of it beside (``directions``); ``uplink``: how the client answers;
+    ``seed``: of the run.
     """
 
     weights: State
@@ -57,6 +58,8 @@ class Delivery:
     first: bool
     settled: Settled
     base: State = field(default_factory=dict)
+    uplink: Compressor = Raw()
+    seed: int = 0
 
     @property
     def round(self) -> int:
@@ -115,7 +118,10 @@ class ClientEnd:
         else:
             base = self._updated(payload, settings, held)
         weights = {name: base[name] for name in self.like}
-        return Delivery(weights, self._arrived(settings), settings, not held, settled, base)
+        came = self._arrived(settings)
+        return Delivery(
+            weights, came, settings, not held, settled, base, self.uplink, self.seed
+        )
 
     def _check(self, settings: ConfigRecord) -> None:
         """Raises ``ValueError`` where the server's end is built otherwise, and says so."""

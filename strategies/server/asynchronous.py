@@ -1,24 +1,22 @@
-"""Servers that do not wait: buffered (FedBuff) and staleness-weighted (FedAsync) updates.
+"""A server that does not wait: its algorithm steps with each update that comes.
 
 Whoever drives them asks a client, hands each reply over as it comes, and asks again. ``ask`` and
 ``advance`` do so for Flower's own loop, a reply at a time within each of its rounds.
 """
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from compressors import Compressor
+from compressors import Compressor, State
+from strategies.algorithms.base import Algorithm, Round
 from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import RoundTraffic
 from strategies.channel.turns import Arrival, Turns
 from strategies.server.base import ChannelStrategy
-from strategies.server.staleness import Staleness
 
 
 class Asynchronous(ChannelStrategy):
@@ -29,12 +27,17 @@ class Asynchronous(ChannelStrategy):
         downlink: how the server encodes its steps; raw by default. Else a client is sent the steps
             since it was asked, or the whole model where that is shorter.
         clients: the number of clients.
-        staleness: the weight of an update by how old the model is that it was made from.
-        server_lr: what every step is multiplied by.
+        rule: the algorithm, such as ``FedBuff``.
         common: what else ``ChannelStrategy`` takes; ``cohort`` is how many are at work at once.
 
     Attributes:
-        held: updates that have come and have not moved the model yet.
+        memory: the algorithm's.
+
+    Example:
+        >>> from compressors import Raw
+        >>> from strategies import FedBuff
+        >>> Asynchronous(Raw(), clients=20, rule=FedBuff(5)).held
+        0
     """
 
     exchange: Turns | None
@@ -45,24 +48,25 @@ class Asynchronous(ChannelStrategy):
         downlink: Compressor | None = None,
         *,
         clients: int,
-        staleness: Staleness | None = None,
-        server_lr: float = 1.0,
+        rule: Algorithm,
         **common: Any,
     ) -> None:
-        super().__init__(uplink, downlink, clients=clients, **common)
+        super().__init__(uplink, downlink, clients=clients, rule=rule, **common)
         if self.buffers is not None:
             raise ValueError("an asynchronous server has no rounds in which buffers could travel")
-        self.staleness, self.server_lr = staleness or Staleness(), server_lr
-        self.held = 0
+        self.rule = rule
+        rule.check(self)
+        self.memory: State = {}
+
+    @property
+    def held(self) -> int:
+        """Updates that have come and have not moved the model yet."""
+        return int(self.memory.get("held", 0))
 
     @property
     def steps(self) -> int:
         """How often the model has moved."""
         return 0 if self.exchange is None else self.exchange.version
-
-    @abstractmethod
-    def step(self, arrival: Arrival) -> Mapping[str, Tensor] | None:
-        """What moves the model now that a usable update has come; None: nothing yet."""
 
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Turns:
         """The channel; opened once."""
@@ -71,8 +75,7 @@ class Asynchronous(ChannelStrategy):
         return self.exchange
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
-        name = type(self).__name__
-        raise RuntimeError(f"this {name} was started before: make another {name} for another start")
+        raise RuntimeError("this strategy was started before: make another for another start")
 
     def message(self, client: int, config: ConfigRecord) -> RecordDict:
         """The content of the next message to a client that has answered all before it."""
@@ -81,11 +84,19 @@ class Asynchronous(ChannelStrategy):
 
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Takes in the reply of a client, and moves the model where it is time."""
-        assert self.exchange is not None
-        arrival = self.exchange.arrive(client, reply)
-        delta = self.step(arrival) if arrival.uplink is not None else None
+        exchange = self.exchange
+        assert exchange is not None and self.clients is not None
+        arrival = exchange.arrive(client, reply)
+        if arrival.uplink is None:
+            return arrival
+        now = Round(
+            arrival.trip.round, self.seed, self.clients, self.uplink, self.cohort or 0,
+            age={client: arrival.staleness}, sent={client: arrival.asked.weights},
+        )  # fmt: skip
+        uplinks = {client: arrival.uplink}
+        delta, self.memory = self.rule.step(uplinks, self.memory, exchange.weights, now)
         if delta is not None:
-            self.exchange.advance(delta)
+            exchange.advance(delta)
         return arrival
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
@@ -118,68 +129,3 @@ class Asynchronous(ChannelStrategy):
 
     def summary(self) -> None:
         """Nothing to say beside the settings."""
-
-
-class FedBuff(Asynchronous):
-    """The model moves when the buffer is full: by the mean of its updates, weighted by staleness.
-
-    The mean is over the number of updates, not over the sum of their weights.
-
-    Args:
-        size: updates per step.
-        given: what ``Asynchronous`` takes.
-
-    Source: Nguyen et al. 2022 (FedBuff), Algorithm 1.
-
-    Example:
-        >>> from compressors import Raw
-        >>> FedBuff(Raw(), clients=20, size=5).held
-        0
-    """
-
-    def __init__(self, *given: Any, size: int = 10, **common: Any) -> None:
-        super().__init__(*given, **common)
-        self.size = size
-        self._sum: dict[str, Tensor] = {}
-
-    def step(self, arrival: Arrival) -> Mapping[str, Tensor] | None:
-        """See ``Asynchronous.step``."""
-        assert arrival.uplink is not None
-        weight = self.server_lr * self.staleness(arrival.staleness) / self.size
-        self._sum = added(self._sum, arrival.uplink.update, weight)
-        self.held += 1
-        if self.held < self.size:
-            return None
-        total, self._sum, self.held = self._sum, {}, 0
-        return total
-
-
-class FedAsync(Asynchronous):
-    """Every update moves the model, towards the model that its client has come to.
-
-    The server's model becomes ``(1 - a) * model + a * theirs``, where ``theirs`` is the model that
-    the client was sent plus its update, and ``a`` is ``server_lr`` times the weight by staleness.
-
-    It takes what ``Asynchronous`` takes; ``server_lr`` lies in (0, 1].
-
-    Source: Xie et al. 2019 (FedAsync), Algorithm 1, Option I.
-
-    Example:
-        >>> from compressors import Raw
-        >>> FedAsync(Raw(), clients=4, server_lr=0.6).server_lr
-        0.6
-    """
-
-    def step(self, arrival: Arrival) -> Mapping[str, Tensor] | None:
-        """See ``Asynchronous.step``."""
-        assert arrival.uplink is not None and self.exchange is not None
-        share = self.server_lr * self.staleness(arrival.staleness)
-        now, then = self.exchange.weights, arrival.asked.weights
-        apart = {n: x + (then[n] - now[n]) for n, x in arrival.uplink.update.items()}
-        return added({}, apart, share)
-
-
-def added(total: Mapping[str, Tensor], x: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """``total + share * x``; nothing so far is zeros."""
-    start = total or {name: torch.zeros_like(value) for name, value in x.items()}
-    return {name: torch.add(start[name], value, alpha=share) for name, value in x.items()}

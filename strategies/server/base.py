@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -13,6 +13,7 @@ from torch import Tensor
 from compressors import Compressor, Raw, State
 from compressors.whole.keepers import needs_server
 from compressors.whole.memory import inside, nest
+from strategies.algorithms.base import Algorithm
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
 from strategies.channel.directions import directs
@@ -57,6 +58,7 @@ class ChannelStrategy(Strategy):
             they are shorter than the model.
         max_norm: the greatest L2 norm of a client's update, decoded: one above is not used, and
             counts as failed; None: any.
+        rule: the algorithm that this strategy runs; None: it is another than ours.
 
     Attributes:
         exchange: the channel; None before the first round.
@@ -65,8 +67,6 @@ class ChannelStrategy(Strategy):
         ordering: who says what is wanted of each client, where that moves from round to round;
             set before the first round.
     """
-
-    serves: ClassVar[str] = ""  # the method that this strategy alone can use: needs_server
 
     def __init__(
         self,
@@ -83,17 +83,19 @@ class ChannelStrategy(Strategy):
         late: Late = "hold",
         catch_up: bool = False,
         max_norm: float | None = None,
+        rule: Algorithm | None = None,
     ) -> None:
         self.uplink, self.downlink = uplink, downlink or Raw()
-        down = directs(self.downlink) and needs_server(self.downlink) == self.serves
+        serves = rule.serves if rule else ""
+        down = directs(self.downlink) and needs_server(self.downlink) == serves
         below = "" if down else needs_server(self.downlink)
-        if below or needs_server(uplink) not in ("", self.serves):
+        if below or needs_server(uplink) not in ("", serves):
             own = below or needs_server(uplink)
             raise ValueError(f"{own} sends differences, which strategy {own} alone adds up")
-        if isinstance(self.downlink, Relay) and not vars(type(self)).get("averages"):
+        if isinstance(self.downlink, Relay) and not (rule and rule.averages):
             raise ValueError(
                 "downlink is relay: every client makes the mean of the others' updates itself, "
-                f"which is the model of DelayedDSGD alone; {type(self).__name__} makes another"
+                f"uniform or by samples; {rule or type(self).__name__} makes another model"
             )
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout = seed, timeout

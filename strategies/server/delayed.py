@@ -1,26 +1,23 @@
-"""Synchronous DSGD with communication delay (Sattler et al. 2018, Algorithm 1)."""
+"""Rounds of any algorithm: a cohort is asked, its replies are decoded, the algorithm steps."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from torch import Tensor
 
-from compressors import Compressor, text
-from strategies.channel.relay import Relay
+from compressors import Compressor, State, text
+from compressors.whole.memory import inside, nest
+from strategies.algorithms.base import Algorithm, Round
+from strategies.algorithms.dsgd import DSGD
 from strategies.channel.relay_end import RelayEnd
 from strategies.channel.server_end import ServerEnd
-from strategies.channel.traffic import Uplink, average, average_normalized
 from strategies.server.base import ChannelStrategy
-
-Aggregate = Callable[[Mapping[int, Uplink], int], dict[str, Tensor]]
-"""From a round's uplinks (by client, in order) and its number to the global update."""
 
 
 class DelayedDSGD(ChannelStrategy):
-    """Averages compressed updates and sends the global update back, compressed.
+    """Sends the global update that an algorithm makes of the clients' updates, compressed.
 
     How many local iterations a client does is the client's setting and how few entries
     it sends is the compressor's; the strategy knows neither.
@@ -30,12 +27,10 @@ class DelayedDSGD(ChannelStrategy):
         downlink: how the global update is encoded; raw by default. ``Relay()``: every client is
             sent the others' messages as they came, and makes the mean itself.
         clients: the number of clients; waits until all have registered.
-        weighting: ``uniform`` (Algorithm 1, line 18), ``samples``, or ``nova``: by samples, over
-            the local iterations that each client was asked for, by its order or a setting
-            ``iterations``; 1 where nothing says how many.
-        aggregate: what else is to be made of the uplinks than their mean, such as ``Majority``.
+        rule: the algorithm; None: the mean of the updates (Sattler et al. 2018, Algorithm 1).
         common: what else ``ChannelStrategy`` takes.
 
+    Raises ``ValueError`` for an uplink of which the algorithm can make nothing.
     ``aggregate_train`` raises ``TooFewReplies``: a run in which clients fail says so. The server
     evaluates (``evaluate_fn``): clients' ``@app.evaluate`` is not called.
 
@@ -45,36 +40,25 @@ class DelayedDSGD(ChannelStrategy):
         True
     """
 
-    averages: ClassVar[bool] = True  # of this class alone: what relayed messages make at clients
-
     def __init__(
         self,
         uplink: Compressor,
         downlink: Compressor | None = None,
         *,
         clients: int,
-        weighting: str = "uniform",
-        aggregate: Aggregate | None = None,
+        rule: Algorithm | None = None,
         **common: Any,
     ) -> None:
-        if weighting not in ("uniform", "samples", "nova"):
-            raise ValueError(f"weighting is {weighting!r}: it is one of uniform, samples, nova")
-        if aggregate is not None and weighting != "uniform":
-            raise ValueError(f"weighting is {weighting!r}: it belongs to the mean, not {aggregate}")
-        super().__init__(uplink, downlink, clients=clients, **common)
-        if isinstance(self.downlink, Relay) and (aggregate is not None or weighting == "nova"):
-            other = "weighting is nova" if aggregate is None else f"aggregate is {aggregate}"
-            raise ValueError(
-                f"downlink is relay and {other}: clients make the mean of the others' messages "
-                "themselves, uniform or by samples"
-            )
-        self.aggregate = aggregate or self._global_update
-        self.weighting = weighting
+        self.rule = rule or DSGD()
+        super().__init__(uplink, downlink, clients=clients, rule=self.rule, **common)
+        self.rule.check(self)
+        self._memory: State = {}
 
-    def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
+    def _end(self, weights: dict[str, Any]) -> ServerEnd:
         end = super()._end(weights)
-        if isinstance(end, RelayEnd):
-            end.by_samples = self.weighting == "samples"
+        end.uplink = self.rule.reads(self.uplink)
+        if isinstance(end, RelayEnd) and isinstance(self.rule, DSGD):
+            end.by_samples = self.rule.weighting == "samples"
         return end
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
@@ -91,22 +75,31 @@ class DelayedDSGD(ChannelStrategy):
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord:
         """Decodes every reply as it comes, and moves the model by the global update."""
-        assert self.exchange is not None
+        exchange = self.exchange
+        assert exchange is not None and self.clients is not None
         self.collect(replies)
-        uplinks = self.exchange.finish(self.required)
+        uplinks = exchange.finish(self.required)
         if not uplinks:  # and none is required: the model stays
             return MetricRecord()
-        self.exchange.advance(self.aggregate(uplinks, self.exchange.trip.round))
+        trip = exchange.trip
+        now = Round(
+            trip.round, self.seed, self.clients, self.uplink, self.cohort or 0,
+            exchange.iterations,
+        )  # fmt: skip
+        delta, self._memory = self.rule.step(uplinks, self._memory, exchange.weights, now)
+        if delta is not None:
+            exchange.advance(delta)
         return _mean_metrics([up.metrics for up in uplinks.values()])
 
-    def _global_update(
-        self, uplinks: Mapping[int, Uplink], round_number: int
-    ) -> dict[str, Tensor]:
-        """What moves the model: the mean, by ``weighting``."""
-        if self.weighting != "nova":
-            return average(uplinks, self.weighting)
-        assert self.exchange is not None
-        return average_normalized(uplinks, self.exchange.iterations)
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The channel's memory, and the algorithm's."""
+        tensors, values = super().state()
+        return tensors | nest("rule", self._memory), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        super().restore(tensors, values)
+        self._memory = inside("rule", tensors)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -123,7 +116,8 @@ class DelayedDSGD(ChannelStrategy):
     def summary(self) -> None:
         """Logs the settings."""
         log = logging.getLogger("flwr")
-        log.info("\t├──> DSGD, uplink %s, downlink %s", text(self.uplink), text(self.downlink))
+        name = type(self.rule).__name__
+        log.info("\t├──> %s, uplink %s, downlink %s", name, text(self.uplink), text(self.downlink))
         log.info("\t└──> %s of %s clients a round", self.cohort, self.clients)
 
 

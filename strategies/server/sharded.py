@@ -1,20 +1,18 @@
 """A parameter server in parts, one at every worker: Aji & Heafield's asynchronous SGD."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
-from torch.nn import Parameter
-from torch.optim import Optimizer
 
-from compressors import Compressor
+from compressors import Compressor, State
+from strategies.algorithms.base import Round
+from strategies.algorithms.sharded import Sharded
 from strategies.channel.copies import Copies
 from strategies.channel.shards import Shards, line_seed, part_of, together
 from strategies.channel.traffic import RoundTraffic
 from strategies.channel.turns import Arrival
 from strategies.server.asynchronous import Asynchronous
-from strategies.server.server_optimizer import AtServer
 
 
 class Whole:
@@ -31,7 +29,7 @@ class Whole:
         return self.shards.join([end.weights for end in self.ends])
 
 
-class Sharded(Asynchronous):
+class ShardedStrategy(Asynchronous):
     """Each of N workers holds 1/N of the parameters, and serves it to all.
 
     A worker pushes the gradient of one batch in N parts. Whoever holds a part makes a step of its
@@ -42,28 +40,20 @@ class Sharded(Asynchronous):
     Args:
         uplink: how each part of a gradient is encoded.
         downlink: how each change is encoded; raw: parts travel whole.
-        optimizer: makes a part's optimizer of its parameters, which are flat.
-        factor: round (1, 2, ...) -> factor on its learning rate; a round is N pushes.
+        rule: the algorithm, with the optimizer of each part, whose parameters are flat.
         common: what ``Asynchronous`` takes.
 
     Source: Aji & Heafield 2017, sections 3 and 4.
     """
 
+    rule: Sharded
+
     def __init__(
-        self,
-        uplink: Compressor,
-        downlink: Compressor | None = None,
-        *,
-        optimizer: Callable[[list[Parameter]], Optimizer],
-        factor: Callable[[int], float] = lambda round_number: 1.0,
-        **common: Any,
+        self, uplink: Compressor, downlink: Compressor | None = None, **common: Any
     ) -> None:
         super().__init__(uplink, downlink, **common)
         assert self.clients is not None
-        self.optimizers = [
-            AtServer(optimizer, factor, line_seed(self.seed, place))
-            for place in range(self.clients)
-        ]
+        self.memories: list[State] = [{} for _ in range(self.clients)]
         self.ends: list[Copies] = []
 
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Any:
@@ -95,17 +85,15 @@ class Sharded(Asynchronous):
             reply = Message(part_of(reply.content, place), reply_to=reply)
         arrival = end.arrive(client, reply)
         if arrival.uplink is not None:
-            end.advance(self._change(place, arrival.uplink.update))
+            assert self.clients is not None
+            number = end.version // self.clients + 1
+            now = Round(number, line_seed(self.seed, place), self.clients, self.uplink)
+            uplinks, memory = {client: arrival.uplink}, self.memories[place]
+            delta, self.memories[place] = self.rule.step(uplinks, memory, end.weights, now)
+            assert delta is not None
+            end.advance(delta)
         arrival.trip.place = f"-shard-{place:02d}-step-{end.version:06d}"
         return arrival
-
-    def _change(self, place: int, gradient: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A step of a part's optimizer."""
-        assert self.clients is not None
-        end = self.ends[place]
-        return self.optimizers[place].change(
-            end.weights, gradient, end.version // self.clients + 1
-        )
 
     def message(self, client: int, config: ConfigRecord) -> RecordDict:
         """All parts as they are now."""
@@ -114,6 +102,3 @@ class Sharded(Asynchronous):
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Takes in all parts of a reply; returns that of the first."""
         return [self.push(client, i, reply) for i in range(len(self.ends))][0]
-
-    def step(self, arrival: Arrival) -> None:
-        """Nothing: every part moves by itself."""

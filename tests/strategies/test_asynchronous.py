@@ -1,6 +1,7 @@
 """FedBuff and FedAsync by hand; and nothing that clients trained is lost without a count."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from compressors import Compressor, Raw, decompress, gradient_dropping
 from fedsim.engines import compat
-from strategies import Asynchronous, ClientEnd, FedAsync, FedBuff, Staleness
+from strategies import ClientEnd, FedAsync, FedBuff, Staleness, build
 from tests.support.linear import Pull, grid_of, modded_app, record, vector
 from tests.support.turning import Turning
 
@@ -27,11 +28,11 @@ def identity() -> None:
 RAW = Raw()
 
 
-def turning(server: Asynchronous, up: Compressor = RAW, down: Compressor = RAW) -> Turning:
+def turning(server: Any, up: Compressor = RAW, down: Compressor = RAW) -> Turning:
     return Turning(server, ClientEnd(up, down, LIKE), LIKE)
 
 
-def go(server: Asynchronous, order: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+def go(server: Any, order: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
     """How old the models of the updates were, and the server's model after each."""
     world, stale, models = turning(server), [], []
     for client in range(3):
@@ -45,7 +46,7 @@ def go(server: Asynchronous, order: Sequence[tuple[int, float]]) -> tuple[list[i
 
 def test_fedbuff_by_hand() -> None:
     """(4 + 2) / 2 moves the model to 3; (8 / 2 + 6 / 2) / 2 to 6.5; the fifth update waits."""
-    server = FedBuff(Raw(), clients=3, size=2, staleness=Staleness("polynomial(1)"))
+    server = build(FedBuff(2, "polynomial(1)"), Raw(), clients=3)
     stale, models = go(server, ORDER)
     assert stale == [0, 0, 1, 1, 1]
     assert models == [0, 3, 3, 6.5, 6.5]
@@ -53,15 +54,13 @@ def test_fedbuff_by_hand() -> None:
 
 
 def test_fedbuff_at_another_rate_without_weights() -> None:
-    server = FedBuff(
-        Raw(), clients=3, size=2, staleness=Staleness("constant"), server_lr=0.5
-    )
+    server = build(FedBuff(2, "constant", 0.5), Raw(), clients=3)
     assert go(server, ORDER)[1] == [0, 1.5, 1.5, 5, 5]
 
 
 def test_fedasync_by_hand() -> None:
     """Client 1's first: a quarter of the way from 2 to the model 0 + 2 that it has come to."""
-    server = FedAsync(Raw(), clients=3, server_lr=0.5, staleness=Staleness("polynomial(1)"))
+    server = build(FedAsync("polynomial(1)", 0.5), Raw(), clients=3)
     stale, models = go(server, ORDER)
     assert stale == [0, 1, 1, 3, 2]
     assert models[:4] == [2, 2, 4, 4.25]
@@ -78,7 +77,7 @@ def test_a_weight_that_is_none_says_which_there_are(text: str) -> None:
 def test_a_client_is_sent_what_moved_the_model_since_it_was_asked() -> None:
     """With a lossy downlink clients hold the server's model bit for bit, whatever they missed."""
     down = gradient_dropping(0.5)
-    world = turning(FedBuff(Raw(), down, clients=3, size=1), down=down)
+    world = turning(build(FedBuff(1), Raw(), down, clients=3), down=down)
     assert world.server.exchange is not None
     for client in range(3):
         world.ask(client)
@@ -106,7 +105,7 @@ happens = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["comes", "fails
 @settings(max_examples=40, deadline=None)
 def test_taken_in_and_held_is_what_was_trained(events: list[tuple[int, str]]) -> None:
     up = gradient_dropping(0.5)
-    world = turning(FedBuff(up, clients=3, size=2), up)
+    world = turning(build(FedBuff(2), up, clients=3), up)
     taken, trained = torch.zeros(4).double(), torch.zeros(4).double()
     for client in range(3):
         world.ask(client)
@@ -126,9 +125,7 @@ def test_taken_in_and_held_is_what_was_trained(events: list[tuple[int, str]]) ->
 
 def test_in_flower_s_own_loop_replies_are_taken_in_one_by_one() -> None:
     """Clients 0 and 1 go half-way from 0 to 4 and to 8; each update moves the model by half."""
-    strategy = FedBuff(
-        Raw(), clients=2, size=1, server_lr=0.5, staleness=Staleness("polynomial(1)")
-    )
+    strategy = build(FedBuff(1, "polynomial(1)", 0.5), Raw(), clients=2)
     grid = grid_of(modded_app(Pull([(4.0, 0.0), (8.0, 0.0)]), Raw()), 2)
     try:
         strategy.start(grid, record([0.0, 0.0]), num_rounds=1)

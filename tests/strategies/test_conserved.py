@@ -18,7 +18,7 @@ from compressors import (
 )
 from compressors.whole.returned import take_back
 from fedsim.engines import compat
-from strategies import RunningSum
+from strategies import EF21, build
 from strategies.channel.late import Late
 from tests.support.lossynet import CLIENTS, EVENTS, LIKE, World, added
 
@@ -110,7 +110,7 @@ def test_a_difference_that_is_dropped_would_be_missing_for_ever() -> None:
     assert world.applied[1]["b"].tolist() == [4.0, 1.0]
     assert world.applied[0]["b"].tolist() == [0.0, 1.0]  # and it says no more: it is steady
     with pytest.raises(ValueError, match="late is 'drop': a sum without one difference"):
-        RunningSum(parse("ef21(topk(0.5) | float32)"), clients=2, late="drop")
+        build(EF21(), parse("ef21(topk(0.5) | float32)"), clients=2, late="drop")
 
 
 def test_a_refused_update_is_sent_with_the_next_by_hand() -> None:

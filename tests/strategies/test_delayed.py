@@ -7,7 +7,7 @@ from flwr.app import ArrayRecord, ConfigRecord
 
 from compressors import Raw, decompress, gradient_dropping
 from fedsim.engines.local import LocalGrid
-from strategies import DelayedDSGD, TooFewReplies
+from strategies import DSGD, DelayedDSGD, TooFewReplies
 from strategies.channel import nodes
 from strategies.channel.nodes import cohort
 from tests.support.linear import Pull, grid_of, modded_app, record, tensor, vector
@@ -90,7 +90,7 @@ def test_raw_is_the_mean_of_the_models() -> None:
 
 def test_by_samples() -> None:
     grid = grid_of(modded_app(Pull([(6.0, 0.0), (0.0, 12.0)]), Raw()), 2)
-    strategy = DelayedDSGD(Raw(), clients=2, weighting="samples")
+    strategy = DelayedDSGD(Raw(), clients=2, rule=DSGD("samples"))
     result = strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
     grid.close()
     assert result.arrays["w"].numpy() == pytest.approx([1.0, 4.0])  # one sample to two
@@ -173,7 +173,7 @@ def test_only_the_cohort_is_asked() -> None:
 
 def test_settings_are_checked() -> None:
     with pytest.raises(ValueError, match="weighting is 'median'"):
-        DelayedDSGD(Raw(), clients=2, weighting="median")
+        DSGD("median")
 
 
 def test_clients_that_never_register(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """Integer in-network aggregation: Python's exact mean, or an error that says where."""
 
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import torch
 
 from compressors import Natural, Switch, compress, parse
 from strategies import AccumulatorOverflow, DelayedDSGD, InNetwork, natural_code
+from strategies.algorithms.innetwork import summed
 from tests.support.linear import Pull, grid_of, modded_app, record, vector
 
 Update = dict[str, torch.Tensor]
@@ -22,6 +25,15 @@ def drawn(natural: Natural, clients: int, shape: tuple[int, ...] = (40, 5)) -> l
         sign = torch.randint(-1, 2, shape, generator=generator)
         updates.append({"w": torch.ldexp(sign.float(), power)})
     return updates
+
+
+def mean(natural: Natural, width: int = 32) -> Any:
+    """A switch's mean of updates in a round."""
+    return partial(_mean, Switch.of(natural, width))
+
+
+def _mean(switch: Switch, updates: list[Update], number: int) -> Update:
+    return summed(updates, switch, number)
 
 
 def nearest(exact: Fraction) -> float:
@@ -50,7 +62,7 @@ def exact_mean(natural: Natural, updates: list[Update]) -> list[float]:
 def test_the_mean_is_the_integers_mean(natural: Natural, width: int, clients: int) -> None:
     """Windows at both ends of float32 too: a sum beyond it, and means below its normal numbers."""
     updates = drawn(natural, clients)
-    found = InNetwork(natural, width).of(updates, 1)["w"]
+    found = mean(natural, width)(updates, 1)["w"]
     assert found.dtype == torch.float32 and found.shape == (40, 5)
     assert found.flatten().tolist() == exact_mean(natural, updates)
 
@@ -58,20 +70,20 @@ def test_the_mean_is_the_integers_mean(natural: Natural, width: int, clients: in
 def test_float32_sums_would_round_before_the_end() -> None:
     """1 + 2**-30 - 1 of three clients: float32 loses the small one, the integers do not."""
     rows = [torch.tensor([v]) for v in (1.0, 2.0**-30, -1.0)]
-    found = InNetwork(Natural(6, 0), 64).of([{"w": row} for row in rows], 1)["w"]
+    found = mean(Natural(6, 0), 64)([{"w": row} for row in rows], 1)["w"]
     assert float(sum(rows)) == 0 and float(found) == np.float32(2.0**-30 / 3)
 
 
 def test_no_order_changes_the_mean_and_every_tensor_has_its_own() -> None:
     updates = [{**up, "b": torch.tensor([0.25])} for up in drawn(Natural(5, 0), 5)]
-    one, other = (InNetwork(Natural(5, 0)).of(ups, 1) for ups in (updates, updates[::-1]))
+    one, other = (mean(Natural(5, 0))(ups, 1) for ups in (updates, updates[::-1]))
     assert list(one) == ["w", "b"] and one["b"].tolist() == [0.25]
     assert torch.equal(one["w"], other["w"])
 
 
 def test_tensors_without_entries() -> None:
     empty = [{"w": torch.zeros(3, 0)}] * 2
-    assert InNetwork(Natural(5, 0)).of(empty, 1)["w"].shape == (3, 0)
+    assert mean(Natural(5, 0))(empty, 1)["w"].shape == (3, 0)
 
 
 def test_an_overflow_is_named() -> None:
@@ -79,18 +91,18 @@ def test_an_overflow_is_named() -> None:
     updates = [{"b": torch.zeros(2), "w": torch.tensor([[0.5, 0.5], [1.0, 0.5]])}] * 2
     words = r"round 7, tensor 'w', entry 2: 1073741824 \+ 1073741824 does not fit .* 32 bits"
     with pytest.raises(AccumulatorOverflow, match=words):
-        InNetwork(Natural(6, 0)).of(updates, 7)
-    assert InNetwork(Natural(6, 0), 64).of(updates, 7)["w"].tolist() == [[0.5, 0.5], [1.0, 0.5]]
+        mean(Natural(6, 0))(updates, 7)
+    assert mean(Natural(6, 0), 64)(updates, 7)["w"].tolist() == [[0.5, 0.5], [1.0, 0.5]]
 
 
 def test_every_partial_sum_has_to_fit() -> None:
     """-1 - 1 just fits into two's complement; 1 + 1 does not, even where a -1 follows."""
     up, down = {"w": torch.tensor([1.0])}, {"w": torch.tensor([-1.0])}
-    switch = InNetwork(Natural(6, 0))
-    assert switch.of([down, down], 1)["w"].tolist() == [-1]
-    assert switch.of([up, down, up], 1)["w"].tolist() == [float(np.float32(1 / 3))]
+    at_switch = mean(Natural(6, 0))
+    assert at_switch([down, down], 1)["w"].tolist() == [-1]
+    assert at_switch([up, down, up], 1)["w"].tolist() == [float(np.float32(1 / 3))]
     with pytest.raises(AccumulatorOverflow, match="round 1, tensor 'w', entry 0"):
-        switch.of([up, up, down], 1)
+        at_switch([up, up, down], 1)
 
 
 @pytest.mark.parametrize(
@@ -98,18 +110,18 @@ def test_every_partial_sum_has_to_fit() -> None:
 )
 def test_what_the_method_cannot_have_sent(value: float, why: str) -> None:
     with pytest.raises(ValueError, match=rf"round 3, tensor 'w', entry 1 is {value}: .*{why}"):
-        InNetwork(Natural(5, 0)).of([{"w": torch.tensor([1.0, value])}], 3)
+        mean(Natural(5, 0))([{"w": torch.tensor([1.0, value])}], 3)
 
 
 @pytest.mark.parametrize(("natural", "width"), [(Natural(7, 0), 32), (Natural(), 64)])
 def test_windows_that_no_accumulator_holds(natural: Natural, width: int) -> None:
     with pytest.raises(ValueError, match=f"low of switch, of {width} bits"):
-        InNetwork(natural, width)
+        mean(natural, width)
 
 
 def test_other_widths() -> None:
     with pytest.raises(ValueError, match="width of switch is 16: accumulators have 32 or 64"):
-        InNetwork(Natural(5, 0), 16)
+        mean(Natural(5, 0), 16)
 
 
 def test_which_methods_send_powers_of_two() -> None:
@@ -129,7 +141,7 @@ def test_real_messages_at_the_switch() -> None:
         sent.append({"w": packet.sent["w"].decoded})
     natural = natural_code(code)
     assert natural is not None and Switch.of(natural).capacity >= 20
-    assert InNetwork(natural).of(sent, 1)["w"].tolist() == exact_mean(natural, sent)
+    assert mean(natural)(sent, 1)["w"].tolist() == exact_mean(natural, sent)
 
 
 def test_two_rounds_by_hand() -> None:
@@ -141,17 +153,15 @@ def test_two_rounds_by_hand() -> None:
     code = parse("cnat(5, 4, nearest)")
     pull = Pull([(8.0, -4.0), (-4.0, 4.0), (2.0, 0.0)])
     grid = grid_of(modded_app(pull, code), 3)
-    natural = natural_code(code)
-    assert natural is not None
-    strategy = DelayedDSGD(code, clients=3, aggregate=InNetwork(natural))
+    strategy = DelayedDSGD(code, clients=3, rule=InNetwork())
     strategy.start(grid, record([0.0, 0.0]), num_rounds=2)
     grid.close()
     assert pull.seen == {c: [[0.0, 0.0], [1.0, 0.0]] for c in range(3)}
     assert vector(strategy.exchange.weights) == [float(np.float32(1) + np.float32(2.5 / 3)), 0]
 
 
-def test_a_switch_has_no_weights() -> None:
-    with pytest.raises(ValueError, match="weighting is 'samples': it belongs to the mean"):
-        DelayedDSGD(
-            parse("cnat(5, 0)"), clients=2, weighting="samples", aggregate=InNetwork(Natural(5, 0))
-        )
+def test_other_methods_and_windows_are_refused_when_it_is_built() -> None:
+    with pytest.raises(ValueError, match="its uplink is a dense cnat"):
+        DelayedDSGD(parse("raw"), clients=2, rule=InNetwork())
+    with pytest.raises(ValueError, match="low of switch, of 32 bits"):
+        DelayedDSGD(parse("cnat(7, 0)"), clients=2, rule=InNetwork())

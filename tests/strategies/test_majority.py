@@ -10,6 +10,7 @@ from compressors import compress, decompress, derive, parse
 from compressors.base import tensor_seed
 from compressors.kernels import noise
 from strategies import DelayedDSGD, Majority, vote_code
+from strategies.algorithms.majority import vote
 from tests.support.linear import Pull, grid_of, modded_app, record, vector
 
 SIGN = parse("sign(0.5)")
@@ -20,11 +21,9 @@ def votes(*rows: list[float]) -> list[dict[str, torch.Tensor]]:
 
 
 def test_the_side_with_more_votes() -> None:
-    found = Majority().of(
-        votes([2, -2, 2, -2], [2, -2, -2, 2], [-2, -2, 2, -2]), round_number=1
-    )["w"]
+    found = vote(votes([2, -2, 2, -2], [2, -2, -2, 2], [-2, -2, 2, -2]), 0, 1)["w"]
     assert found.tolist() == [2, -2, 2, -2]
-    assert Majority().of(votes([-3.0]), 1)["w"].tolist() == [-3]
+    assert vote(votes([-3.0]), 0, 1)["w"].tolist() == [-3]
 
 
 def test_ties_go_by_a_coin_of_seed_round_tensor_and_entry() -> None:
@@ -32,21 +31,21 @@ def test_ties_go_by_a_coin_of_seed_round_tensor_and_entry() -> None:
     n = 40_000
     up, down = torch.full((200, 200), 0.5), torch.full((200, 200), -0.5)
     ballots = [{"a": up, "b": up}, {"a": down, "b": down}]
-    found = Majority(3).of(ballots, 7)
+    found = vote(ballots, 3, 7)
     assert found["a"].shape == (200, 200) and found["a"].abs().unique().tolist() == [0.5]
     coins = noise.words(tensor_seed(derive(3, "vote", 7), 1), torch.arange(n).numpy()) >> 31
     assert torch.equal(found["b"].flatten() < 0, torch.from_numpy(coins.astype(bool)))
-    others = [found["a"], Majority(4).of(ballots, 7)["b"], Majority(3).of(ballots, 8)["b"]]
+    others = [found["a"], vote(ballots, 4, 7)["b"], vote(ballots, 3, 8)["b"]]
     for other in [torch.full((200, 200), 0.5), *others]:
         agree = float((found["b"] == other).double().mean())
         assert abs(agree - 0.5) < 5 * math.sqrt(0.25 / n)
-    again = Majority(3).of(list(reversed(ballots)), 7)
+    again = vote(list(reversed(ballots)), 3, 7)
     assert torch.equal(again["b"], found["b"])  # nobody's order matters
 
 
 def test_only_ties_get_a_coin() -> None:
     mixed = torch.tensor([0.5, -0.5]).repeat(500)
-    found = Majority().of(votes(mixed.tolist(), [0.5] * 1000), 1)["w"]
+    found = vote(votes(mixed.tolist(), [0.5] * 1000), 0, 1)["w"]
     assert bool((found[::2] == 0.5).all())
     assert found[1::2].unique().numel() == 2
 
@@ -56,12 +55,12 @@ def test_only_ties_get_a_coin() -> None:
 )
 def test_what_is_no_vote(ballots: list[dict[str, torch.Tensor]]) -> None:
     with pytest.raises(ValueError, match="a vote on 'w' is not plus or minus one magnitude"):
-        Majority().of(ballots, 1)
+        vote(ballots, 0, 1)
 
 
 def test_tensors_without_entries() -> None:
     empty = [{"w": torch.zeros(3, 0)}] * 2
-    assert Majority().of(empty, 1)["w"].shape == (3, 0)
+    assert vote(empty, 0, 1)["w"].shape == (3, 0)
 
 
 def test_which_methods_vote() -> None:
@@ -79,10 +78,10 @@ def test_the_downlink_carries_the_vote_exactly() -> None:
             40, 25)})
         for _ in range(4)
     ]  # fmt: skip
-    vote = Majority(1).of(ups, 1)
-    packet, _ = compress(vote_code(SIGN), vote, seed=5)
+    found = vote(ups, 1, 1)
+    packet, _ = compress(vote_code(SIGN), found, seed=5)
     assert packet.spans == {"header": 24, "positions": 0, "values": 1000, "side": 0}
-    assert torch.equal(decompress(SIGN, packet.payload, vote)["w"], vote["w"])
+    assert torch.equal(decompress(SIGN, packet.payload, found)["w"], found["w"])
 
 
 def test_three_rounds_by_hand() -> None:
@@ -93,7 +92,7 @@ def test_three_rounds_by_hand() -> None:
     """
     pull = Pull([(8.0, -8.0), (4.0, 8.0), (-8.0, 8.0)])
     grid = grid_of(modded_app(pull, SIGN, SIGN), 3)
-    strategy = DelayedDSGD(SIGN, SIGN, clients=3, aggregate=Majority())
+    strategy = DelayedDSGD(SIGN, SIGN, clients=3, rule=Majority())
     arrays, sizes = record([0.0, 0.0]), []
     for number in (1, 2, 3):
         messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
@@ -114,8 +113,3 @@ def test_the_mean_of_signs_is_not_the_vote() -> None:
     strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
     grid.close()
     assert vector(strategy.exchange.weights) == pytest.approx([1 / 6, 1 / 6])
-
-
-def test_a_vote_has_no_weights() -> None:
-    with pytest.raises(ValueError, match="weighting is 'samples': it belongs to the mean"):
-        DelayedDSGD(SIGN, clients=2, weighting="samples", aggregate=Majority())

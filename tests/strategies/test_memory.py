@@ -13,7 +13,7 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from compressors import Raw, gradient_dropping
 from fedsim.engines.local import LocalGrid
-from strategies import ChannelStrategy, Compressed, DelayedDSGD, Stepped
+from strategies import ChannelStrategy, Compressed, DelayedDSGD, Gradients, build
 from strategies.channel.payload import to_arrays
 from tests.support.linear import Pull, grid_of, modded_app, record
 
@@ -34,7 +34,7 @@ def wrapped(make: Callable[..., FedAvg], down: object) -> Compressed:
 
 MAKERS: list[Callable[[object], ChannelStrategy]] = [
     lambda down: DelayedDSGD(HALF, down, clients=3, cohort=2),
-    lambda down: Stepped(HALF, down, optimizer=ADAM, clients=3, cohort=2),
+    lambda down: build(Gradients(optimizer=ADAM), HALF, down, clients=3, cohort=2),
     *(
         partial(wrapped, make)
         for make in (

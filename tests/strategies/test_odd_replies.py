@@ -12,7 +12,7 @@ from flwr.serverapp.strategy import FedAvg
 from compressors import Raw, compress
 from fedsim.federation import ledger
 from fedsim.federation.server import _mean, _seconds
-from strategies import ChannelStrategy, Compressed, DelayedDSGD
+from strategies import DSGD, ChannelStrategy, Compressed, DelayedDSGD
 from strategies.channel.orders import from_report, to_report
 from strategies.channel.payload import KEY, METRICS, SENT
 from tests.support.linear import Pull, grid_of, modded_app, record, tensor, vector
@@ -157,7 +157,7 @@ def check(strategy: ChannelStrategy, why: str) -> None:
 @pytest.mark.parametrize("odd", REPLIES)
 def test_an_odd_reply_ends_no_round(odd: str) -> None:
     change, why, _ = REPLIES[odd]
-    strategy = DelayedDSGD(Raw(), clients=4, required=3, weighting="samples")
+    strategy = DelayedDSGD(Raw(), clients=4, required=3, rule=DSGD("samples"))
     check(round_of(strategy, change), why)
 
 

@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from compressors import Compressor, PayloadError, Raw, parse
 from fedsim.engines import compat
 from strategies import (
+    DSGD,
     ClientEnd,
     Compressed,
     DelayedDSGD,
@@ -17,6 +18,8 @@ from strategies import (
     Majority,
     Nesterov,
     Relay,
+    Scaffold,
+    build,
 )
 from strategies.channel.client_end import NoBase
 from strategies.channel.payload import METRICS, SAMPLES
@@ -180,15 +183,11 @@ def test_messages_that_are_cut_or_too_few_are_refused() -> None:
 def test_what_cannot_be_relayed_is_refused_where_it_is_built() -> None:
     from flwr.serverapp.strategy import FedAvg
 
-    for build in (
-        lambda: Nesterov(Raw(), Relay(), clients=2),
-        lambda: FedBuff(Raw(), Relay(), clients=2, size=1),
-        lambda: Compressed(FedAvg(), Raw(), Relay(), clients=2),
-        lambda: DelayedDSGD(Raw(), Relay(), clients=2, aggregate=Majority()),
-        lambda: DelayedDSGD(Raw(), Relay(), clients=2, weighting="nova"),
-    ):
+    for rule in (Nesterov(), FedBuff(1), Majority(), DSGD("nova"), Scaffold()):
         with pytest.raises(ValueError, match="downlink is relay"):
-            build()
+            build(rule, Raw(), Relay(), clients=2)
+    with pytest.raises(ValueError, match="downlink is relay"):
+        Compressed(FedAvg(), Raw(), Relay(), clients=2)
 
 
 def test_flowers_own_loop_with_the_mod_relays_too() -> None:

@@ -3,47 +3,52 @@
 The model is one tensor `w` that begins at zero. What clients sent is given as it was decoded.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch.optim import SGD
 
-from compressors import Natural, Raw, compress, decompress, parse
+from compressors import Natural, Raw, State, compress, decompress, parse
 from fedsim.federation.aggregation import make_strategy
 from strategies import (
-    ChannelStrategy,
+    DIANA,
+    DSGD,
+    EF21,
+    MARINA,
+    Algorithm,
     DelayedDSGD,
-    Downlink,
-    Estimated,
     FedAsync,
     FedBuff,
-    Fetched,
+    FetchSGD,
+    Gradients,
     InNetwork,
     Majority,
     Nesterov,
-    RunningSum,
-    Shifted,
+    Round,
+    Scaffold,
     Staleness,
-    Stepped,
     Uplink,
     average,
+    build,
 )
-from strategies.channel.orders import Order
-from strategies.channel.traffic import RoundTraffic, average_buffers
-from strategies.server import majority
+from strategies.algorithms import majority
+from strategies.algorithms.fetchsgd import Tables
+from strategies.algorithms.marina import dense
+from strategies.channel.traffic import average_buffers
 from strategies.server.delayed import _mean_metrics
-from strategies.server.fetched import Tables
-from strategies.server.scaffold import Scaffold, with_controls
 from tests.support.runs import small
 
 
 def up(*values: float, samples: float | None = None, **more: Any) -> Uplink:
     metrics = {} if samples is None else {"num-examples": samples}
     return Uplink(b"", {}, {"w": torch.tensor(values)}, metrics, **more)
+
+
+def ruled(rule: Algorithm, method: str = "raw", clients: int = 2, entries: int = 1) -> Any:
+    return opened(build(rule, parse(method), clients=clients), entries)
 
 
 def opened(strategy: Any, entries: int = 1) -> Any:
@@ -54,7 +59,11 @@ def opened(strategy: Any, entries: int = 1) -> Any:
 def moves(strategy: Any, number: int, ups: Mapping[int, Uplink]) -> list[float]:
     """The model after a round of these uplinks."""
     strategy.exchange.trip.round = number
-    strategy.exchange.advance(strategy.aggregate(ups, number))
+    clients, asked = strategy.clients, strategy.exchange.iterations
+    now = Round(number, strategy.seed, clients, strategy.uplink, clients, asked)
+    weights = strategy.exchange.weights
+    delta, strategy._memory = strategy.rule.step(ups, strategy._memory, weights, now)
+    strategy.exchange.advance(delta)
     return strategy.exchange.weights["w"].tolist()
 
 
@@ -67,7 +76,7 @@ def moves(strategy: Any, number: int, ups: Mapping[int, Uplink]) -> list[float]:
 def test_the_mean_uniform_and_by_samples(weighting: str, models: list[float]) -> None:
     """4 of 1 sample and 8 of 3: 6, or (4 + 24) / 4 = 7. Then 3 of 1 and -1 of 1: 1. Then by
     samples 2 of 1 and 0 of 3 are 0.5."""
-    strategy = opened(DelayedDSGD(Raw(), clients=2, weighting=weighting))
+    strategy = ruled(DSGD(weighting))
     assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(8.0, samples=3)}) == models[:1]
     assert moves(strategy, 2, {0: up(2.0, samples=1), 1: up(0.0, samples=3)}) == models[1:]
 
@@ -90,26 +99,16 @@ def test_metrics_are_means_of_what_all_told() -> None:
     assert dict(_mean_metrics([{"a": 1.0, "b": 5.0}, {"a": 3.0}])) == {"a": 2.0}
 
 
-def ordered(counts: Iterable[int]) -> RoundTraffic:
-    """A round in which clients were ordered to do so many local iterations."""
-    spans: Any = {}
-    downs = {
-        client: Downlink(b"", "update", spans, order=Order(b"", Raw(), iterations=count))
-        for client, count in enumerate(counts)
-    }
-    return RoundTraffic(1, downlinks=downs)
-
-
 def test_fednova_by_hand() -> None:
     """Samples 1 and 3, iterations 2 and 6: (0.5 + 4.5) (4 / 2 / 4 + 6 / 6 * 3 / 4) = 5 * 1.25.
 
     With 4 and 4 iterations, and where nothing is ordered, it is the mean by samples, 22 / 4 = 5.5.
     """
-    strategy = opened(DelayedDSGD(Raw(), clients=2, weighting="nova"))
+    strategy = ruled(DSGD("nova"))
     ups = {0: up(4.0, samples=1), 1: up(6.0, samples=3)}
-    trips = (ordered([2, 6]), ordered([4, 4]), RoundTraffic(3))
-    for trip, model in zip(trips, (6.25, 11.75, 17.25), strict=True):
-        strategy.exchange.trip = trip
+    asked: tuple[dict[int, int], ...] = ({0: 2, 1: 6}, {0: 4, 1: 4}, {})
+    for counts, model in zip(asked, (6.25, 11.75, 17.25), strict=True):
+        strategy.exchange.iterations = counts
         assert moves(strategy, 1, ups) == [model]
 
 
@@ -119,27 +118,23 @@ def test_fednova_by_hand() -> None:
 def test_nesterov_by_hand() -> None:
     """Rate 1/2, momentum 1/2. Mean 4: v = 4, the step (4 + 2) / 2 = 3. Mean 2: v = 2 + 2 = 4, the
     step (2 + 2) / 2 = 2. Mean 0: v = 2, the step (0 + 1) / 2 = 0.5."""
-    strategy = opened(Nesterov(Raw(), clients=2, server_lr=0.5, momentum=0.5))
+    strategy = ruled(Nesterov(server_lr=0.5, momentum=0.5))
     assert moves(strategy, 1, {0: up(3.0), 1: up(5.0)}) == [3]
     assert moves(strategy, 2, {0: up(0.0), 1: up(4.0)}) == [5]
     assert moves(strategy, 3, {0: up(0.0)}) == [5.5]
-    assert (Nesterov(Raw(), clients=2).server_lr, Nesterov(Raw(), clients=2).momentum) == (0.7, 0.9)
+    assert (Nesterov().server_lr, Nesterov().momentum) == (0.7, 0.9)
 
 
 def test_nesterov_by_samples() -> None:
     """Mean by samples 7, rate 1 and no momentum."""
-    strategy = opened(
-        Nesterov(Raw(), clients=2, server_lr=1.0, momentum=0.0, weighting="samples")
-    )
+    strategy = ruled(Nesterov("samples", server_lr=1.0, momentum=0.0))
     assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(8.0, samples=3)}) == [7]
 
 
 def test_nesterov_of_unlike_iterations() -> None:
     """FedNova's mean, 6.25 as above, and not the mean by samples, 5.5."""
-    strategy = opened(
-        Nesterov(Raw(), clients=2, server_lr=1.0, momentum=0.0, weighting="nova")
-    )
-    strategy.exchange.trip = ordered([2, 6])
+    strategy = ruled(Nesterov("nova", server_lr=1.0, momentum=0.0))
+    strategy.exchange.iterations = {0: 2, 1: 6}
     assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(6.0, samples=3)}) == [6.25]
 
 
@@ -148,10 +143,11 @@ def test_an_optimizer_s_step_by_hand() -> None:
 
     Gradient 4: b = 4, the model -2. Gradient 2: b = 2 + 2 = 4, the step 4 / 4: -3.
     """
-    strategy = opened(Stepped(
-        Raw(), clients=2, optimizer=partial(SGD, lr=0.5, momentum=0.5),
-        factor=lambda number: 1 / number,
-    ))  # fmt: skip
+    strategy = ruled(
+        Gradients(
+            optimizer=partial(SGD, lr=0.5, momentum=0.5), factor=lambda number: 1 / number
+        )
+    )
     assert moves(strategy, 1, {0: up(3.0), 1: up(5.0)}) == [-2]
     assert moves(strategy, 2, {0: up(1.0), 1: up(3.0)}) == [-3]
 
@@ -167,32 +163,25 @@ def test_marina_adds_mean_changes_to_its_gradient(weighting: str, models: list[f
 
     The second is not: changes 2 and -2, whose mean is 0, or (2 - 6) / 4 = -1: 6 in both.
     """
-    method = parse("marina(cnat, 0.000001)")
-    strategy: Any = opened(
-        Estimated(method, clients=2, optimizer=partial(SGD, lr=0.5), weighting=weighting)
-    )
-    assert strategy.dense(1)
+    method = "marina(cnat, 0.000001)"
+    strategy = ruled(MARINA(weighting, partial(SGD, lr=0.5)), method)
+    assert dense(strategy.uplink, 0, 1)
     assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(8.0, samples=3)}) == models[:1]
-    assert not strategy.dense(2)
+    assert not dense(strategy.uplink, 0, 2)
     assert moves(strategy, 2, {0: up(2.0, samples=1), 1: up(-2.0, samples=3)}) == models[1:]
 
 
 def test_marina_s_dense_rounds_begin_anew() -> None:
     """p = 1: 4, then 2 in the place of 4 and not beside it."""
-    strategy: Any = opened(
-        Estimated(parse("marina(cnat, 1)"), clients=1, optimizer=partial(SGD, lr=1.0))
-    )
+    strategy = ruled(MARINA(optimizer=partial(SGD, lr=1.0)), "marina(cnat, 1)", clients=1)
     assert moves(strategy, 1, {0: up(4.0)}) == [-4]
-    assert strategy.dense(2) and moves(strategy, 2, {0: up(2.0)}) == [-6]
+    assert dense(strategy.uplink, 0, 2) and moves(strategy, 2, {0: up(2.0)}) == [-6]
 
 
 def test_marina_s_share_of_dense_rounds() -> None:
     """One in four: 0.25 +- 5 * sqrt(3 / 16 / 2000) = 0.048 of 2000 rounds."""
-    strategy: Any = opened(
-        Estimated(parse("marina(cnat, 0.25)"), clients=1, optimizer=partial(SGD, lr=1.0))
-    )
-    moves(strategy, 1, {0: up(0.0)})
-    share = sum(strategy.dense(number) for number in range(2, 2002)) / 2000
+    method = parse("marina(cnat, 0.25)")
+    share = sum(dense(method, 0, number) for number in range(2, 2002)) / 2000
     assert abs(share - 0.25) < 0.048
 
 
@@ -201,7 +190,7 @@ def test_marina_s_share_of_dense_rounds() -> None:
 
 def test_ef21_moves_by_the_sum_over_all_clients() -> None:
     """Four clients; 4 and 8 of two: 12 / 4 = 3. Then -4 of a third: the sum is 8, the step 2."""
-    strategy = opened(RunningSum(parse("ef21(topk(0.5) | float32)"), clients=4))
+    strategy = ruled(EF21(), "ef21(topk(0.5) | float32)", clients=4)
     assert moves(strategy, 1, {0: up(4.0), 1: up(8.0)}) == [3]
     assert moves(strategy, 2, {2: up(-4.0)}) == [5]
     assert moves(strategy, 3, {0: up(0.0)}) == [7]  # the sum stays
@@ -212,7 +201,7 @@ def test_diana_s_shift_moves_by_all_clients_and_its_step_by_those_that_came() ->
 
     Then 2 of one: the step is 1.5 + 2, the shift 1.5 + 2 / 4 / 2. Then 0: the step is 1.75.
     """
-    strategy = opened(Shifted(parse("diana(float32, 0.5)"), clients=4))
+    strategy = ruled(DIANA(), "diana(float32, 0.5)", clients=4)
     assert moves(strategy, 1, {0: up(4.0), 1: up(8.0)}) == [6]
     assert moves(strategy, 2, {3: up(2.0)}) == [9.5]
     assert moves(strategy, 3, {0: up(0.0), 1: up(0.0)}) == [11.25]
@@ -221,15 +210,18 @@ def test_diana_s_shift_moves_by_all_clients_and_its_step_by_those_that_came() ->
 def test_scaffold_s_lines_16_and_17() -> None:
     """Two of eight clients: the model moves by their mean, the control variate by a quarter of it,
     which is their sum over eight."""
-    assert list(with_controls({"w": torch.ones(1)})) == ["w", "control/w"]
+    assert list(Scaffold().client.shares({"w": torch.ones(1)})) == ["w", "control/w"]
     ups = {
         k: Uplink(b"", {}, {"w": torch.tensor([w]), "control/w": torch.tensor([c])}, {
             "num-examples": n})
         for k, (w, c, n) in enumerate(((4.0, 8.0, 1), (8.0, 24.0, 3)))
     }  # fmt: skip
-    found = Scaffold(8)(ups, 1)
-    assert found["w"].tolist() == [6] and found["control/w"].tolist() == [4]
-    assert Scaffold(2)(ups, 2)["control/w"].tolist() == [16]
+    of_eight, of_two = (
+        Scaffold().step(ups, {}, {}, Round(1, 0, clients, Raw()))[0] for clients in (8, 2)
+    )
+    assert of_eight is not None and of_two is not None
+    assert of_eight["w"].tolist() == [6] and of_eight["control/w"].tolist() == [4]
+    assert of_two["control/w"].tolist() == [16]
 
 
 # --- votes and integers -------------------------------------------------------------------------
@@ -249,13 +241,13 @@ def test_ties_of_a_vote_by_their_coins(monkeypatch: pytest.MonkeyPatch) -> None:
         0: up(0.5, 0.5, 0.5, -0.5), 1: up(0.5, 0.5, -0.5, -0.5),
         2: up(0.5, -0.5, 0.5, -0.5), 3: up(-0.5, -0.5, -0.5, 0.5),
     }  # fmt: skip
-    strategy = opened(DelayedDSGD(Raw(), clients=4, aggregate=Majority()), 4)
+    strategy = ruled(Majority(), clients=4, entries=4)
     assert moves(strategy, 1, ups) == [0.5, 0.5, -0.5, -0.5] and seen == [[1, 2]]
 
 
 def test_votes_count_once_each_round_anew() -> None:
     """Two to one for plus, then one to two: back at zero. Samples do not count."""
-    strategy = opened(DelayedDSGD(Raw(), clients=3, aggregate=Majority()))
+    strategy = ruled(Majority(), clients=3)
     for number, signs, model in ((1, (1, 1, -1), 0.25), (2, (1, -1, -1), 0.0)):
         ups = {k: up(0.25 * s, samples=100 - 49 * k) for k, s in enumerate(signs)}
         assert moves(strategy, number, ups) == [model]
@@ -267,7 +259,7 @@ def test_integers_at_the_switch_by_hand() -> None:
     -1, 0.5 and 0.5 cancel, and 2^-14 three times over is 2^-14.
     """
     assert Natural(5, 0).lowest == -14
-    strategy = opened(DelayedDSGD(Raw(), clients=3, aggregate=InNetwork(Natural(5, 0))), 3)
+    strategy = ruled(InNetwork(), "cnat(5, 0)", clients=3, entries=3)
     third = torch.tensor(1 / 3).item()
     ups = {0: up(0.5, -1.0, 2.0**-14), 1: up(0.25, 0.5, 2.0**-14), 2: up(0.25, 0.5, 2.0**-14)}
     assert moves(strategy, 1, ups) == [third, 0, 2.0**-14]
@@ -298,12 +290,12 @@ def test_fetchsgd_by_hand() -> None:
     method = parse("fetchsgd(0.5, 4, 1000)")
     table = method.codec.sketch(torch.tensor([1.0, 2.0]))
     assert all(sorted(row.abs().tolist())[-2:] == [1, 2] for row in table)
-    strategy = opened(Fetched(method, clients=2, server_lr=0.5, momentum=0.5), 2)
+    rule = FetchSGD(server_lr=0.5, momentum=0.5)
+    strategy = ruled(rule, "fetchsgd(0.5, 4, 1000)", entries=2)
     assert moves(strategy, 1, sketches(method, (4.0, 1.0), (2.0, 3.0))) == [1.5, 0]
     assert moves(strategy, 2, sketches(method, (1.0, 1.0))) == [1.5, 2]
     assert moves(strategy, 3, sketches(method, (0.0, 0.0))) == [3.375, 2]
-    plain = Fetched(method, clients=2)
-    assert (plain.server_lr, plain.momentum) == (1, 0.9)
+    assert (FetchSGD().server_lr, FetchSGD().momentum) == (1, 0.9)
 
 
 # --- what runs are built with -------------------------------------------------------------------
@@ -312,11 +304,12 @@ def test_fetchsgd_by_hand() -> None:
 def test_runs_build_the_rules_that_they_name() -> None:
     """SCAFFOLD counts all eight clients, not the two of a cohort; votes have the run's seed."""
     scaffold = make_strategy(small(strategy="scaffold", momentum=0.0, clients=8, cohort=2))
-    assert scaffold.aggregate == Scaffold(8) and scaffold.cohort == 2
+    assert isinstance(scaffold, DelayedDSGD) and scaffold.rule == Scaffold()
+    assert (scaffold.clients, scaffold.cohort) == (8, 2)
     vote = make_strategy(small(strategy="majority", method="sign(0.5)", seed=3))
-    assert vote.aggregate == Majority(3)
+    assert isinstance(vote, DelayedDSGD) and vote.rule == Majority() and vote.seed == 3
     switch = make_strategy(small(strategy="innetwork", method="cnat(5, 0)"))
-    assert switch.aggregate == InNetwork(Natural(5, 0), 32)
+    assert isinstance(switch, DelayedDSGD) and switch.rule == InNetwork(32)
 
 
 def test_a_buffer_holds_ten_updates_or_as_many_as_are_at_work() -> None:
@@ -324,7 +317,13 @@ def test_a_buffer_holds_ten_updates_or_as_many_as_are_at_work() -> None:
     sizes = [({"clients": 20}, 10), ({"clients": 20, "cohort": 7}, 7), ({"buffer_size": 3}, 3)]
     for given, size in sizes:
         built: Any = make_strategy(small(**timed, **given))
-        assert (built.size, built.server_lr, built.staleness.text) == (size, 1, "polynomial(0.5)")
+        assert (built.rule.server_lr, built.rule.staleness) == (1, Staleness())
+        memory, updates, delta = State(), 0, None
+        while delta is None:
+            now = Round(1, 0, built.clients, Raw(), built.cohort, age={7: 0})
+            delta, memory = built.rule.step({7: up(1.0)}, memory, {"w": torch.zeros(1)}, now)
+            updates += 1
+        assert updates == size and delta["w"].item() == pytest.approx(1)
 
 
 # --- servers that do not wait -------------------------------------------------------------------
@@ -340,10 +339,18 @@ def test_weights_by_staleness(rule: str, weights: list[float]) -> None:
     assert [Staleness(rule)(steps) for steps in range(4)] == pytest.approx(weights)
 
 
-def arrival(strategy: ChannelStrategy, value: float, stale: int, from_: float = 0.0) -> Any:
-    """An update of a client that was sent the model ``from_``, so many steps ago."""
-    asked = SimpleNamespace(weights={"w": torch.tensor([from_])})
-    return SimpleNamespace(uplink=up(value), staleness=stale, asked=asked)
+class Coming:
+    """An algorithm that is told of one update at a time."""
+
+    def __init__(self, rule: Algorithm, at: float = 0.0) -> None:
+        self.rule, self.model, self.memory = rule, {"w": torch.tensor([at])}, State()
+
+    def step(self, value: float, stale: int, from_: float = 0.0) -> list[float] | None:
+        """What an update moves of a client that was sent the model ``from_``, so many steps ago."""
+        sent = {7: {"w": torch.tensor([from_])}}
+        now = Round(1, 0, 4, Raw(), 4, age={7: stale}, sent=sent)
+        delta, self.memory = self.rule.step({7: up(value)}, self.memory, self.model, now)
+        return None if delta is None else delta["w"].tolist()
 
 
 def test_fedbuff_by_hand() -> None:
@@ -351,21 +358,15 @@ def test_fedbuff_by_hand() -> None:
 
     The mean is over the number of updates. The next two begin anew: 2 / 4 and 2 / 4.
     """
-    strategy: Any = opened(FedBuff(
-        Raw(), clients=4, size=2, server_lr=0.5, staleness=Staleness("polynomial(1)")
-    ))  # fmt: skip
-    assert strategy.step(arrival(strategy, 4.0, 0)) is None and strategy.held == 1
-    assert strategy.step(arrival(strategy, 8.0, 1))["w"].tolist() == [2]
-    assert strategy.held == 0
-    assert strategy.step(arrival(strategy, 2.0, 0)) is None
-    assert strategy.step(arrival(strategy, 2.0, 0))["w"].tolist() == [1]
+    coming = Coming(FedBuff(2, "polynomial(1)", server_lr=0.5))
+    assert coming.step(4.0, 0) is None and int(coming.memory["held"]) == 1
+    assert coming.step(8.0, 1) == [2] and coming.memory == {}
+    assert coming.step(2.0, 0) is None
+    assert coming.step(2.0, 0) == [1]
 
 
 def test_fedasync_by_hand() -> None:
     """The server is at 10, its client began at 6 and came to 14: a = 1/2 * 1/2, the step is 1."""
-    strategy: Any = FedAsync(
-        Raw(), clients=4, server_lr=0.5, staleness=Staleness("polynomial(1)")
-    )
-    strategy.open({"w": torch.tensor([10.0])})
-    assert strategy.step(arrival(strategy, 8.0, 1, from_=6.0))["w"].tolist() == [1]
-    assert strategy.step(arrival(strategy, 4.0, 0, from_=10.0))["w"].tolist() == [2]
+    coming = Coming(FedAsync("polynomial(1)", server_lr=0.5), at=10.0)
+    assert coming.step(8.0, 1, from_=6.0) == [1]
+    assert coming.step(4.0, 0, from_=10.0) == [2]

@@ -1,5 +1,7 @@
 """A parameter server in parts by hand, with dropping both ways."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch.optim import SGD
 
 from compressors import Compressor, Raw, gradient_dropping
 from fedsim.engines import compat
-from strategies import Sharded
+from strategies import Sharded, build
 from strategies.channel.shards import ShardedClientEnd, Shards
 from tests.support.turning import Turning
 
@@ -21,7 +23,7 @@ def identity() -> None:
 
 def three(up: Compressor, down: Compressor) -> Turning:
     """Three workers; worker i holds the entries 2 i and 2 i + 1."""
-    server = Sharded(up, down, optimizer=lambda parameters: SGD(parameters, lr=1.0), clients=3)
+    server = build(Sharded(partial(SGD, lr=1.0)), up, down, clients=3)
     world = Turning(server, ShardedClientEnd(up, down, LIKE, 3), LIKE)
     for worker in range(3):
         world.ask(worker)

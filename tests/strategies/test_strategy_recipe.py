@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.recipes import codes, copied, python, typed
 
-TABLE = "STRATEGIES: dict[str, Strategy] = {\n"
+TABLE = "ALGORITHMS: dict[str, str] = {\n"
 RUN = ("run", "--strategy", "median", "--method", "raw", "--temporal", "2",
        "--evaluate-every", "1")  # fmt: skip
 
@@ -22,9 +22,9 @@ def followed(folder: Path, class_too: bool = True, row_too: bool = True) -> Path
     tree = copied(folder)
     source, row = codes("A new strategy")
     if class_too:
-        (tree / "strategies" / "server" / "median.py").write_text(source, encoding="utf-8")
+        (tree / "strategies" / "algorithms" / "median.py").write_text(source, encoding="utf-8")
     if row_too:
-        path = tree / "fedsim" / "settings" / "strategies.py"
+        path = tree / "strategies" / "algorithms" / "__init__.py"
         text = path.read_text(encoding="utf-8")
         assert text.count(TABLE) == 1
         path.write_text(text.replace(TABLE, TABLE + row), encoding="utf-8")
@@ -33,7 +33,7 @@ def followed(folder: Path, class_too: bool = True, row_too: bool = True) -> Path
 
 def test_the_recipe_is_short() -> None:
     lines = [line for code in codes("A new strategy") for line in code.splitlines() if line]
-    assert len(lines) <= 15
+    assert len(lines) <= 18
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_it_runs_goes_on_and_refuses_what_it_does_not_take(tmp_path: Path) -> No
     assert parts == whole != mean
     refused = typed(tree, *RUN, "--iterations", "8", "--out", "no", "--server-lr", "0.1")
     assert refused.returncode == 2
-    assert "--server-lr is 0.1: strategy median has none" in refused.stderr
+    assert "--server-lr is 0.1: it belongs to" in refused.stderr
     assert not (tree / "no").exists()
 
 
@@ -66,4 +66,4 @@ def test_without_its_row_it_is_not_known(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_without_its_class_it_does_not_run(tmp_path: Path) -> None:
     failed = typed(followed(tmp_path, class_too=False), *RUN, "--iterations", "4", "--out", "no")
-    assert failed.returncode != 0 and "strategies.server.median" in failed.stderr
+    assert failed.returncode != 0 and "strategies.algorithms.median" in failed.stderr

@@ -11,17 +11,19 @@ from flwr.serverapp.strategy import FedAvg
 from compressors import Compressor, Raw, gradient_dropping, parse
 from fedsim.engines.local import LocalGrid
 from strategies import (
+    DIANA,
+    EF21,
     ChannelStrategy,
     Compressed,
     DelayedDSGD,
     FedBuff,
+    Gradients,
     Nesterov,
-    RunningSum,
-    Shifted,
-    Stepped,
+    build,
 )
 from tests.support.linear import Pull, grid_of, modded_app, record
 
+ADAM = Gradients(optimizer=partial(torch.optim.Adam, lr=0.5))
 HALF = gradient_dropping(0.5)
 TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}
 
@@ -67,13 +69,13 @@ def test_a_strategy_that_is_started_again_from_what_it_made() -> None:
 
 
 @pytest.mark.parametrize(("make", "up"), [
-    (lambda up: RunningSum(up, clients=2), "ef21(topk(0.5) | float32)"),
-    (lambda up: Shifted(up, clients=2), "diana(qsgd(4))"),
-    (lambda up: Nesterov(up, clients=2), "raw"),
-    (lambda up: Stepped(up, optimizer=partial(torch.optim.Adam, lr=0.5), clients=2), "raw"),
+    (lambda up: build(EF21(), up, clients=2), "ef21(topk(0.5) | float32)"),
+    (lambda up: build(DIANA(), up, clients=2), "diana(qsgd(4))"),
+    (lambda up: build(Nesterov(), up, clients=2), "raw"),
+    (lambda up: build(ADAM, up, clients=2), "raw"),
 ], ids=["ef21", "diana", "nesterov", "adam"])  # fmt: skip
 def test_what_the_server_remembers_is_forgotten_too(
-    make: Callable[[Compressor], DelayedDSGD], up: str
+    make: Callable[[Compressor], ChannelStrategy], up: str
 ) -> None:
     method = parse(up)
     grid = grid_of(modded_app(Pull([(8.0, 4.0), (100.0, -60.0)]), method), 2)
@@ -85,8 +87,8 @@ def test_what_the_server_remembers_is_forgotten_too(
 
 def test_an_asynchronous_server_is_started_once() -> None:
     grid = grid_of(modded_app(Pull([(8.0, 4.0), (100.0, -60.0)]), Raw()), 2)
-    strategy = FedBuff(Raw(), clients=2, size=3)
+    strategy = build(FedBuff(3), Raw(), clients=2)
     assert trained(strategy, grid) != [0.0, 0.0]
-    with pytest.raises(RuntimeError, match="this FedBuff was started before: make another FedBuff"):
+    with pytest.raises(RuntimeError, match="this strategy was started before: make another"):
         trained(strategy, grid)
     grid.close()

@@ -8,16 +8,16 @@ from safetensors.torch import load_file
 
 from compressors import parse
 from fedsim import UsageError, run
-from strategies import DelayedDSGD, RunningSum, Shifted
+from strategies import DIANA, EF21, DelayedDSGD, build
 from tests.support import replaying
 from tests.support.runs import small
 
-DIANA = {"method": "diana(randk(0.25) | cnat, 0.125)", "strategy": "diana"}
+METHOD = {"method": "diana(randk(0.25) | cnat, 0.125)", "strategy": "diana"}
 
 
 @pytest.mark.parametrize("some", [{}, {"clients": 5, "cohort": 2}], ids=["all", "cohort"])
 def test_it_learns_and_its_messages_add_up(tmp_path: Path, some: dict[str, int]) -> None:
-    config = small(**DIANA, **some, keep_payloads=True)
+    config = small(**METHOD, **some, keep_payloads=True)
     summary = run(config, tmp_path)
     weights = replaying.initial(config)
     own = {c: {n: torch.zeros_like(x) for n, x in weights.items()} for c in range(5)}
@@ -35,30 +35,32 @@ def test_it_learns_and_its_messages_add_up(tmp_path: Path, some: dict[str, int])
 
 def test_it_goes_on_from_what_was_kept() -> None:
     """The shift is in ``state``, under names of its own."""
-    one, other = (Shifted(parse(DIANA["method"]), clients=2) for _ in range(2))
+    one, other = (build(DIANA(), parse(METHOD["method"]), clients=2) for _ in range(2))
     for strategy in (one, other):
         strategy.open({"w": torch.zeros(3)})
-    one._shift = {"w": torch.tensor([1.0, 2.0, 3.0])}
+    one._memory = {"w": torch.tensor([1.0, 2.0, 3.0])}
     other.restore(*one.state())
-    assert torch.equal(other._shift["w"], one._shift["w"])
+    assert torch.equal(other._memory["w"], one._memory["w"])
 
 
 def test_each_method_of_differences_has_its_own_strategy() -> None:
     for strategy in ("dsgd", "fedadam"):
         with pytest.raises(UsageError, match="what diana sends are differences.*--strategy diana"):
-            small(method=DIANA["method"], strategy=strategy)
+            small(method=METHOD["method"], strategy=strategy)
     with pytest.raises(UsageError, match="strategy ef21 adds up differences and takes"):
-        small(method=DIANA["method"], strategy="ef21")
+        small(method=METHOD["method"], strategy="ef21")
     with pytest.raises(UsageError, match="strategy diana adds up differences and takes"):
         small(method="ef21(cnat)", strategy="diana")
-    for down in (DIANA["method"], "ef21(cnat)"):
+    for down in (METHOD["method"], "ef21(cnat)"):
         with pytest.raises(UsageError, match="goes down with --strategy ef21, and no other does"):
-            small(**DIANA, downlink=down)
+            small(**METHOD, downlink=down)
     with pytest.raises(ValueError, match="which strategy diana alone adds up"):
-        DelayedDSGD(parse(DIANA["method"]), clients=2)
-    with pytest.raises(ValueError, match="its uplink is ef21"):
-        RunningSum(parse(DIANA["method"]), clients=2)
+        DelayedDSGD(parse(METHOD["method"]), clients=2)
+    with pytest.raises(ValueError, match="which strategy diana alone adds up"):
+        build(EF21(), parse(METHOD["method"]), clients=2)
     with pytest.raises(ValueError, match="which strategy ef21 alone adds up"):
-        Shifted(parse(DIANA["method"]), parse("ef21(cnat)"), clients=2)
+        build(DIANA(), parse(METHOD["method"]), parse("ef21(cnat)"), clients=2)
+    with pytest.raises(ValueError, match="its uplink is ef21"):
+        build(EF21(), parse("raw"), clients=2)
     with pytest.raises(ValueError, match="its uplink is diana"):
-        Shifted(parse("raw"), clients=2)
+        build(DIANA(), parse("raw"), clients=2)

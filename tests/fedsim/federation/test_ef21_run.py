@@ -8,11 +8,11 @@ from safetensors.torch import load_file
 
 from compressors import parse
 from fedsim import UsageError, run
-from strategies import DelayedDSGD, RunningSum
+from strategies import EF21, DelayedDSGD, Round, build
 from tests.support import replaying
 from tests.support.runs import small
 
-EF21 = {"method": "ef21(topk(0.1) | float32)", "strategy": "ef21"}
+METHOD = {"method": "ef21(topk(0.1) | float32)", "strategy": "ef21"}
 
 
 def final(folder: Path) -> dict[str, torch.Tensor]:
@@ -21,7 +21,7 @@ def final(folder: Path) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("some", [{}, {"clients": 5, "cohort": 2}], ids=["all", "cohort"])
 def test_it_learns_and_its_messages_add_up(tmp_path: Path, some: dict[str, int]) -> None:
-    config = small(**EF21, **some, keep_payloads=True)
+    config = small(**METHOD, **some, keep_payloads=True)
     summary = run(config, tmp_path)
     weights, total = replaying.initial(config), {}
     for ups in replaying.uplinks(tmp_path, config):
@@ -42,31 +42,32 @@ def test_without_loss_it_is_the_mean_of_updates(tmp_path: Path) -> None:
 
 def test_it_goes_on_from_what_was_kept() -> None:
     """The sum is in ``state``, under names of its own."""
-    method = parse(EF21["method"])
-    one, other = (RunningSum(method, clients=2) for _ in range(2))
+    method = parse(METHOD["method"])
+    one, other = (build(EF21(), method, clients=2) for _ in range(2))
     for strategy in (one, other):
         strategy.open({"w": torch.zeros(3)})
-    one._sum = {"w": torch.tensor([1.0, 2.0, 3.0])}
+    one._memory = {"w": torch.tensor([1.0, 2.0, 3.0])}
     other.restore(*one.state())
-    assert torch.equal(other._sum["w"], one._sum["w"])
-    assert one._global_update({}, 2)["w"].tolist() == [0.5, 1.0, 1.5]
+    assert torch.equal(other._memory["w"], one._memory["w"])
+    moved, _ = other.rule.step({}, other._memory, {}, Round(2, 0, 2, method))
+    assert moved is not None and moved["w"].tolist() == [0.5, 1.0, 1.5]
 
 
 def test_differences_and_their_strategy_belong_together() -> None:
     for settings in (
-        {"method": EF21["method"]}, {**EF21, "strategy": "fedadam"},
-        {"method": "raw", "downlink": EF21["method"]},
-        {**EF21, "downlink": "by_name('*', ef21(cnat))"},
+        {"method": METHOD["method"]}, {**METHOD, "strategy": "fedadam"},
+        {"method": "raw", "downlink": METHOD["method"]},
+        {**METHOD, "downlink": "by_name('*', ef21(cnat))"},
     ):  # fmt: skip
         with pytest.raises(UsageError, match="what ef21 sends are differences"):
             small(**settings)
     with pytest.raises(UsageError, match="strategy ef21 adds up differences and takes"):
         small(method="sbc(0.1)", strategy="ef21")
     with pytest.raises(UsageError, match="--late is 'drop': strategy ef21 adds up differences"):
-        small(**EF21, late="drop")
+        small(**METHOD, late="drop")
     with pytest.raises(ValueError, match="which strategy ef21 alone adds up"):
-        DelayedDSGD(parse(EF21["method"]), clients=2)
+        DelayedDSGD(parse(METHOD["method"]), clients=2)
     with pytest.raises(ValueError, match="which strategy ef21 alone adds up"):
-        DelayedDSGD(parse("raw"), parse(EF21["method"]), clients=2)
+        DelayedDSGD(parse("raw"), parse(METHOD["method"]), clients=2)
     with pytest.raises(ValueError, match="its uplink is ef21"):
-        RunningSum(parse("raw"), clients=2)
+        build(EF21(), parse("raw"), clients=2)

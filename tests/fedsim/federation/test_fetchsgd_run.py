@@ -11,7 +11,7 @@ from compressors import parse
 from compressors.message import contents
 from compressors.whole.countsketch import CountSketch
 from fedsim import UsageError, run
-from strategies import Fetched
+from strategies import FetchSGD, build
 from strategies.channel import client_end
 from tests.support import replaying
 from tests.support.runs import small
@@ -63,12 +63,12 @@ def test_a_message_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_it_goes_on_from_what_was_kept() -> None:
-    one, other = (Fetched(parse(FETCH["method"]), clients=2) for _ in range(2))
+    one, other = (build(FetchSGD(), parse(FETCH["method"]), clients=2) for _ in range(2))
     for strategy in (one, other):
         strategy.open({"w": torch.zeros(3)})
-    one._sketches = {"momentum": torch.ones(5, 1600), "error": torch.zeros(5, 1600)}
+    one._memory = {"momentum": torch.ones(5, 1600), "error": torch.zeros(5, 1600)}
     other.restore(*one.state())
-    assert {name: x.sum().item() for name, x in other._sketches.items()} == {
+    assert {name: x.sum().item() for name, x in other._memory.items()} == {
         "momentum": 8000.0, "error": 0.0,
     }  # fmt: skip
 
@@ -89,6 +89,6 @@ def test_it_is_refused_where_it_cannot_work(settings: dict[str, object], why: st
 
 def test_the_strategy_refuses_it_too() -> None:
     with pytest.raises(ValueError, match="its uplink is fetchsgd"):
-        Fetched(parse("raw"), clients=2)
+        build(FetchSGD(), parse("raw"), clients=2)
     with pytest.raises(ValueError, match="momentum is 1"):
-        Fetched(parse("fetchsgd(0.1)"), clients=2, momentum=1.0)
+        FetchSGD(momentum=1.0)

@@ -117,7 +117,7 @@ def test_it_is_the_cohort_that_has_to_fit() -> None:
     ("settings", "words"),
     [
         ({"weighting": "samples"}, "--weighting is 'samples'.*a switch count every client once"),
-        ({"server_lr": 0.1}, "--server-lr is 0.1: strategy innetwork has none"),
+        ({"server_lr": 0.1}, "--server-lr is 0.1: it belongs to .* and --strategy is 'innetwork'"),
     ],
 )
 def test_settings_that_do_not_go_with_a_switch(settings: dict[str, Any], words: str) -> None:

@@ -113,7 +113,7 @@ def test_what_cannot_vote_is_refused(method: str) -> None:
     ("settings", "words"),
     [
         ({"weighting": "samples"}, "--weighting is 'samples'.*a majority and a switch count"),
-        ({"server_lr": 0.1}, "--server-lr is 0.1: strategy majority has none"),
+        ({"server_lr": 0.1}, "--server-lr is 0.1: it belongs to .* and --strategy is 'majority'"),
         ({"downlink": "zip"}, "--downlink: .*'zip'"),
     ],
 )

@@ -11,7 +11,7 @@ from compressors import Raw, decompress, derive, parse
 from fedsim import RunConfig, UsageError, run
 from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer
-from strategies import Estimated
+from strategies import MARINA, build
 from tests.support import replaying
 from tests.support.runs import payloads, small
 
@@ -57,7 +57,7 @@ def test_messages_are_differences_of_gradients_on_one_batch(tmp_path: Path) -> N
         last = number + 1 == len(sent)
         after = load_file(tmp_path / "model.safetensors") if last else sent[number + 1]
         for n, x in sent[number].items():
-            assert torch.allclose(after[n], x - trainer.optimizer_rate * g[n], atol=1e-6)
+            assert torch.allclose(after[n], x - trainer.base_lr[0] * g[n], atol=1e-6)
     assert any(dense[1:]) and not all(dense)
 
 
@@ -95,8 +95,7 @@ def test_it_is_refused_where_it_cannot_work(settings: dict[str, object], why: st
 
 
 def test_the_strategy_refuses_it_too() -> None:
-    common = {"optimizer": torch.optim.SGD, "clients": 4}
     with pytest.raises(ValueError, match="its uplink is marina"):
-        Estimated(parse("raw"), **common)
+        build(MARINA(), parse("raw"), clients=4)
     with pytest.raises(ValueError, match="every client's reply"):
-        Estimated(parse("marina(cnat, 0.1)"), **common, cohort=2)
+        build(MARINA(), parse("marina(cnat, 0.1)"), clients=4, cohort=2)

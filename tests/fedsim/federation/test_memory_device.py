@@ -10,10 +10,11 @@ from flwr.app import Context, Message, RecordDict
 from torch import Tensor
 
 from compressors import ALL, Packet, SentTensor, State
-from fedsim.federation import client
+from fedsim.federation.client import serve
 from fedsim.federation.client_memory import AtNode
-from fedsim.federation.trainer import Trained
+from fedsim.federation.drivers import alone
 from fedsim.runs import checkpoint
+from strategies import Trained
 from strategies.channel import client_end
 from strategies.channel.payload import put
 from tests.support.runs import small
@@ -46,6 +47,7 @@ def trainer_on_meta(*_: Any) -> Any:
     return SimpleNamespace(
         device=META, parameters={"w": w}, buffers=SimpleNamespace(initial={}),
         federation=SimpleNamespace(shards=[range(2)]), train=lambda *_: trained,
+        filled=lambda weights: weights,
     )  # fmt: skip
 
 
@@ -62,10 +64,11 @@ def test_what_comes_back_goes_to_the_training_device(
 ) -> None:
     state = load(tmp_path)
     assert state["uplink/residual/w"].device.type == "cpu"
-    monkeypatch.setattr(client, "trainer_of", trainer_on_meta)
+    trainer = trainer_on_meta()
     monkeypatch.setattr(client_end, "decompress", lambda *_: {"w": torch.zeros(3, device=META)})
     monkeypatch.setattr(client_end, "compress", summed)
     content = RecordDict()
     put(content, b"", round=2, iterations=5, kind="model")
-    _, after = client.serve(cast(Message, SimpleNamespace(content=content)), 0, small(), state)
+    message = cast(Message, SimpleNamespace(content=content))
+    _, after = alone(serve(message, 0, small(), trainer, state), trainer)
     assert after["uplink/residual/w"].device == META

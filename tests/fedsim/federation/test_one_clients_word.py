@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
 from compressors import Raw, compress, decompress
 from fedsim import RunFailed, run
-from fedsim.federation import client as clients
+from fedsim.federation import drivers
 from fedsim.federation.trainer import trainer_of
 from strategies.channel.payload import KEY, METRICS, SENT
 from tests.support.runs import clients as client_rows
@@ -22,16 +22,16 @@ Odd = Callable[[RecordDict], None]
 @pytest.fixture
 def lying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Odd], None]]:
     """Sets what becomes of the liar's replies."""
-    serve = clients.serve
+    serve = drivers.serve
 
     def set_to(odd: Odd) -> None:
-        def changed(message: Any, client: int, config: Any, state: Any) -> Any:
-            content, after = serve(message, client, config, state)
+        def changed(message: Any, client: int, *given: Any) -> Any:
+            content, after = yield from serve(message, client, *given)
             if client == LIAR:
                 odd(content)
             return content, after
 
-        monkeypatch.setattr(clients, "serve", changed)
+        monkeypatch.setattr(drivers, "serve", changed)
 
     yield set_to
 

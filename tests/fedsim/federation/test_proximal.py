@@ -8,6 +8,7 @@ import pytest
 from fedsim import RunConfig, UsageError, run
 from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer, build_model
+from strategies.algorithms.fedprox import pull
 from tests.support.runs import distance, make_task, model, small
 
 __all__ = ["make_task"]  # the fixture
@@ -20,7 +21,7 @@ def test_the_loss_has_the_distance_in_it(mu: float, make_task: Any) -> None:
     federation = Federation.of(config)
     trainer, plain = Trainer(config, federation), build_model(config.plan.task, config.seed)
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
-    update = trainer.train(1, weights, {}, 0, 4).update
+    update = trainer.train(1, weights, {}, 0, 4, forces=(pull(mu, weights),)).update
     optimizer = config.plan.task.optimizer(plain.parameters())
     for iteration in range(4):
         x, y = trainer.batch(1, iteration)

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.optim import SGD
 
+from compressors import Raw
 from fedsim import Data, RunConfig, UsageError, run
-from strategies.channel.traffic import Uplink
-from strategies.server.scaffold import Scaffold
+from strategies import Round, Scaffold, Uplink
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import Memories, assert_same, make_task, payloads, rounds, small
 
@@ -56,7 +56,7 @@ def test_two_rounds_by_hand(two: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     memories = Memories(monkeypatch)
     config = RunConfig(task=two.name, method="raw", temporal=2, strategy="scaffold")
     run(config, tmp_path, memories)
-    owns = [[float(state[c]["variate/w"]) for c in (0, 1)] for state in memories.rounds]
+    owns = [[float(state[c]["rule/own/w"]) for c in (0, 1)] for state in memories.rounds]
     assert owns == [[0.0, -6.0], [3.0, -4.5]]
     last = load_file(tmp_path / "model.safetensors")
     assert {n: float(x) for n, x in last.items()} == {"w": 3.75}
@@ -67,7 +67,8 @@ def test_control_variates_move_by_the_share_of_all_clients() -> None:
     """Three of six clients: the mean of the updates, half the mean of the changes."""
     ups = {c: Uplink(b"", {}, {"w": torch.tensor([x]), "control/w": torch.tensor([y])}, {})
            for c, (x, y) in enumerate([(1.0, 6.0), (2.0, 0.0), (3.0, 3.0)])}  # fmt: skip
-    moved = Scaffold(6)(ups, 1)
+    moved, _ = Scaffold().step(ups, {}, {}, Round(1, 0, 6, Raw()))
+    assert moved is not None
     assert (moved["w"].item(), moved["control/w"].item()) == pytest.approx((2.0, 1.5))
 
 
@@ -125,7 +126,7 @@ def test_the_server_s_variate_is_the_mean_of_the_clients(method: str, tmp_path: 
         tensor, total = name.removeprefix("server/weights/control/"), torch.zeros_like(c)
         for client in range(4):
             counts = int(kept[f"client/{client}/pending/round"]) == applied[str(client)]
-            own = "variate" if counts else "variate-before"
-            total += kept[f"client/{client}/{own}/{tensor}"].double()
+            own = "own" if counts else "before"
+            total += kept[f"client/{client}/rule/{own}/{tensor}"].double()
         assert float((c - total / 4).norm()) < 1e-5 * float(c.norm())
     assert served and len(set(applied.values())) > 1

@@ -55,7 +55,7 @@ def test_a_client_of_every_round_trains_as_it_did(
     real = Trainer.train
 
     def by_the_client(self: Trainer, *rest: Any) -> Any:
-        return real(self, *rest[:-1], None)
+        return real(self, *rest[:6], None)
 
     monkeypatch.setattr(Trainer, "train", by_the_client)
     run(config, tmp_path / "client")

@@ -15,8 +15,9 @@ from fedsim.federation import stackable
 from fedsim.federation.shards import Federation
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stacks import Stack, stack_of
-from fedsim.federation.trainer import Job, Trained, Trainer
+from fedsim.federation.trainer import Trainer
 from fedsim.tasks import Dropout
+from strategies import Job, Trained
 from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture

@@ -23,7 +23,8 @@ from fedsim.federation.shards import Federation
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.stacks import Result, Stack, stack_of
-from fedsim.federation.trainer import Job, Trained, Trainer
+from fedsim.federation.trainer import Trainer
+from strategies import Job, Trained
 from tests.support.models import normed
 from tests.support.runs import make_task
 

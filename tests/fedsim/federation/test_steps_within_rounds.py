@@ -1,5 +1,6 @@
 """Steps of the learning rate that fall within a round, worked out by hand."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from compressors import Raw
 from fedsim import RunConfig, run
 from fedsim.engines import compat
 from fedsim.federation.trainer import lr_factor
-from strategies import Sharded
+from strategies import Sharded, build
 from strategies.channel.shards import ShardedClientEnd
 from tests.support.runs import Memories, clients, make_task
 from tests.support.threes import give_links, last, threes
@@ -71,7 +72,7 @@ def test_scaffold_s_control_variates_over_two_rounds(
     memories = Memories(monkeypatch)
     common = {"method": "raw", "temporal": 2, "iterations": 4, "strategy": "scaffold"}
     run(RunConfig(task=task.name, checkpoint_every=1, **common | more), tmp_path, memories)
-    owns = [[float(state[c]["variate/w"][0]) for c in (0, 1)] for state in memories.rounds]
+    owns = [[float(state[c]["rule/own/w"][0]) for c in (0, 1)] for state in memories.rounds]
     assert owns[0] == pytest.approx([0, -40], abs=1e-4)
     assert owns[1] == pytest.approx([15 + 5 / 12, -31 - 11 / 12], abs=1e-4)
     assert last(tmp_path) == [18.09375] * 3
@@ -90,9 +91,8 @@ def test_each_part_of_a_sharded_model_counts_its_own_pushes() -> None:
     compat.identify()
     rates = {1: 1.0, 2: 0.5, 3: 0.25}
     both = Raw(), Raw()
-    server = Sharded(
-        *both, optimizer=lambda p: SGD(p, lr=1.0), factor=lambda number: rates[number], clients=2
-    )
+    rule = Sharded(partial(SGD, lr=1.0), lambda number: rates[number])
+    server: Any = build(rule, *both, clients=2)
     world = Turning(server, ShardedClientEnd(*both, LIKE, 2), LIKE)
     for worker in (0, 1):
         world.ask(worker)

@@ -22,8 +22,8 @@ from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.shards import Federation
 from fedsim.federation.stackable import Fit
 from fedsim.federation.stacks import Stack
-from fedsim.federation.trainer import Job, Trained, Trainer
-from strategies import generators
+from fedsim.federation.trainer import Trainer
+from strategies import Job, Trained, generators
 from tests.compressors.device.test_device_placement import CUDA, elsewhere
 from tests.support.gpu import needs_triton
 

@@ -107,7 +107,7 @@ def test_a_cell_s_settings_go_over_the_shared_and_the_command_s_over_both() -> N
 def test_cells_of_a_task_in_python_are_left_out(make_task: Any, tmp_path: Path) -> None:
     own = Cell("mine", replace(BASE, task=make_task(), iterations=None))
     text = to_toml([own, Cell("theirs", BASE)])
-    assert f"({own.config.plan.task.name}) are defined in Python: mine." in text
+    assert "they are defined in Python" in text and ": mine." in text
     assert [*tomllib.loads(text)["cells"]] == ["theirs"]
     assert write([own], tmp_path / "out") is None and not (tmp_path / "out").exists()
     with pytest.raises(UsageError, match="defined in Python"):

@@ -9,7 +9,7 @@ import pytest
 
 from fedsim import UsageError
 from fedsim.federation.aggregation import make_strategy, server_rate
-from fedsim.settings.strategies import CODED, STRATEGIES, of_reference
+from fedsim.settings.strategies import STRATEGIES, coded, of_reference, takes
 from strategies import ChannelStrategy
 from tests.support.markdown import ROOT
 from tests.support.runs import small
@@ -37,17 +37,17 @@ def test_a_strategy_is_built_with_what_it_takes_and_nothing_else(name: str) -> N
     plain = small(**needed)
     assert isinstance(make_strategy(plain), ChannelStrategy)
     for setting, value in OPTIONAL.items():
-        if setting in STRATEGIES[name].takes:
+        if setting in takes(name):
             strategy: Any = make_strategy(small(**needed, **{setting: value}))
-            built = vars(getattr(strategy, "strategy", strategy))
+            built = vars(getattr(strategy, "rule", getattr(strategy, "strategy", None)))
             assert value in [built.get(key) for key in (setting, "eta", "server_learning_rate")]
         else:
             with pytest.raises(UsageError, match=f"--{setting.replace('_', '-')} is "):
                 small(**needed, **{setting: value})
-    assert (server_rate(plain) is not None) == ("server_lr" in STRATEGIES[name].takes)
+    assert (server_rate(plain) is not None) == ("server_lr" in takes(name))
 
 
-@pytest.mark.parametrize("name", CODED)
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if coded(name)])
 def test_a_strategy_of_codes_refuses_raw_and_its_reference_does_not(name: str) -> None:
     with pytest.raises(UsageError, match="--method is 'raw'"):
         small(strategy=name, method="raw")

@@ -7,6 +7,16 @@ from dataclasses import dataclass
 _FORMS = "constant, polynomial(a) or hinge(a, b), such as polynomial(0.5)"
 
 
+def weight(given: "Staleness | str") -> "Staleness":
+    """The weight that a text names.
+
+    Example:
+        >>> weight("constant")
+        Staleness(text='constant')
+    """
+    return Staleness(given) if isinstance(given, str) else given
+
+
 @dataclass(frozen=True)
 class Staleness:
     """A weight in (0, 1] by the steps that the server's model has made meanwhile; 1 for none.
@@ -51,4 +61,4 @@ class Staleness:
             if name == "hinge" and len(given) == 2:
                 a, b = given
                 return lambda steps: 1.0 if steps <= b else 1 / (a * (steps - b) + 1)
-        raise ValueError(f"{self.text!r}: a weight by staleness is {_FORMS}")
+        raise ValueError(f"staleness is {self.text!r}: a weight by staleness is {_FORMS}")

@@ -2,49 +2,65 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from compressors import Compressor, Sign, derive
+from compressors import Compressor, Sign, State, Tensors, derive
 from compressors.base import tensor_seed
 from compressors.kernels import noise
+from strategies.algorithms.base import Algorithm, Refused, Round
+from strategies.algorithms.dense import dense_quantizer, without_residuals
 from strategies.channel.traffic import Uplink
-from strategies.server.dense import dense_quantizer, without_residuals
 
 
 @dataclass(frozen=True)
-class Majority:
+class Majority(Algorithm):
     """The sign that most clients sent of each entry, times the magnitude that all of them sent.
 
-    signSGD with majority vote (Bernstein et al. 2019, Algorithm 1), as the ``aggregate`` of
-    ``DelayedDSGD``. Every client counts once. A tie is decided by a fair coin that follows
-    from (``seed``, round, tensor, entry), so that a replay of the payloads decides it alike;
-    the sign of a zero sum, as the paper prints it, would be a third value that one bit cannot
-    carry. ``vote_code`` gives the downlink that carries the result exactly.
+    Every client counts once. A tie is decided by a fair coin that follows from (seed, round,
+    tensor, entry), so that a replay of the payloads decides it alike; the sign of a zero sum, as
+    the paper prints it, would be a third value that one bit cannot carry. ``vote_code`` gives the
+    downlink that carries the result exactly.
 
-    Raises ``ValueError`` where a client's entries are not plus or minus one magnitude per
-    tensor, the same for all clients.
+    Source: Bernstein et al. 2019 (signSGD with majority vote), Algorithm 1.
 
     Example:
         >>> ups = [{"w": torch.tensor(v)} for v in ([0.5, -0.5], [0.5, -0.5], [-0.5, -0.5])]
-        >>> Majority().of(ups, round_number=1)
+        >>> vote(ups, seed=0, round_number=1)
         {'w': tensor([ 0.5000, -0.5000])}
     """
 
-    seed: int = 0
+    coded: ClassVar[bool] = True
 
-    def __call__(self, uplinks: Mapping[int, Uplink], round_number: int) -> dict[str, Tensor]:
-        """The vote of a round's uplinks, by client."""
-        return self.of([up.update for up in uplinks.values()], round_number)
+    def downlink(self, asked_method: str, uplink: Compressor) -> Compressor:
+        """The one bit per entry that carries the votes."""
+        votes = vote_code(uplink)
+        if votes is None:
+            raise Refused(
+                f"--method is {asked_method!r}: strategy majority counts votes and takes a method "
+                "whose every value is plus or minus one magnitude, such as 'sign(0.001)'"
+            )
+        return votes
 
-    def of(self, updates: list[dict[str, Tensor]], round_number: int) -> dict[str, Tensor]:
-        """The vote of decoded updates, of which there is at least one."""
-        seed = derive(self.seed, "vote", round_number)
-        return {
-            name: _vote(name, [update[name] for update in updates], tensor_seed(seed, i))
-            for i, name in enumerate(updates[0])
-        }
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        return vote([up.update for up in uplinks.values()], now.seed, now.number), memory
+
+
+def vote(updates: list[dict[str, Tensor]], seed: int, round_number: int) -> dict[str, Tensor]:
+    """The vote of decoded updates, of which there is at least one.
+
+    Raises ``ValueError`` where a client's entries are not plus or minus one magnitude per tensor,
+    the same for all clients.
+    """
+    seed = derive(seed, "vote", round_number)
+    return {
+        name: _vote(name, [update[name] for update in updates], tensor_seed(seed, i))
+        for i, name in enumerate(updates[0])
+    }
 
 
 def _vote(name: str, votes: list[Tensor], seed: int) -> Tensor:

@@ -1,0 +1,138 @@
+"""Who trains the jobs that clients yield: one client at a time, or several (``--stack``)."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from compressors import State
+from fedsim.federation.client import Serving, serve
+from fedsim.federation.client_memory import ClientStates
+from fedsim.federation.stackable import fit_of
+from fedsim.federation.stacks import stack_of
+from fedsim.federation.trainer import Trainer, trainer_of
+from fedsim.settings.config import RunConfig
+from strategies import Job
+from strategies.channel.client_end import NoBase, ask_for_model
+from strategies.channel.nodes import PARTITION_ID, answer_partition
+from strategies.channel.payload import CLIENT, KEY
+
+ConfigOf = Callable[[Context], RunConfig]
+
+Together = Callable[
+    [Sequence[Message], Sequence[Context]], Iterator[tuple[int, Message | Exception]]
+]
+"""As the local engine calls it: the place of each message, and its reply or its error."""
+
+
+def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
+    """A ClientApp for every engine.
+
+    Args:
+        config_of: the run's config, from the context where Flower brings it.
+        states: where the clients' memory lives.
+    """
+    app = ClientApp()
+    answer_partition(app)
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        config = config_of(context)
+        trainer = trainer_of(config)
+        serving = serve(message, client_of(message, context), config, trainer, states.load(context))
+        try:
+            content, memory = alone(serving, trainer)
+        except NoBase:
+            return Message(ask_for_model(), reply_to=message)
+        reply = Message(content, reply_to=message)
+        states.commit(context, memory)  # last: a client that failed above keeps what it had
+        return reply
+
+    return app
+
+
+def alone(serving: Serving, trainer: Trainer) -> tuple[RecordDict, State]:
+    """Trains the jobs of one client; returns its reply's content and its memory."""
+    try:
+        job = next(serving)
+        while True:
+            start = time.perf_counter()
+            trained = trainer.train(*job)
+            job = serving.send(replace(trained, seconds=time.perf_counter() - start))
+    except StopIteration as served:
+        content, memory = served.value
+        return content, memory
+
+
+def client_of(message: Message, context: Context) -> int:
+    """The client that a message is for: its node's partition, else as the message says."""
+    told = message.content.config_records[KEY][CLIENT]  # for a node without a partition
+    return int(str(context.node_config.get(PARTITION_ID, told)))
+
+
+def at_once(config: RunConfig) -> int:
+    """How many clients of ``config`` a worker trains at once; 1: one after the other.
+
+    Example:
+        >>> at_once(RunConfig(stack="2")), at_once(RunConfig())
+        (2, 1)
+    """
+    return fit_of(config).width
+
+
+def make_together(config: RunConfig, states: ClientStates) -> Together:
+    """Serves several messages at once; a client that fails, in whichever part, fails alone.
+
+    ``states``: where the clients' memory lives.
+    """
+
+    def together(
+        messages: Sequence[Message], contexts: Sequence[Context]
+    ) -> Iterator[tuple[int, Message | Exception]]:
+        stack = stack_of(config)
+        serving: dict[int, Serving] = {}
+        jobs: dict[int, Job] = {}
+
+        def step(i: int, go: Callable[[], Job]) -> Message | Exception | None:
+            """The reply or the error of a client that is done with it; None: it has a job."""
+            try:
+                jobs[i] = go()
+                return None
+            except NoBase:
+                return Message(ask_for_model(), reply_to=messages[i])
+            except StopIteration as served:
+                content, memory = served.value
+            except Exception as error:
+                return error
+            try:
+                reply = Message(content, reply_to=messages[i])
+                states.commit(contexts[i], memory)  # last: one that failed keeps what it had
+                return reply
+            except Exception as error:
+                return error
+
+        def begin(i: int) -> Job:
+            client = client_of(messages[i], contexts[i])
+            memory = states.load(contexts[i])
+            serving[i] = serve(messages[i], client, config, stack.trainer, memory)
+            return next(serving[i])
+
+        for i in range(len(messages)):
+            if (done := step(i, lambda i=i: begin(i))) is not None:  # type: ignore[misc]
+                yield i, done
+        while jobs:
+            asked, start = dict(jobs), time.perf_counter()
+            jobs.clear()
+            results = stack.train([*asked.values()])
+            each = (time.perf_counter() - start) / len(asked)
+            for i, trained in zip(asked, results, strict=True):
+                if isinstance(trained, Exception):
+                    yield i, trained
+                    continue
+                timed = replace(trained, seconds=each)
+                if (done := step(i, lambda i=i, t=timed: serving[i].send(t))) is not None:  # type: ignore[misc]
+                    yield i, done
+
+    return together

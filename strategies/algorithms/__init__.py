@@ -1,0 +1,28 @@
+"""Algorithms: what a server makes of a round, and what its clients do beside training.
+
+One file holds one algorithm: the server's rule, the client's half, what the algorithm goes with
+and its source. Everything else (cohorts, payloads, acknowledgements, clocks, checkpoints) is the
+same for all of them, and names none.
+"""
+
+ALGORITHMS: dict[str, str] = {
+    "dsgd": "dsgd:DSGD",
+    "majority": "majority:Majority",
+    "innetwork": "innetwork:InNetwork",
+    "ef21": "ef21:EF21",
+    "diana": "diana:DIANA",
+    "marina": "marina:MARINA",
+    "fetchsgd": "fetchsgd:FetchSGD",
+    "nesterov": "nesterov:Nesterov",
+    "fedavg": "flowers:FedAvg",
+    "fedavgm": "flowers:FedAvgM",
+    "fedadagrad": "flowers:FedAdagrad",
+    "fedadam": "flowers:FedAdam",
+    "fedyogi": "flowers:FedYogi",
+    "scaffold": "scaffold:Scaffold",
+    "gradients": "gradients:Gradients",
+    "fedbuff": "fedbuff:FedBuff",
+    "fedasync": "fedasync:FedAsync",
+    "sharded": "sharded:Sharded",
+}
+"""Every algorithm by the name that users type, as ``file:Class``, in the order of the help."""

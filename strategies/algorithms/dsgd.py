@@ -1,0 +1,52 @@
+"""Distributed SGD with communication delay: the model moves by the mean of the clients' updates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compressors import State, Tensors
+from strategies.algorithms.base import Algorithm, Round
+from strategies.channel.traffic import Uplink, average, average_normalized
+
+WEIGHTINGS = ("uniform", "samples", "nova")
+
+
+@dataclass(frozen=True)
+class DSGD(Algorithm):
+    """The mean of a round's updates.
+
+    Args:
+        weighting: ``uniform``, ``samples``, or ``nova``: by samples, over the local iterations that
+            each client was asked for, by its order or a setting ``iterations``; 1 where nothing
+            says how many.
+
+    Raises ``ValueError`` for another weighting.
+
+    Source: Sattler et al. 2018 (Sparse Binary Compression), Algorithm 1, line 18.
+
+    Example:
+        >>> DSGD().weighting
+        'uniform'
+    """
+
+    weighting: str = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.weighting not in WEIGHTINGS:
+            raise ValueError(
+                f"weighting is {self.weighting!r}: it is one of {', '.join(WEIGHTINGS)}"
+            )
+
+    @property
+    def averages(self) -> bool:
+        return type(self).step is DSGD.step and self.weighting != "nova"
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        return self.mean(uplinks, now), memory
+
+    def mean(self, uplinks: Mapping[int, Uplink], now: Round) -> Tensors:
+        """The mean by ``weighting``."""
+        if self.weighting == "nova":
+            return average_normalized(uplinks, now.iterations)
+        return average(uplinks, self.weighting)

@@ -1,0 +1,58 @@
+"""FedAsync: an asynchronous server whose model moves towards each client's as it comes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+
+from compressors import State, Tensors
+from strategies.algorithms.base import Algorithm, Asked, Refused, Round
+from strategies.algorithms.fedbuff import check_timed
+from strategies.algorithms.staleness import Staleness, weight
+from strategies.channel.traffic import Uplink
+
+
+@dataclass(frozen=True)
+class FedAsync(Algorithm):
+    """Every update moves the model, towards the model that its client has come to.
+
+    The server's model becomes ``(1 - a) * model + a * theirs``, where ``theirs`` is the model that
+    the client was sent plus its update, and ``a`` is ``server_lr`` times the weight by staleness.
+
+    Args:
+        staleness: the weight of an update by how old the model is that it was made from.
+        server_lr: in (0, 1]; most of the paper's experiments have 0.6.
+
+    Source: Xie et al. 2019 (FedAsync), Algorithm 1, Option I.
+
+    Example:
+        >>> FedAsync().server_lr
+        0.6
+    """
+
+    clock: ClassVar[Literal["rounds", "server", "shards"]] = "server"
+    staleness: Staleness | str = Staleness()
+    server_lr: float = 0.6
+
+    def __post_init__(self) -> None:
+        weight(self.staleness)
+
+    def refuse(self, asked: Asked) -> None:
+        check_timed(asked)
+        if self.server_lr > 1:
+            raise Refused(
+                f"--server-lr is {self.server_lr}: with strategy {asked.name} it is the share of a "
+                "client's model in the mean of both, and lies in (0, 1]"
+            )
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        ((client, uplink),) = uplinks.items()
+        share = self.server_lr * weight(self.staleness)(now.age[client])
+        sent = now.sent[client]
+        apart = {n: x + (sent[n] - model[n]) for n, x in uplink.update.items()}
+        return {
+            n: torch.add(torch.zeros_like(x), x, alpha=share) for n, x in apart.items()
+        }, memory

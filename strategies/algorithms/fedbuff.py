@@ -1,0 +1,72 @@
+"""FedBuff: an asynchronous server whose model moves by each full buffer of updates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+
+from compressors import State, Tensors
+from compressors.base import empty_like
+from compressors.whole.memory import inside, nest
+from strategies.algorithms.base import Algorithm, Asked, Refused, Round
+from strategies.algorithms.staleness import Staleness, weight
+from strategies.channel.traffic import Uplink
+
+HELD = "held"
+"""In the server's memory: how many updates wait in the buffer."""
+
+
+@dataclass(frozen=True)
+class FedBuff(Algorithm):
+    """The model moves when the buffer is full: by the mean of its updates, weighted by staleness.
+
+    The mean is over the number of updates, not over the sum of their weights.
+
+    Args:
+        buffer_size: updates per step; None: 10, which the paper proposes for every task (section
+            5), or the cohort where that is smaller.
+        staleness: the weight of an update by how old the model is that it was made from.
+        server_lr: what every step is multiplied by.
+
+    Source: Nguyen et al. 2022 (FedBuff), Algorithm 1.
+
+    Example:
+        >>> FedBuff(5, "constant").server_lr
+        1.0
+    """
+
+    clock: ClassVar[Literal["rounds", "server", "shards"]] = "server"
+    buffer_size: int | None = None
+    staleness: Staleness | str = Staleness()
+    server_lr: float = 1.0
+
+    def __post_init__(self) -> None:
+        weight(self.staleness)
+
+    def refuse(self, asked: Asked) -> None:
+        check_timed(asked)
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        size, age = self.buffer_size or min(10, now.cohort), weight(self.staleness)
+        total, held = inside("sum", memory) or empty_like(model), int(memory.get(HELD, 0))
+        for client, uplink in uplinks.items():
+            share = self.server_lr * age(now.age[client]) / size
+            total = {n: torch.add(total[n], x, alpha=share) for n, x in uplink.update.items()}
+            held += 1
+        if held < size:
+            return None, nest("sum", total) | {HELD: torch.tensor(held)}
+        return total, {}
+
+
+def check_timed(asked: Asked) -> None:
+    """Refuses an asynchronous run without a clock that is the same on every machine."""
+    if asked.network is None or asked.network.depends:
+        given = "not given" if asked.network is None else repr(asked.network.name)
+        raise Refused(
+            f"--network is {given}: in an asynchronous strategy the order of updates follows from "
+            "the clients' times, which must be the same in every run: give times to compute, such "
+            "as --network '4g, compute=20ms', and no coding"
+        )

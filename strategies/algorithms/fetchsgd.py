@@ -1,0 +1,111 @@
+"""FetchSGD: a sum of count sketches, from which the server takes the largest entries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors import Compressor, Flat, State
+from compressors.base import Tensors, nominal_count, scatter
+from compressors.bits import BitReader
+from compressors.whole.countsketch import CountSketch
+from strategies.algorithms.base import Algorithm, Asked, Refused, Round, Runs, momentum_of
+from strategies.channel.traffic import Uplink
+
+TABLE = "sketch"
+
+
+@dataclass(frozen=True)
+class Tables(Flat):
+    """``flat`` of a count sketch as its server reads it: the table, of which no update is made."""
+
+    codec_id: ClassVar[str] = Flat.codec_id  # the same messages
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """The table (rows, columns), as ``sketch``; a client finds p n entries in it."""
+        assert isinstance(self.codec, CountSketch)
+        bits.sent[TABLE] = nominal_count(self.codec.p, sum(x.numel() for x in like.values()))
+        return {TABLE: self.codec.read_table(bits)}
+
+
+@dataclass(frozen=True)
+class FetchSGD(Algorithm):
+    """Takes the largest entries from a sum of count sketches; what it takes is subtracted there.
+
+    With S the mean of the clients' tables: u = momentum u + S, e = e + server_lr u, the step is the
+    largest estimates of e, and e loses their sketch. So entries that are small at each client and
+    large together are found, and clients need no memory. Clients send updates (n local iterations),
+    for the paper's gradients times its learning rate.
+
+    Args:
+        server_lr: the factor on what is added to the memory.
+        momentum: 0 <= momentum < 1.
+
+    Raises ``ValueError`` for a momentum outside of that.
+
+    Source: Rothchild et al. 2020 (FetchSGD), Algorithm 1. Its public code sets cells to zero in the
+    place of subtracting; here it is as printed.
+
+    Example:
+        >>> from compressors import parse
+        >>> from strategies import build
+        >>> build(FetchSGD(), parse("fetchsgd(0.01)"), clients=4).clients
+        4
+    """
+
+    coded: ClassVar[bool] = True
+    server_lr: float = 1.0
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum is {self.momentum}: 0 <= momentum < 1")
+
+    def refuse(self, asked: Asked) -> None:
+        if sketch_of(asked.uplink) is None:
+            raise Refused(
+                f"--method is {asked.method!r}: strategy {asked.name} adds up count sketches of "
+                "the whole update and takes a method that sends one, such as "
+                "'fetchsgd(0.01, 5, 500)'"
+            )
+        if used := momentum_of(asked.optimizer()):
+            raise Refused(
+                f"--strategy is {asked.name}, whose server has the momentum, and the clients' is "
+                f"{used:g}: give --momentum 0"
+            )
+
+    def check(self, strategy: Runs) -> None:
+        if sketch_of(strategy.uplink) is None:
+            raise ValueError("FetchSGD adds up count sketches: its uplink is fetchsgd(...)")
+
+    def reads(self, uplink: Compressor) -> Compressor:
+        codec = sketch_of(uplink)
+        assert codec is not None
+        return Tables(codec)
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        codec = sketch_of(now.uplink)
+        assert codec is not None
+        n = sum(x.numel() for x in model.values())
+        mean = torch.stack([up.update[TABLE] for up in uplinks.values()]).mean(0)
+        before = memory or dict.fromkeys(("momentum", "error"), torch.zeros_like(mean))
+        momentum = self.momentum * before["momentum"].cpu() + mean
+        error = before["error"].cpu() + self.server_lr * momentum
+        chosen, values = codec.unsketch(error, n)
+        taken = scatter(values, chosen, torch.Size([n]))
+        parts = taken.split([x.numel() for x in model.values()])
+        update = {
+            name: part.view(x.shape).to(x.device)
+            for (name, x), part in zip(model.items(), parts, strict=True)
+        }
+        return update, {"momentum": momentum, "error": error - codec.sketch(taken)}
+
+
+def sketch_of(uplink: Compressor) -> CountSketch | None:
+    """The count sketch of the whole update that ``uplink`` sends; None where it sends none."""
+    codec = uplink.codec if isinstance(uplink, Flat) else None
+    return codec if isinstance(codec, CountSketch) else None

@@ -1,0 +1,68 @@
+"""Flower's own strategies around the compressed channel, as algorithms."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from flwr.serverapp import strategy
+from flwr.serverapp.strategy import Strategy
+
+from strategies.algorithms.base import Algorithm
+
+
+@dataclass(frozen=True)
+class Flowers(Algorithm):
+    """One of Flower's: ``Compressed`` hands it the clients' models, decoded.
+
+    A subclass names Flower's class as it is called itself, and by ``named`` how Flower calls the
+    subclass's settings. Clients are weighted by their samples.
+    """
+
+    by_samples: ClassVar[bool] = True
+    named: ClassVar[dict[str, str]] = {}
+
+    def inner(self, least: int) -> Strategy:
+        """Flower's strategy, which needs as many as ``least`` clients in a round."""
+        own = {self.named[f.name]: getattr(self, f.name) for f in fields(self)}
+        made: Strategy = vars(strategy)[type(self).__name__](
+            fraction_evaluate=0.0, min_train_nodes=least, min_available_nodes=least, **own
+        )
+        return made
+
+
+
+@dataclass(frozen=True)
+class FedAvg(Flowers):
+    """McMahan et al. 2017 (FedAvg)."""
+
+
+@dataclass(frozen=True)
+class FedAvgM(Flowers):
+    """Hsu et al. 2019 (FedAvgM), whose momentum is 0.9; Flower's has none unless told."""
+
+    named: ClassVar[dict[str, str]] = {
+        "server_lr": "server_learning_rate", "momentum": "server_momentum"
+    }  # fmt: skip
+    server_lr: float = 1.0
+    momentum: float = 0.9
+
+
+@dataclass(frozen=True)
+class FedAdagrad(Flowers):
+    """Reddi et al. 2021 (Adaptive federated optimization), Algorithm 1, as Flower has it."""
+
+    named: ClassVar[dict[str, str]] = {"server_lr": "eta"}
+    server_lr: float = 0.1
+
+
+@dataclass(frozen=True)
+class FedAdam(FedAdagrad):
+    """Reddi et al. 2021, Algorithm 2, with the bias correction that Flower adds."""
+
+    server_lr: float = 0.1
+
+
+@dataclass(frozen=True)
+class FedYogi(FedAdagrad):
+    """Reddi et al. 2021, Algorithm 2, as Flower has it."""
+
+    server_lr: float = 0.01

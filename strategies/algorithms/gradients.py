@@ -1,0 +1,103 @@
+"""Gradients up, an optimizer's step at the server: DSGD as papers do it that compress gradients."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from compressors import State, Tensors, derive
+from strategies.algorithms.base import Asked, Refused, Round
+from strategies.algorithms.dsgd import DSGD
+from strategies.channel.traffic import Uplink
+from strategies.generators import seeded
+from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
+
+Make = Callable[[list[Parameter]], Optimizer]
+
+
+def constant(round_number: int) -> float:
+    """The factor on a learning rate that stays."""
+    return 1.0
+
+
+@dataclass(frozen=True)
+class Gradients(DSGD):
+    """Averages compressed gradients; an optimizer at the server makes one step of the mean.
+
+    With a momentum or Adam this is not the mean of the clients' own steps: a row of an embedding
+    that one client of four has seen moves by a whole step of Adam, not by a quarter of one.
+
+    Args:
+        weighting: as ``DSGD``.
+        optimizer: makes the optimizer of the model's parameters.
+        factor: round (1, 2, ...) -> factor on its learning rate.
+
+    Source: Kostopoulou et al. 2021 (DeepReduce), Figure 12; Aji & Heafield 2017, section 3.
+
+    Example:
+        >>> Gradients(optimizer=torch.optim.Adam).weighting
+        'uniform'
+    """
+
+    gradients: ClassVar[bool] = True
+    optimizer: Make = torch.optim.SGD
+    factor: Callable[[int], float] = constant
+
+    def refuse(self, asked: Asked) -> None:
+        check_gradients(asked)
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        gradient = self.mean(uplinks, now)
+        return stepped(
+            self.optimizer, self.factor(now.number), memory, model, gradient,
+            derive(now.seed, "server step", now.number),
+        )  # fmt: skip
+
+
+def stepped(
+    make: Make, factor: float, memory: State, weights: Tensors, gradient: Mapping[str, Tensor],
+    seed: int,
+) -> tuple[dict[str, Tensor], State]:  # fmt: skip
+    """What one step on ``gradient`` adds to ``weights``, and the optimizer's memory after it.
+
+    Args:
+        make: makes the optimizer of the model's parameters.
+        factor: on its learning rate.
+        memory: as the last step returned it; empty before the first one.
+        weights: the model.
+        gradient: by the same names; the optimizer may write into it.
+        seed: of what the optimizer draws.
+    """
+    parameters = {name: Parameter(x.detach().clone()) for name, x in weights.items()}
+    optimizer = make(list(parameters.values()))
+    made = settings_of(optimizer)
+    load_optimizer_state(optimizer, parameters, memory, made)
+    for group in optimizer.param_groups:
+        group["lr"] = group["lr"] * factor
+    for name, p in parameters.items():
+        p.grad = gradient[name]
+    device = next(iter(weights.values())).device
+    with seeded(seed, device):
+        optimizer.step()
+    after = optimizer_state(optimizer, parameters, made)
+    return {name: p.detach() - weights[name] for name, p in parameters.items()}, after
+
+
+def check_gradients(asked: Asked) -> None:
+    """Refuses rounds of more than one gradient, and masking of a momentum that the server has."""
+    if asked.temporal != 1:
+        raise Refused(
+            f"--temporal is {asked.temporal}: strategy {asked.name} sends the gradient of one "
+            "batch; give --temporal 1"
+        )
+    if asked.masks:
+        raise Refused(
+            f"--momentum-masking is 'on': with strategy {asked.name} the server has the momentum, "
+            "and clients have none to mask"
+        )

@@ -1,0 +1,117 @@
+"""In-network aggregation: powers of two, added as integers on the way to the server."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from compressors import Compressor, Natural, State, Switch, Tensors
+from strategies.algorithms.base import Algorithm, Asked, Refused, Round, Runs
+from strategies.algorithms.dense import dense_quantizer
+from strategies.channel.traffic import Uplink
+
+
+class AccumulatorOverflow(OverflowError):
+    """A switch's sum left its accumulators; the message names the round, tensor and entry."""
+
+
+@dataclass(frozen=True)
+class InNetwork(Algorithm):
+    """The mean of natural compression's powers of two, summed as integers by a ``Switch``.
+
+    What a switch that only adds integers makes of a round. The uplinks are those of a dense
+    ``cnat(bits, top)``; signed accumulators of ``width`` bits (32 or 64) hold multiples of its
+    lowest power. They are added in client order, and the server divides the sum by the number of
+    clients.
+
+    The sum is exact. float32 enters once, at the end: each entry is the float32 nearest to
+    the exact quotient, ties to even. (The division is in float64, which holds the sum. Its
+    own rounding is not seen: a quotient of such integers is the midpoint of two float32, or
+    lies further from it than float64 rounds. That takes fewer than 2**22 clients, and no more
+    than the switch's capacity.) The mean never overflows, being at most the greatest power.
+
+    Args:
+        width: bits of the accumulators; switches have 32.
+
+    ``step`` raises ``AccumulatorOverflow`` where a partial sum does not fit (never with up to
+    ``Switch.of(natural, width).capacity`` clients), and ``ValueError`` for an update that the
+    method cannot have made.
+
+    Source: Horváth et al. 2022 (natural compression), section 1; SwitchML, Sapio et al. 2021.
+
+    Example:
+        >>> import torch
+        >>> ups = [{"w": torch.tensor(v)} for v in ([0.5, -1.0], [0.25, 0.0], [0.25, -0.5])]
+        >>> summed(ups, Switch.of(Natural(5, 0), 32), round_number=1)
+        {'w': tensor([ 0.3333, -0.5000])}
+    """
+
+    coded: ClassVar[bool] = True
+    width: int = 32
+
+    def refuse(self, asked: Asked) -> None:
+        """A cohort whose sums could leave the accumulators, and methods without integers."""
+        natural = natural_code(asked.uplink)
+        try:
+            room = 0 if natural is None else Switch.of(natural, self.width).capacity
+        except ValueError:  # the powers of a single client do not fit
+            room = 0
+        if natural is not None and room >= asked.cohort:
+            return
+        if natural is None:
+            why = "which is not such a method"
+        elif not room:
+            why = f"whose powers, 2**{natural.lowest} to 2**{natural.highest}, do not fit them"
+        else:
+            why = f"whose sums fit them for {room} at most, and the cohort has {asked.cohort}"
+        raise Refused(
+            f"--method is {asked.method!r}, {why}: strategy {asked.name} adds integers of "
+            f"{self.width} bits and takes a dense cnat(bits, top) whose sums fit them for every "
+            "client of the cohort, such as 'cnat(5, 0)'"
+        )
+
+    def check(self, strategy: Runs) -> None:
+        natural = natural_code(strategy.uplink)
+        if natural is None:
+            raise ValueError("InNetwork adds up powers of two: its uplink is a dense cnat(...)")
+        Switch.of(natural, self.width)
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        natural = natural_code(now.uplink)
+        assert natural is not None
+        switch = Switch.of(natural, self.width)
+        return summed([up.update for up in uplinks.values()], switch, now.number), memory
+
+
+def summed(
+    updates: list[dict[str, Tensor]], switch: Switch, round_number: int
+) -> dict[str, Tensor]:
+    """The mean of decoded updates, of which there is at least one."""
+    mean = {}
+    for name in updates[0]:
+        where = f"round {round_number}, tensor {name!r}"
+        try:
+            total = switch.sum([update[name] for update in updates])
+        except OverflowError as error:
+            raise AccumulatorOverflow(f"{where}, {error}") from error
+        except ValueError as error:
+            raise ValueError(f"{where}, {error}") from error
+        mean[name] = (total.double() * 2.0**switch.low / len(updates)).float()
+    return mean
+
+
+def natural_code(uplink: Compressor) -> Natural | None:
+    """The natural compression that ``uplink`` sends every entry with; None where it does not.
+
+    With residuals or without: what is decoded is powers of two alike.
+
+    Example:
+        >>> from compressors import parse
+        >>> natural_code(parse("ef(cnat(5, 0))")), natural_code(parse("topk(0.1) | cnat"))
+        (Natural(bits=5, top=0, rounding='random'), None)
+    """
+    quantizer = dense_quantizer(uplink)
+    return quantizer if isinstance(quantizer, Natural) else None

@@ -1,0 +1,48 @@
+"""The outer step of DiLoCo: the mean update goes through a Nesterov momentum at the server."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compressors import State, Tensors
+from compressors.base import empty_like
+from strategies.algorithms.base import Round
+from strategies.algorithms.dsgd import DSGD
+from strategies.channel.traffic import Uplink
+
+
+@dataclass(frozen=True)
+class Nesterov(DSGD):
+    """Takes the clients' mean update for a gradient: a step of SGD with Nesterov's momentum.
+
+    With u the mean, v = momentum v + u, and the model moves by server_lr (u + momentum v).
+
+    Args:
+        weighting: as ``DSGD``.
+        server_lr: the rate of the outer step.
+        momentum: of the outer step, 0 <= momentum < 1.
+
+    Raises ``ValueError`` for a momentum outside of that.
+
+    Source: Douillard et al. 2023 (DiLoCo, https://arxiv.org/abs/2311.08105), Algorithm 1, whose
+    rate and momentum are the defaults.
+
+    Example:
+        >>> Nesterov().server_lr
+        0.7
+    """
+
+    server_lr: float = 0.7
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum is {self.momentum}: 0 <= momentum < 1")
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        mean, rate, beta = self.mean(uplinks, now), self.server_lr, self.momentum
+        before = memory or empty_like(mean)
+        velocity = {name: beta * before[name] + x for name, x in mean.items()}
+        return {name: rate * (x + beta * velocity[name]) for name, x in mean.items()}, velocity

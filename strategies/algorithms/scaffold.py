@@ -1,0 +1,126 @@
+"""SCAFFOLD: control variates at server and clients, whose difference corrects each gradient.
+
+Model and control variate are one set of tensors that travels over the channel: the control variate
+of ``w`` is called ``control/w``. So it is compressed, acknowledged and charged as the model is, in
+both directions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.optim import SGD
+
+from compressors import Packet, State, Tensors
+from compressors.whole.memory import inside, nest
+from compressors.whole.returned import loses
+from strategies.algorithms.base import (
+    Algorithm,
+    Asked,
+    Change,
+    Client,
+    Force,
+    Job,
+    Refused,
+    Round,
+    Trained,
+    momentum_of,
+)
+from strategies.algorithms.ef21 import check_late
+from strategies.channel.client_end import Delivery
+from strategies.channel.traffic import Uplink, average
+
+CONTROL = "control"
+"""The prefix of the control variates' names."""
+
+_OWN, _BEFORE = "own", "before"
+"""In a client's memory: its own variate, zero before its first round; and that variate before its
+last message, as far as that message may be lost."""
+
+
+class Variates(Client):
+    """A client's own control variate c_i, and the gradients that c - c_i corrects."""
+
+    def shares(self, model: Tensors) -> dict[str, Tensor]:
+        return {**model, **nest(CONTROL, {n: torch.zeros_like(x) for n, x in model.items()})}
+
+    def force(self, came: Delivery, own: State) -> Force:
+        server, mine = inside(CONTROL, dict(came.weights)), _own(came, own)
+        apart = {n: c - mine[n].to(c.device) if n in mine else c for n, c in server.items()}
+
+        def correct(parameters: Mapping[str, Tensor]) -> None:
+            for name, p in parameters.items():
+                if p.grad is not None:
+                    p.grad.add_(apart[name].to(p.device))
+
+        return correct
+
+    def update(self, came: Delivery, own: State, job: Job, trained: Trained) -> Change:
+        """With it the change of c_i: -c, less the way gone over the sum of the learning rates."""
+        server, update, rate = inside(CONTROL, dict(came.weights)), trained.update, trained.rate
+        change = {n: -c - update[n].to(c.device) / rate for n, c in server.items()}
+        return Change({**update, **nest(CONTROL, change)})
+
+    def after(
+        self, came: Delivery, own: State, job: Job, trained: Trained, update: Tensors,
+        packet: Packet,
+    ) -> State:  # fmt: skip
+        """c_i, moved by what the server adds to its own.
+
+        That is what was decoded, where a message may be lost, and the client takes it back where
+        it was not applied. A method with a residual sends all of the change sooner or later.
+        """
+        change, mine = inside(CONTROL, dict(update)), _own(came, own)
+        lost = [n for n in change if f"{CONTROL}/{n}" in loses(came.uplink, update)]
+        change |= {name: packet.sent[f"{CONTROL}/{name}"].decoded for name in lost}
+        before = {
+            name: mine[name].to(x.device) if name in mine else torch.zeros_like(x)
+            for name, x in change.items()
+        }
+        after = {name: before[name] + x for name, x in change.items()}
+        return nest(_OWN, after) | nest(_BEFORE, {name: before[name] for name in lost})
+
+
+def _own(came: Delivery, own: State) -> State:
+    """The client's variate, now that the fate of its last message is known."""
+    return inside(_OWN, own) | ({} if came.settled.applied else inside(_BEFORE, own))
+
+
+@dataclass(frozen=True)
+class Scaffold(Algorithm):
+    """The mean of the updates; the changes of the control variates over all clients' number.
+
+    Source: Karimireddy et al. 2020 (SCAFFOLD), Algorithm 1: line 12 option II, lines 16 and 17,
+    global step size 1.
+
+    Example:
+        >>> sorted(Scaffold().client.shares({"w": torch.ones(2)}))
+        ['control/w', 'w']
+    """
+
+    @property
+    def client(self) -> Client:
+        return Variates()
+
+    def refuse(self, asked: Asked) -> None:
+        check_late(asked, "changes of control variates")
+        optimizer = asked.optimizer()
+        if not isinstance(optimizer, SGD):
+            raise Refused(
+                f"--strategy is {asked.name}, whose clients train with SGD, and task {asked.task} "
+                f"trains with {type(optimizer).__name__}"
+            )
+        said = f"--strategy is {asked.name}, whose control variates are those of plain SGD"
+        if used := momentum_of(optimizer):
+            raise Refused(f"{said}, and the clients' momentum is {used:g}: give --momentum 0")
+        if len({group["lr"] for group in optimizer.param_groups}) > 1:
+            raise Refused(f"{said}, and task {asked.task} has several learning rates: give --lr")
+        if asked.corrects:
+            raise Refused(f"{said}, and --method is {asked.method}, which keeps a momentum")
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+    ) -> tuple[Tensors | None, State]:
+        share, mean = len(uplinks) / now.clients, average(uplinks, "uniform")
+        return {n: x * share if n.startswith(f"{CONTROL}/") else x for n, x in mean.items()}, memory

@@ -1,0 +1,158 @@
+"""Strategies of a user's own, by docs/own-strategy.md: in a file, in Python, in other processes."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from compressors import Raw, decompress
+from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim.settings.config import from_toml
+from strategies import DSGD, FedBuff, Nesterov
+from tests.support import replaying
+from tests.support.markdown import ROOT, blocks
+from tests.support.runs import Memories, assert_same, model, rounds, small
+
+PAGE = "".join(
+    b.text for b in blocks(ROOT / "docs" / "own-strategy.md") if b.language == "python"
+)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    """The page's file."""
+    (tmp_path / "mine.py").write_text(PAGE, encoding="utf-8")
+    return str(tmp_path / "mine.py")
+
+
+def test_fedper_s_last_layer_stays_with_the_client(
+    mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The messages hold the other layers; each client has a last layer of its own, and goes on from
+    that: the next begins where this one ended."""
+    memories = Memories(monkeypatch)
+    config = small(strategy=f"{mine}:FedPer", method="raw", keep_payloads=True)
+    run(config, tmp_path / "run", memories)
+    whole = replaying.initial(config)
+    shared = {n: x for n, x in whole.items() if not n.startswith("7.")}
+    assert 0 < len(shared) < len(whole)
+    for file in (tmp_path / "run" / "payloads").rglob("*-up.bin"):
+        decompress(Raw(), file.read_bytes(), shared)
+    owns = [[states[c]["rule/7.weight"] for c in range(4)] for states in memories.rounds]
+    assert not torch.equal(owns[-1][0], owns[-1][1])
+    steps = [(after[0] - before[0]).norm() for before, after in zip(owns, owns[1:], strict=False)]
+    assert all(0 < step < 0.5 * owns[0][0].norm() for step in steps)
+    dense = small(method="raw")
+    run(dense, tmp_path / "dense")
+    frames = [rounds(tmp_path / name) for name in ("run", "dense")]
+    entries = [sum(x.numel() for x in tensors.values()) for tensors in (shared, whole)]
+    bits = [int(frame["up_content_bits"].iloc[0]) // 4 for frame in frames]
+    assert bits == [32 * n for n in entries]
+    assert frames[0]["train_loss"].iloc[-1] < frames[0]["train_loss"].iloc[0]
+
+
+def test_without_layers_of_its_own_it_is_dsgd(mine: str, tmp_path: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "mine"}
+    exec(PAGE, namespace)
+    run(small(strategy=namespace["FedPer"](layer="none")), tmp_path / "own")
+    run(small(), tmp_path / "dsgd")
+    assert model(tmp_path / "own") == model(tmp_path / "dsgd")
+
+
+def test_a_median_by_its_file_goes_on_and_is_written_down(mine: str, tmp_path: Path) -> None:
+    config = small(strategy=f"{mine}:Median", method="raw", clients=3)
+    run(config, tmp_path / "whole")
+    written = from_toml(tmp_path / "whole" / "config.toml")
+    assert written.plan.strategy == f"{mine}:Median" and written.digest == config.digest
+    run(small(strategy=f"{mine}:Median", method="raw", clients=3, stack="3"), tmp_path / "stacked")
+    run(small(method="raw", clients=3), tmp_path / "mean")
+    assert model(tmp_path / "whole") != model(tmp_path / "mean")
+
+
+def test_a_folder_that_names_another_file_is_refused(mine: str, tmp_path: Path) -> None:
+    run(small(strategy=f"{mine}:Median", method="raw"), tmp_path / "theirs")
+    Path(mine).write_text("raise SystemExit('carried out')")
+    with pytest.raises(UsageError, match="names the strategy .*mine.py:Median"):
+        run(small(method="raw"), tmp_path / "theirs")
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_other_processes_are_sent_it(mine: str, tmp_path: Path) -> None:
+    """One that is known in this process alone: its class is in no module that they could import."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(PAGE, namespace)
+    config = small(strategy=namespace["FedPer"](), method="raw")
+    run(config, tmp_path / "here")
+    run(RunConfig(**{**vars(config), "engine": "flower", "workers": 2}), tmp_path / "ray")
+    assert_same(tmp_path / "here", tmp_path / "ray")
+    found = sweep(SweepConfig(config, temporal=(5, 10)), tmp_path / "sweep", jobs=2)
+    assert {cell["status"] for cell in found} == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("nesterov(server_lr=0.5, momentum=0.25)", Nesterov(server_lr=0.5, momentum=0.25)),
+        ("nesterov", Nesterov()),
+        ("fedbuff(3, staleness=polynomial(1))", FedBuff(3, "polynomial(1)")),
+    ],
+)
+def test_settings_in_parentheses(text: str, value: Any) -> None:
+    more = {"network": "4g, compute=20ms"} if "fedbuff" in text else {}
+    by_text, by_value = (small(strategy=one, **more) for one in (text, value))
+    assert by_text.plan.algorithm == by_value.plan.algorithm
+    again = small(strategy=by_value.plan.strategy, **more)
+    assert again.plan.algorithm == value and isinstance(by_value.strategy, str)
+
+
+def test_a_flag_sets_what_the_text_does_not() -> None:
+    assert small(strategy="nesterov(momentum=0.5)", server_lr=0.25).plan.algorithm == Nesterov(
+        server_lr=0.25, momentum=0.5
+    )
+    with pytest.raises(UsageError, match="--server-lr is 0.25 and --strategy is .*give server_lr"):
+        small(strategy="nesterov(server_lr=0.5)", server_lr=0.25)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("nestero", "unknown strategy 'nestero' .did you mean nesterov"),
+        ("nesterov(rate=1)", "unexpected keyword argument 'rate'"),
+        ("nesterov(momentum=2)", "momentum is 2: 0 <= momentum < 1"),
+        ("nesterov(", "it takes a name with its settings"),
+        ("nesterov(momentum=0.5, momentum=0.6)", "it takes a name with its settings"),
+        ("nowhere.py:Mine", "there is no file nowhere.py"),
+        ("strategies.algorithms.dsgd:WEIGHTINGS", "a strategies.Algorithm is wanted .there: DSGD"),
+        (3, "it is a text or a strategies.Algorithm"),
+    ],
+)
+def test_what_is_no_strategy_is_told(strategy: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        small(strategy=strategy)
+
+
+def test_one_that_fails_is_told_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("\nx = 1 / 0\n")
+    with pytest.raises(UsageError, match="bad.py, line 2: ZeroDivisionError"):
+        small(strategy=f"{tmp_path / 'bad.py'}:Mine")
+
+
+@dataclass(frozen=True)
+class Half(DSGD):
+    """Half of the mean: a class in a module that can be imported."""
+
+    def step(self, *given: Any) -> Any:
+        delta, memory = super().step(*given)
+        return {n: x / 2 for n, x in (delta or {}).items()}, memory
+
+
+def test_one_in_a_module(tmp_path: Path) -> None:
+    name = f"{__name__}:Half"
+    assert __name__ in sys.modules
+    run(small(strategy=name, method="raw", iterations=5), tmp_path / "text")
+    run(small(strategy=Half(), method="raw", iterations=5), tmp_path / "value")
+    assert model(tmp_path / "text") == model(tmp_path / "value")
