@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from fedsim.deploy import bundle, certificates, ports, programs
 from fedsim.deploy.processes import Group, Guard, stop_all
 from fedsim.errors import RunFailed
+from strategies.channel.owners import TABLE
 
 Told = Callable[[str], None]
 START_SECONDS = 180.0
@@ -26,8 +27,9 @@ class Federation:
     """A context in which a SuperLink and ``clients`` SuperNodes run on the loopback interface.
 
     SuperNode ``i`` is told ``partition-id=i num-partitions=CLIENTS client-id="i"
-    state-dir="FOLDER/nodes/i"``, and has a key that is made and registered here. Logs are in
-    ``FOLDER/logs``. All processes end with the block, and with this process however it ends.
+    state-dir="FOLDER/nodes/i"``, and has a key that is made and registered here as client i's: with
+    it a SuperNode is client i and no other. Logs are in ``FOLDER/logs``. All processes end with the
+    block, and with this process however it ends.
 
     Args:
         clients: how many SuperNodes.
@@ -60,6 +62,7 @@ class Federation:
     def __enter__(self) -> "Federation":
         self._private = tempfile.TemporaryDirectory(prefix="fedsim-deploy-")
         self.private = Path(self._private.name)
+        self.table = self.private / "clients.json"  # whose the SuperNodes' keys are
         self._clients_socket = self.private / "warm.sock"
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         self.guard = Guard(self.private)
@@ -177,7 +180,8 @@ class Federation:
         keys = {client: certificates.write_node_key(folder / str(client)) for client in clients}
         home = self.private / "cli"
         bundle.write_connection(home, self.port, self._certificates)
-        command = programs.register([key.public for key in keys.values()])
+        publics = {client: key.public for client, key in keys.items()}
+        command = programs.register(publics, self.table)
         environment = programs.environment(home)
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode:
@@ -202,7 +206,9 @@ class Federation:
         self, log: str, name: str, command: list[str], home: Path, first: Path | None = None
     ) -> Group:
         path = self.folder / "logs" / f"{log}.log"
-        return Group(name, command, path, programs.environment(home, first), self.guard)
+        table = {TABLE: "" if self.insecure else str(self.table)}  # without keys nodes are believed
+        environment = programs.environment(home, first) | table
+        return Group(name, command, path, environment, self.guard)
 
     def _wait(self, nodes: list[Group]) -> None:
         """Until ``nodes`` have registered, and the SuperLink and the clients' process listen."""

@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import fedsim
@@ -90,10 +90,13 @@ def superexec(port: int, certificates: Certificates | None) -> list[str]:
     return [find("flower-superexec"), *where, *_trusting(certificates)]
 
 
-def register(publics: Sequence[Path]) -> list[str]:
-    """What lets the SuperNodes with these ``public`` keys join (``fedsim.deploy.register``)."""
-    keys = [str(path) for path in publics]
-    return [sys.executable, "-m", "fedsim.deploy.register", bundle.CONNECTION, *keys]
+def register(publics: Mapping[int, Path], table: Path) -> list[str]:
+    """What lets SuperNodes with these public keys, by client, join (``fedsim.deploy.register``).
+
+    ``table``: the file that says which node is whose.
+    """
+    keys = [f"{client}={path}" for client, path in publics.items()]
+    return [sys.executable, "-m", "fedsim.deploy.register", bundle.CONNECTION, str(table), *keys]
 
 
 def supernode(

@@ -12,6 +12,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from compressors import derive
+from strategies.channel.owners import TABLE, owners
 from strategies.channel.replies import reason
 from strategies.channel.shortage import TooFewReplies
 
@@ -61,7 +62,9 @@ class Roster:
 
     A client's number is its ``partition-id``. A client without one has a name, and gets the lowest
     number that is free, names that come together in their order. A client is at the node that was
-    the first to say so, for as long as that is there; another that says the same waits.
+    the first to say so, for as long as that is there; another that says the same waits. Where a
+    table says whose each key is (``owners``), a node is no client but the one of its key, and the
+    table's numbers are free for nobody else.
 
     Args:
         clients: how many there are in all: numbers below it.
@@ -157,8 +160,17 @@ class Roster:
 
     def _seat(self) -> None:
         """Gives every client that has none a node that says to be it, the first that did."""
-        named = sorted((who, node) for node, who in self._said.items() if isinstance(who, str))
-        numbered = [(who, node) for node, who in self._said.items() if isinstance(who, int)]
+        table, said = owners(), self._said
+        if table is not None:
+            for node, who in said.items():
+                if who not in (None, table.get(node)):
+                    owner = f"client {repr(table[node])}'s" if node in table else "nobody's"
+                    own = repr(who)
+                    why = f"it says that it is client {own}, and its key is {owner} in {TABLE}"
+                    self._pass_over(node, why)
+            said = {node: who for node, who in said.items() if who == table.get(node)}
+        named = sorted((who, node) for node, who in said.items() if isinstance(who, str))
+        numbered = [(who, node) for node, who in said.items() if isinstance(who, int)]
         for who, node in numbered:
             self._give(who, node)
         for name, node in named:
@@ -177,7 +189,7 @@ class Roster:
 
     def _number(self, name: str) -> int | None:
         """A name's number; None where none is left."""
-        taken = {*self.nodes, *self.names.values()}
+        taken = {*self.nodes, *self.names.values(), *(owners() or {}).values()}
         free = next((n for n in range(self.clients) if n not in taken), None)
         number = self.names.get(name, free)
         if number is not None:

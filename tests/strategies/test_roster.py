@@ -1,9 +1,11 @@
 """Clients by name: nodes that come, go, and come back under other ids."""
 
+import json
 import logging
 import math
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from strategies import DelayedDSGD, TooFewReplies, answer_partition
 from strategies.channel import nodes
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.nodes import Roster
+from strategies.channel.owners import TABLE
 from strategies.channel.shortage import ABSENT
 from tests.support.linear import Pull, grid_of, modded_app, tensor
 
@@ -290,3 +293,39 @@ def test_a_living_client_keeps_its_place(who: RecordDict, told: list[str]) -> No
     grid.set(5, 3)
     roster.look(grid)
     assert roster.nodes == {0: 5, 1: 3} and roster.passed == {}
+
+
+def test_a_name_belongs_to_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    """Another key's node took the place of a client whose own node had gone."""
+    table = tmp_path / "clients.json"
+    table.write_text(json.dumps({"5": 0, "9": 1, "3": 7, "4": "west", "6": 1}))
+    monkeypatch.setenv(TABLE, str(table))
+    answers = {5: says(0), 9: says(1), 3: says(1), 2: says(1), 4: says(name="west")}
+    grid = Answering({**answers, 6: says(name="1")})
+    grid.set(3, 2, 5, 4, 6)
+    roster = Roster(3, 0.1)
+    monkeypatch.setattr(nodes, "REGISTRATION_SECONDS", 0.1)
+    roster.gather(grid, 1)
+    assert roster.nodes == {0: 5, 2: 4} and roster.names == {"west": 2}  # 1 is another's
+    assert roster.passed == {
+        3: f"it says that it is client 1, and its key is client 7's in {TABLE}",
+        2: f"it says that it is client 1, and its key is nobody's in {TABLE}",
+        6: f"it says that it is client '1', and its key is client 1's in {TABLE}",
+    }
+    grid.set(3, 2, 5, 4, 6, 9)
+    roster.look(grid)
+    assert roster.nodes == {0: 5, 1: 9, 2: 4} and len(told) == 3
+
+
+def test_a_table_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "clients.json"
+    monkeypatch.setenv(TABLE, str(table))
+    for text in (None, "[]", '{"5": ', '{"five": 1}', '{"5": true}', '{"5": 1.5}'):
+        if text is not None:
+            table.write_text(text)
+        with pytest.raises(ValueError, match=f"{TABLE} is .*clients.json: no table"):
+            Roster(2, 5.0).gather(Answering({5: says(0), 9: says(1)}), 2)

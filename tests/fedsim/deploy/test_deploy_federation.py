@@ -58,7 +58,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
     monkeypatch.setattr(Group, "__init__", noted)
     for name, command in {
         "superlink": listens, "superexec": waits, "warm": imports, "supernode": registers,
-        "register": lambda publics: ["true"],
+        "register": lambda *_: ["true"],
     }.items():  # fmt: skip
         monkeypatch.setattr(programs, name, command)
     return groups
@@ -99,7 +99,7 @@ def test_nodes_are_told_who_they_are(
 def test_keys_that_are_not_taken_end_the_start(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "register", lambda publics: ["sh", "-c", "echo known; exit 1"])
+    monkeypatch.setattr(programs, "register", lambda *_: ["sh", "-c", "echo known; exit 1"])
     with pytest.raises(RunFailed, match="the SuperLink takes no keys: known"):
         Federation(1, tmp_path).__enter__()
     assert not any(group.alive for group in started)

@@ -12,6 +12,7 @@ import pytest
 from fedsim.deploy import bundle, certificates, ports, programs
 from fedsim.deploy.certificates import Certificates, write_node_key
 from fedsim.deploy.processes import Group, Guard, stop_all
+from strategies.channel.owners import read
 from tests.support.markdown import ROOT
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -52,8 +53,8 @@ class Site:
         home = self.folder / f"home-{port}"
         bundle.write_connection(home, port, self.tls)
         return subprocess.run(
-            programs.register([public]), env=programs.environment(home), timeout=120,
-            capture_output=True, text=True,
+            programs.register({0: public}, self.folder / "clients.json"), timeout=120,
+            env=programs.environment(home), capture_output=True, text=True,
         )  # fmt: skip
 
     def flwr(
@@ -97,6 +98,8 @@ def test_a_run_from_a_second_home_is_refused_and_a_node_with_a_key_comes_in(site
     assert taken.returncode == 0, taken.stdout + taken.stderr
     assert site.register(site.public, other.public).returncode != 0
     assert joins(site, "node", known.private)
+    ((node, client),) = read(site.folder / "clients.json").items()
+    assert client == 0 and site.groups[-1].said(f"SuperNode ID: {node}")  # the id is the key's
     assert not joins(site, "stranger", other.private) and not joins(site, "nobody", None)
     app = str(ROOT / "examples" / "quickstart")
     for words in (("run", app), ("list",), ("supernode", "list")):
