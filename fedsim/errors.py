@@ -72,44 +72,6 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{meant}; known are {', '.join(known)}"
 
 
-_OTHER_BITS = re.compile(r"([0-9.]+) *([kmgt]?)(?:([bB])(?:its?|ytes?)?)(?:ps|/s)?", re.IGNORECASE)
-_OTHER_TIMES = {
-    re.compile("h|hrs?|hours?"): (60.0, "min"), re.compile("d|days?"): (1440.0, "min"),
-    re.compile("m|mins|minutes?"): (1.0, "min"), re.compile("secs?|seconds?"): (1.0, "s"),
-    re.compile("msecs?|milliseconds?"): (1.0, "ms"),
-}  # fmt: skip
-
-
-def bits_meant(text: str) -> str:
-    """Words for what a number of bits, or a rate, may mean whose unit is not known; else empty.
-
-    Example:
-        >>> bits_meant("5Mbps"), bits_meant("5 MB"), bits_meant("5 apples")
-        ('; did you mean 5Mbit?', '; did you mean 40Mbit (8 bits a byte)?', '')
-    """
-    found = _OTHER_BITS.fullmatch(text.strip())
-    if found is None or found[1].count(".") > 1:
-        return ""
-    prefix = found[2].lower() if found[2] in ("k", "K") else found[2].upper()
-    byte = found[3] == "B"
-    told = " (8 bits a byte)" if byte else ""
-    return f"; did you mean {float(found[1]) * (8 if byte else 1):g}{prefix}bit{told}?"
-
-
-def time_meant(text: str) -> str:
-    """Words for what a time may mean whose unit is not known; empty where none comes near.
-
-    Example:
-        >>> time_meant("1h"), time_meant("1 apple")
-        ('; did you mean 60min?', '')
-    """
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?) *([a-z]+)", text.strip())
-    for known, (factor, unit) in _OTHER_TIMES.items():
-        if found and known.fullmatch(found[2]):
-            return f"; did you mean {float(found[1]) * factor:g}{unit}?"
-    return ""
-
-
 def unwritten(flag: str, path: object, error: OSError) -> UsageError:
     """The error for an output that the disk refuses; ``flag``: the setting that names it."""
     return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")

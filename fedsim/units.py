@@ -1,16 +1,12 @@
 """Numbers as people read them: three significant digits and a unit, the same everywhere."""
 
 import math
-import re
 from collections.abc import Iterable
-
-from fedsim.errors import UsageError, bits_meant
 
 # Scores that are fractions: their differences are told in percentage points.
 FRACTIONS = frozenset({"accuracy", "top1", "top5", "hit_rate", "f1", "auc"})
 
 _UNITS = ("bit", "kbit", "Mbit", "Gbit", "Tbit")
-_BITS = re.compile(rf"([0-9.]+(?:e[+-]?[0-9]+)?) *({'|'.join(_UNITS)})?", re.IGNORECASE)
 
 
 def bits(count: float | None) -> str:
@@ -37,35 +33,6 @@ def round_bits(count: float) -> str:
     """
     place = next((k for k in range(len(_UNITS) - 1, 0, -1) if count >= 0.9999 * 1000**k), 0)
     return f"{count / 1000.0**place:.6g} {_UNITS[place]}"
-
-
-def parse_bits(value: str | float, name: str) -> float:
-    """A number of bits from a number or a text, written as `bits` prints it.
-
-    Args:
-        value: `2e6`, `"2e6"`, `"2Mbit"`, `"2 Mbit"`; units are bit, kbit, Mbit, Gbit and Tbit.
-        name: the setting, as the message calls it.
-
-    Raises:
-        UsageError: it is not a number of bits above 0.
-
-    Example:
-        >>> parse_bits("1.5 Mbit", "--budget"), parse_bits(800, "up_bits")
-        (1500000.0, 800.0)
-    """
-    parsed = None if isinstance(value, bool) else _BITS.fullmatch(str(value).strip())
-    unit = ((parsed and parsed[2]) or "bit").lower()
-    place = [known.lower() for known in _UNITS].index(unit)
-    try:
-        number = float(parsed[1]) * 1000.0**place if parsed else 0.0
-    except ValueError:  # 1.2.3
-        number = 0.0
-    if not 0 < number < math.inf:
-        raise UsageError(
-            f"{name} is {value!r}: it is a number of bits above 0, such as 2e6, 500kbit, 2Mbit or "
-            f"1Gbit{bits_meant(str(value))}"
-        )
-    return number
 
 
 def ratio(value: float | None) -> str:

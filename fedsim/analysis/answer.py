@@ -12,6 +12,7 @@ from fedsim.analysis.layout import Column, Laid, Row, laid
 from fedsim.analysis.style import higher_is_better, metric_name
 from fedsim.analysis.within import Steps, steps
 from fedsim.errors import UsageError
+from fedsim.network.quantities import quantity
 from fedsim.results.load import Results
 
 _CELL = ["label", "temporal", "gradient"]
@@ -52,7 +53,8 @@ def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
         fedsim.best(results, up_bits="2Mbit")
     """
     rounds = _rounds(results)
-    return _within(_cells(rounds), units.parse_bits(up_bits, "up_bits"), higher_is_better(rounds))
+    budget = quantity(up_bits, "up_bits", "bits")
+    return _within(_cells(rounds), budget, higher_is_better(rounds))
 
 
 def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:

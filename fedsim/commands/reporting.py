@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
-from fedsim import units
 from fedsim.analysis.layout import print_whole
 from fedsim.commands.document import print_document, records
 
@@ -34,11 +33,12 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim.analysis.answer import best, best_table
     from fedsim.analysis.tables import summary_table
+    from fedsim.network.quantities import quantity
     from fedsim.report import summarize
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
-    budget = None if flags.budget is None else units.parse_bits(flags.budget, "--budget")
+    budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
     cells, page, results = summarize(*folders, out=out, budget=budget)
     if flags.json:
         answer = {} if budget is None else {"best": records(best(results, budget))}

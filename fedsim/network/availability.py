@@ -11,7 +11,7 @@ import numpy as np
 
 from compressors import derive
 from fedsim.errors import RunFailed, UsageError
-from fedsim.network.quantities import parse_number
+from fedsim.network.quantities import quantity
 from fedsim.network.rates import Rate
 from fedsim.network.traces import ByClient, read_table, steps
 
@@ -114,9 +114,7 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
     if text.strip().endswith(".csv"):
         return Availability(trace=_read(Path(text.strip()), name))
     if (call := _CALL.fullmatch(text.strip())) is not None:
-        on, off = (parse_number(part, name, "time") for part in call.groups())
-        if not (on > 0 and off > 0):
-            raise UsageError(f"{name} is {text!r}: both times are above 0")
+        on, off = (quantity(part, name, "time") for part in call.groups())
         return Availability(on=on, off=off)
     try:
         fraction = float(text)

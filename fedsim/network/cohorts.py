@@ -10,7 +10,6 @@ import numpy as np
 from compressors import derive
 from fedsim.errors import UsageError
 from fedsim.network.availability import Availability
-from fedsim.network.quantities import parse_number
 
 Leaves = Literal["", "before", "after"]
 """When a client drops out: not at all, before it trains, or after it has trained."""
@@ -65,22 +64,6 @@ def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
     if not {*given} <= {"before", "after"} or len(given) != len(parts) or not fits:
         raise UsageError(f"{name} is {text!r}: it is {allowed}, at most 1 together")
     return Dropout(**given)
-
-
-def parse_deadline(text: str, name: str = "--deadline") -> float:
-    """A deadline in seconds of simulated time, from `30s`, `2min` or `0.5`.
-
-    Raises:
-        UsageError: it is not a time above 0.
-
-    Example:
-        >>> parse_deadline("2min")
-        120.0
-    """
-    seconds = parse_number(text, name, "time")
-    if not 0 < seconds < math.inf:
-        raise UsageError(f"{name} is {text!r}: it is a time above 0, such as 30s or 2min")
-    return seconds
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
-"""Rates and times as a network's text has them: numbers with units, and how they vary."""
+"""Bits, rates and times as texts have them: numbers with units, and how they vary."""
 
+import contextlib
 import math
 import re
 from dataclasses import dataclass
@@ -7,22 +8,27 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.errors import UsageError, bits_meant, time_meant
+from fedsim.errors import UsageError
 
-Kind = Literal["rate", "time"]
-"""A rate is in bits per second, a time in seconds."""
+_SIZES = {"": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+_TIMES = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_OTHER_TIMES = {
+    "d": (24, "h"), "day": (24, "h"), "hr": (1, "h"), "hour": (1, "h"), "m": (1, "min"),
+    "min": (1, "min"), "minute": (1, "min"), "sec": (1, "s"), "second": (1, "s"),
+    "msec": (1, "ms"), "millisecond": (1, "ms"),
+}  # fmt: skip
+_QUANTITY = re.compile(r"(\+?[0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/s)?", re.IGNORECASE)
 
-_UNITS: dict[Kind, dict[str, float]] = {
-    "rate": {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9},
-    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0},
+Kind = Literal["bits", "rate", "time", "delay"]
+_KINDS: dict[Kind, tuple[dict[str, float], str]] = {
+    "bits": (_SIZES, "a number of bits above 0, such as 2e6, 500kbit, 2Mbit or 1Gbit"),
+    "rate": (_SIZES, "a number of bits per second above 0, such as 5Mbit, 768kbit, 1Gbit or inf"),
+    "time": (_TIMES, "a time above 0, such as 90s, 30min or 2h"),
+    "delay": (_TIMES, "a number of seconds, such as 50ms, 0.2s, 10min or 0"),
 }
-_ALLOWED: dict[Kind, str] = {
-    "rate": "a number of bits per second above 0, such as 5Mbit, 768kbit, 1Gbit or inf",
-    "time": "a number of seconds, such as 50ms, 0.2s, 10min or 0",
-}
+
 _MOST_SIGMA = 5.0
 """Of a logarithm: beyond it a client in three is more than 148 times off the median."""
-_NUMBER = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/s)?", re.IGNORECASE)
 _CALL = re.compile(r"([a-z_]+)\((.*)\)")
 
 
@@ -59,7 +65,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
     Args:
         text: `5Mbit`, `lognormal(5Mbit, 1)` (median and sigma), `uniform(1Mbit, 20Mbit)`.
         name: the setting, as the message calls it.
-        kind: what the numbers are.
+        kind: what the numbers are: `rate` or `delay`.
 
     Raises:
         UsageError: the text is none of these.
@@ -67,50 +73,72 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
     Example:
         >>> parse_varying("lognormal(5Mbit, 1)", "up", "rate")
         Varying(kind='lognormal', first=5000000.0, second=1.0)
-        >>> parse_varying("50ms", "latency", "time").first
+        >>> parse_varying("50ms", "latency", "delay").first
         0.05
     """
     call = _CALL.fullmatch(text.strip())
     if call is None:
-        return Varying("constant", parse_number(text, name, kind))
+        return Varying("constant", quantity(text, name, kind))
     parts = [part.strip() for part in call[2].split(",")]
     if call[1] == "lognormal" and len(parts) == 2:
-        return Varying("lognormal", parse_number(parts[0], name, kind), _sigma(parts[1], name))
+        return Varying("lognormal", quantity(parts[0], name, kind), _sigma(parts[1], name))
     if call[1] == "uniform" and len(parts) == 2:
-        low, high = (parse_number(part, name, kind) for part in parts)
+        low, high = (quantity(part, name, kind) for part in parts)
         if not low <= high < math.inf:
             raise UsageError(f"{name} is {text}: uniform(LOW, HIGH) takes LOW <= HIGH, both finite")
         return Varying("uniform", low, high)
     raise UsageError(
-        f"{name} is {text!r}: it is {_ALLOWED[kind]}, lognormal(MEDIAN, SIGMA) or "
+        f"{name} is {text!r}: it is a number with a unit, lognormal(MEDIAN, SIGMA) or "
         "uniform(LOW, HIGH)"
     )
 
 
-def parse_number(text: str, name: str, kind: Kind) -> float:
-    """A number with a unit of its kind; without one it is in bits per second or in seconds.
+def quantity(value: object, name: str, kind: Kind) -> float:
+    """A number with a unit of its kind: in bits, bits per second or seconds, as it is without one.
+
+    Args:
+        value: `2e6`, `"2Mbit"`, `"2 Mbit"` (as `bits` prints it); of a rate also `"5Mbit/s"` and
+            `"inf"`; of a time `"50ms"`, `"30s"`, `"10min"`, `"2h"`.
+        name: the setting, as the message calls it.
+        kind: `bits`, `rate` (bits per second), `time`, or `delay`: a time that may be 0.
 
     Raises:
-        UsageError: it is none, is negative, or is a rate of 0.
+        UsageError: it is none of its kind, negative, or 0 where that is not allowed.
 
     Example:
-        >>> parse_number("768 kbit/s", "up", "rate"), parse_number("inf", "up", "rate")
-        (768000.0, inf)
+        >>> quantity("1.5 Mbit", "--budget", "bits"), quantity("768 kbit/s", "up", "rate")
+        (1500000.0, 768000.0)
+        >>> quantity("30min", "--time", "time"), quantity(0, "latency", "delay")
+        (1800.0, 0.0)
     """
-    if kind == "rate" and text.strip() == "inf":
+    units, allowed = _KINDS[kind]
+    text = str(value).strip()
+    parsed = None if isinstance(value, bool) else _QUANTITY.fullmatch(text)
+    if kind == "rate" and text == "inf":
         return math.inf
-    matched = _NUMBER.fullmatch(text.strip())
-    unit = (matched[2].lower() if matched else "") or ("bit" if kind == "rate" else "s")
-    try:
-        value = float(matched[1]) * _UNITS[kind][unit] if matched else math.nan
-    except (KeyError, ValueError):  # another unit; 1.2.3
-        value = math.nan
-    if matched and matched[3] and kind == "time":  # 50ms/s
-        value = math.nan
-    if not (0 <= value < math.inf) or (kind == "rate" and value == 0):
-        meant = bits_meant(text) if kind == "rate" else time_meant(text)
-        raise UsageError(f"{name} is {text!r}: it is {_ALLOWED[kind]}{meant}")
-    return value
+    number = math.nan
+    if parsed is not None and (kind == "rate" or not parsed[3]):
+        with contextlib.suppress(KeyError, ValueError):  # another unit; 1.2.3
+            number = float(parsed[1]) * units[parsed[2].lower()]
+    if not (0 < number < math.inf or number == 0 and kind == "delay"):
+        raise UsageError(f"{name} is {value!r}: it is {allowed}{_meant(text, kind)}")
+    return number
+
+
+def _meant(text: str, kind: Kind) -> str:
+    """Words for what a quantity may mean whose unit is not known; empty where none comes near."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?) *(\S+)", text)
+    number, unit = (float(found[1]), found[2]) if found else (0.0, "")
+    if _KINDS[kind][0] is _TIMES:
+        factor, meant = _OTHER_TIMES.get(unit.removesuffix("s"), (0, ""))
+        return f"; did you mean {number * factor:g}{meant}?" if meant else ""
+    bit = re.fullmatch(r"([kmgt]?)b(?:its?|ytes?)?(?:ps|/s)?", unit, re.IGNORECASE)
+    if bit is None:
+        return ""
+    prefix = bit[1].lower() if bit[1] in ("k", "K") else bit[1].upper()
+    byte = "B" in unit or "yte" in unit
+    told = " (8 bits a byte)" if byte else ""
+    return f"; did you mean {number * (8 if byte else 1):g}{prefix}bit{told}?"
 
 
 def _sigma(text: str, name: str) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsim.errors import UsageError, reason, unknown
 from fedsim.network.presets import PRESETS
-from fedsim.network.quantities import Varying, parse_number, parse_varying
+from fedsim.network.quantities import Varying, parse_varying, quantity
 from fedsim.network.rates import Rate
 from fedsim.network.traces import Trace, read_trace
 
@@ -272,18 +272,18 @@ def _coding(value: str, what: str) -> float:
 def _with(made: Network, key: str, value: str, what: str) -> Network:
     change: dict[str, Any] = {}
     if key in ("server_up", "server_down"):
-        change[key] = parse_number(value, what, "rate")
+        change[key] = quantity(value, what, "rate")
     else:
-        change[key] = parse_varying(value, what, "time" if key == "latency" else "rate")
+        change[key] = parse_varying(value, what, "delay" if key == "latency" else "rate")
     return replace(made, **change)
 
 
 def _with_compute(made: Network, value: str, what: str) -> Network:
     """`measured` and `K*measured` are in units of the run's own seconds per iteration."""
     if not value.endswith("measured"):
-        return replace(made, compute=parse_varying(value, what, "time"), measured=False)
+        return replace(made, compute=parse_varying(value, what, "delay"), measured=False)
     factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
-    return replace(made, compute=parse_varying(factor, what, "time"), measured=True)
+    return replace(made, compute=parse_varying(factor, what, "delay"), measured=True)
 
 
 def _split(text: str) -> list[str]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim import units
 from fedsim.analysis.export import table
 from fedsim.errors import UsageError, unwritten, writing
 from fedsim.files import write_text
+from fedsim.network.quantities import quantity
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load
 from fedsim.results.schema import write_summary
@@ -78,7 +78,7 @@ def written(results: Results, folder: Path, budget: float | str | None = None) -
     # Here, not above: what draws takes a second to import, which other commands need not wait.
     from fedsim.report.page import page
 
-    limit = None if budget is None else units.parse_bits(budget, "budget")
+    limit = None if budget is None else quantity(budget, "budget", "bits")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fedsim import units
 from fedsim.errors import UsageError
+from fedsim.network.quantities import quantity
 
 SATURATED = (
     "saturated: no {name} can be above that of the best trials; of these, fewer bits are better"
@@ -190,30 +191,8 @@ def read_goal(
     budget: str | float | None, target: float | None, higher: bool, name: str
 ) -> Goal:
     """The goal of flags; ``UsageError`` as ``Goal``, or where the budget is no number of bits."""
-    bits = None if budget is None else units.parse_bits(budget, "--budget")
+    bits = None if budget is None else quantity(budget, "--budget", "bits")
     return Goal(higher, name, bits, target)
-
-
-def seconds(text: str | float) -> float:
-    """A time as it is typed: ``30min``, ``90s``, ``2h``, or seconds.
-
-    Raises:
-        UsageError: it is not a time above 0.
-
-    Example:
-        >>> seconds("30min"), seconds("1.5h"), seconds(90)
-        (1800.0, 5400.0, 90.0)
-    """
-    lengths = {"min": 60.0, "h": 3600.0, "s": 1.0, "": 1.0}
-    typed = str(text).strip().lower()
-    unit = next(unit for unit in lengths if typed.endswith(unit))
-    try:
-        found = float(typed.removesuffix(unit)) * lengths[unit]
-    except ValueError:
-        found = 0.0
-    if not 0 < found < math.inf:
-        raise UsageError(f"--time is {text!r}: it is a time above 0, such as 90s, 30min or 2h")
-    return found
 
 
 def losses(goal: Goal, curves: Sequence[Curve]) -> list[float]:

@@ -10,13 +10,14 @@ import pandas as pd
 from fedsim import units
 from fedsim.errors import RunFailed, UsageError, writing
 from fedsim.files import write_text
+from fedsim.network.quantities import quantity
 from fedsim.plot.canvas import save
 from fedsim.runs import lock
 from fedsim.runs.sweep import check
 from fedsim.search import best, finals, record
 from fedsim.search.exploring import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
-from fedsim.search.goal import SATURATED, Goal, read_goal, seconds
+from fedsim.search.goal import SATURATED, Goal, read_goal
 from fedsim.search.methods import chosen
 from fedsim.search.page import page
 from fedsim.search.picture import picture
@@ -134,7 +135,8 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
     for flag, value in (("--trials", trials), ("--seeds", seeds)):
         if value is not None and value < 1:
             raise UsageError(f"{flag} is {value}: it is above 0")
-    return Limits(trials, None if trials is not None else seconds(time or TIME))
+    limit = None if trials is not None else quantity(time or TIME, "--time", "time")
+    return Limits(trials, limit)
 
 
 def _begun(study: Study, limits: Limits) -> Study:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from fedsim import units
 from fedsim.errors import PlacedError, UsageError, names_told, reason, unknown
 from fedsim.settings import each, machine
 from fedsim.settings.fields import Settings, flag, type_of
@@ -160,7 +159,9 @@ def _plain(name: str, value: Any) -> Any:
 
         return spelled(value, flag(name))
     if name == "stop_at_bits" and value is not None:
-        return units.parse_bits(value, flag(name))
+        from fedsim.network.quantities import quantity
+
+        return quantity(value, flag(name), "bits")
     if name == "controller" and value is not None and not isinstance(value, str):
         from fedsim.controllers import text as text_of
 

@@ -6,7 +6,8 @@ from compressors import Compressor, parse
 from fedsim.errors import UsageError
 from fedsim.network import spec
 from fedsim.network.availability import parse_availability
-from fedsim.network.cohorts import Dropout, Rules, parse_deadline, parse_dropout
+from fedsim.network.cohorts import Dropout, Rules, parse_dropout
+from fedsim.network.quantities import quantity
 from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
 from fedsim.settings.strategies import FLAGS, algorithm, written
@@ -113,7 +114,7 @@ def _rules(config: Settings, cohort: int) -> Rules:
     return Rules(
         None if there is None else parse_availability(str(there)),
         Dropout() if out is None else parse_dropout(str(out)),
-        None if limit is None else parse_deadline(str(limit)),
+        None if limit is None else quantity(limit, "--deadline", "time"),
         None if config.ask is None else cohort,
     )
 

@@ -15,6 +15,7 @@ from fedsim import UsageError, units
 from fedsim.analysis.answer import best_table, ladder
 from fedsim.analysis.layout import print_whole
 from fedsim.commands.cli import main
+from fedsim.network.quantities import quantity
 from fedsim.report import write
 from fedsim.results.load import Results, load
 from tests.support.page import Page
@@ -40,21 +41,21 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
      ("812 bit", 812), ("500kbit", 5e5), ("1Tbit", 1e12), (np.float32(8), 8), (np.int64(8), 8)],
 )  # fmt: skip
 def test_bits_are_read_as_tables_print_them(text: str | float, bits: float) -> None:
-    assert units.parse_bits(text, "--budget") == bits
-    assert units.parse_bits(units.bits(bits), "--budget") == pytest.approx(bits, rel=0.005)
+    assert quantity(text, "--budget", "bits") == bits
+    assert quantity(units.bits(bits), "--budget", "bits") == pytest.approx(bits, rel=0.005)
 
 
 @pytest.mark.parametrize("text", ["2 MB", "0", "-1", "1.2.3", "nan", "inf", "", None, True, 0, -5])
 def test_what_is_no_number_of_bits_is_told(text: str) -> None:
     with pytest.raises(UsageError) as error:
-        units.parse_bits(text, "--budget")
+        quantity(text, "--budget", "bits")
     assert f"--budget is {text!r}: it is a number of bits above 0, such as" in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_bytes_are_answered_in_bits() -> None:
     with pytest.raises(UsageError, match=r"did you mean 40Mbit \(8 bits a byte\)\?"):
-        units.parse_bits("5MB", "--budget")
+        quantity("5MB", "--budget", "bits")
 
 
 def test_the_best_within_a_budget_goes_by_what_travelled() -> None:

@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fedsim import RunConfig, UsageError
 from fedsim.network import PRESETS, parse
+from fedsim.network.quantities import quantity
 from fedsim.network.traces import read_trace
 
 
@@ -89,7 +91,9 @@ REFUSED = {
     "up=5Mbps": "did you mean 5Mbit?",
     "down=0.5 kB/s": "did you mean 4kbit (8 bits a byte)?",
     "up=uniform(1Mbits, 2Mbit)": "did you mean 1Mbit?",
-    "latency=1h": "did you mean 60min?",
+    "latency=1hour": "did you mean 1h?",
+    "latency=2 days": "did you mean 48h?",
+    "up=5Mbytes": "did you mean 40Mbit (8 bits a byte)?",
     "compute=2 secs": "did you mean 2s?",
     "latency=50ms/s": "latency is '50ms/s': it is a number of seconds",
     "up=5Mbit, latency=1s, up=1Mbit": "--network: up is given twice",
@@ -154,3 +158,24 @@ def test_a_run_s_network_does_not_change_with_its_file(tmp_path: Path) -> None:
     changed = RunConfig(network=str(file)).plan.network
     typed = parse("wifi, up=lognormal(5Mbit, 0.5)")
     assert changed is not None and (changed.up, changed.down) == (typed.up, typed.down)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [("2e6", "bits", 2e6), ("5E-1 Gbit", "bits", 5e8), ("3Tbit/s", "rate", 3e12),
+     ("768 KBIT/s", "rate", 768e3), ("inf", "rate", float("inf")), ("8us", "delay", 8e-6),
+     ("0", "delay", 0.0), (".5h", "delay", 1800.0), ("1.5h", "time", 5400.0), (90, "time", 90.0),
+     ("+2 min", "time", 120.0)],
+)  # fmt: skip
+def test_one_grammar_reads_every_number_with_a_unit(text: str, kind: Any, value: float) -> None:
+    assert quantity(text, "--it", kind) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("1Mbit/s", "bits"), ("inf", "bits"), ("inf", "time"), ("0", "time"), ("0bit", "rate"),
+     ("1e999", "rate"), ("5 m", "time"), ("-1", "delay"), ("1..2", "delay"), (True, "time")],
+)  # fmt: skip
+def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"--it is {text!r}: it is a ")):
+        quantity(text, "--it", kind)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from fedsim import UsageError
-from fedsim.search.goal import NOT_REACHED, Curve, Goal, read_goal, seconds
+from fedsim.network.quantities import quantity
+from fedsim.search.goal import NOT_REACHED, Curve, Goal, read_goal
 
 CURVE = Curve((100.0, 250.0, 400.0), (0.5, 0.9, 0.8))
 
@@ -57,4 +58,4 @@ def test_goals_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> N
 @pytest.mark.parametrize("text", ["soon", "0", "-3min", "nan"])
 def test_times_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--time is"):
-        seconds(text)
+        quantity(text, "--time", "time")
