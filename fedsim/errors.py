@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from compressors import NotFinite, UpdateError
+from compressors.calls import Call, read
 
 C = TypeVar("C")
 
@@ -57,6 +58,21 @@ hold NaN or infinity, or the learning rate, --lr, is too high)
         causes = f": {suspected or usual}" if isinstance(error, NotFinite) else ""
         where = f"round {round_number}, training loss {loss:.4g}"
         raise type(error)(f"{error} ({where}{causes})") from error
+
+
+def called(text: str, name: str, allowed: str) -> Call:
+    """The name, and what is given to it, that a setting's text is (``compressors.calls``).
+
+    Raises ``UsageError``, which says what is ``allowed``, where it is none.
+
+    Example:
+        >>> called("shards(2)", "--partition", "a split").given[0].name
+        '2'
+    """
+    try:
+        return read(text)
+    except ValueError as error:
+        raise UsageError(f"{name} is {text!r}: {error}; it is {allowed}") from error
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -1,21 +1,19 @@
-"""Reads the text form of a compressor: names from the catalogue, and nothing else.
+"""Reads the text form of a compressor: calls of names from the catalogue, and nothing else.
 
-    expression := part ("|" part)*
-    part       := NAME [ "(" [ argument ("," argument)* ] ")" ]
-    argument   := [ NAME "=" ] ( number | "text" | expression | "{p}" )
+``compressors.calls`` is the grammar; ``{p}`` stands for a fraction of entries.
 """
 
+from difflib import get_close_matches
 from typing import Any
 
 from compressors.base import Compressor
+from compressors.calls import NAME, Call, read, shortened, value
 from compressors.catalogue import CATALOGUE
 from compressors.errors import MethodError
 from compressors.parsing.build import SLOTS, Part, as_compressor, build, pipeline
-from compressors.parsing.tokens import Tokens, start
 from compressors.printing import shown
 
-_LONGEST, _DIGITS = 100_000, 400  # characters read, and of a number
-_WORDS = {"true": True, "false": False, "none": None}
+_LONGEST = 100_000  # characters read
 
 
 def parse(source: str, p: float | None = None) -> Compressor:
@@ -36,86 +34,48 @@ def parse(source: str, p: float | None = None) -> Compressor:
         raise MethodError(f"a method's text is needed, not {shown(source)}")
     if len(source) > _LONGEST:
         raise MethodError(
-            f"method {start(source)}: {len(source)} characters, at most {_LONGEST} are read"
+            f"method {shortened(source)}: {len(source)} characters, at most {_LONGEST} are read"
         )
-    tokens = Tokens(source, p)
     try:
-        thing = _expression(tokens)
+        return as_compressor(_made(read(source), p))
     except RecursionError:
-        raise MethodError(f"method {start(source)}: nested too deeply") from None
-    if tokens.kind != "end":
-        raise tokens.error(f"unexpected {tokens.value!r}")
-    with tokens.named():
-        return as_compressor(thing)
+        raise MethodError(f"method {shortened(source)}: nested too deeply") from None
+    except MethodError:
+        raise
+    except ValueError as error:
+        raise MethodError(f"method {shortened(source)}: {error}") from error
 
 
-def _expression(tokens: Tokens) -> Any:
-    parts = [_part(tokens)]
-    while tokens.value == "|":
-        tokens.advance()
-        parts.append(_part(tokens))
+def _made(call: Call, p: float | None) -> Any:
+    """What an expression makes: a whole method, a codec, or a pipeline of parts."""
+    parts = [_part(one, p) for one in (call.given if call.name == "|" else [call])]
     if len(parts) == 1 and not isinstance(parts[0], Part):
         return parts[0]
-    with tokens.named():
-        return pipeline(parts)
+    return pipeline(parts)
 
 
-def _part(tokens: Tokens) -> Any:
-    if tokens.kind != "name":
-        raise tokens.error(f"expected a name before {tokens.value or 'the end'!r}")
-    name = tokens.advance()
+def _part(call: Call, p: float | None) -> Any:
+    name = call.name
+    if not NAME.fullmatch(name):
+        raise ValueError(f"expected a name, not {shortened(name or '(')}")
     if name not in CATALOGUE:
-        raise tokens.unknown(name)
+        near = get_close_matches(name.lower(), CATALOGUE, n=1)
+        some = "known are sbc, gradient_dropping, raw, ...: "
+        guess = f"did you mean {near[0]!r}? " if near else some
+        raise ValueError(f"unknown name {name!r}: {guess}`fedsim list methods` prints them all")
     row = CATALOGUE[name]
     if row.name != name:
-        raise tokens.error(f"CATALOGUE[{name!r}] is the row {row.name!r}: give both one name")
-    positional, named = _arguments(name, tokens) if tokens.value == "(" else ([], {})
-    with tokens.named():
-        thing = build(row, positional, named)
+        raise ValueError(f"CATALOGUE[{name!r}] is the row {row.name!r}: give both one name")
+    named = {key: _argument(one, p) for key, one in call.named.items()}
+    thing = build(row, [_argument(one, p) for one in call.given], named)
     return Part(SLOTS[row.kind], row.name, thing) if row.kind in SLOTS else thing
 
 
-def _arguments(name: str, tokens: Tokens) -> tuple[list[Any], dict[str, Any]]:
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
-    tokens.expect("(")
-    while tokens.value != ")":
-        if tokens.kind == "end":
-            raise tokens.error(f"')' is missing: {name}( is not closed")
-        key, value = _argument(tokens)
-        if key in named:
-            raise tokens.error(f"{key} is given twice")
-        if key:
-            named[key] = value
-        else:
-            positional.append(value)
-        if tokens.value != ")" and tokens.kind != "end":
-            tokens.expect(",")
-    tokens.advance()
-    return positional, named
-
-
-def _argument(tokens: Tokens) -> tuple[str, Any]:
-    """The setting's name, empty where none is given, and its value."""
-    if tokens.is_key():
-        key = tokens.advance()
-        tokens.advance()
-        return key, _argument(tokens)[1]
-    if tokens.kind == "number":
-        number = tokens.advance()
-        if len(number) > _DIGITS:
-            raise tokens.error(f"a number of {len(number)} digits")
-        return "", int(number) if number.lstrip("+-").isdigit() else float(number)
-    if tokens.kind == "fraction":
-        if tokens.p is None:
-            raise tokens.error("{p} stands for a fraction of entries, and none is given")
-        tokens.advance()
-        return "", tokens.p
-    if tokens.kind == "text":
-        return "", tokens.advance()[1:-1]
-    if tokens.kind == "name" and tokens.value not in CATALOGUE:
-        word = tokens.advance()
-        if tokens.value == "(":
-            raise tokens.unknown(word)
-        return "", _WORDS.get(word.lower(), word)
-    return "", _expression(tokens)
+def _argument(call: Call, p: float | None) -> Any:
+    if call.called or call.name == "|" or call.name in CATALOGUE:
+        return _made(call, p)
+    if call.name != "{p}":
+        return value(call.name)
+    if p is None:
+        raise ValueError("{p} stands for a fraction of entries, and none is given")
+    return p

@@ -1,12 +1,12 @@
 """From the text of a controller to the controller, and back."""
 
-import ast
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
+from compressors.calls import Call, value
 from fedsim.controllers.base import NEEDS, Controller
 from fedsim.controllers.listed import CONTROLLERS
-from fedsim.errors import UsageError, unknown
+from fedsim.errors import UsageError, called, unknown
 
 _FLAG = "--controller"
 
@@ -20,7 +20,8 @@ def parse(written: str) -> Controller:
         >>> parse("warmup(20, first=0.25)")
         Warmup(rounds=20, first=0.25)
     """
-    name, given, named = _call(written)
+    call = called(written, _FLAG, "a name and settings, as in 'warmup(20, first=0.25)'")
+    name, named = call.name, call.named
     if name not in CONTROLLERS:
         raise UsageError(f"{_FLAG}: {unknown('controller', name, CONTROLLERS)}")
     make = CONTROLLERS[name].made
@@ -30,7 +31,8 @@ def parse(written: str) -> Controller:
             known = ", ".join(settings) or "nothing"
             raise UsageError(f"{_FLAG} is {written!r}: {name} has no {key!r}; it takes {known}")
     try:
-        made: Controller = make(*given, **named)
+        given = {key: _value(one) for key, one in named.items()}
+        made: Controller = make(*map(_value, call.given), **given)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{_FLAG} is {written!r}: {error}") from error
     _check(name, made)
@@ -61,22 +63,11 @@ def text(controller: Any) -> str:
     return f"{name}({', '.join(said)})" if said else name
 
 
-def _call(written: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """Name, values and named values of ``name(...)``."""
-    try:
-        node = ast.parse(written.strip(), mode="eval").body
-        if isinstance(node, ast.Name):
-            return node.id, [], {}
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        given = [ast.literal_eval(value) for value in node.args]
-        named = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
-    except (SyntaxError, ValueError, AssertionError) as error:
-        raise UsageError(
-            f"{_FLAG} is {written!r}: it takes a name and settings, as in 'warmup(20, first=0.25)'"
-        ) from error
-    if len(named) < len(node.keywords):
-        raise UsageError(f"{_FLAG} is {written!r}: a setting is given twice")
-    return node.func.id, given, named
+def _value(given: Call) -> Any:
+    """An argument as Python has it; a tuple where it stands in parentheses alone."""
+    if given.called and not (given.name or given.named):
+        return tuple(map(_value, given.given))
+    return value(given.name + "(" * given.called)  # raises: a call is none
 
 
 def _check(name: str, controller: Any) -> None:

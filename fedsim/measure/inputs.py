@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 
 from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
+from compressors.calls import split
 from compressors.given import check_finite, update_of
 from fedsim.errors import UsageError
 from fedsim.settings.methods import compressor_of, with_fraction
@@ -22,7 +23,7 @@ def choose(
     check_density(density)
     if isinstance(methods, str) and methods.strip() == "all":
         return _all(density)
-    texts = split_texts(methods) if isinstance(methods, str) else list(methods)
+    texts = [*filter(None, split(methods, ";"))] if isinstance(methods, str) else list(methods)
     if not texts:
         raise UsageError(f"methods is {methods!r}: it takes 'all' or texts such as 'sbc(0.01)'")
     if density is not None:
@@ -60,12 +61,6 @@ def check_repeat(repeat: int) -> None:
     """Raises ``UsageError`` unless ``repeat`` is a number of runs, from 1."""
     if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
         raise UsageError(f"repeat is {repeat!r}: a whole number above 0")
-
-
-def split_texts(methods: str) -> list[str]:
-    """The texts between semicolons; a semicolon inside quotes belongs to its text."""
-    parts = re.findall(r"(?:'[^']*'|\"[^\"]*\"|[^;])+", methods)
-    return [part.strip() for part in parts if part.strip()]
 
 
 def checked_updates(updates: Tensors | Sequence[Tensors]) -> list[Tensors]:

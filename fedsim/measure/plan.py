@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from compressors import CATALOGUE, ROWS, PerTensor, Row, parse, text
+from compressors.calls import split
 from fedsim.errors import UsageError
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.measure.inputs import check_density, split_texts
+from fedsim.measure.inputs import check_density
 from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
 
 Of = Literal["positions", "symbols"]
@@ -54,7 +55,7 @@ def choose_coders(
         compressor_of(method)
     if isinstance(coders, str) and coders.strip() == "all":
         return Plan(_all(), *methods)
-    texts = split_texts(coders) if isinstance(coders, str) else list(coders)
+    texts = [*filter(None, split(coders, ";"))] if isinstance(coders, str) else list(coders)
     if not texts:
         raise UsageError(f"coders is {coders!r}: it takes 'all' or texts such as 'golomb; ans'")
     return Plan([coder for source in texts for coder in _coders(source)], *methods)

@@ -1,7 +1,6 @@
 """Which clients can be asked when: a fraction of them, by a process on and off, or by a trace."""
 
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from compressors import derive
-from fedsim.errors import RunFailed, UsageError
+from fedsim.errors import RunFailed, UsageError, called
 from fedsim.network.quantities import quantity
 from fedsim.network.rates import Rate
 from fedsim.network.traces import ByClient, read_table, steps
@@ -20,7 +19,6 @@ _ALLOWED = (
     "such as onoff(10min, 5min), or a CSV file with the columns seconds, available and, where "
     "clients differ, client"
 )
-_CALL = re.compile(r"onoff\(([^,]*),([^,]*)\)")
 _TRIES = 10_000
 """How many changes are waited for until enough clients are there."""
 
@@ -113,8 +111,9 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
     """
     if text.strip().endswith(".csv"):
         return Availability(trace=_read(Path(text.strip()), name))
-    if (call := _CALL.fullmatch(text.strip())) is not None:
-        on, off = (quantity(part, name, "time") for part in call.groups())
+    call = called(text, name, _ALLOWED)
+    if call.name == "onoff" and len(call.given) == 2 and not call.named:
+        on, off = (quantity(part.name, name, "time") for part in call.given)
         return Availability(on=on, off=off)
     try:
         fraction = float(text)

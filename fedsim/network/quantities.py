@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, called
 
 _SIZES = {"": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 _TIMES = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -29,7 +29,6 @@ _KINDS: dict[Kind, tuple[dict[str, float], str]] = {
 
 _MOST_SIGMA = 5.0
 """Of a logarithm: beyond it a client in three is more than 148 times off the median."""
-_CALL = re.compile(r"([a-z_]+)\((.*)\)")
 
 
 @dataclass(frozen=True)
@@ -76,21 +75,19 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
         >>> parse_varying("50ms", "latency", "delay").first
         0.05
     """
-    call = _CALL.fullmatch(text.strip())
-    if call is None:
+    allowed = "a number with a unit, lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)"
+    call = called(text, name, allowed)
+    if not call.called:
         return Varying("constant", quantity(text, name, kind))
-    parts = [part.strip() for part in call[2].split(",")]
-    if call[1] == "lognormal" and len(parts) == 2:
+    parts = [part.name for part in call.given if not call.named]
+    if call.name == "lognormal" and len(parts) == 2:
         return Varying("lognormal", quantity(parts[0], name, kind), _sigma(parts[1], name))
-    if call[1] == "uniform" and len(parts) == 2:
+    if call.name == "uniform" and len(parts) == 2:
         low, high = (quantity(part, name, kind) for part in parts)
         if not low <= high < math.inf:
             raise UsageError(f"{name} is {text}: uniform(LOW, HIGH) takes LOW <= HIGH, both finite")
         return Varying("uniform", low, high)
-    raise UsageError(
-        f"{name} is {text!r}: it is a number with a unit, lognormal(MEDIAN, SIGMA) or "
-        "uniform(LOW, HIGH)"
-    )
+    raise UsageError(f"{name} is {text!r}: it is {allowed}")
 
 
 def quantity(value: object, name: str, kind: Kind) -> float:

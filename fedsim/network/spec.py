@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from compressors.calls import split
 from fedsim.errors import UsageError, reason, unknown
 from fedsim.network.presets import PRESETS
 from fedsim.network.quantities import Varying, parse_varying, quantity
@@ -156,7 +157,7 @@ def parse(text: str, name: str = "--network") -> Network:
         >>> parse("up=1Mbit, down=2Mbit").up.first
         1000000.0
     """
-    items = _split(text)
+    items = split(text)
     if len(items) == 1 and items[0].endswith(".toml"):
         given, folder = _from_file(Path(items[0]), name), Path(items[0]).parent
     else:
@@ -192,7 +193,7 @@ def _given(items: list[str], name: str) -> dict[str, str]:
             if key not in PRESETS:
                 raise UsageError(f"{name}: {unknown('network', key, PRESETS)}, settings such as "
                                  "up=5Mbit, or a TOML file of them")  # fmt: skip
-            given = _given(_split(PRESETS[key].text), name)
+            given = _given(split(PRESETS[key].text), name)
         elif key.replace("-", "_") not in KEYS or not equals:
             raise UsageError(f"{name}: {unknown('setting', key, KEYS)}")
         else:
@@ -284,14 +285,3 @@ def _with_compute(made: Network, value: str, what: str) -> Network:
         return replace(made, compute=parse_varying(value, what, "delay"), measured=False)
     factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
     return replace(made, compute=parse_varying(factor, what, "delay"), measured=True)
-
-
-def _split(text: str) -> list[str]:
-    """The parts between commas that stand outside of parentheses."""
-    parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
-    return [part.strip() for part in (*parts, text[start:])]

@@ -8,9 +8,9 @@ from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, Row, parse, text
+from compressors.calls import split
 from compressors.parts import Lossy
 from fedsim.errors import UsageError, unknown
-from fedsim.measure.inputs import split_texts
 from fedsim.settings.methods import resolve, takes_fraction
 
 OWN = "own"
@@ -67,7 +67,7 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
             rows = [row for row in ROWS if row.kind == "method" and row.name not in _SERVED]
             published = [*map(_text, rows), *_AS_PUBLISHED]
             return published if word == "published" else [*published, *_SUMS]
-        texts = [part for listed in split_texts(word) for part in _between_commas(listed)]
+        texts = [part for listed in split(word, ";") for part in split(listed)]
     else:
         texts = list(methods)
     texts = [part for part in dict.fromkeys(texts) if part]
@@ -76,23 +76,6 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
     for method in texts:
         _check(method)
     return texts
-
-
-def _between_commas(listed: str) -> list[str]:
-    """The parts between the commas that stand outside of brackets.
-
-    Example:
-        >>> _between_commas("sbc, deepreduce(0.1, bloom_p0)")
-        ['sbc', 'deepreduce(0.1, bloom_p0)']
-    """
-    parts, depth = [""], 0
-    for sign in listed:
-        depth += (sign == "(") - (sign == ")")
-        if sign == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return [part.strip() for part in parts]
 
 
 def _check(method: str) -> None:

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import UsageError
+from fedsim.errors import UsageError, called
 from fedsim.tasklist import PARTITIONS as FORMS
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ _ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"
 _SIZES = ("linear", "square", "exponential")
 _PLAIN = ("iid", "contiguous", "whole", "feature", *_SIZES)
 NATURAL, FEATURE = "natural", "feature"
-_SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
 
 @dataclass(frozen=True)
@@ -136,11 +134,12 @@ def _whole_sources(labels: NDArray[Any], clients: int, seed: int) -> list[NDArra
 
 
 def _parse(spec: str) -> _Spec:
-    match = _SHAPE.fullmatch(spec)
-    kind, argument = (match[1], match[2]) if match else ("", None)
-    if kind in (*_PLAIN, NATURAL) and argument is None:
+    call = called(spec, "partition", FORMS)
+    kind, alone = call.name, len(call.given) == 1 and not call.named
+    argument = call.given[0].name if alone else ""
+    if kind in (*_PLAIN, NATURAL) and not call.called:
         return _Spec(kind)
-    if kind not in _ARGUMENT or argument is None:
+    if kind not in _ARGUMENT or not call.called:
         raise UsageError(f"partition: {spec!r} is unknown; known forms: {FORMS}")
     try:
         value = float(argument) if kind == "dirichlet" else float(int(argument))

@@ -4,8 +4,8 @@ import shlex
 
 import pandas as pd
 
+from compressors.calls import split
 from fedsim.measure.advice import Advice, recommended, search_command, told
-from fedsim.measure.inputs import split_texts
 
 NAMES = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
 ROWS = [
@@ -34,7 +34,7 @@ def test_the_command_searches_over_the_fraction_and_breaks_between_methods() -> 
     command = search_command(recommended(FRAME), 60)
     head, methods, _ = command.split("'")
     assert head == "python -m fedsim search --task TASK --methods "
-    assert split_texts(methods) == ["raw", "ef_sign", "topk({p}) | cnat"]
+    assert split(methods, ";") == ["raw", "ef_sign", "topk({p}) | cnat"]
     assert max(map(len, command.splitlines())) <= 60 and "\n" in command
 
 
@@ -42,7 +42,7 @@ def test_the_command_quotes_what_a_shell_would_read() -> None:
     rule = "by_name('size<256', raw, '*', topk(0.1) | float32)"
     command = search_command([Advice(1, rule, 0.1, "raw", 0.1)], 60)
     typed = shlex.split(command)
-    assert split_texts(typed[-1]) == [rule.replace("0.1", "{p}"), "raw"]
+    assert split(typed[-1], ";") == [rule.replace("0.1", "{p}"), "raw"]
     assert typed[-2] == "--methods"
 
 
