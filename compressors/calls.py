@@ -38,13 +38,19 @@ class Call:
     named: "dict[str, Call]" = field(default_factory=dict)
     called: bool = False
 
+    def __str__(self) -> str:
+        if self.name == "|":
+            return " | ".join(map(str, self.given))
+        inside = [*map(str, self.given), *(f"{key}={one}" for key, one in self.named.items())]
+        return f"{self.name}({', '.join(inside)})" if self.called else self.name
+
 
 def read(source: str) -> Call:
     """The call that a text is; ``ValueError`` says where it is none.
 
     Example:
         >>> call = read("warmup(20, first=0.25)")
-        >>> call.name, call.given[0].name, call.named["first"].name
+        >>> call.name, str(call.given[0]), str(call.named["first"])
         ('warmup', '20', '0.25')
     """
     tokens = [_END, *filter(None, map(str.strip, reversed(_TOKEN.findall(source))))]

@@ -66,7 +66,7 @@ def called(text: str, name: str, allowed: str) -> Call:
     Raises ``UsageError``, which says what is ``allowed``, where it is none.
 
     Example:
-        >>> called("shards(2)", "--partition", "a split").given[0].name
+        >>> str(called("shards(2)", "--partition", "a split").given[0])
         '2'
     """
     try:

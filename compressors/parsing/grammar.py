@@ -3,6 +3,7 @@
 ``compressors.calls`` is the grammar; ``{p}`` stands for a fraction of entries.
 """
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +15,7 @@ from compressors.parsing.build import SLOTS, Part, as_compressor, build, pipelin
 from compressors.printing import shown
 
 _LONGEST = 100_000  # characters read
+_FRACTION = "{p}"
 
 
 def parse(source: str, p: float | None = None) -> Compressor:
@@ -37,7 +39,7 @@ def parse(source: str, p: float | None = None) -> Compressor:
             f"method {shortened(source)}: {len(source)} characters, at most {_LONGEST} are read"
         )
     try:
-        return as_compressor(_made(read(source), p))
+        return as_compressor(_made(read(source), {} if p is None else {_FRACTION: p}))
     except RecursionError:
         raise MethodError(f"method {shortened(source)}: nested too deeply") from None
     except MethodError:
@@ -46,15 +48,18 @@ def parse(source: str, p: float | None = None) -> Compressor:
         raise MethodError(f"method {shortened(source)}: {error}") from error
 
 
-def _made(call: Call, p: float | None) -> Any:
-    """What an expression makes: a whole method, a codec, or a pipeline of parts."""
-    parts = [_part(one, p) for one in (call.given if call.name == "|" else [call])]
+def _made(call: Call, words: Mapping[str, Any]) -> Any:
+    """What an expression makes: a whole method, a codec, or a pipeline of parts.
+
+    ``words``: what words in it stand for.
+    """
+    parts = [_part(one, words) for one in (call.given if call.name == "|" else [call])]
     if len(parts) == 1 and not isinstance(parts[0], Part):
         return parts[0]
     return pipeline(parts)
 
 
-def _part(call: Call, p: float | None) -> Any:
+def _part(call: Call, words: Mapping[str, Any]) -> Any:
     name = call.name
     if not NAME.fullmatch(name):
         raise ValueError(f"expected a name, not {shortened(name or '(')}")
@@ -66,16 +71,16 @@ def _part(call: Call, p: float | None) -> Any:
     row = CATALOGUE[name]
     if row.name != name:
         raise ValueError(f"CATALOGUE[{name!r}] is the row {row.name!r}: give both one name")
-    named = {key: _argument(one, p) for key, one in call.named.items()}
-    thing = build(row, [_argument(one, p) for one in call.given], named)
+    named = {key: _argument(one, words) for key, one in call.named.items()}
+    thing = build(row, [_argument(one, words) for one in call.given], named)
     return Part(SLOTS[row.kind], row.name, thing) if row.kind in SLOTS else thing
 
 
-def _argument(call: Call, p: float | None) -> Any:
+def _argument(call: Call, words: Mapping[str, Any]) -> Any:
+    if call.name in words and not call.called:
+        return words[call.name]
     if call.called or call.name == "|" or call.name in CATALOGUE:
-        return _made(call, p)
-    if call.name != "{p}":
-        return value(call.name)
-    if p is None:
-        raise ValueError("{p} stands for a fraction of entries, and none is given")
-    return p
+        return _made(call, words)
+    if call.name == _FRACTION:
+        raise ValueError(f"{_FRACTION} stands for a fraction of entries, and none is given")
+    return value(call.name)

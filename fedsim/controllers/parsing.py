@@ -67,7 +67,7 @@ def _value(given: Call) -> Any:
     """An argument as Python has it; a tuple where it stands in parentheses alone."""
     if given.called and not (given.name or given.named):
         return tuple(map(_value, given.given))
-    return value(given.name + "(" * given.called)  # raises: a call is none
+    return value(str(given))
 
 
 def _check(name: str, controller: Any) -> None:

@@ -36,19 +36,19 @@ def _all(density: float | None) -> dict[str, Compressor]:
     examples: dict[str, tuple[str, Compressor]] = {}
     for row in ROWS:
         if row.kind in KINDS:
-            method = row.example if density is None else _at(row, density)
+            method = row.example if density is None else at(row, repr(density))
             compressor = compressor_of(method)
             examples.setdefault(text(compressor), (method, compressor))
     return dict(examples.values())
 
 
-def _at(row: Row, density: float) -> str:
-    """A published method's example with ``density`` for its setting p; others as they are."""
+def at(row: Row, p: str) -> str:
+    """A published method's example with ``p`` for its setting p; others as they are."""
     names = list(signature(row.make).parameters) if row.kind == "method" else []
     if "p" not in names:
         return row.example
     before = rf"\b{row.name}\(\s*" if names[0] == "p" else r"\bp\s*=\s*"
-    return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", rf"\g<1>{density!r}", row.example, count=1)
+    return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", rf"\g<1>{p}", row.example, count=1)
 
 
 def check_density(density: float | None) -> None:

@@ -113,7 +113,7 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
         return Availability(trace=_read(Path(text.strip()), name))
     call = called(text, name, _ALLOWED)
     if call.name == "onoff" and len(call.given) == 2 and not call.named:
-        on, off = (quantity(part.name, name, "time") for part in call.given)
+        on, off = (quantity(str(part), name, "time") for part in call.given)
         return Availability(on=on, off=off)
     try:
         fraction = float(text)

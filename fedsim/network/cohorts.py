@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from compressors import derive
+from compressors.calls import read
 from fedsim.errors import UsageError
 from fedsim.network.availability import Availability
 
@@ -51,19 +52,19 @@ def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
         >>> parse_dropout("0.1"), parse_dropout("after=0.2")
         (Dropout(before=0.1, after=0.0), Dropout(before=0.0, after=0.2))
     """
-    allowed = "a probability such as 0.1 (before training), or 'before=0.05, after=0.05'"
-    parts = [part.partition("=") for part in text.split(",")]
     try:
-        if len(parts) == 1 and not parts[0][1]:
-            given = {"before": float(text)}
-        else:
-            given = {key.strip(): float(value) for key, _, value in parts}
-    except ValueError as error:
-        raise UsageError(f"{name} is {text!r}: it is {allowed}") from error
-    fits = all(x >= 0 for x in given.values()) and sum(given.values()) <= 1
-    if not {*given} <= {"before", "after"} or len(given) != len(parts) or not fits:
-        raise UsageError(f"{name} is {text!r}: it is {allowed}, at most 1 together")
-    return Dropout(**given)
+        call = read(text.strip() and f"({text})")
+        given = (float(str(x)) for x in call.given)
+        made = Dropout(*given, **{key: float(str(x)) for key, x in call.named.items()})
+        fits = min(made.before, made.after) >= 0 and made.before + made.after <= 1
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise UsageError(
+            f"{name} is {text!r}: it is a probability such as 0.1 (before training), or "
+            "'before=0.05, after=0.05', at most 1 together"
+        )
+    return made
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
     call = called(text, name, allowed)
     if not call.called:
         return Varying("constant", quantity(text, name, kind))
-    parts = [part.name for part in call.given if not call.named]
+    parts = [str(part) for part in call.given if not call.named]
     if call.name == "lognormal" and len(parts) == 2:
         return Varying("lognormal", quantity(parts[0], name, kind), _sigma(parts[1], name))
     if call.name == "uniform" and len(parts) == 2:

@@ -2,6 +2,7 @@
 
 import math
 import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -157,12 +158,12 @@ def parse(text: str, name: str = "--network") -> Network:
         >>> parse("up=1Mbit, down=2Mbit").up.first
         1000000.0
     """
-    items = split(text)
-    if len(items) == 1 and items[0].endswith(".toml"):
-        given, folder = _from_file(Path(items[0]), name), Path(items[0]).parent
+    file, folder = text.strip(), Path()
+    if file.endswith(".toml") and len(split(text)) == 1:
+        given, folder = _from_file(Path(file), name), Path(file).parent
     else:
-        given, folder = _given(items, name), Path()
-    return replace(_network(given, folder, name), name=text.strip())
+        given = _given(text, name)
+    return replace(_network(given, folder, name), name=file)
 
 
 def without_file(text: str, name: str = "--network") -> str:
@@ -184,30 +185,31 @@ def without_file(text: str, name: str = "--network") -> str:
     return ", ".join(f"{key}={value}" for key, value in given.items())
 
 
-def _given(items: list[str], name: str) -> dict[str, str]:
+def _given(text: str, name: str) -> dict[str, str]:
+    """The settings of a text, which go over those of the preset that stands first in it."""
+    first, *items = split(text)
+    if "=" in first:
+        return _once([item.partition("=")[::2] for item in (first, *items)], name)
+    if first not in PRESETS:
+        raise UsageError(f"{name}: {unknown('network', first, PRESETS)}, settings such as "
+                         "up=5Mbit, or a TOML file of them")  # fmt: skip
+    return _given(PRESETS[first].text, name) | _once([i.partition("=")[::2] for i in items], name)
+
+
+def _once(
+    pairs: Iterable[tuple[str, str]], where: str, known: Sequence[str] = KEYS
+) -> dict[str, str]:
+    """The values by setting; refuses one that is not known, has no value, or was given before."""
     given: dict[str, str] = {}
-    said: set[str] = set()
-    for place, item in enumerate(items):
-        key, equals, value = (part.strip() for part in item.partition("="))
-        if not equals and place == 0:
-            if key not in PRESETS:
-                raise UsageError(f"{name}: {unknown('network', key, PRESETS)}, settings such as "
-                                 "up=5Mbit, or a TOML file of them")  # fmt: skip
-            given = _given(split(PRESETS[key].text), name)
-        elif key.replace("-", "_") not in KEYS or not equals:
-            raise UsageError(f"{name}: {unknown('setting', key, KEYS)}")
-        else:
-            _once(key, said, name)
-            given[key.replace("-", "_")] = value
+    for typed, value in pairs:
+        key = typed.strip().replace("-", "_")
+        if key not in known:
+            raise UsageError(f"{where}: {unknown('setting', key, known)}")
+        if key in given or not value.strip():
+            how = "is given twice" if key in given else "has no value; write it as in up=5Mbit"
+            raise UsageError(f"{where}: {key} {how}")
+        given[key] = value.strip()
     return given
-
-
-def _once(key: str, said: set[str], where: str) -> None:
-    """Refuses a setting that was given before, in whichever spelling."""
-    key = key.replace("-", "_")
-    if key in said:
-        raise UsageError(f"{where}: {key} is given twice")
-    said.add(key)
 
 
 def _from_file(file: Path, name: str) -> dict[str, str]:
@@ -215,15 +217,9 @@ def _from_file(file: Path, name: str) -> dict[str, str]:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{name}: {file} cannot be read as TOML: {reason(error)}") from error
-    said: set[str] = set()
-    for key in values:
-        _once(str(key), said, str(file))
-    given = {str(key).replace("-", "_"): str(value) for key, value in values.items()}
-    preset = _given([given.pop("preset")], name) if "preset" in given else {}
-    for key in given:
-        if key not in KEYS:
-            raise UsageError(f"{file}: {unknown('setting', key, ('preset', *KEYS))}")
-    return preset | given
+    pairs = ((key, str(value)) for key, value in values.items())
+    given = _once(pairs, str(file), ("preset", *KEYS))
+    return (_given(given.pop("preset"), name) if "preset" in given else {}) | given
 
 
 def _network(given: dict[str, str], folder: Path, name: str) -> Network:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from fedsim import units
 from fedsim.errors import UsageError
-from fedsim.network.quantities import quantity
 
 SATURATED = (
     "saturated: no {name} can be above that of the best trials; of these, fewer bits are better"
@@ -185,14 +184,6 @@ class Goal:
             if (place := curve.within(bits * (1 + 1e-9))) is not None:
                 losses[step] = self.worse(curve.metric[place])
         return losses
-
-
-def read_goal(
-    budget: str | float | None, target: float | None, higher: bool, name: str
-) -> Goal:
-    """The goal of flags; ``UsageError`` as ``Goal``, or where the budget is no number of bits."""
-    bits = None if budget is None else quantity(budget, "--budget", "bits")
-    return Goal(higher, name, bits, target)
 
 
 def losses(goal: Goal, curves: Sequence[Curve]) -> list[float]:

@@ -11,6 +11,7 @@ from compressors import CATALOGUE, ROWS, Compressor, Pipeline, Row, parse, text
 from compressors.calls import split
 from compressors.parts import Lossy
 from fedsim.errors import UsageError, unknown
+from fedsim.measure.inputs import at
 from fedsim.settings.methods import resolve, takes_fraction
 
 OWN = "own"
@@ -42,8 +43,6 @@ _SERVED = ("fetchsgd",)
 _RATE = "{lr}"
 _RATED = {"signsgd": "signsgd({lr})"}
 """Methods whose step, in the place of the clients' rate, is what they learn by."""
-
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
 
 def chosen(methods: str | Sequence[str]) -> list[str]:
@@ -104,13 +103,8 @@ def _text(row: Row) -> str:
     if row.name in _RATED:
         return _RATED[row.name]
     taken = signature(row.make).parameters
-    names = list(taken)
-    if "p" not in names:
-        return row.example
-    if all(own.default is not own.empty for name, own in taken.items() if name != "p"):
-        return row.name
-    before = rf"\b{row.name}\(\s*" if names[0] == "p" else r"\bp\s*=\s*"
-    return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", r"\g<1>{p}", row.example, count=1)
+    free = all(own.default is not own.empty for name, own in taken.items() if name != "p")
+    return row.name if "p" in taken and free else at(row, "{p}")
 
 
 @lru_cache

@@ -17,7 +17,7 @@ from fedsim.runs.sweep import check
 from fedsim.search import best, finals, record
 from fedsim.search.exploring import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
-from fedsim.search.goal import SATURATED, Goal, read_goal
+from fedsim.search.goal import SATURATED, Goal
 from fedsim.search.methods import chosen
 from fedsim.search.page import page
 from fedsim.search.picture import picture
@@ -116,7 +116,8 @@ def _space(
 ) -> tuple[Space, dict[str, str]]:  # fmt: skip
     """What is searched, and the methods that cannot be, with the reasons, which are said."""
     task = base.plan.task
-    goal = read_goal(budget, target, task.higher_is_better, task.metric_name)
+    bits = None if budget is None else quantity(budget, "--budget", "bits")
+    goal = Goal(task.higher_is_better, task.metric_name, bits, target)
     texts = chosen(methods)
     say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
         "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip

@@ -136,7 +136,7 @@ def _whole_sources(labels: NDArray[Any], clients: int, seed: int) -> list[NDArra
 def _parse(spec: str) -> _Spec:
     call = called(spec, "partition", FORMS)
     kind, alone = call.name, len(call.given) == 1 and not call.named
-    argument = call.given[0].name if alone else ""
+    argument = str(call.given[0]) if alone else ""
     if kind in (*_PLAIN, NATURAL) and not call.called:
         return _Spec(kind)
     if kind not in _ARGUMENT or not call.called:

@@ -1,10 +1,11 @@
 """Controllers by hand: what each chooses of what it is told; texts, and what is refused."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
-from fedsim.controllers import CONTROLLERS, Choice, Seen, Told, parse, text
+from fedsim.controllers import CONTROLLERS, Choice, Listed, Seen, Told, parse, text
 from fedsim.errors import UsageError
 
 
@@ -101,3 +102,23 @@ def test_texts_are_read_and_printed(name: str) -> None:
 def test_what_is_refused(written: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse(written)
+
+
+@dataclass(frozen=True)
+class Dated:
+    needs: ClassVar[tuple[str, ...]] = ()
+    moves: ClassVar[tuple[str, ...]] = ()
+    at: tuple[int, ...] = ()
+    name: str = ""
+
+    def choose(self, told: Told, memory: Any) -> Any:
+        return told.base, memory
+
+
+def test_values_of_a_controller_of_ones_own_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTROLLERS, "dated", Listed(Dated, "title", "source", "dated"))
+    for made in (Dated(), Dated((1, 20)), Dated((3,), "a, (b")):
+        assert parse(text(made)) == made
+    for wrong in ("dated(f(1))", "dated((x=1))", "dated(1 | 2)"):
+        with pytest.raises(UsageError, match="--controller is .dated.*cannot read"):
+            parse(wrong)

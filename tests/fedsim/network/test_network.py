@@ -96,6 +96,9 @@ REFUSED = {
     "up=5Mbytes": "did you mean 40Mbit (8 bits a byte)?",
     "compute=2 secs": "did you mean 2s?",
     "latency=50ms/s": "latency is '50ms/s': it is a number of seconds",
+    "4g, up": "--network: up has no value; write it as in up=5Mbit",
+    "down=": "--network: down has no value",
+    "4g, wifi": "--network: unknown setting 'wifi'",
     "up=5Mbit, latency=1s, up=1Mbit": "--network: up is given twice",
     "4g, server-up=1Gbit, server_up=2Gbit": "server_up is given twice",
     "up=lognormal(5Mbit, 50)": "sigma is '50'; it is that of the logarithm, from 0 to 5",
@@ -179,3 +182,26 @@ def test_one_grammar_reads_every_number_with_a_unit(text: str, kind: Any, value:
 def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
     with pytest.raises(UsageError, match=re.escape(f"--it is {text!r}: it is a ")):
         quantity(text, "--it", kind)
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "said"),
+    [
+        ("network", "up=lognormal(5Mbit(2), 1)", "up is '5Mbit(2)'"),
+        ("network", "up=uniform(1Mbit, high=2Mbit)", "lognormal(MEDIAN, SIGMA) or uniform("),
+        ("network", "up=lognormal(5Mbit, 1", "lognormal( is not closed; it is a number with"),
+        ("availability", "onoff(1s(2), 2s)", "--availability is '1s(2)': it is a time above 0"),
+        ("availability", "onoff(0, 2s)", "--availability is '0': it is a time above 0"),
+        ("availability", "onoff(1s, 2s", "onoff( is not closed; it is a fraction in (0, 1]"),
+        ("dropout", "", "--dropout is '': it is a probability such as 0.1"),
+        ("dropout", "0.1(2)", "--dropout is '0.1(2)': it is a probability"),
+        ("dropout", "during=0.1", "--dropout is 'during=0.1': it is a probability"),
+        ("dropout", "before=0.1, before=0.2", "--dropout is 'before=0.1, before=0.2': it is"),
+        ("dropout", "nan", "--dropout is 'nan': it is a probability"),
+        ("deadline", "0", "--deadline is '0': it is a time above 0"),
+        ("partition", "shards(2(3))", "partition: 'shards(2(3))' is not allowed"),
+    ],
+)
+def test_arguments_that_are_none_are_refused(setting: str, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        RunConfig(**{setting: text})
