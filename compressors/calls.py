@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NAME = re.compile(r"[A-Za-z_]\w*")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _TOKEN = re.compile(r"[|(),=]|'[^']*'|\"[^\"]*\"|[^|(),='\"]+|.+", re.DOTALL)
 _LETTER = re.compile(r"'[^']*'|\"[^\"]*\"|.", re.DOTALL)  # what is in quotes is one
 _END, _QUOTES = "", ("'", '"')
@@ -115,7 +115,7 @@ def value(word: str) -> Any:
     """
     if word[:1] in _QUOTES:
         return word[1:-1]
-    if _NUMBER.fullmatch(word):
+    if NUMBER.fullmatch(word):
         if len(word) > _DIGITS:
             raise ValueError(f"a number of {len(word)} digits")
         return int(word) if word.lstrip("+-").isdigit() else float(word)

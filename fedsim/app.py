@@ -21,6 +21,7 @@ from fedsim.settings.config import RunConfig, from_mapping
 from fedsim.settings.spelling import underscored
 from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
+from fedsim.units import bits
 
 _OWN = ("out",)
 _DATA = "data"
@@ -60,9 +61,8 @@ def main(grid: Grid, context: Context) -> None:
 
 def _told(config: RunConfig, row: dict[str, Any]) -> None:
     """One line per evaluation for whoever follows the run (`flwr run --stream`, `flwr log`)."""
-    from fedsim.runs.progress import sent
-
     if not math.isnan(row["metric"]):
         plan = config.plan
         score = f"{plan.task.metric_name} {row['metric']:.4g}"
-        print(f"round {row['round']}/{plan.rounds} · {score} · {sent(row)}", flush=True)
+        sent = f"{bits(row['up_bits'])} up"
+        print(f"round {row['round']}/{plan.rounds} · {score} · {sent}", flush=True)

@@ -35,7 +35,16 @@ def parse(written: str) -> Controller:
         made: Controller = make(*map(_value, call.given), **given)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{_FLAG} is {written!r}: {error}") from error
-    _check(name, made)
+    # What the contract asks of a class of the user's own.
+    needs, moves = getattr(made, "needs", None), getattr(made, "moves", None)
+    if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
+        raise UsageError(
+            f"controller {name}: needs is {needs!r}; it is a tuple of some of {', '.join(NEEDS)}"
+        )
+    if not isinstance(moves, tuple) or not {*moves} <= {"n", "p"}:
+        raise UsageError(f"controller {name}: moves is {moves!r}; it is a tuple of 'n' and 'p'")
+    if not callable(getattr(made, "choose", None)):
+        raise UsageError(f"controller {name}: it has no choose(told, memory)")
     return made
 
 
@@ -68,16 +77,3 @@ def _value(given: Call) -> Any:
     if given.called and not (given.name or given.named):
         return tuple(map(_value, given.given))
     return value(str(given))
-
-
-def _check(name: str, controller: Any) -> None:
-    """Refuses a class that does not say what the contract asks of it."""
-    needs, moves = getattr(controller, "needs", None), getattr(controller, "moves", None)
-    if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
-        raise UsageError(
-            f"controller {name}: needs is {needs!r}; it is a tuple of some of {', '.join(NEEDS)}"
-        )
-    if not isinstance(moves, tuple) or not {*moves} <= {"n", "p"}:
-        raise UsageError(f"controller {name}: moves is {moves!r}; it is a tuple of 'n' and 'p'")
-    if not callable(getattr(controller, "choose", None)):
-        raise UsageError(f"controller {name}: it has no choose(told, memory)")

@@ -5,15 +5,13 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 
 from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
-from compressors.calls import split
+from compressors.calls import NUMBER, split
 from compressors.given import check_finite, update_of
 from fedsim.errors import UsageError
 from fedsim.settings.methods import compressor_of, with_fraction
 
 KINDS = ("method", "compressor", "codec", "sparsifier", "quantizer")
 """What "all" stands for: these kinds of the catalogue, by their examples."""
-
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
 
 def choose(
@@ -48,7 +46,7 @@ def at(row: Row, p: str) -> str:
     if "p" not in names:
         return row.example
     before = rf"\b{row.name}\(\s*" if names[0] == "p" else r"\bp\s*=\s*"
-    return re.sub(rf"({before}(?:p\s*=\s*)?){_NUMBER}", rf"\g<1>{p}", row.example, count=1)
+    return re.sub(rf"({before}(?:p\s*=\s*)?){NUMBER.pattern}", rf"\g<1>{p}", row.example, count=1)
 
 
 def check_density(density: float | None) -> None:

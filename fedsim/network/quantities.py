@@ -81,7 +81,16 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
         return Varying("constant", quantity(text, name, kind))
     parts = [str(part) for part in call.given if not call.named]
     if call.name == "lognormal" and len(parts) == 2:
-        return Varying("lognormal", quantity(parts[0], name, kind), _sigma(parts[1], name))
+        median, sigma = quantity(parts[0], name, kind), math.nan
+        with contextlib.suppress(ValueError):
+            sigma = float(parts[1])
+        if not 0 <= sigma <= _MOST_SIGMA:
+            raise UsageError(
+                f"{name}: sigma is {parts[1]!r}; it is that of the logarithm, from 0 to "
+                f"{_MOST_SIGMA:g}, such as 0.5: of sigma 1 a third of all clients is more than 2.7 "
+                "times off the median"
+            )
+        return Varying("lognormal", median, sigma)
     if call.name == "uniform" and len(parts) == 2:
         low, high = (quantity(part, name, kind) for part in parts)
         if not low <= high < math.inf:
@@ -136,16 +145,3 @@ def _meant(text: str, kind: Kind) -> str:
     byte = "B" in unit or "yte" in unit
     told = " (8 bits a byte)" if byte else ""
     return f"; did you mean {number * (8 if byte else 1):g}{prefix}bit{told}?"
-
-
-def _sigma(text: str, name: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= _MOST_SIGMA:
-        raise UsageError(
-            f"{name}: sigma is {text!r}; it is that of the logarithm, from 0 to {_MOST_SIGMA:g}, "
-            "such as 0.5: of sigma 1 a third of all clients is more than 2.7 times off the median"
-        )
-    return value

@@ -78,7 +78,7 @@ class Lines:
         if not math.isnan(row["metric"]):
             self._score[name] = f"{self.metric} {row['metric']:.4g}"
         score, done = self._score.get(name, f"{self.metric} –"), row["round"]
-        told = f"{name}: {done}/{self.rounds[name]} rounds · {score} · {sent(row)}"
+        told = f"{name}: {done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
         self._lines[name] = told
         if row.get("last", done == self.rounds[name]):
             self._done, self._last = self._done + 1, self._lines.pop(name)
@@ -137,12 +137,7 @@ class Bars:
         if not math.isnan(row["metric"]):
             self._score[name] = f"{self.metric} {row['metric']:.4g}"
         score, done = self._score.get(name, f"{self.metric} –"), row["round"]
-        told = f"{done}/{self.rounds[name]} rounds · {score} · {sent(row)}"
+        told = f"{done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
         self._bars.update(self._tasks[name], completed=done, told=told)
         if row.get("last", done == self.rounds[name]) and not self.console.is_terminal:
-            self.console.print(f"{name}: {self._score.get(name)}, {sent(row)}")
-
-
-def sent(row: dict[str, Any]) -> str:
-    """What a client has sent by the end of a row's round, in words."""
-    return f"{bits(row['up_bits'])} up"
+            self.console.print(f"{name}: {self._score.get(name)}, {bits(row['up_bits'])} up")
