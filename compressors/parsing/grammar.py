@@ -39,7 +39,7 @@ def parse(source: str, p: float | None = None) -> Compressor:
             f"method {shortened(source)}: {len(source)} characters, at most {_LONGEST} are read"
         )
     try:
-        return as_compressor(_made(read(source), {} if p is None else {_FRACTION: p}))
+        return as_compressor(_expression(read(source), {} if p is None else {_FRACTION: p}))
     except RecursionError:
         raise MethodError(f"method {shortened(source)}: nested too deeply") from None
     except MethodError:
@@ -48,7 +48,7 @@ def parse(source: str, p: float | None = None) -> Compressor:
         raise MethodError(f"method {shortened(source)}: {error}") from error
 
 
-def _made(call: Call, words: Mapping[str, Any]) -> Any:
+def _expression(call: Call, words: Mapping[str, Any]) -> Any:
     """What an expression makes: a whole method, a codec, or a pipeline of parts.
 
     ``words``: what words in it stand for.
@@ -80,7 +80,7 @@ def _argument(call: Call, words: Mapping[str, Any]) -> Any:
     if call.name in words and not call.called:
         return words[call.name]
     if call.called or call.name == "|" or call.name in CATALOGUE:
-        return _made(call, words)
+        return _expression(call, words)
     if call.name == _FRACTION:
         raise ValueError(f"{_FRACTION} stands for a fraction of entries, and none is given")
     return value(call.name)
