@@ -67,7 +67,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.settings.config import from_mapping
     from fedsim.settings.strategies import coded
 
-    if coded(flags.strategy):
+    if flags.strategy is not None and coded(flags.strategy):
         raise UsageError(
             f"--strategy is {flags.strategy!r}, which takes methods of its own: a search compares "
             "methods that any strategy takes, raw sending among them"

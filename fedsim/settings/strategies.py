@@ -5,13 +5,13 @@
 without torch; an algorithm is imported when a run asks for it.
 """
 
-import ast
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from compressors.calls import Call, read, value
 from fedsim.errors import UsageError, unknown
 from strategies.algorithms import ALGORITHMS
 
@@ -125,10 +125,10 @@ def algorithm(strategy: "str | Algorithm", flags: Mapping[str, Any]) -> "Algorit
     made, said = value_of(strategy), f"--strategy is {written(strategy)!r}"
     defaults = {f.name: f.default for f in fields(made)}
     given = {k: v for k, v in flags.items() if v is not None and v != defaults.get(k, v)}
-    for name, value in given.items():
-        if getattr(made, name) not in (defaults[name], value):
+    for name, typed in given.items():
+        if getattr(made, name) not in (defaults[name], typed):
             flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} is {value!r} and {said}: give {name} once")
+            raise UsageError(f"--{flag} is {typed!r} and {said}: give {name} once")
     try:
         return replace(made, **given)
     except ValueError as error:
@@ -177,24 +177,20 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
 def _call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     """Name, values and named values of ``name(...)``; a value that is a call stays a text."""
     try:
-        node = ast.parse(text.strip(), mode="eval").body
-        if isinstance(node, ast.Name):
-            return node.id, [], {}
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        named = {str(word.arg): _value(word.value) for word in node.keywords}
-        assert len(named) == len(node.keywords) and "None" not in named
-        return node.func.id, [_value(x) for x in node.args], named
-    except (SyntaxError, ValueError, AssertionError) as error:
+        call = read(text)
+        if call.name == "|":
+            raise ValueError("'|' stands between the parts of a method")
+        named = {key: _value(one) for key, one in call.named.items()}
+        return call.name, [_value(one) for one in call.given], named
+    except ValueError as error:
         raise UsageError(
-            f"--strategy is {text!r}: it takes a name with its settings, as in "
+            f"--strategy is {text!r}: {error}; it takes a name with its settings, as in "
             "'fedbuff(10, staleness=polynomial(0.5))', or FILE.py:NAME"
         ) from error
 
 
-def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.Name | ast.Call):
-        return ast.unparse(node)
-    return ast.literal_eval(node)
+def _value(call: Call) -> Any:
+    return str(call) if call.called or call.name == "|" else value(call.name)
 
 
 def _shown(value: Any) -> str:

@@ -1,8 +1,9 @@
 """How much an update counts that was made from an older model: FedAsync's weights."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from compressors.calls import read
 
 _FORMS = "constant, polynomial(a) or hinge(a, b), such as polynomial(0.5)"
 
@@ -47,10 +48,9 @@ class Staleness:
         return self._rule()(steps)
 
     def _rule(self) -> Callable[[int], float]:
-        found = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", self.text)
-        name, inside = found.groups() if found else ("", None)
         try:
-            given = [float(x) for x in inside.split(",")] if inside is not None else []
+            call = read(self.text)
+            name, given = call.name, [float(str(x)) for x in call.given]
         except ValueError:
             name, given = "", []
         if all(0 <= x < float("inf") for x in given):
