@@ -51,6 +51,17 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     )
     from compressors.parsing.grammar import parse
     from compressors.parsing.jsonform import from_json
+    from compressors.parsing.named import (
+        ef_sign,
+        powersgd,
+        q_sparse,
+        sbc,
+        skcompress,
+        sketched,
+        stc,
+        structured_mask,
+        topk_cnat,
+    )
     from compressors.parts import (
         Place,
         PositionCode,
@@ -62,18 +73,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         code_dtype,
     )
     from compressors.printing import text, to_json
-    from compressors.published.deepreduce import deepreduce, skcompress
-    from compressors.published.methods import (
-        ef_sign,
-        gradient_dropping,
-        powersgd,
-        q_sparse,
-        sbc,
-        sketched,
-        stc,
-        structured_mask,
-        topk_cnat,
-    )
+    from compressors.published import deepreduce, gradient_dropping
     from compressors.quantize.compose import Then
     from compressors.quantize.curvefit import FitPoly
     from compressors.quantize.dexp import FitDExp

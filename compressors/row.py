@@ -3,20 +3,80 @@
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from importlib import import_module
-from inspect import get_annotations, isclass, isfunction
-from typing import Any, Literal, get_args
+from inspect import Parameter, Signature, get_annotations, isclass, isfunction
+from typing import Any, Literal, NamedTuple, get_args
 
 Kind = Literal[
     "sparsifier", "quantizer", "positions", "symbols", "coder", "codec", "compressor", "method"
 ]
 
 
+class Written(NamedTuple):
+    """A method as a text of parts, in which the names of ``settings`` stand for their values."""
+
+    text: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A published method as an equation: what it is made of, by its settings.
+
+    ``sbc(p) = ef(one_sided(p) | mean | golomb); p = 1: raw``: a name and its settings, of which
+    some have defaults; a method in whose text their names stand for their values; and,
+    where another method stands for one number of a setting, that number and the method.
+
+    Example:
+        >>> Composition("half(p, bits=2) = topk(p) | steps(bits); p = 1: steps(bits)")(0.5)
+        Written(text='topk(p) | steps(bits)', settings={'p': 0.5, 'bits': 2})
+    """
+
+    equation: str
+
+    def __post_init__(self) -> None:
+        if ") = " not in self.equation:
+            raise ValueError(f"{self.equation!r} is no method: write 'name(p) = topk(p) | float16'")
+
+    @property
+    def __signature__(self) -> Signature:
+        inside = self.equation.partition(")")[0].partition("(")[2]
+        parameters = []
+        for setting in filter(None, inside.split(", ")):
+            name, _, default = setting.partition("=")
+            value = _literal(default) if default else Parameter.empty
+            parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value))
+        return Signature(parameters)
+
+    def __call__(self, *positional: Any, **named: Any) -> Written:
+        """The method of these settings; ``TypeError`` as of a function."""
+        bound = self.__signature__.bind(*positional, **named)
+        bound.apply_defaults()
+        text, *others = self.equation.partition(") = ")[2].split("; ")
+        for other in others:
+            case, _, instead = other.partition(": ")
+            name, _, number = case.partition(" = ")
+            value = bound.arguments[name]
+            if not isinstance(value, bool) and value == _literal(number):
+                text = instead
+        return Written(text, bound.arguments)
+
+
+def _literal(text: str) -> int | float | str:
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
 @dataclass(frozen=True)
 class Row:
     """One name: what it makes, what it is, where it comes from, and one legal text of it.
 
-    ``make`` is a class, or for a published method or a setting of a class with a name of
-    its own the function that builds it. A text such as ``"whole.raw:Raw"`` says in which module
+    ``make`` is a class; for a method an equation such as ``"half(p) = topk(p) | float16"`` (see
+    ``Composition``); or the function that builds a method, or a setting of a class with
+    a name of its own. A text such as ``"whole.raw:Raw"`` says in which module
     of this package it lies: it is imported when somebody asks, so that a list of rows needs no
     torch. An ``example`` is a whole compressor in which the row takes part. ``portable``: whether
     its bytes are the same on every machine; not so where sums of a linear algebra library are in
@@ -45,7 +105,9 @@ class Row:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise ValueError(f"row {self.name!r}: a name is letters, digits and underscores")
         made = vars(self)["make"]
-        if not _is_place(made):
+        if self.kind == "method" and isinstance(made, str) and made.startswith(f"{self.name}("):
+            vars(self)["make"] = Composition(made)
+        elif not _is_place(made):
             _check(self, made)
             if isclass(made) and "codec_id" not in get_annotations(made):
                 own: Any = made

@@ -1,6 +1,6 @@
 """Makes what a text or JSON describes: a row's class with its settings, a pipeline of parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import isclass, signature
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from compressors.base import Compressor
 from compressors.catalogue import CATALOGUE
 from compressors.printing import shown
-from compressors.row import Row, lacking
+from compressors.row import Row, Written, lacking
 from compressors.sparsify.identity import Identity
 from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
@@ -27,10 +27,10 @@ class Part:
     thing: Any
 
 
-def build(row: Row, positional: list[Any], named: dict[str, Any]) -> Any:
+def build(row: Row, positional: Sequence[Any], named: dict[str, Any]) -> Any:
     """What a row makes of its settings; ``ValueError`` that names what is wrong with them."""
     if row.make is ByName:
-        positional = [_rules(positional)]
+        positional = [_rules(list(positional))]
     else:
         taken = _taken(row)
         positional = [taken(value) for value in positional]
@@ -40,7 +40,9 @@ def build(row: Row, positional: list[Any], named: dict[str, Any]) -> Any:
         made = row.make(*positional, **named)
     except TypeError as error:
         raise ValueError(f"{row.name}: {error}, as in {row.example!r}") from error
-    return made if isclass(row.make) else _checked(row, made)  # a class was checked by its row
+    if isclass(row.make) or isinstance(made, Written):  # a class was checked by its row
+        return made
+    return _checked(row, made)
 
 
 def _checked(row: Row, made: Any) -> Any:

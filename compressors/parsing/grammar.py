@@ -13,6 +13,7 @@ from compressors.catalogue import CATALOGUE
 from compressors.errors import MethodError
 from compressors.parsing.build import SLOTS, Part, as_compressor, build, pipeline
 from compressors.printing import shown
+from compressors.row import Written
 
 _LONGEST = 100_000  # characters read
 _FRACTION = "{p}"
@@ -72,8 +73,16 @@ def _part(call: Call, words: Mapping[str, Any]) -> Any:
     if row.name != name:
         raise ValueError(f"CATALOGUE[{name!r}] is the row {row.name!r}: give both one name")
     named = {key: _argument(one, words) for key, one in call.named.items()}
-    thing = build(row, [_argument(one, words) for one in call.given], named)
+    thing = made(name, *(_argument(one, words) for one in call.given), **named)
     return Part(SLOTS[row.kind], row.name, thing) if row.kind in SLOTS else thing
+
+
+def made(name: str, *positional: Any, **named: Any) -> Any:
+    """What the row ``name`` makes of its settings: a part, a codec or a whole method."""
+    thing = build(CATALOGUE[name], positional, named)
+    if not isinstance(thing, Written):
+        return thing
+    return as_compressor(_expression(read(thing.text), thing.settings))
 
 
 def _argument(call: Call, words: Mapping[str, Any]) -> Any:

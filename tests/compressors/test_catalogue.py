@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
+import re
 import typing
 from collections.abc import Iterator
 from types import ModuleType
@@ -15,6 +16,7 @@ import compressors
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, VectorCodec, catalogue, parse, text
 from compressors.parsing.build import as_compressor
 from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
+from compressors.row import Composition
 from tests.support.traits import parts
 
 CONTRACTS = {
@@ -94,7 +96,19 @@ def test_every_published_method_has_a_row() -> None:
         thing for thing in public(inspect.isfunction)
         if typing.get_type_hints(thing).get("return") is Compressor
     } - NO_METHODS  # fmt: skip
-    assert functions == {row.make for row in ROWS if row.kind == "method"}
+    methods = {row.make for row in ROWS if row.kind == "method"}
+    assert functions == {make for make in methods if inspect.isfunction(make)}
+    assert len(methods - functions) > 12  # and the others are equations
+
+
+@pytest.mark.parametrize(
+    "row", [r for r in ROWS if isinstance(r.make, Composition)], ids=lambda row: row.name
+)
+def test_an_equation_is_headed_by_its_rows_name(row: compressors.Row) -> None:
+    settings = list(inspect.signature(row.make).parameters)
+    head, _, body = row.make.equation.partition(") = ")
+    assert head.partition("(")[0] == row.name
+    assert all(re.search(rf"\b{name}\b", body) for name in settings)  # none says nothing
 
 
 @every_row
@@ -145,7 +159,7 @@ def test_all_that_is_exported_exists() -> None:
     assert sorted(set(compressors.__all__)) == sorted(compressors.__all__)
     assert all(hasattr(compressors, name) for name in compressors.__all__)
     for row in ROWS:
-        name = row.make.__name__
+        name = getattr(row.make, "__name__", "")
         assert name not in compressors.__all__ or getattr(compressors, name) is row.make
 
 

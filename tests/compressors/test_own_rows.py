@@ -113,3 +113,28 @@ def test_a_row_names_its_class_in_another_process_too() -> None:
     Whole.codec_id = "another"
     assert pickle.loads(pickle.dumps(mine)) == mine
     assert text(Whole()) == "mine"
+
+
+def test_a_method_may_be_an_equation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of settings stand for their values, and one number of a setting for another method."""
+    equation = "mine(p, bits=2, scale=least) = ef(topk(p) | steps(bits)); p = 1: lloyd(1, scale)"
+    mine = Row("mine", "method", equation, "A test's", "here", "mine(0.1)")
+    monkeypatch.setitem(CATALOGUE, "mine", pickle.loads(pickle.dumps(mine)))
+    assert text(parse("mine(0.1)")) == "ef(per_tensor(topk(0.1) | steps(2) | golomb))"
+    assert parse("mine(0.1, 4)") == parse("mine(bits=4, p=0.1)") == parse("ef(topk(.1) | steps(4))")
+    assert parse("mine({p})", 0.3) == parse("mine(0.3)")
+    assert text(parse("mine(1.0)")) == "per_tensor(lloyd(1, 'least'))"
+    for source, words in (
+        ("mine", "mine: missing a required argument: 'p', as in 'mine"),
+        ("mine(true)", r"method 'mine\(true\)': topk: p is True"),
+        ("mine(0.1, 99)", r"method 'mine\(0.1, 99\)': steps: bits is 99"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            parse(source)
+
+
+def test_an_equation_that_says_nothing() -> None:
+    with pytest.raises(ValueError, match=r"'mine\(p\)' is no method: write 'name\(p\) = topk"):
+        row("method", "mine(p)")
+    with pytest.raises(ValueError, match=r"row 'mine': make is 'mine\(\) = fixed': a class or a"):
+        row("coder", "mine() = fixed")

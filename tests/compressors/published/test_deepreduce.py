@@ -72,7 +72,7 @@ def test_names_that_cannot_be() -> None:
         deepreduce(0.01, "rle", "cnat")
     with pytest.raises(ValueError, match="deepreduce: p is 0"):
         deepreduce(0)
-    with pytest.raises(ValueError, match="skcompress: p is 2"):
+    with pytest.raises(ValueError, match="topk: p is 2"):
         skcompress(2)
     with pytest.raises(ValueError, match="bloom: eps is 1"):
         deepreduce(0.01, eps=1)

@@ -1,0 +1,36 @@
+"""Published methods as functions: ``sbc(0.01)`` is what ``parse("sbc(0.01)")`` is."""
+
+from collections.abc import Callable
+from functools import partial
+
+from compressors.base import Compressor
+from compressors.parsing.grammar import made
+
+_Method = Callable[..., Compressor]
+
+sbc: _Method = partial(made, "sbc")
+"""Sparse Binary Compression of a fraction ``p`` of each tensor."""
+
+stc: _Method = partial(made, "stc")
+"""Sparse ternary compression of a fraction ``p`` of each tensor."""
+
+ef_sign: _Method = partial(made, "ef_sign")
+"""Signs and mean magnitudes with error feedback; no settings."""
+
+powersgd: _Method = partial(made, "powersgd")
+"""Low rank with error feedback, of a ``rank``."""
+
+structured_mask: _Method = partial(made, "structured_mask")
+"""A random fraction ``p`` of each tensor."""
+
+sketched: _Method = partial(made, "sketched")
+"""Rotated, a random fraction ``p``, ``bits`` for each entry."""
+
+q_sparse: _Method = partial(made, "q_sparse")
+"""The largest fraction ``p``, then QSGD of ``levels``."""
+
+topk_cnat: _Method = partial(made, "topk_cnat")
+"""The largest fraction ``p``, then natural compression."""
+
+skcompress: _Method = partial(made, "skcompress")
+"""The largest fraction ``p``, quantile ``buckets`` and delta keys."""

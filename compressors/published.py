@@ -1,0 +1,160 @@
+"""Published methods that no text of parts says: a setting names their parts, or is computed with.
+
+All others are equations in the rows of ``compressors.catalogue``.
+"""
+
+from compressors.base import Compressor
+from compressors.coders.bloom import Bloom
+from compressors.coders.fixed import Fixed
+from compressors.coders.index_huffman import IndexHuffman
+from compressors.coders.raw32 import Raw32
+from compressors.coders.runlength import RunLength
+from compressors.coders.zipped import Deflate
+from compressors.parts import PositionCode, Quantizer, SymbolCode
+from compressors.printing import shown
+from compressors.quantize.bins import Steps
+from compressors.quantize.curvefit import FitPoly
+from compressors.quantize.dexp import FitDExp
+from compressors.quantize.dither import Dither, qsgd
+from compressors.quantize.floats import Float32
+from compressors.settings import check_one_of, check_share
+from compressors.sparsify.chunks import ChunkTopK
+from compressors.sparsify.identity import Identity
+from compressors.sparsify.threshold import Nonzero
+from compressors.sparsify.topk import TopK
+from compressors.whole.cosine import Cosine
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.lift import Flat, PerTensor
+from compressors.whole.pipeline import Pipeline
+from compressors.whole.raw import Raw
+from compressors.whole.subset import Subset
+
+_INDEX = (None, "bloom_naive", "bloom_p0", "bloom_p1", "bloom_p2", "rle", "huffman")
+_VALUE = (None, "fit_poly", "fit_dexp", "deflate", "qsgd")
+_LEVELS, _BUCKET = 63, 512  # QSGD of 7 bits (sign and level in one of 127 symbols), section 6.3
+
+
+def gradient_dropping(p: float, scope: str = "tensor") -> Compressor:
+    """Gradient dropping (Aji & Heafield 2017) of all but a fraction ``p``, Golomb-coded.
+
+    ``scope`` is ``tensor`` for a threshold per tensor (local) or ``model`` for one over all
+    (global). ``ef(per_tensor(topk(p) | float32 | golomb))`` or the same with ``flat``;
+    p = 1 means dense: ``raw``. Raises ``ValueError`` for p outside (0, 1] or another scope.
+    """
+    check_one_of("gradient_dropping: scope", scope, ("tensor", "model"))
+    sparse = Pipeline(TopK(p), Float32())
+    if p == 1:
+        return Raw()
+    return ErrorFeedback(PerTensor(sparse) if scope == "tensor" else Flat(sparse))
+
+
+def deepreduce(
+    p: float, index: str | None = "bloom_p2", value: str | None = None, eps: float = 0.001
+) -> Compressor:
+    """DeepReduce (Kostopoulou et al. 2021, Table 3): one coder for indices, one for values.
+
+    ``ef(per_tensor(topk(p) | VALUE | INDEX))``; the memory as in section 6.3. p = 1 takes the
+    tensor as sparse as it is: ``nonzero`` in the place of ``topk(p)``.
+
+    Args:
+        p: the fraction r / d of entries.
+        index: None (keys of 32 bits), ``bloom_naive``, ``bloom_p0``, ``bloom_p1``,
+            ``bloom_p2``, ``rle`` (of the bitmap) or ``huffman`` (of the bytes of a key).
+            ``bloom_naive`` is refused: a memory around values at wrong places grows without
+            end. Write that pipeline out, without ``ef``.
+        value: None (32 bits), ``fit_poly`` (degree 5, 8 pieces), ``fit_dexp``, ``deflate``,
+            or ``qsgd`` (7 bits, buckets of 512).
+        eps: the false positive rate of a Bloom filter; without one it says nothing.
+
+    In a text, names that are also names of the catalogue stand in quotes:
+    ``deepreduce(0.01, 'huffman', 'fit_poly')``.
+
+    Raises ``ValueError`` for other settings.
+
+    Example:
+        >>> from compressors import text
+        >>> text(deepreduce(0.01, "bloom_p0", "qsgd", eps=0.6))
+        'ef(per_tensor(topk(0.01) | dither(63, bucket=512) | bloom(0.6)))'
+    """
+    check_share("deepreduce: p", p)
+    for name, given, known in (("index", index, _INDEX), ("value", value, _VALUE)):
+        if given not in known:
+            allowed = ", ".join(str(one).lower() for one in known)
+            raise ValueError(f"deepreduce: {name} is {shown(given)}: it is one of {allowed}")
+    sparse = Nonzero() if p == 1 else TopK(p)
+    symbols: SymbolCode = Deflate() if value == "deflate" else Fixed()
+    parts = Pipeline(sparse, _values(value), _positions(index, eps), symbols)
+    return ErrorFeedback(PerTensor(parts))
+
+
+def _positions(index: str | None, eps: float) -> PositionCode:
+    if index is None:
+        return Raw32()
+    if index.startswith("bloom_"):
+        return Bloom(eps, index.removeprefix("bloom_"))
+    return RunLength() if index == "rle" else IndexHuffman()
+
+
+def _values(value: str | None) -> Quantizer:
+    if value == "fit_poly":
+        return FitPoly()
+    if value == "fit_dexp":
+        return FitDExp()
+    return qsgd(_LEVELS, _BUCKET) if value == "qsgd" else Float32()
+
+
+def fedpaq(levels: int = 1, scope: str = "model") -> Compressor:
+    """FedPAQ (Reisizadeh et al. 2020, Algorithm 1 and Example 1): QSGD of the whole update.
+
+    ``flat(dither(levels))``: one norm for the update; with ``scope`` ``tensor`` one per tensor,
+    ``per_tensor(dither(levels))``. Its periodic averaging is ``temporal`` and its partial
+    participation ``cohort``. Unbiased, no memory. Raises ``ValueError`` for another
+    scope, and unless levels is 1 to 65535.
+
+    Example:
+        >>> from compressors import text
+        >>> text(fedpaq(7)), text(fedpaq(7, "tensor"))
+        ('flat(dither(7))', 'per_tensor(dither(7))')
+    """
+    check_one_of("fedpaq: scope", scope, ("model", "tensor"))
+    codec = Pipeline(Identity(), Dither(levels))
+    return Flat(codec) if scope == "model" else PerTensor(codec)
+
+
+def cocktailsgd(p: float, drawn: float = 0.1, bits: int = 4) -> Compressor:
+    """CocktailSGD (Wang et al. 2023, section 3): drawn at random, then the largest, then few bits.
+
+    ``ef(per_tensor(subset(drawn, topk(p / drawn) | steps(bits) | golomb)))``: a fraction ``p`` of
+    all entries travels, the largest of a random fraction ``drawn``. Positions count among those
+    that were drawn. At p = drawn all of them travel:
+    ``ef(per_tensor(subset(drawn, steps(bits))))``. Raises ``ValueError`` unless
+    0 < p <= drawn <= 1 and bits is 2 to 8.
+
+    Example:
+        >>> from compressors import text
+        >>> text(cocktailsgd(0.02))
+        'ef(per_tensor(subset(0.1, topk(0.2) | steps(4) | golomb)))'
+    """
+    check_share("cocktailsgd: drawn", drawn)
+    check_share("cocktailsgd: p", p)
+    if p > drawn:
+        raise ValueError(f"cocktailsgd: p is {p}: at most drawn, which is {drawn}")
+    largest = Identity() if p == drawn else TopK(round(p / drawn, 12))
+    return ErrorFeedback(PerTensor(Subset(drawn, Pipeline(largest, Steps(bits)))))
+
+
+def demo(p: float, decay: float = 0.999, size: int = 64) -> Compressor:
+    """DeMo (Peng et al. 2024, Algorithm 1): the largest cosine coefficients of a client's momentum.
+
+    ``ef(per_tensor(dct(size, chunk_topk(p, size * size) | float32 | golomb)), decay)``: the
+    fading memory is the momentum, from which what was sent is taken away. The paper takes one
+    step between messages (``temporal`` 1) and adds the sign of what all sent; here the server
+    adds the mean. Raises ``ValueError`` for settings that the parts do not take.
+
+    Example:
+        >>> from compressors import text
+        >>> text(demo(0.01))
+        'ef(per_tensor(dct(64, chunk_topk(0.01) | float32 | golomb)), 0.999)'
+    """
+    coefficients = Pipeline(ChunkTopK(p, size * size), Float32())
+    return ErrorFeedback(PerTensor(Cosine(size, coefficients)), decay)
