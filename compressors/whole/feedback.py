@@ -1,23 +1,70 @@
-"""Residual accumulation: what was not sent is added to the next update (SBC, equation 2)."""
+"""A memory around a compressor: what a sender remembers of its messages is added to what it sends.
 
+``ef`` remembers what was not sent, ``ef21`` all that it has said, ``diana`` a part of that.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, SentTensor, State, Tensors, empty_like
+from compressors.base import Compressor, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
 from compressors.printing import short_text, shown
 from compressors.settings import check_compressor, plain
-from compressors.whole.growth import always_grows, grows
+from compressors.theory.rules import bound
+from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
+from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.memory import added, check_sums, inside, nest, recall
 
 
+class Remembering:
+    """Sends ``update + memory`` by ``inner``; what it remembers after that is its class's rule."""
+
+    held: ClassVar[str]
+    inner: Compressor
+
+    @property
+    def needs_seed(self) -> bool:
+        """As the inner compressor."""
+        return self.inner.needs_seed
+
+    def init(self, like: Tensors) -> State:
+        """Zeros for each tensor, and the inner memory."""
+        return nest(self.held, empty_like(like)) | nest("inner", self.inner.init(like))
+
+    def write(
+        self, update: Tensors, state: State, out: BitWriter, seed: int
+    ) -> tuple[Sent, State]:
+        """See ``Compressor.write``; ``NotFinite`` where update and memory overflow."""
+        memory = recall(self.held, state, {name: x.shape for name, x in update.items()})
+        wanted = added(update, self.weighted(memory))
+        sent, inner = self.inner.write(wanted, inside("inner", state), out, seed)
+        after = self.after(memory, wanted, sent)
+        check_sums(after)
+        return sent, nest(self.held, after) | nest("inner", inner)
+
+    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+        """What was sent, memory and all."""
+        return self.inner.read(bits, like, seed)
+
+    def weighted(self, memory: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What is added to an update."""
+        return memory
+
+    def after(
+        self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
+    ) -> dict[str, Tensor]:
+        """The memory after a message; ``wanted`` was made for it and may be used up."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class ErrorFeedback:
-    """Sends ``update + residual`` and keeps what the receiver will not see of it.
+class ErrorFeedback(Remembering):
+    """Sends ``update + residual`` and keeps what the receiver will not see of it (SBC, equation 2).
 
     At every moment the sum of what was decoded plus the residual is the sum of the
     updates, up to float32 rounding.
@@ -54,45 +101,181 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         number = isinstance(self.decay, int | float) and not isinstance(self.decay, bool)
         if not number or not 0 < self.decay <= 1:
             raise ValueError(f"ef: decay is {shown(self.decay)}: 0 < decay <= 1")
-        check_keeps_nothing("ef", self.inner)
-        if why := always_grows(self.inner):
-            raise ValueError(f"ef around {short_text(self.inner)}: {why}")
-
-    @property
-    def needs_seed(self) -> bool:
-        """As the inner compressor."""
-        return self.inner.needs_seed
+        check_bounded(self)
 
     def init(self, like: Tensors) -> State:
         """A zero residual per tensor, and the inner memory.
 
         Raises ``UpdateError`` where the residual would grow without end for tensors of these sizes.
         """
-        if why := grows(self.inner, like):
-            raise UpdateError(f"ef around {short_text(self.inner)}: {why}")
-        return nest("residual", empty_like(like)) | nest("inner", self.inner.init(like))
+        check_bounded(self, like)
+        return super().init(like)
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
-        """See ``Compressor.write``."""
-        kept = recall("residual", state, {name: x.shape for name, x in update.items()})
-        if self.decay != 1:
-            kept = {name: x * self.decay for name, x in kept.items()}
-        wanted = added(update, kept)
-        sent, memory = self.inner.write(wanted, inside("inner", state), out, seed)
-        residual = {name: _rest(x, sent[name]) for name, x in wanted.items()}
-        check_sums(residual)
-        return sent, nest("residual", residual) | nest("inner", memory)
+    def weighted(self, memory: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The residual, less what has faded of it."""
+        return memory if self.decay == 1 else {n: x * self.decay for n, x in memory.items()}
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
-        return self.inner.read(bits, like, seed)
+    def after(
+        self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
+    ) -> dict[str, Tensor]:
+        """What is left of ``wanted``."""
+        for name, x in wanted.items():
+            part = sent[name]
+            if isinstance(part.indices, Tensor):
+                x.view(-1)[part.indices] -= part.values
+            else:
+                wanted[name] = x - part.values
+        return wanted
 
 
-def _rest(wanted: Tensor, sent: SentTensor) -> Tensor:
-    """What is left of ``wanted``, which was made for this message and may be used up."""
-    if not isinstance(sent.indices, Tensor):
-        return wanted - sent.values
-    wanted.view(-1)[sent.indices] -= sent.values
-    return wanted
+@dataclass(frozen=True)
+class EF21(Remembering):
+    """Sends ``update - g`` by the inner compressor, where g is the sum of all it has sent so far.
+
+    EF21 (Richtárik, Sokolov & Fatkhullin 2021, https://arxiv.org/abs/2106.05203, Algorithm 2):
+    where updates change little from round to round, so do their differences, and g comes
+    closer to the update with each message, whatever the inner contraction leaves out. A message
+    alone is not an update: the receiver keeps the sum of what all senders sent and moves by its
+    mean over them. The strategy ``ef21`` does; every other one refuses this method. On that
+    strategy's downlink it is EF21-BC (``strategies.channel.directions``).
+
+    The memory is -g, as ``shift``: what was sent and not applied is added to it again. Raises
+    ``ValueError`` around what has a memory or a server itself (``ef``, ``dgc``, ``diana``),
+    and around what ``ef`` refuses because its error would grow.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> import torch
+        >>> method, update = parse("ef21(topk(0.5) | float32)"), {"w": torch.tensor([4.0, 1.0])}
+        >>> first, memory = compress(method, update)
+        >>> again, _ = compress(method, update, memory)
+        >>> first.sent["w"].decoded, again.sent["w"].decoded
+        (tensor([4., 0.]), tensor([0., 1.]))
+    """
+
+    codec_id: ClassVar[str] = "ef21"
+    server: ClassVar[str] = "ef21"  # see compressors.whole.keepers
+    held: ClassVar[str] = "shift"  # see compressors.whole.returned
+    keeps: ClassVar[tuple[str, ...]] = ("shift", "inner")  # see compressors.whole.whose
+    inner: Compressor
+
+    def __post_init__(self) -> None:
+        check_compressor("ef21", self.inner)
+        check_bounded(self)
+
+    def init(self, like: Tensors) -> State:
+        """A zero shift per tensor, and the inner memory; ``UpdateError`` as for ``ef``."""
+        check_bounded(self, like)
+        return super().init(like)
+
+    def after(
+        self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
+    ) -> dict[str, Tensor]:
+        """The shift less what was sent."""
+        return {name: memory[name] - part.decoded for name, part in sent.items()}
+
+
+@dataclass(frozen=True)
+class Diana(Remembering):
+    """Sends ``update - h`` by an unbiased compressor; then h moves by ``alpha`` of what was sent.
+
+    DIANA (Mishchenko, Gorbunov, Takáč & Richtárik 2019, https://arxiv.org/abs/1901.09269,
+    Algorithm 1, without its momentum and its proximal step). The shift h comes to be the sender's
+    mean update, and what is left to send, whose noise is in proportion to it, goes to zero: so
+    clients of unlike data reach the optimum that a compression without shifts stays away from. The
+    receiver adds the mean of all shifts, which it keeps by the same rule. The strategy ``diana``
+    does; every other one refuses this method.
+
+    Args:
+        inner: an unbiased compressor without a memory of its own.
+        alpha: the part of a message by which the shift moves, 0 < alpha <= 1. None: 1 / (1 + omega)
+            for each tensor, the largest for which convergence is proved.
+
+    The memory is -h, as ``learned``. Raises ``ValueError`` for another alpha, around what is biased
+    or has a memory, and without an alpha around what theory has no omega for.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> import torch
+        >>> method, update = parse("diana(float32, 0.5)"), {"w": torch.tensor([4.0, 1.0])}
+        >>> first, memory = compress(method, update)
+        >>> again, _ = compress(method, update, memory)
+        >>> first.sent["w"].decoded, again.sent["w"].decoded
+        (tensor([4., 1.]), tensor([2.0000, 0.5000]))
+    """
+
+    codec_id: ClassVar[str] = "diana"
+    server: ClassVar[str] = "diana"  # see compressors.whole.keepers
+    held: ClassVar[str] = "learned"  # see compressors.whole.returned
+    keeps: ClassVar[tuple[str, ...]] = ("learned", "inner")  # see compressors.whole.whose
+    inner: Compressor
+    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_compressor("diana", self.inner)
+        number = isinstance(self.alpha, int | float) and not isinstance(self.alpha, bool)
+        if self.alpha is not None and not (number and 0 < self.alpha <= 1):
+            raise ValueError(f"diana: alpha is {shown(self.alpha)}: 0 < alpha <= 1")
+        check_unbiased("diana", self.inner)
+        if self.alpha is None and any(bound(self.inner, d).kind == "unknown" for d in SIZES):
+            raise ValueError(f"diana around {short_text(self.inner)}, of which no omega is known: "
+                             "give alpha")  # fmt: skip
+
+    def steps(self, like: Tensors) -> dict[str, float]:
+        """By tensor, the part of a message by which the shift moves.
+
+        Example:
+            >>> from compressors import parse
+            >>> import torch
+            >>> parse("diana(randk(0.25) | float32)").steps({"w": torch.zeros(8)})
+            {'w': 0.25}
+        """
+        if self.alpha is not None:
+            return dict.fromkeys(like, float(self.alpha))
+        return {name: 1 / (1 + omega) for name, omega in _omegas(self.inner, like).items()}
+
+    def after(
+        self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
+    ) -> dict[str, Tensor]:
+        """The shift less ``alpha`` of what was sent."""
+        alpha = self.steps(memory)
+        return {n: memory[n] - alpha[n] * part.decoded for n, part in sent.items()}
+
+
+def check_bounded(lift: ErrorFeedback | EF21, like: Tensors | None = None) -> None:
+    """Refuses to stand around a memory, or around what lets a memory grow without end.
+
+    Raises:
+        ValueError: for tensors of any size, or around a memory or a server.
+        UpdateError: for tensors shaped like ``like``, where they are given.
+    """
+    name = lift.codec_id
+    if like is None:
+        check_keeps_nothing(name, lift.inner)
+    why = always_grows(lift.inner) if like is None else grows(lift.inner, like)
+    if why:
+        why = why.replace("use ef(", f"use {name}(").replace("leave ef out", f"leave {name} out")
+        refused = ValueError if like is None else UpdateError
+        raise refused(f"{name} around {short_text(lift.inner)}: {why}")
+
+
+def check_unbiased(name: str, inner: Compressor) -> None:
+    """Raises ``ValueError`` where ``name`` is around what has a memory, or is known as biased."""
+    check_keeps_nothing(name, inner)
+    if any(bound(inner, d).kind in ("contraction", "neither") for d in SIZES):
+        raise ValueError(f"{name} around {short_text(inner)}, which is biased: {name} needs an "
+                         f"unbiased method; use ef21({short_text(inner)})")  # fmt: skip
+
+
+def _omegas(inner: Any, like: Tensors) -> dict[str, float]:
+    """omega of an unbiased compressor on each tensor; 0 where a tensor is empty."""
+    if isinstance(inner, ByName):
+        omegas: dict[str, float] = {}
+        for rule, part in inner.parts(like):
+            omegas |= _omegas(rule, part)
+        return {name: omegas[name] for name in like}
+    whole = sum(x.numel() for x in like.values())
+    sizes = {n: whole if isinstance(inner, Flat) else x.numel() for n, x in like.items()}
+    codec = inner.codec if isinstance(inner, PerTensor | Flat) else inner
+    return {n: (bound(codec, size).omega or 0.0) if size else 0.0 for n, size in sizes.items()}

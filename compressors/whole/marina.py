@@ -8,9 +8,9 @@ from torch import Tensor
 from compressors.base import Compressor, Sent, State, Tensors
 from compressors.bits import BitReader, BitWriter
 from compressors.settings import check_compressor, check_share, plain
+from compressors.whole.feedback import check_unbiased
 from compressors.whole.memory import check_sums, inside, recall
 from compressors.whole.raw import Raw
-from compressors.whole.shifts import check_unbiased
 
 BEFORE = "before"
 """In the memory: the gradient at the model of the round before, on the batch of this one."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from compressors import State, Tensors
 from compressors.base import empty_like
-from compressors.whole.shifts import Shifts
+from compressors.whole.feedback import Diana
 from strategies.algorithms.base import Algorithm, Asked, Round, Runs
 from strategies.algorithms.ef21 import check_late
 from strategies.channel.traffic import Uplink, average
@@ -32,19 +32,19 @@ class DIANA(Algorithm):
     """
 
     coded: ClassVar[bool] = True
-    serves: ClassVar[str] = Shifts.server
+    serves: ClassVar[str] = Diana.server
 
     def refuse(self, asked: Asked) -> None:
         check_late(asked, "differences")
 
     def check(self, strategy: Runs) -> None:
-        if not isinstance(strategy.uplink, Shifts):
+        if not isinstance(strategy.uplink, Diana):
             raise ValueError("DIANA adds its shift to differences: its uplink is diana(...)")
 
     def step(
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
     ) -> tuple[Tensors | None, State]:
-        assert isinstance(now.uplink, Shifts)
+        assert isinstance(now.uplink, Diana)
         shift = memory or empty_like(model)
         came, share = average(uplinks, "uniform"), len(uplinks) / now.clients
         alpha = now.uplink.steps(came)

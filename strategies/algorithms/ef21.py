@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from compressors import State, Tensors
 from compressors.base import empty_like
-from compressors.whole.differences import Differences
+from compressors.whole import feedback
 from strategies.algorithms.base import Algorithm, Asked, Refused, Round, Runs
 from strategies.channel.traffic import Uplink
 
@@ -32,13 +32,13 @@ class EF21(Algorithm):
     """
 
     coded: ClassVar[bool] = True
-    serves: ClassVar[str] = Differences.server
+    serves: ClassVar[str] = feedback.EF21.server
 
     def refuse(self, asked: Asked) -> None:
         check_late(asked, "differences")
 
     def check(self, strategy: Runs) -> None:
-        if not isinstance(strategy.uplink, Differences):
+        if not isinstance(strategy.uplink, feedback.EF21):
             raise ValueError("EF21 adds up differences: its uplink is ef21(...)")
         if strategy.late == "drop":
             raise ValueError("late is 'drop': a sum without one difference is not the client's")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from compressors import Compressor, Sent, State, Tensors
 from compressors.base import empty_like
-from compressors.whole.differences import Differences
+from compressors.whole.feedback import EF21
 from compressors.whole.memory import inside, nest
 
 DIRECTION = "direction"
@@ -29,7 +29,7 @@ def directs(downlink: Compressor) -> bool:
         >>> directs(parse("ef21(cnat)")), directs(parse("ef(cnat)"))
         (True, False)
     """
-    return isinstance(downlink, Differences)
+    return isinstance(downlink, EF21)
 
 
 def stepped(
@@ -47,7 +47,7 @@ def told_beside(downlink: Compressor, memory: State, version: int) -> State:
 
 def _direction(downlink: Compressor, memory: State) -> State:
     """What the clients' sums are, bit for bit and zeros included: zero less the shift."""
-    shift = inside(Differences.held, memory) if directs(downlink) else {}
+    shift = inside(EF21.held, memory) if directs(downlink) else {}
     return {name: torch.zeros_like(x) - x for name, x in shift.items()}
 
 
