@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction
 from compressors.kernels import bins as kernel
 from compressors.parts import Place, Symbols
 from compressors.printing import shown
@@ -41,6 +42,7 @@ class Bins:
     """
 
     codec_id: ClassVar[str] = "bins"
+    projects: ClassVar[bool] = True  # see compressors.bounds
     bits: int
     spread: float | None = None
     needs_seed: ClassVar[bool] = False
@@ -88,6 +90,15 @@ class Bins:
         if means is None:
             return nothing(codes, torch.float32)
         return torch.from_numpy(means[codes.cpu().numpy()]).to(codes.device)
+
+    def bound_on(self, k: int) -> Bound:
+        """min(1, 2 / k): no means are worse than two, of what is below the mean m and of the rest.
+
+        These two hold k m^2 + (sum |x - m|)^2 / k at least, and a sum of numbers that cancel has
+        (sum |y|)^2 >= 2 sum y^2.
+        """
+        worst = "ours: 2 / d, where one entry is above the mean and one below"
+        return contraction(min(1.0, 2 / max(k, 1)), f"{worst}; far more for spread values")
 
 
 @dataclass(frozen=True)
@@ -156,6 +167,16 @@ class Steps:
         each = np.repeat(scales, self._bucket(levels.size))[: levels.size]
         with np.errstate(over="ignore", invalid="ignore"):  # of hostile steps: refused afterwards
             return torch.from_numpy(levels * each + np.float32(0)).to(codes.device)
+
+    def bound_on(self, k: int) -> Bound:
+        """4 m^2 / (4 m^2 + k - 1), m = 2^(b - 1) - 1 steps: the largest entry arrives.
+
+        No error exceeds its entry or half a step. Most is lost where all others are half a step.
+        """
+        entries = max(1, k if self.bucket is None else min(k, self.bucket))
+        square = 4 * (2 ** (self.bits - 1) - 1) ** 2
+        delta = square / (square + entries - 1)
+        return contraction(delta, "ours: 4 m^2 / (4 m^2 + d - 1), reached")
 
 
 def _largest_step(most: int) -> np.float32:

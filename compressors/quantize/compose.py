@@ -7,6 +7,7 @@ from torch import Tensor
 
 from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, compose
 from compressors.parts import Place, Quantizer, Symbols
 from compressors.printing import shown
 
@@ -69,3 +70,8 @@ class Then:
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """As ``second``."""
         return self.second.dequantize(symbols, place, tensor_seed(seed, _SECOND))
+
+    def bound_on(self, k: int) -> Bound:
+        """Theorem 5, or what is known of projections."""
+        projects = getattr(self.first, "projects", False)
+        return compose(bound(self.first, k), bound(self.second, k), projects)

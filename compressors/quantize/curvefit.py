@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, neither
 from compressors.errors import PayloadError
 from compressors.kernels import curve as kernel
 from compressors.parts import Place, Symbols, code_dtype
@@ -52,6 +53,7 @@ class FitPoly:
     """
 
     codec_id: ClassVar[str] = "fit_poly"
+    projects: ClassVar[bool] = True  # see compressors.bounds
     degree: int = 5
     segments: int | str = 8
 
@@ -117,6 +119,13 @@ class FitPoly:
             return nothing(codes, torch.float32)
         curve = torch.from_numpy(kernel.evaluate(side[1], side[0], k, self.degree + 1))
         return curve.to(codes.device)[codes.long()]
+
+    def bound_on(self, k: int) -> Bound:
+        """At least 1 / k where every piece has one sign: no fit is worse than its piece's mean."""
+        if isinstance(self.segments, str) or self.segments < 2:
+            return neither("one piece may hold both signs, and a constant through them be zero")
+        note = "ours: at least 1 / d, a piece's mean; far more for curves"
+        return contraction(1 / max(k, 1), note)
 
 
 def ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

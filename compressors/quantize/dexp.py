@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
 from compressors.kernels import exponentials as kernel
 from compressors.kernels.curve import LARGEST
@@ -83,3 +84,7 @@ class FitDExp:
         both = codes.long()
         found = magnitudes.to(codes.device)[both >> 1]
         return torch.where(both % 2 == 1, -found, found)
+
+    def bound_on(self, k: int) -> Bound:
+        """None."""
+        return neither("the search for two rates promises no fit")

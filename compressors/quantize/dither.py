@@ -15,11 +15,13 @@ from torch import Tensor
 
 from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, compose_omegas, unbiased
 from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols, code_dtype
 from compressors.printing import shown, text
 from compressors.quantize.levels import bucket_norms, codes_of, nothing, values_of
 from compressors.settings import check_one_of, check_whole, plain
+from compressors.theory.dithering import natural_omega, standard_omega
 
 MOST_LEVELS = {"standard": 65535, "natural": 127}
 """Beyond these a float32 ratio has no bits left for chance, or no normal number for the level."""
@@ -124,6 +126,16 @@ class Dither:
 
     def _bucket(self, k: int) -> int:
         return max(1, k) if self.bucket is None else self.bucket
+
+    def bound_on(self, k: int) -> Bound:
+        """Theorem 7 or its standard twin, a bucket at a time; Theorem 5 for a compressed norm."""
+        entries = max(1, k if self.bucket is None else min(k, self.bucket))
+        norm, natural_levels = float(self.norm), self.kind == "natural"
+        omega = (natural_omega if natural_levels else standard_omega)(entries, self.levels, norm)
+        source = "Theorem 7" if natural_levels else "Table 1: kappa d^(1/r) / u"
+        if self.norm_code == "cnat":
+            omega, source = compose_omegas(omega, 1 / 8), f"{source}; Theorem 5 for the norm"
+        return unbiased(omega, f"{source} (Horváth et al. 2022)")
 
 
 def qsgd(levels: int, bucket: int | None = None) -> Dither:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, exact, neither
 from compressors.parts import IEEE, Place, Symbols
 
 
@@ -29,6 +30,10 @@ class Float32:
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The values, bit for bit."""
         return symbols.codes.view(torch.float32)
+
+    def bound_on(self, k: int) -> Bound:
+        """Lossless."""
+        return exact()
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,10 @@ class Float16(_Short):
     codec_id: ClassVar[str] = "float16"
     _dtype: ClassVar[torch.dtype] = torch.float16
 
+    def bound_on(self, k: int) -> Bound:
+        """None: its range is narrower than that of updates."""
+        return neither("below 2^-25 all is lost; relative error at most 2^-11 in 2^-14 to 65504")
+
 
 @dataclass(frozen=True)
 class BFloat16(_Short):
@@ -89,3 +98,7 @@ class BFloat16(_Short):
 
     codec_id: ClassVar[str] = "bfloat16"
     _dtype: ClassVar[torch.dtype] = torch.bfloat16
+
+    def bound_on(self, k: int) -> Bound:
+        """Half a step of 2^-7 of each entry."""
+        return contraction(1 - 2.0**-16, "relative error at most 2^-8, denormal numbers apart")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither, unbiased
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
 from compressors.parts import Place, Symbols, code_dtype
@@ -82,6 +83,11 @@ class MinMax:
             return _even(codes, alphabet - 1, low, high)
         return _pick(_even(torch.arange(alphabet), alphabet - 1, low, high), codes)
 
+    def bound_on(self, k: int) -> Bound:
+        """k / (2 (2^b - 1)^2): (greatest - least)^2 <= 2 ||x||^2 (Suresh et al. 2017)."""
+        omega = k / (2 * (2**self.bits - 1) ** 2)
+        return unbiased(omega, "d / (2 (2^b - 1)^2) (Suresh et al. 2017)")
+
 
 @dataclass(frozen=True)
 class Codebook:
@@ -144,6 +150,11 @@ class Codebook:
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The grid points, rounded to float32."""
         return _pick(_grid(self.bits, float(self.step)), symbols.codes)
+
+    def bound_on(self, k: int) -> Bound:
+        """None: the step does not scale."""
+        return neither("the step is absolute and values outside the grid are cut; "
+                       "inside unbiased, at most step^2 / 4 per entry")  # fmt: skip
 
 
 def _between(values: Tensor, low: float, scale: float, top: int, seed: int) -> Tensor:

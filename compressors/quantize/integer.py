@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
@@ -82,6 +83,11 @@ class RandomInteger:
         values = fresh(codes.numel(), torch.float32)
         kernel.add(codes.numpy(), least, values.numpy())
         return values
+
+    def bound_on(self, k: int) -> Bound:
+        """None (Theorem 4)."""
+        return neither("unbiased, but no omega is finite: near 0 the second moment is |x|, not x^2 "
+                       "(Theorem 4 of Horváth et al. 2022); at most 1/4 per entry")  # fmt: skip
 
 
 def _whole_numbers(values: Tensor, seed: int) -> Tensor:

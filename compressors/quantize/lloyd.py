@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, neither
 from compressors.kernels import centroids as kernel
 from compressors.kernels.centroids import LEVELS
 from compressors.kernels.hadamard import block_sizes
@@ -54,6 +55,7 @@ class Lloyd:
     """
 
     codec_id: ClassVar[str] = "lloyd"
+    projects: ClassVar[bool] = True  # see compressors.bounds
     bits: int
     scale: str = "unbiased"
 
@@ -107,3 +109,24 @@ class Lloyd:
             values[start : start + size] = table[flat[start : start + size]]
             start += size
         return torch.from_numpy(values).to(codes.device)
+
+    def bound_on(self, k: int) -> Bound:
+        """1 / k for one bit and the least error (as l1_sign, by block), times the spread."""
+        if self.scale == "unbiased":
+            return neither(
+                "unbiased over rotations drawn uniformly: 0.571, 0.133, 0.0358, 0.0096 of the "
+                "squared norm with 1 to 4 bits; Hadamard's small blocks are biased"
+            )
+        delta = lloyd_spread(self.bits) / max(k, 1)
+        return contraction(delta, "ours: at least 1 / d for one bit, times 4 c C / (c + C)^2")
+
+
+def lloyd_spread(bits: int) -> float:
+    """4 c C / (c + C)^2 of the least and the greatest level: how far from equal magnitudes.
+
+    Magnitudes and levels rise together, so <v, Q> >= ||v||_1 ||Q||_1 / k (Chebyshev), and
+    ||Q||_1^2 is at least this part of k ||Q||^2 (Kantorovich). Hence the cosine of v and Q has
+    cos^2 >= this times ||v||_1^2 / (k ||v||^2).
+    """
+    least, greatest = LEVELS[bits][0], LEVELS[bits][-1]
+    return 4 * least * greatest / (least + greatest) ** 2

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, neither
 from compressors.parts import Place, Symbols
 from compressors.printing import shown
 from compressors.quantize import columns
@@ -56,6 +57,7 @@ class SharedMagnitude:
     """
 
     codec_id: ClassVar[str] = "magnitude"
+    projects: ClassVar[bool] = True  # see compressors.bounds
     value: Value = "avg"
     bits: int = 1
     needs_seed: ClassVar[bool] = False
@@ -127,6 +129,12 @@ class SharedMagnitude:
             low, high = levels
             return signed(torch.where((codes & 1).bool(), high, low), codes >> 1)
         return signed(columns.spread(levels, side.counts.to(codes.device)), codes)
+
+    def bound_on(self, k: int) -> Bound:
+        """1 / k for means; none for minima."""
+        if self.value == "min":
+            return neither("the smallest magnitude may be anything above 0: delta tends to 0")
+        return contraction(1 / max(k, 1), "at least 1 / d: ||x||_1^2 / (d ||x||_2^2)")
 
 
 def ternary() -> SharedMagnitude:

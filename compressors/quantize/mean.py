@@ -9,6 +9,7 @@ from torch import Tensor
 
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction
 from compressors.parts import Place, Symbols
 
 
@@ -21,6 +22,7 @@ class Mean:
     """
 
     codec_id: ClassVar[str] = "mean"
+    projects: ClassVar[bool] = True  # see compressors.bounds
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = True
 
@@ -47,3 +49,8 @@ class Mean:
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
         return side.to(codes.device).expand(codes.numel())
+
+    def bound_on(self, k: int) -> Bound:
+        """delta = 1 / k: values of one sign, so (sum v)^2 >= sum v^2."""
+        note = "1 / k: values of one sign; one entry against k - 1 zeros"
+        return contraction(1 / max(k, 1), note)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, neither, unbiased
 from compressors.kernels import natural, noise
 from compressors.parts import Place, Symbols, code_dtype
 from compressors.printing import shown
@@ -135,6 +136,15 @@ class Natural:
         target = np.empty(given.size, np.uint32)
         natural.decode(given, np.uint32(lowest), np.uint32(sign), target)
         return torch.from_numpy(target.view(np.float32))
+
+    def bound_on(self, k: int) -> Bound:
+        """1/8 (Theorem 3), 8/9 for the nearer power; none for a narrow window of exponents."""
+        window = f"2^{self.lowest} to 2^{self.highest}"
+        if self.bits < 9:
+            return neither(f"entries are cut above {window.split()[2]}; omega = 1/8 in {window}")
+        if self.rounding == "nearest":
+            return contraction(8 / 9, f"within a third of each entry in {window}")
+        return unbiased(1 / 8, f"Theorem 3 (Horváth et al. 2022), for entries in {window} and zero")
 
 
 def to_powers(values: Tensor, seed: int, out: Tensor | None = None) -> Tensor:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, contraction
 from compressors.parts import Place, Quantizer, Symbols
 from compressors.printing import shown
-from compressors.theory.rules import bound
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Shrink:
     Error feedback needs E||C(x) - x||^2 < ||x||^2, or its residual feeds on the noise and
     grows without end; an unbiased quantizer with omega >= 1 has it not. Divided by 1 + omega it
     has, with delta = 1 / (1 + omega) (Basu et al. 2019 scale QSGD so). omega follows from the
-    settings and the number of values (``compressors.theory.bound``), which both sides know:
+    settings and the number of values (``compressors.bounds``), which both sides know:
     it costs no bits.
 
     Raises ``ValueError`` unless ``inner`` is a quantizer that is unbiased for every vector.
@@ -72,6 +72,11 @@ class Shrink:
     def _omega(self, k: int) -> float | None:
         inner: Any = self.inner  # hashable: all that is configured is frozen
         return _known(inner, k)
+
+    def bound_on(self, k: int) -> Bound:
+        """1 / (1 + omega): the least error of a multiple of an unbiased value."""
+        omega = bound(self.inner, k).omega or 0.0
+        return contraction(1 / (1 + omega), "1 / (1 + omega) (Basu et al. 2019)")
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, neither
 from compressors.kernels import noise, rounding, sign
 from compressors.parts import Place, Symbols
 from compressors.printing import shown
@@ -102,6 +103,10 @@ class Sign:
         magnitude = torch.tensor(self.magnitude, dtype=torch.float32, device=symbols.codes.device)
         return signed(magnitude, symbols.codes)
 
+    def bound_on(self, k: int) -> Bound:
+        """None: the magnitude is fixed."""
+        return neither("the magnitude does not follow the values")
+
 
 def _as_float32(number: float) -> float:
     with np.errstate(over="ignore"):
@@ -124,6 +129,7 @@ class ScaledSign:
     """
 
     codec_id: ClassVar[str] = "l1_sign"
+    projects: ClassVar[bool] = True  # see compressors.bounds
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
 
@@ -150,6 +156,10 @@ class ScaledSign:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
         return signed(side.to(codes.device), codes)
 
+    def bound_on(self, k: int) -> Bound:
+        """||v||_1^2 / (k ||v||_2^2), at least 1 / k (Karimireddy et al. 2019)."""
+        return contraction(1 / max(k, 1), "at least ||x||_1^2 / (d ||x||_2^2) >= 1 / d")
+
 
 class _Means(NamedTuple):
     levels: Tensor  # (c, 2): at or above zero, below zero
@@ -175,6 +185,7 @@ class OneBit:
     """
 
     codec_id: ClassVar[str] = "onebit"
+    projects: ClassVar[bool] = True  # see compressors.bounds
     columns: bool = True
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
@@ -206,3 +217,7 @@ class OneBit:
         high, low = side.levels.to(codes.device).unbind(1)
         spread = columns.spread
         return torch.where(codes.bool(), spread(low, counts), spread(high, counts))
+
+    def bound_on(self, k: int) -> Bound:
+        """At least 1 / k, and one over the longest column."""
+        return contraction(1 / max(k, 1), "at least 1 / d; one over the length of a column")

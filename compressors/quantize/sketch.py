@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction
 from compressors.errors import PayloadError
 from compressors.parts import Place, Symbols, code_dtype
 from compressors.printing import shown
@@ -37,6 +38,7 @@ class Sketch:
     """
 
     codec_id: ClassVar[str] = "sketch"
+    projects: ClassVar[bool] = True  # see compressors.bounds
     buckets: int = 256
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
@@ -94,6 +96,11 @@ class Sketch:
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
         return side.to(codes.device)[codes.int()]  # as they are, uint8 codes would be a mask
+
+    def bound_on(self, k: int) -> Bound:
+        """At least 1 / k: one entry may share its bucket with all others."""
+        note = "at least 1 / d: a bucket's mean; far more for spread values"
+        return contraction(1 / max(k, 1), note)
 
 
 def _sort(values: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither, unbiased
 from compressors.kernels import dither as kernel
 from compressors.parts import Place, Symbols
 from compressors.printing import shown
@@ -90,6 +91,12 @@ class TernGrad:
         """0, -s or +s."""
         codes, _, scale = symbols
         return values_of(codes, scale, max(1, codes.numel()), 1, False)
+
+    def bound_on(self, k: int) -> Bound:
+        """(sqrt k - 1) / 2, the most of ||x||_inf ||x||_1 / ||x||^2 - 1; clipping is biased."""
+        if self.clip is not None:
+            return neither("clipping is biased; without it omega = (sqrt(d) - 1) / 2")
+        return unbiased((math.sqrt(max(k, 1)) - 1) / 2, "(sqrt(d) - 1) / 2, reached")
 
 
 def deviation(values: Tensor) -> float:

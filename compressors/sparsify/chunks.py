@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from compressors.base import nominal_count
+from compressors.bounds import Kept, contraction
 from compressors.kernels import chunks as kernel
 from compressors.settings import check_share, check_whole, plain
 
@@ -77,3 +78,11 @@ class ChunkTopK:
         size = min(self.size, max(1, x.numel()))
         taken = kernel.largest(x.detach().numpy(), size, counts, found)
         return torch.from_numpy(found[:taken]), 1.0
+
+    def kept_of(self, d: int) -> Kept:
+        """The least share of a chunk that is kept: of the whole ones, or of the last."""
+        size = min(self.size, d)
+        lengths = [size, d % size or size]
+        share = min(nominal_count(self.p, m) / m for m in lengths)
+        k = self.count(d)
+        return Kept(contraction(share, "k / m of the worst chunk"), k, k)

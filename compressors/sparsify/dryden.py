@@ -1,5 +1,6 @@
 """The largest entries of either sign, each sign by a threshold of its own (Dryden et al. 2016)."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.base import nominal_count
+from compressors.bounds import Kept, contraction
 from compressors.kernels import select
 from compressors.kernels.sign import signs
 from compressors.settings import check_share, plain
@@ -57,3 +59,10 @@ class Dryden:
         above, below = (nominal_count(self.p, n) for n in signs(entries))
         sides = select.both_sides(entries, above, below)
         return torch.cat([torch.from_numpy(side) for side in sides]).sort().values, 1.0
+
+    def kept_of(self, d: int) -> Kept:
+        """Each sign keeps max(1, round(p m)) of its m entries, the least share at m = 1.5 / p."""
+        delta = 1 / min(d, max(1, math.floor(1.5 / self.p)))
+        most = min(d, math.floor(self.p * d) + 2)
+        note = "ours: 2 p / 3, from rounding on each side"
+        return Kept(contraction(delta, note), most, self.count(d))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.base import nominal_count
+from compressors.bounds import Kept, unbiased
 from compressors.kernels.noise import words_torch
 from compressors.settings import check_share, plain
 
@@ -94,3 +95,8 @@ class GSpar:
     def weigh(self, values: Tensor, scale: float) -> Tensor:
         """See ``Weighted.weigh``: magnitudes below ``scale`` become ``scale``."""
         return torch.copysign(values.abs().clamp(min=scale), values)
+
+    def kept_of(self, d: int) -> Kept:
+        """omega = d / k - 1, of equal chances: no others that sum to k vary more."""
+        k = self.count(d)
+        return Kept(unbiased(d / k - 1, "at most d / k - 1, where all entries are equal"), d, k)

@@ -6,6 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from compressors.bounds import Kept, exact
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -29,3 +31,7 @@ class Identity:
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """Every index; a pipeline never asks for them."""
         return torch.arange(x.numel(), device=x.device), 1.0
+
+    def kept_of(self, d: int) -> Kept:
+        """Every entry."""
+        return Kept(exact("every entry"), d, d)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.bounds import Kept, exact, neither
 from compressors.kernels import select
 from compressors.printing import shown
 from compressors.settings import plain
@@ -72,6 +73,11 @@ class Threshold:
         """See ``Sparsifier.select``; needs no seed."""
         return reaching(x, self.t), 1.0
 
+    def kept_of(self, d: int) -> Kept:
+        """None: all may lie below the threshold."""
+        reason = f"where all entries lie below {self.t:g} nothing is sent: error at most d t^2"
+        return Kept(neither(reason), d, None)
+
 
 @dataclass(frozen=True)
 class Nonzero:
@@ -94,3 +100,7 @@ class Nonzero:
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; needs no seed."""
         return reaching(x, 0.0), 1.0
+
+    def kept_of(self, d: int) -> Kept:
+        """Lossless."""
+        return Kept(exact(), d, None)

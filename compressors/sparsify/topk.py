@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from compressors.base import mean, nominal_count
+from compressors.bounds import Kept, contraction
 from compressors.kernels import select
 from compressors.settings import check_share, plain
 from compressors.sparsify.largest import largest, largest_torch
-from compressors.sparsify.sampled import above_sampled, sample_size, sampled_threshold
+from compressors.sparsify.sampled import MOST, above_sampled, sample_size, sampled_threshold
 
 
 def one_sided_torch(x: Tensor, k: int) -> Tensor:
@@ -72,6 +73,19 @@ class TopK:
             return largest(x, k, select.MAGNITUDE), 1.0
         return above_sampled(x, k, sampled_threshold(x, self.p, size, seed)), 1.0
 
+    def kept_of(self, d: int) -> Kept:
+        """k / d: the k largest of d squares are at least their share (Remark 1 of DeepReduce).
+
+        By a sample's threshold at least 0.49 of it: fewer than k / 2 are sent only where as many of
+        the sample, 25 or more, lie among them as are expected among k; by Chernoff's bound the
+        chance is below (e / 4)^12.5 < 0.01.
+        """
+        k = self.count(d)
+        if self.sample is None or sample_size(d, self.p, self.sample) >= d:
+            return Kept(contraction(k / d, "k / d"), k, k)
+        delta = max(1 / d, 0.49 * k / d)
+        return Kept(contraction(delta, "ours: 0.49 k / d, about k / d"), min(d, MOST * k), k)
+
 
 @dataclass(frozen=True)
 class OneSided:
@@ -105,3 +119,24 @@ class OneSided:
         if x.device.type != "cpu":
             return one_sided_torch(x, k), 1.0
         return torch.from_numpy(select.one_sided(x.detach().numpy(), k)), 1.0
+
+    def kept_of(self, d: int) -> Kept:
+        """delta = 1 / (1 + max(d - 1, min(k, d - 1)^2)): ours, for the paper states none.
+
+        Let the side of the greater mean m be chosen. If it has one entry, it keeps m^2; the k
+        largest of the other side sum to at most k m, so their squares to at most (k m)^2, and every
+        further one is at most m. More entries on the chosen side keep more than they add.
+        (1, -k, -0, ...) reaches it.
+        """
+        k = self.count(d)
+        return Kept(contraction(one_sided_delta(k, d), "ours: 1 / (1 + max(d - 1, k^2))"), k, k)
+
+
+def one_sided_delta(k: int, d: int) -> float:
+    """delta of the ``k`` entries of the stronger side of ``d``, as they are or as their mean.
+
+    Example:
+        >>> one_sided_delta(1, 100), one_sided_delta(20, 100)
+        (0.01, 0.0024937655860349127)
+    """
+    return 1 / (1 + max(d - 1, min(k, d - 1) ** 2))

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from compressors.bounds import Bound, bound, compose, compose_omegas
     from compressors.theory.bits import ExpectedBits, expected_bits
-    from compressors.theory.bound import Bound, compose, compose_omegas
-    from compressors.theory.rules import bound
 
 __all__ = ["Bound", "ExpectedBits", "bound", "compose", "compose_omegas", "expected_bits"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from compressors.base import nominal_count
+from compressors.bounds import kept
 from compressors.coders.golomb import rice_parameter
+from compressors.printing import is_foreign, name_of
 from compressors.theory.positions import ideal_position_bits, rice_bits
-from compressors.theory.quantizers import dither_side, width
-from compressors.theory.rules import kept, known_name
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,17 @@ class ExpectedBits:
         return self.positions + self.values + self.side
 
 
+def _width(alphabet: int) -> int:
+    """Bits of a symbol of equal width."""
+    return (alphabet - 1).bit_length()
+
+
+def _norms(one: Any, k: int) -> int:
+    """Bits of the norms of ``dither``."""
+    buckets = 1 if one.bucket is None else -(-k // one.bucket)
+    return buckets * (9 if one.norm_code == "cnat" else 32)
+
+
 Cost = Callable[[Any, int], tuple[float, float]]
 """Of a quantizer and a number of values: bits per value, and bits of side information."""
 
@@ -38,7 +49,7 @@ COSTS: dict[str, Cost] = {
     "bfloat16": lambda one, k: (16, 0),
     "mean": lambda one, k: (0, 32),
     "cnat": lambda one, k: (one.bits, 0),
-    "dither": lambda one, k: (width(one.alphabet), dither_side(one, k)),
+    "dither": lambda one, k: (_width(one.alphabet), _norms(one, k)),
     "terngrad": lambda one, k: (2, 32),
     "minmax": lambda one, k: (one.bits, 64),
     "codebook": lambda one, k: (one.bits, 0),
@@ -49,13 +60,21 @@ COSTS: dict[str, Cost] = {
     "steps": lambda one, k: (one.bits, 32 * -(-k // (one.bucket or max(1, k)))),
     "lloyd": lambda one, k: (one.bits, 32 * k.bit_count()),
     "magnitude": lambda one, k: (one.bits, 32 * one.bits),
-    "sketch": lambda one, k: (width(min(one.buckets, k)),
-                            width(one.buckets) + 32 * min(one.buckets, k)),
+    "sketch": lambda one, k: (_width(min(one.buckets, k)),
+                            _width(one.buckets) + 32 * min(one.buckets, k)),
 }  # fmt: skip
 """With symbols of equal width (``fixed``). Not ``cint``: its alphabet depends on the values."""
 
 _WRAPPERS = {"ef": "inner", "ef21": "inner", "diana": "inner", "per_tensor": "codec",
              "flat": "codec", "rotate": "codec", "dct": "codec"}  # fmt: skip
+
+
+def _name(thing: Any) -> str:
+    """The name under which a formula may be known: none of a class from outside this package.
+
+    Such a class may have the name of one of ours, and follow another rule.
+    """
+    return "" if is_foreign(thing) else name_of(thing)
 
 
 def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
@@ -71,7 +90,7 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
         >>> expected_bits(parse("cint"), 100) is None
         True
     """
-    name = known_name(thing)
+    name = _name(thing)
     if name in _WRAPPERS:
         return expected_bits(getattr(thing, _WRAPPERS[name]), d)
     if name == "raw":
@@ -84,10 +103,10 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
 
 def _pipeline(pipe: Any, d: int) -> ExpectedBits | None:
     sent = pipe.quantize  # of two quantizers only the second one's symbols travel
-    while known_name(sent) == "then":
+    while _name(sent) == "then":
         sent = sent.second
-    k, cost = kept(pipe.sparsify, d).mean, COSTS.get(known_name(sent))
-    if k is None or cost is None or known_name(pipe.symbols) != "fixed":
+    k, cost = kept(pipe.sparsify, d).mean, COSTS.get(_name(sent))
+    if k is None or cost is None or _name(pipe.symbols) != "fixed":
         return None
     positions = _positions(pipe, k, d)
     if positions is None:
@@ -100,7 +119,7 @@ def _positions(pipe: Any, k: float, d: int) -> float | None:
     """Bits of the positions of k entries; of whole units where those are sent."""
     if not pipe.writes_positions:
         return 0.0
-    if known_name(pipe.positions) != "golomb":
+    if _name(pipe.positions) != "golomb":
         return None
     unit = pipe.sparsify.unit
     units, chosen = -(-d // unit), k / unit

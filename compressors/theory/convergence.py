@@ -7,7 +7,7 @@ the smoothness constant, ``gap`` is f(x_0) - f(x*), ``epsilon`` the target of E|
 
 from dataclasses import dataclass
 
-from compressors.theory.bound import check_omega, compose_omegas
+from compressors.bounds import check_omega, compose_omegas
 
 
 @dataclass(frozen=True)

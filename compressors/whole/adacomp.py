@@ -20,6 +20,7 @@ from compressors.base import (
     scatter,
 )
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither
 from compressors.coders.fixed import Fixed
 from compressors.quantize.sign import below_zero, signed
 from compressors.settings import check_whole, plain
@@ -114,6 +115,10 @@ class AdaComp:
         with bits.span("values"):
             codes = Fixed().read_symbols(bits, places.size, 2, like.device)
         return scatter(signed(magnitude, codes), chosen, like.shape)
+
+    def bound_on(self, d: int) -> Bound:
+        """None."""
+        return neither("its magnitude is a mean of several bins' largest entries")
 
 
 def _largest(x: Tensor, size: int) -> Tensor:

@@ -1,7 +1,7 @@
 """ATOMO on singular values: an unbiased choice of a matrix's atoms."""
 
 from dataclasses import dataclass
-from math import prod
+from math import isqrt, prod
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, unbiased
 from compressors.errors import PayloadError
 from compressors.kernels.factors import product
 from compressors.kernels.noise import words
@@ -106,6 +107,13 @@ class Atomo:
         """Whether the expected atoms have fewer numbers than the tensor has entries."""
         n, m = _sides(shape)
         return len(shape) >= 2 and self.rank * (n + m) < n * m
+
+    def bound_on(self, d: int) -> Bound:
+        """Of a matrix of at most sqrt(d) atoms: as gspar of its singular values."""
+        share = min(1.0, self.rank / max(1, isqrt(d)))
+        if self.scaled:
+            return unbiased(1 / share - 1, "sqrt(d) / rank - 1 for a square matrix of equal atoms")
+        return contraction(share, "rank / sqrt(d), in the mean: larger atoms are likelier")
 
 
 def _sides(shape: torch.Size) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, VectorCodec, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound
 from compressors.kernels import cosine as kernel
 from compressors.own_parts import write_tensor
 from compressors.settings import check_codec, check_whole, plain
@@ -87,3 +88,7 @@ class Cosine:
             back, done,
         )  # fmt: skip
         return torch.from_numpy(done).view(-1).to(x.device)
+
+    def bound_on(self, d: int) -> Bound:
+        """The codec's: norms stay."""
+        return bound(self.codec, d)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, nominal_count, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
 from compressors.kernels import select
 from compressors.kernels.noise import words
@@ -116,6 +117,10 @@ class CountSketch:
         if not np.isfinite(cells).all():
             raise PayloadError("a sum of the sketch is NaN or infinity")
         return torch.from_numpy(cells.reshape(self.rows, self.columns))
+
+    def bound_on(self, d: int) -> Bound:
+        """None."""
+        return neither("a collision in most rows may take all of an entry")
 
 
 @lru_cache(maxsize=64)

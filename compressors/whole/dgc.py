@@ -21,6 +21,7 @@ from compressors.base import (
     read_each,
 )
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, with_memory
 from compressors.errors import UpdateError
 from compressors.kernels.select import MAGNITUDE
 from compressors.printing import shown
@@ -133,6 +134,10 @@ class DGC:
 
     def _pipe(self, share: float) -> Pipeline:
         return Pipeline(_Largest(self.p, share), Float32())
+
+    def bound_on(self, d: int) -> Bound:
+        """k / d of update plus memory."""
+        return with_memory(contraction(nominal_count(self.p, d) / d, "k / d"))
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, with_memory
 from compressors.errors import UpdateError
 from compressors.printing import short_text, shown
 from compressors.settings import check_compressor, plain
-from compressors.theory.rules import bound
 from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
 from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.memory import added, check_sums, inside, nest, recall
 
 
-class Remembering:
+class _Remembering:
     """Sends ``update + memory`` by ``inner``; what it remembers after that is its class's rule."""
 
     held: ClassVar[str]
@@ -61,9 +61,13 @@ class Remembering:
         """The memory after a message; ``wanted`` was made for it and may be used up."""
         raise NotImplementedError
 
+    def bound_on(self, d: int) -> Bound:
+        """The inner compressor's, of what it is given."""
+        return with_memory(bound(self.inner, d))
+
 
 @dataclass(frozen=True)
-class ErrorFeedback(Remembering):
+class ErrorFeedback(_Remembering):
     """Sends ``update + residual`` and keeps what the receiver will not see of it (SBC, equation 2).
 
     At every moment the sum of what was decoded plus the residual is the sum of the
@@ -129,7 +133,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
 
 
 @dataclass(frozen=True)
-class EF21(Remembering):
+class EF21(_Remembering):
     """Sends ``update - g`` by the inner compressor, where g is the sum of all it has sent so far.
 
     EF21 (Richtárik, Sokolov & Fatkhullin 2021, https://arxiv.org/abs/2106.05203, Algorithm 2):
@@ -176,7 +180,7 @@ class EF21(Remembering):
 
 
 @dataclass(frozen=True)
-class Diana(Remembering):
+class Diana(_Remembering):
     """Sends ``update - h`` by an unbiased compressor; then h moves by ``alpha`` of what was sent.
 
     DIANA (Mishchenko, Gorbunov, Takáč & Richtárik 2019, https://arxiv.org/abs/1901.09269,

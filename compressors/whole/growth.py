@@ -17,6 +17,7 @@ from math import ceil
 from typing import Any
 
 from compressors.base import Compressor, Tensors, nominal_count
+from compressors.bounds import Bound, bound, kept
 from compressors.coders.bloom import Bloom, expected_positives
 from compressors.printing import short_text, text
 from compressors.quantize.compose import Then
@@ -27,9 +28,6 @@ from compressors.quantize.terngrad import TernGrad
 from compressors.sparsify.gspar import GSpar
 from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.topk import TopK
-from compressors.theory.bound import Bound
-from compressors.theory.rules import SPARSIFIERS, bound, kept, known_name
-from compressors.whole.atomo import Atomo
 from compressors.whole.cosine import Cosine
 from compressors.whole.countsketch import MOST_COLUMNS, CountSketch
 from compressors.whole.lift import ByName, Flat, PerTensor
@@ -68,7 +66,7 @@ def faults(codec: Any, d: int) -> tuple[Fault, ...]:
         turned = turned or not isinstance(codec, Subset)
         d = codec.count(d) if isinstance(codec, Subset) else d
         codec = codec.codec
-    if isinstance(codec, Atomo) and codec.scaled:
+    if getattr(codec, "scaled", False) and bound(codec, d).kind == "unbiased":
         return (Fault(codec, "multiplies what it keeps", replace(codec, scaled=False)),)
     if isinstance(codec, CountSketch):
         return tuple(_of_sketch(codec, d))
@@ -193,10 +191,8 @@ def _of_sketch(one: CountSketch, d: int) -> Iterator[Fault]:
 
 def _values(one: Pipeline, d: int) -> int:
     """How many values the quantizer is given at most, or nominally where that is not known."""
-    if known_name(one.sparsify) in SPARSIFIERS:
-        most = kept(one.sparsify, d).most
-    else:
-        most = one.sparsify.count(d) or d
+    left = kept(one.sparsify, d)
+    most = one.sparsify.count(d) or d if left.bound.kind == "unknown" else left.most
     if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.policy == "p0":
         most = min(d, ceil(expected_positives(most, d, one.positions.eps)))
     return max(1, most)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither
 from compressors.settings import check_whole, plain
 
 _FINE = 15  # bits of a fraction in 16
@@ -91,3 +92,7 @@ class Inceptionn:
                 done[here] = np.where(codes >> np.uint16(width), -value, value) + np.float32(0)
             done[tags == 3] = bits.float32s(int((tags == 3).sum()))
         return torch.from_numpy(done).to(like.device).view(like.shape)
+
+    def bound_on(self, d: int) -> Bound:
+        """None."""
+        return neither(f"the bound of 2^-{self.b} per entry is absolute")

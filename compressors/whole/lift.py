@@ -21,6 +21,7 @@ from compressors.base import (
     tensor_seed,
 )
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, worst
 from compressors.errors import PartError, UpdateError
 from compressors.own_parts import write_tensor
 from compressors.settings import check_codec, check_compressor
@@ -62,6 +63,10 @@ class PerTensor:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         return read_each(bits, like, lambda i, x: self.codec.read(bits, x, tensor_seed(seed, i)))
+
+    def bound_on(self, d: int) -> Bound:
+        """The codec's, for one tensor."""
+        return bound(self.codec, d)
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,10 @@ class Flat:
             bits.sent |= counts(bits.places.cpu().numpy(), like)
         parts = joined.split([x.numel() for x in like.values()])
         return {n: part.view(x.shape) for (n, x), part in zip(like.items(), parts, strict=True)}
+
+    def bound_on(self, d: int) -> Bound:
+        """The codec's, for an update of ``d`` entries."""
+        return bound(self.codec, d)
 
 
 def counts(places: np.ndarray, like: Tensors) -> dict[str, int]:
@@ -199,6 +208,10 @@ class ByName:
                 raise ValueError(f"no rule of by_name fits tensor {name!r}: the rules are {known}")
             parts[fits[0]][1][name] = x
         return parts
+
+    def bound_on(self, d: int) -> Bound:
+        """The worst of all rules."""
+        return worst([bound(rule, d) for _, rule in self.rules])
 
 
 def _is_pair(rule: object) -> bool:

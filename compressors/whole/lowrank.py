@@ -14,6 +14,7 @@ from torch import Tensor
 
 from compressors.base import ALL, Sent, SentTensor, State, Tensors, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither
 from compressors.kernels import noise
 from compressors.kernels.factors import product
 from compressors.printing import shown
@@ -112,6 +113,13 @@ class LowRank:
         """Whether the factors have fewer entries than the tensor."""
         n, m = _sides(shape)
         return len(shape) >= 2 and self.rank * (n + m) < n * m
+
+    def bound_on(self, d: int) -> Bound:
+        """None for one power iteration."""
+        return neither(
+            "a projection, so the error never exceeds the update, but one power iteration may "
+            "miss a matrix; delta = r / min(n, m) once it has converged"
+        )
 
 
 def iterate(matrix: Tensor, guess: Tensor) -> tuple[Tensor, Tensor, Tensor]:

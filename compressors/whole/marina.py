@@ -7,6 +7,7 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, with_memory
 from compressors.settings import check_compressor, check_share, plain
 from compressors.whole.feedback import check_unbiased
 from compressors.whole.memory import check_sums, inside, recall
@@ -90,6 +91,10 @@ class Marina:
         with bits.span("header"):
             dense = bits.uint(int(_says_something(like)))
         return (Raw() if dense else self.inner).read(bits, like, seed)
+
+    def bound_on(self, d: int) -> Bound:
+        """The inner compressor's, of the difference."""
+        return with_memory(bound(self.inner, d))
 
 
 def _says_something(like: Tensors) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, compose, contraction, kept, neither
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb
 from compressors.errors import NotFinite, PayloadError
@@ -33,7 +34,11 @@ from compressors.parts import (
     Weighted,
 )
 from compressors.printing import shown
+from compressors.quantize.magnitudes import SharedMagnitude
+from compressors.quantize.mean import Mean
+from compressors.quantize.sign import ScaledSign
 from compressors.sparsify.identity import Identity
+from compressors.sparsify.topk import OneSided, TopK, one_sided_delta
 
 _SELECT, ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another
 
@@ -232,6 +237,29 @@ class Pipeline:
         if k > n:
             raise PayloadError(f"{k} units announced for a tensor of {n}")
         return k
+
+    def bound_on(self, d: int) -> Bound:
+        """The sparsifier, then the quantizer on what is left (Theorem 5 or projections).
+
+        Of two pairs more is known. The k largest with their mean magnitude, or finer means, keep
+        min(1 / k, k / d): with the least of them at v, (sum)^2 / (k ||x||^2) is least where one is
+        1 and all others v, at either end of 0 <= v <= 1. SBC's mean of the stronger side keeps
+        what its entries do, and that is reached too.
+        """
+        select, quantizer = self.sparsify, self.quantize
+        if self.writes_positions and hasattr(self.positions, "shifts"):
+            return neither(f"{shown(self.positions)} may change which entries arrive")
+        if type(select) is OneSided and type(quantizer) is Mean:
+            delta = one_sided_delta(select.count(d), d)
+            return contraction(delta, "ours: 1 / (1 + max(d - 1, k^2)); the paper states none")
+        means = type(quantizer) is ScaledSign or (
+            type(quantizer) is SharedMagnitude and quantizer.value != "min"
+        )
+        if means and type(select) is TopK and select.sample is None:
+            k = select.count(d)
+            return contraction(min(1 / k, k / d), "ours: min(1 / k, k / d)")
+        left = kept(select, d)
+        return compose(left.bound, bound(quantizer, left.most), left.projects)
 
 
 def _entries(units: Tensor, unit: int, n: int) -> Tensor:

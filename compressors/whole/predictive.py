@@ -10,6 +10,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction, neither
 from compressors.coders.rans import Ans
 from compressors.errors import PayloadError
 from compressors.kernels import lorenzo as kernel
@@ -89,6 +90,13 @@ class Predictive:
         done = np.empty(_sides(like), np.float32)
         kernel.decode(symbols.reshape(done.shape), raw, limit, _MIDDLE, done)
         return torch.from_numpy(done).to(like.device).view(like.shape)
+
+    def bound_on(self, d: int) -> Bound:
+        """d (bound spread)^2 of error, and spread^2 <= 2 ||x||^2, as for minmax."""
+        lost = 2 * d * self.bound**2
+        if lost >= 1:
+            return neither("each error is within the bound, and d of them may exceed the update")
+        return contraction(1 - lost, "1 - 2 d bound^2")
 
 
 def _sides(x: Tensor) -> tuple[int, int]:

@@ -1,16 +1,19 @@
 """A random rotation before another codec, undone by the receiver."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from compressors.base import ALL, SentTensor, VectorCodec, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, contraction
 from compressors.kernels.hadamard import rotate
 from compressors.own_parts import write_tensor
+from compressors.quantize.lloyd import Lloyd, lloyd_spread
 from compressors.settings import check_codec
+from compressors.sparsify.identity import Identity
 
 _SIGNS, _INNER = 1, 2  # purposes of a tensor's seed
 
@@ -60,3 +63,16 @@ class Rotate:
         rotated = self.codec.read(bits, flat, tensor_seed(seed, _INNER))
         bits.places = None  # every entry of what is turned back may differ from zero
         return rotate(rotated, tensor_seed(seed, _SIGNS), back=True).view(like.shape)
+
+    def bound_on(self, d: int) -> Bound:
+        """The codec's: norms stay. Of rotated values more is known of their levels.
+
+        By Khintchine's inequality with its best constant (Szarek 1976) a rotated entry has
+        E|y| >= ||x|| / sqrt(2 d), so that E||y||_1^2 >= d ||x||^2 / 2, whatever the block.
+        """
+        quantizer: Any = getattr(self.codec, "quantize", None)
+        dense = type(getattr(self.codec, "sparsify", None)) is Identity
+        if dense and type(quantizer) is Lloyd and quantizer.scale == "least":
+            delta = lloyd_spread(quantizer.bits) / 2
+            return contraction(delta, "1 / 2 for one bit, in the mean (Vargaftik et al. 2021)")
+        return bound(self.codec, d)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither
 from compressors.coders.rising import check_sorted
 from compressors.errors import PayloadError, UpdateError
 from compressors.kernels import gaps
@@ -175,6 +176,10 @@ class SketchML:
         with bits.span("values"):
             cells = table.read(bits, self.rows, columns, group.high - group.low)
         return keys, _buckets(cells, keys, group, seed)
+
+    def bound_on(self, d: int) -> Bound:
+        """None."""
+        return neither("a collision may take most of the largest entry")
 
 
 def _buckets(cells: np.ndarray, keys: np.ndarray, group: _Group, seed: int) -> np.ndarray:

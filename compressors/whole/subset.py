@@ -8,6 +8,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, VectorCodec, nominal_count, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, compose, contraction
 from compressors.own_parts import write_tensor
 from compressors.settings import check_codec, check_share, plain
 from compressors.sparsify.randk import drawn
@@ -70,3 +71,9 @@ class Subset:
     def _places(self, like: Tensor, seed: int) -> Tensor:
         n = like.numel()
         return drawn(n, self.count(n), tensor_seed(seed, _CHOOSE), like.device)
+
+    def bound_on(self, d: int) -> Bound:
+        """The share that is drawn, then the codec."""
+        k = self.count(d)
+        drawn = contraction(k / d, "the share that is drawn, in the mean")
+        return compose(drawn, bound(self.codec, k))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, contraction
 from compressors.errors import PayloadError
 from compressors.kernels import quartic as kernel
 from compressors.kernels.curve import LARGEST
@@ -88,6 +89,11 @@ class ThreeLC:
         if (trits[n:] != 1).any():
             raise PayloadError("3LC: an entry past the tensor's end is not zero")
         return _decoded(trits, magnitude, like)
+
+    def bound_on(self, d: int) -> Bound:
+        """No entry's error exceeds it, and the largest is (s - 1) of itself off."""
+        delta = self.sparsity * (2 - self.sparsity) / max(d, 1)
+        return contraction(delta, "ours: s (2 - s) / d; the paper states none")
 
 
 def _decoded(trits: np.ndarray, magnitude: np.ndarray, like: Tensor) -> Tensor:

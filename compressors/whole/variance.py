@@ -18,6 +18,7 @@ from compressors.base import (
     scatter,
 )
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
 from compressors.printing import shown
 from compressors.settings import plain
@@ -133,6 +134,10 @@ class VarianceBased:
         if not 1 <= top <= 254 or int((codes & np.uint64(7)).max()) >= top:
             raise PayloadError(f"an exponent of {top} with {places.size} entries below it")
         return scatter(_values(codes, top), bits.places, like.shape).to(like.device)
+
+    def bound_on(self, d: int) -> Bound:
+        """None."""
+        return neither("what waits for a sign of its own may be everything")
 
 
 def _codes(x: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

@@ -9,12 +9,10 @@ import pytest
 import torch
 
 from compressors import CATALOGUE, ROWS, Row, TopK, compress, parse
-from compressors.printing import name_of
+from compressors.bounds import Kept, contraction, kept, neither, unbiased, worst
+from compressors.sparsify.topk import one_sided_delta
 from compressors.theory import Bound, bound, compose, compose_omegas, expected_bits
 from compressors.theory.bits import COSTS
-from compressors.theory.bound import contraction, neither, unbiased, worst
-from compressors.theory.rules import PAIRS, PROJECTIONS, RULES, SPARSIFIERS, kept
-from compressors.theory.sparsifiers import one_sided_delta
 
 Tensor = torch.Tensor
 D = 96
@@ -32,11 +30,10 @@ def test_what_is_known_of_a_row_is_said_in_full(row: Row) -> None:
         assert known.holds != hasattr(row.make, "shifts")
 
 
-def test_rules_are_those_of_rows() -> None:
-    """A rule under a name that no class has would never be asked for."""
+def test_costs_are_those_of_rows() -> None:
+    """A formula under a name that no class has would never be asked for."""
     names = {name for name, row in CATALOGUE.items() if inspect.isclass(row.make)} | {"pipeline"}
-    asked = {*SPARSIFIERS, *RULES, *COSTS, *PROJECTIONS, *(name for pair in PAIRS for name in pair)}
-    assert len(asked) > 40 and asked <= names
+    assert len(COSTS) > 10 and {*COSTS} <= names
 
 
 @dataclass(frozen=True)
@@ -54,6 +51,35 @@ def test_where_no_rule_is_known_theory_says_so(monkeypatch: pytest.MonkeyPatch) 
     assert expected_bits(method, 100) is None
     with pytest.raises(ValueError, match="d is 0"):
         bound(parse("raw"), 0)
+
+
+@dataclass(frozen=True)
+class Stated(Own):
+    """A user's own class that states its rule."""
+
+    def kept_of(self, d: int) -> Kept:
+        return Kept(contraction(0.25, "a quarter"), d, d)
+
+
+@dataclass(frozen=True)
+class Noisy(type(parse("cnat").codec.quantize)):
+    """A user's own quantizer whose noise exceeds its signal."""
+
+    def bound_on(self, k: int) -> Bound:
+        return unbiased(3.0, "as it is made")
+
+
+def test_a_class_from_outside_states_its_own_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Theory composes it with ours, and ``ef`` refuses what would make its memory grow."""
+    for row in (
+        Row("stated", "sparsifier", Stated, "T", "here", "stated(1) | float32"),
+        Row("noisy", "quantizer", Noisy, "T", "here", "noisy"),
+    ):
+        monkeypatch.setitem(CATALOGUE, row.name, row)
+    assert bound(parse("stated(0.1) | cnat"), 100).delta == 0.25 * (1 - 1 / 8)
+    assert bound(parse("noisy"), 100) == Bound("unbiased", 3.0, None, "as it is made")
+    with pytest.raises(ValueError, match=r"noisy is unbiased with omega >= 1.*use ef\(shrink\(noi"):
+        parse("ef(noisy)")
 
 
 def vectors() -> dict[str, Tensor]:
@@ -220,4 +246,4 @@ def test_projections_are_orthogonal_to_their_error() -> None:
         x = VECTORS["heavy"].double().numpy()
         decoded = errors(text, VECTORS["heavy"], 1)[1][0]
         assert abs(decoded @ (x - decoded)) <= 1e-5 * (x @ x)
-        assert name_of(parse(text).codec.quantize) in PROJECTIONS
+        assert parse(text).codec.quantize.projects

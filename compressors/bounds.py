@@ -8,7 +8,9 @@ sums, denormal numbers have fewer digits, and the largest saturate.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from compressors.printing import is_foreign, shown
 
 Class = Literal["unbiased", "contraction", "neither", "unknown"]
 
@@ -149,3 +151,60 @@ def real(value: float | None) -> float:
     """A number that is there, as the class of its bound says."""
     assert value is not None
     return value
+
+
+def with_memory(inner: Bound) -> Bound:
+    """What holds of the update and a memory together."""
+    return Bound(inner.kind, inner.omega, inner.delta, f"{inner.note}; of update plus memory")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is known of a sparsifier on d entries.
+
+    ``most`` is the greatest number of values it leaves, ``mean`` the expected one, None where the
+    values decide. ``projects``: values stay as they are.
+    """
+
+    bound: Bound
+    most: int
+    mean: float | None
+    projects: bool = True
+
+
+def bound(thing: Any, d: int) -> Bound:
+    """The class of a sparsifier, quantizer, codec or compressor on ``d`` entries, and its number.
+
+    A class states it by a method ``bound_on(d)``, a sparsifier what it keeps by ``kept_of(d)``.
+    Of a compressor the bound holds for one tensor of ``d`` entries; with ``PerTensor`` an
+    update of several has the worst of theirs. Where no rule is known the note says so. Raises
+    ``ValueError`` for d < 1.
+
+    Example:
+        >>> from compressors import parse
+        >>> bound(parse("cnat"), 100).omega, bound(parse("topk(0.01) | cnat"), 1000).delta
+        (0.125, 0.00875)
+        >>> bound(parse("cint"), 100).kind
+        'neither'
+        >>> bound("mine", 100).note
+        "no rule known of 'mine'"
+    """
+    if d < 1:
+        raise ValueError(f"d is {d}: a vector has at least 1 entry")
+    if _states(thing, "kept_of"):
+        return kept(thing, d).bound
+    known: Bound = thing.bound_on(d) if _states(thing, "bound_on") else unknown(shown(thing))
+    return known
+
+
+def kept(sparsifier: Any, d: int) -> Kept:
+    """What a sparsifier leaves of ``d`` entries: any number of them where no rule is known."""
+    if not _states(sparsifier, "kept_of"):
+        return Kept(unknown(shown(sparsifier)), d, None)
+    known: Kept = sparsifier.kept_of(d)
+    return known
+
+
+def _states(thing: Any, rule: str) -> bool:
+    """Whether a class states a rule: one from outside the package does not inherit it."""
+    return rule in vars(type(thing)) or (not is_foreign(thing) and hasattr(thing, rule))
