@@ -43,7 +43,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.message import (
         Packet,
         Received,
-        add_up,
         compress,
         decompress,
         explain,
@@ -199,7 +198,6 @@ __all__ = [
     "UpdateError",
     "VectorCodec",
     "Zstd",
-    "add_up",
     "check_decoded",
     "code_dtype",
     "compress",

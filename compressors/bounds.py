@@ -90,35 +90,23 @@ def compose(first: Bound, then: Bound, projects: bool = True) -> Bound:
             return one
         if one.omega == 0:
             return other
+    if first.omega is not None and then.omega is not None:
+        both = compose_omegas(first.omega, then.omega)
+        return unbiased(both, "Theorem 5 (Horváth et al. 2022)")
     if first.omega is not None:
-        return _after_unbiased(first.omega, then)
-    delta = (_projected if projects else _by_triangle)(real(first.delta), then)
-    if delta <= 0:
-        return neither(f"biased, then {_number(then)}: too much for a contraction, unless scaled")
-    return contraction(delta, f"{first.note}; then {then.note}")
-
-
-def _after_unbiased(omega: float, then: Bound) -> Bound:
-    if then.omega is None:
         return neither(f"unbiased, then biased ({then.note}): no rule is known")
-    return unbiased(compose_omegas(omega, then.omega), "Theorem 5 (Horváth et al. 2022)")
-
-
-def _projected(delta: float, then: Bound) -> float:
-    """||C1 x||^2 is ||x||^2 less the first error, and the second error adds to that."""
-    return delta * (1 - then.omega if then.omega is not None else real(then.delta))
-
-
-def _by_triangle(delta: float, then: Bound) -> float:
-    """||C1 x|| <= (1 + e) ||x|| with e^2 = 1 - delta; an unbiased second error adds its square."""
+    delta = real(first.delta)
     error = math.sqrt(1 - delta)
-    if then.omega is not None:
-        return 1 - (error**2 + then.omega * (1 + error) ** 2)
-    return 1 - (error + math.sqrt(1 - real(then.delta)) * (1 + error)) ** 2
-
-
-def _number(one: Bound) -> str:
-    return f"omega = {one.omega:.4g}" if one.omega is not None else f"delta = {one.delta:.4g}"
+    if projects:  # ||C1 x||^2 is ||x||^2 less the first error, and the second error adds to that
+        delta *= 1 - then.omega if then.omega is not None else real(then.delta)
+    elif then.omega is not None:  # ||C1 x|| <= (1 + e) ||x||; an unbiased error adds its square
+        delta = 1 - (error**2 + then.omega * (1 + error) ** 2)
+    else:
+        delta = 1 - (error + math.sqrt(1 - real(then.delta)) * (1 + error)) ** 2
+    if delta <= 0:
+        number = f"delta = {then.delta:.4g}" if then.omega is None else f"omega = {then.omega:.4g}"
+        return neither(f"biased, then {number}: too much for a contraction, unless scaled")
+    return contraction(delta, f"{first.note}; then {then.note}")
 
 
 def as_contraction(one: Bound) -> float | None:

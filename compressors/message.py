@@ -7,14 +7,13 @@ most 8 bytes of framing. A payload read with another method or for other tensors
 is refused by the fingerprint, up to one chance in 65,536.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors, empty_like, finite
+from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.device import DEVICES
 from compressors.errors import NotFinite, PayloadError
@@ -176,13 +175,10 @@ def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
     for name, x in update.items():
         if plan is None and not finite(x):
             raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
-    return Received(update, bits.spans(), _counts(compressor, bits, update))
-
-
-def _counts(compressor: Compressor, bits: BitReader, update: Tensors) -> dict[str, int]:
     own = _from_outside(compressor)
     whole = {n: int(x.count_nonzero()) if own else x.numel() for n, x in update.items()}
-    return {name: bits.sent.get(name, count) for name, count in whole.items()}
+    counts = {name: bits.sent.get(name, count) for name, count in whole.items()}
+    return Received(update, bits.spans(), counts)
 
 
 def _from_outside(method: Any) -> bool:
@@ -223,38 +219,6 @@ def contents(compressor: Compressor, payload: bytes) -> BitReader:
 def decompress(compressor: Compressor, payload: bytes, like: Tensors) -> dict[str, Tensor]:
     """The update in ``payload``, as ``receive``, without the account of its bits."""
     return receive(compressor, payload, like).update
-
-
-def add_up(
-    compressor: Compressor, payloads: Sequence[bytes], like: Tensors, shares: Sequence[float]
-) -> dict[str, Tensor]:
-    """The sum of the updates in ``payloads``, each times its share, in their order.
-
-    On a GPU kernels add values where they belong: no update is made whole, and the sum has the
-    same bits every time. For arguments and errors see ``receive``.
-
-    Example:
-        >>> from compressors import Raw
-        >>> method, w = Raw(), {"w": torch.tensor([1.0, 2.0])}
-        >>> payload = compress(method, w)[0].payload
-        >>> add_up(method, [payload, payload], w, [0.5, 0.25])
-        {'w': tensor([0.7500, 1.5000])}
-    """
-    check_method(compressor)
-    like = like_of(like)
-    if (plan := _plan(compressor, like)) is not None:
-        from compressors.device.read import Adding
-
-        adding = Adding(plan, dict(like))
-        for payload, share in zip(payloads, shares, strict=True):
-            bits = BitReader(payload_of(payload))
-            adding.add(bits, _opened(compressor, bits, like), share)
-        return adding.finish()
-    found = empty_like(like)
-    for payload, share in zip(payloads, shares, strict=True):
-        for name, x in decompress(compressor, payload, like).items():
-            found[name].add_(x, alpha=share)
-    return found
 
 
 def explain(compressor: Compressor, payload: bytes, like: Tensors) -> dict[Span, int]:

@@ -137,7 +137,10 @@ def _value(value: Any, inner: Callable[[Any], str]) -> str:
     if isinstance(value, tuple):
         return ", ".join(_value(part, inner) for part in value)
     if isinstance(value, str):
-        return _quoted(value)
+        for quote in "'\"":  # the grammar has no escapes
+            if quote not in value:
+                return f"{quote}{value}{quote}"
+        raise ValueError(f"{value!r} holds both kinds of quotes: it has no text form")
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
@@ -145,14 +148,6 @@ def _value(value: Any, inner: Callable[[Any], str]) -> str:
     if isinstance(value, int | float):
         return repr(int(value) if isinstance(value, int) else float(value))  # not as numpy does
     return inner(value)
-
-
-def _quoted(value: str) -> str:
-    """The text between quotes, as it is: the grammar has no escapes."""
-    for quote in "'\"":
-        if quote not in value:
-            return f"{quote}{value}{quote}"
-    raise ValueError(f"{value!r} holds both kinds of quotes: it has no text form")
 
 
 def fingerprint(method: Any, like: Mapping[str, Any]) -> int:

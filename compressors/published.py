@@ -31,7 +31,6 @@ from compressors.whole.subset import Subset
 
 _INDEX = (None, "bloom_naive", "bloom_p0", "bloom_p1", "bloom_p2", "rle", "huffman")
 _VALUE = (None, "fit_poly", "fit_dexp", "deflate", "qsgd")
-_LEVELS, _BUCKET = 63, 512  # QSGD of 7 bits (sign and level in one of 127 symbols), section 6.3
 
 
 def gradient_dropping(p: float, scope: str = "tensor") -> Compressor:
@@ -81,26 +80,17 @@ def deepreduce(
         if given not in known:
             allowed = ", ".join(str(one).lower() for one in known)
             raise ValueError(f"deepreduce: {name} is {shown(given)}: it is one of {allowed}")
-    sparse = Nonzero() if p == 1 else TopK(p)
+    positions: dict[str | None, PositionCode] = {
+        None: Raw32(), "rle": RunLength(), "huffman": IndexHuffman(),
+    }  # fmt: skip
+    if index is not None and index.startswith("bloom_"):
+        positions[index] = Bloom(eps, index.removeprefix("bloom_"))
+    quantizers: dict[str | None, Quantizer] = {  # QSGD of 7 bits, sign and level in 127 symbols
+        "fit_poly": FitPoly(), "fit_dexp": FitDExp(), "qsgd": qsgd(63, 512),
+    }  # fmt: skip
     symbols: SymbolCode = Deflate() if value == "deflate" else Fixed()
-    parts = Pipeline(sparse, _values(value), _positions(index, eps), symbols)
-    return ErrorFeedback(PerTensor(parts))
-
-
-def _positions(index: str | None, eps: float) -> PositionCode:
-    if index is None:
-        return Raw32()
-    if index.startswith("bloom_"):
-        return Bloom(eps, index.removeprefix("bloom_"))
-    return RunLength() if index == "rle" else IndexHuffman()
-
-
-def _values(value: str | None) -> Quantizer:
-    if value == "fit_poly":
-        return FitPoly()
-    if value == "fit_dexp":
-        return FitDExp()
-    return qsgd(_LEVELS, _BUCKET) if value == "qsgd" else Float32()
+    sparse, quantizer = Nonzero() if p == 1 else TopK(p), quantizers.get(value, Float32())
+    return ErrorFeedback(PerTensor(Pipeline(sparse, quantizer, positions[index], symbols)))
 
 
 def fedpaq(levels: int = 1, scope: str = "model") -> Compressor:

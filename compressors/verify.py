@@ -44,18 +44,13 @@ def check_decoded(compressor: Compressor, packet: Packet, like: Tensors) -> None
     if list(got) != list(packet.sent):
         raise PartError(f"{method}: decoding gives the tensors {list(got)}, not {list(like)}")
     for key, one in packet.sent.items():
-        if not _same(got[key], one.decoded):
+        a, b = got[key], one.decoded
+        equal = (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
+        if not (equal and torch.equal(*(x.contiguous().view(torch.int32) for x in (a, b)))):
             raise PartError(
                 f"{method}: tensor {key!r}: decoding its message does not give what write() said "
                 "was sent"
             )
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    """Equal shapes, dtypes, devices and bits."""
-    if (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
-        return False
-    return torch.equal(a.contiguous().view(torch.int32), b.contiguous().view(torch.int32))
 
 
 def verify(method: str | Compressor | VectorCodec) -> None:
@@ -80,7 +75,10 @@ def verify(method: str | Compressor | VectorCodec) -> None:
         >>> verify("topk(0.1) | dither(7) | golomb")
         >>> verify("ef(per_tensor(one_sided(0.01) | mean | golomb))")
     """
-    compressor = _compressor(method)
+    made: Any = parse(method) if isinstance(method, str) else method
+    compressor: Compressor = made if hasattr(made, "init") else PerTensor(made)
+    if parse(text(compressor)) != compressor:
+        raise PartError(f"verify: the text {text(compressor)!r} does not mean {compressor!r}")
     for title, update in _updates().items():
         try:
             _messages(compressor, update)
@@ -90,15 +88,6 @@ def verify(method: str | Compressor | VectorCodec) -> None:
             raise PartError(
                 f"verify {text(compressor)!r}: {title}: {type(error).__name__}: {error}"
             ) from error
-
-
-def _compressor(method: str | Compressor | VectorCodec) -> Compressor:
-    """The method as a compressor that its text means again."""
-    made: Any = parse(method) if isinstance(method, str) else method
-    whole: Compressor = made if hasattr(made, "init") else PerTensor(made)
-    if parse(text(whole)) != whole:
-        raise PartError(f"verify: the text {text(whole)!r} does not mean {whole!r}")
-    return whole
 
 
 def _updates() -> Mapping[str, dict[str, Tensor]]:
@@ -127,7 +116,12 @@ def _messages(compressor: Compressor, update: Tensors) -> None:
         packet, after = compress(compressor, update, state, seed)
         check_update(compressor, packet.sent, update)
         check_decoded(compressor, packet, unread)
-        _check_bits(compressor, packet, unread)
+        booked, content = packet.spans, sum(packet.spans.values()) - packet.spans["header"]
+        read = explain(compressor, packet.payload, unread)
+        if read != booked:
+            raise PartError(f"the writer books {booked}, the reader {read}: open the same spans")
+        if not content and any(one.count for one in packet.sent.values()):
+            raise PartError("entries are said to be sent, and no bit but the header's is written")
         if not _unchanged(kept, update) or not _unchanged(memory, state or {}):
             raise PartError("write() changes the update or the memory that it is given")
         if compress(compressor, update, state, seed)[0].payload != packet.payload:
@@ -135,16 +129,6 @@ def _messages(compressor: Compressor, update: Tensors) -> None:
         if seed == 0:
             _check_cut(compressor, packet.payload, update)
         state = after
-
-
-def _check_bits(compressor: Compressor, packet: Packet, update: Tensors) -> None:
-    """Both sides book the same bits, and entries take bits outside the header."""
-    booked, content = packet.spans, sum(packet.spans.values()) - packet.spans["header"]
-    found = explain(compressor, packet.payload, update)
-    if found != booked:
-        raise PartError(f"the writer books {booked}, the reader {found}: open the same spans")
-    if not content and any(one.count for one in packet.sent.values()):
-        raise PartError("entries are said to be sent, and no bit but the header's is written")
 
 
 def _check_cut(compressor: Compressor, payload: bytes, update: Tensors) -> None:

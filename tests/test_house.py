@@ -1,5 +1,6 @@
 """The house: rooms on floors, imports that run down, and a map that agrees with them."""
 
+import ast
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -62,6 +63,23 @@ def test_a_circle_is_named() -> None:
 def test_imports_inside_functions_count() -> None:
     """A command imports what it needs when it runs."""
     assert "runs" in house.arrows("fedsim")["commands"]
+
+
+def test_a_method_says_what_it_does_or_overrides_one_that_does() -> None:
+    """A contract's words hold for all that implement it, and so do a base class's."""
+    files = {path: ast.parse(path.read_text()) for path in (ROOT / "compressors").rglob("*.py")}
+    classes = [c for tree in files.values() for c in ast.walk(tree) if isinstance(c, ast.ClassDef)]
+    methods = {
+        c.name: {f.name: f for f in c.body if isinstance(f, ast.FunctionDef)} for c in classes
+    }
+    bases = {c.name: {ast.unparse(base) for base in c.bases} for c in classes}
+    contracts = {name for name, above in bases.items() if "Protocol" in above}
+    said = {name for contract in contracts for name in methods[contract]}
+    assert {"write", "select", "quantize", "write_symbols"} <= said
+    for name, own in methods.items():
+        above = said.union(*(methods.get(base, {}) for base in bases[name]))
+        silent = {f for f, body in own.items() if f[0] != "_" and not ast.get_docstring(body)}
+        assert name.startswith("_") or not silent - above, f"{name}: {silent - above}"
 
 
 def test_the_map_agrees_with_the_imports() -> None:

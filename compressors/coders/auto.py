@@ -73,7 +73,6 @@ class Auto:
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """See ``Measured``."""
         if indices.size == 0:
             return 0
         return _NUMBER_BITS + min(written_bits(code, indices, n) for code in CANDIDATES)

@@ -26,7 +26,6 @@ class Bitmap:
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """See ``Measured``."""
         return n if indices.size else 0
 
     def write_positions(

@@ -29,7 +29,6 @@ class Delta16:
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """See ``Measured``."""
         return 16 * indices.size + (n - 1).bit_length() * int(bitmap.count_escapes(indices))
 
     def write_positions(

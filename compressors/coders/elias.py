@@ -68,16 +68,6 @@ class _Tables(NamedTuple):
         return int(counts @ self.widths.sum(0))
 
 
-def _lengths(words: dict[str, int]) -> np.ndarray:
-    """Bits of the number that starts with a window, from the shortest telling beginnings."""
-    table = np.zeros(1 << _WINDOW, np.uint8)
-    for word, length in words.items():
-        free = _WINDOW - len(word)
-        start = int(word, 2) << free
-        table[start : start + (1 << free)] = length
-    return table
-
-
 def _tables(word: Callable[[int], str], tails: int, shift: int, told: dict[str, int]) -> _Tables:
     """The tables of a code whose tail is ``tails`` bits longer than the number."""
     widths = np.zeros((2, 64), np.int64)
@@ -87,7 +77,10 @@ def _tables(word: Callable[[int], str], tails: int, shift: int, told: dict[str, 
         tail = 1 if whole == "0" else length + tails  # omega(1) is nothing but the last zero
         widths[:, length] = len(whole) - tail, tail
         heads[length] = int("0" + whole[: len(whole) - tail], 2)
-    lengths = _lengths(told) if told else np.zeros(0, np.uint8)
+    lengths = np.zeros(1 << _WINDOW if told else 0, np.uint8)
+    for start, whole_length in told.items():  # every window with that beginning
+        free = _WINDOW - len(start)
+        lengths[int(start, 2) << free : (int(start, 2) + 1) << free] = whole_length
     return _Tables(heads, widths, lengths, np.uint64(shift))
 
 
@@ -105,7 +98,6 @@ class _Elias:
     _tables: ClassVar[_Tables]
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """See ``Measured``."""
         check_rising(indices, n)
         return self._tables.bits(elias.count_gaps(indices))
 

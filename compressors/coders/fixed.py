@@ -45,7 +45,6 @@ class Fixed:
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """See ``Measured``."""
         return indices.size * (n - 1).bit_length()
 
     def write_positions(

@@ -131,7 +131,6 @@ class Golomb:
         return golomb_parameter(p) if self.kind == "exact" else 1 << rice_parameter(p)
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """See ``Measured``."""
         if indices.size == 0:
             return 0
         m = self._m(indices.size, n, indices)
@@ -164,7 +163,13 @@ class Golomb:
         """The ``k`` indices; ``PayloadError`` where the code runs past the end or past n."""
         if k == 0:
             return np.empty(0, np.int64)
-        m = _read_fitted(bits, n) if self.kind == "fit" else self._m(k, n)
+        if self.kind == "fit":
+            low = bits.uint(_FIT_BITS)
+            if low > (n - 1).bit_length():  # than an index has
+                raise PayloadError(f"golomb: gaps of {low} low bits in a tensor of {n} entries")
+            m = 1 << low
+        else:
+            m = self._m(k, n)
         bits.need(k * m.bit_length())  # at least a zero and the shorter remainder
         indices, place = np.empty(k, np.int64), (bits.words, bits.position, bits.end, n)
         if self.order == "split":
@@ -181,11 +186,3 @@ class Golomb:
 
 def _log2(m: int) -> int:
     return m.bit_length() - 1
-
-
-def _read_fitted(bits: BitReader, n: int) -> int:
-    """The parameter in front of fitted codes: none has more low bits than an index."""
-    b = bits.uint(_FIT_BITS)
-    if b > (n - 1).bit_length():
-        raise PayloadError(f"golomb: gaps of {b} low bits in a tensor of {n} entries")
-    return 1 << b

@@ -118,12 +118,6 @@ def _few_occur(numbers: np.ndarray, alphabet: int) -> bool:
     return tally(numbers, alphabet)[0].size <= most
 
 
-def _is_wide(counts: np.ndarray, k: int) -> bool:
-    """Whether shares of 2**-16 are too coarse for ``k`` symbols that occur ``counts`` times."""
-    rare = np.count_nonzero((counts << _TOTAL) < k)
-    return bool(8 * int(counts.max()) > 7 * k or rare > _RARE)
-
-
 def _sizes(k: int, wide: bool) -> tuple[int, int]:
     """Bits of the total, and of a word."""
     return min(_WIDE if wide else _TOTAL, (k - 1).bit_length()), 32 if wide else 16
@@ -147,8 +141,10 @@ def write_numbers(numbers: np.ndarray, universe: int, out: BitWriter) -> None:
     write_set(symbols, universe, out)
     if symbols.size == 1:
         return
-    wide = k > 1 << _TOTAL and _is_wide(counts, k)
-    if k > 1 << _TOTAL:
+    wide = False
+    if k > 1 << _TOTAL:  # shares of 2**-16 may be too coarse
+        rare = np.count_nonzero((counts << _TOTAL) < k)
+        wide = bool(8 * int(counts.max()) > 7 * k or rare > _RARE)
         out.uint(int(wide), 1)
     b, word = _sizes(k, wide)
     shares = rans.quantised(counts, b)

@@ -27,7 +27,6 @@ class Raw32:
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """See ``Measured``."""
         return 32 * indices.size
 
     def write_positions(

@@ -38,7 +38,6 @@ class RunLength:
     needs_seed: ClassVar[bool] = False
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
-        """See ``Measured``."""
         return 1 + int(runlength.run_bits(runlength.bitmap_runs(indices))) if indices.size else 0
 
     def write_positions(

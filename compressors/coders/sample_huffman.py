@@ -146,7 +146,8 @@ class SparseHuffman:
         numbers = unsigned(codes)
         if alphabet == 1 or numbers.size == 0:
             return
-        tokens, universe = self._tokens(numbers, alphabet), alphabet + self.gamma - 1
+        tokens, universe = np.empty(numbers.size, np.int64), alphabet + self.gamma - 1
+        tokens = tokens[: huffman.zero_runs(numbers, self.gamma, alphabet, tokens)]
         if self.fit:
             code = PrefixCode.best(*tally(tokens, universe))
         else:
@@ -168,10 +169,6 @@ class SparseHuffman:
         numbers = empty_numbers(k, alphabet)
         code.decode_runs(bits, runs, values, numbers)
         return codes_of(numbers, alphabet, device)
-
-    def _tokens(self, numbers: np.ndarray, alphabet: int) -> np.ndarray:
-        tokens = np.empty(numbers.size, np.int64)
-        return tokens[: huffman.zero_runs(numbers, self.gamma, alphabet, tokens)]
 
     def _published(self, numbers: np.ndarray, alphabet: int) -> PrefixCode:
         symbols, weights = smoothed(numbers, alphabet, self.sample)

@@ -128,7 +128,9 @@ def _write(
     numbers = unsigned(codes)
     if alphabet == 1 or numbers.size == 0:
         return
-    packed = pack(_bytes_of(numbers, alphabet).tobytes())
+    little = np.ascontiguousarray(numbers.astype(f"<u{numbers.itemsize}"))
+    wide = little.view(np.uint8).reshape(numbers.size, -1)
+    packed = pack(wide[:, : _width(alphabet)].tobytes())
     out.gamma(len(packed))
     out.uints(np.frombuffer(packed, np.uint8), 8)
 
@@ -152,12 +154,6 @@ def _read(
 
 def _width(alphabet: int) -> int:
     return ((alphabet - 1).bit_length() + 7) // 8
-
-
-def _bytes_of(numbers: np.ndarray, alphabet: int) -> np.ndarray:
-    """(k, bytes per symbol) uint8."""
-    little = np.ascontiguousarray(numbers.astype(f"<u{numbers.itemsize}"))
-    return little.view(np.uint8).reshape(numbers.size, -1)[:, : _width(alphabet)]
 
 
 def _inflate(packed: bytes, size: int) -> bytes:

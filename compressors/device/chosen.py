@@ -182,7 +182,9 @@ class _Choosing:
         chosen: tuple[Tensor, np.ndarray, np.ndarray] | None,
     ) -> Tensor:  # fmt: skip
         """The values that the j-th number is of."""
-        s, first = (j, 0) if buckets is None else (buckets.segment[j], _first(buckets, j))
+        s, first = (j, 0) if buckets is None else (
+            buckets.segment[j], int(buckets.rank[j]) * buckets.size
+        )
         start, size = int(self.layout.starts[s]), int(self.sizes[s])
         if chosen is None:
             stop = size if buckets is None else min(size, first + buckets.size)
@@ -199,10 +201,6 @@ class _Choosing:
         ):
             for s in np.flatnonzero(wrong & flag).tolist():
                 raise NotFinite(f"tensor {self.names[s]!r} {said}")
-
-
-def _first(buckets: Buckets, j: int) -> int:
-    return int(buckets.rank[j]) * buckets.size
 
 
 def _buckets(way: Way, entries: Entries) -> Buckets | None:

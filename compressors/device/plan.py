@@ -108,7 +108,10 @@ def _lifted(lift: Any, keeps: bool) -> Plan | None:
     way = way_of(pipeline.quantize)
     if sides is None or way is None or pipeline.symbols != Fixed():
         return None
-    if sides and not _is_rice(pipeline.positions):
+    code: Any = pipeline.positions
+    if sides and (type(code) is not Golomb or (code.kind, code.order) != ("rice", "interleaved")):
+        return None
+    if sides and code.p is not None and rice_parameter(code.p) > _MOST_LOW:
         return None
     if sides == 2 and way.number and way.number.norm != "mean":
         return None
@@ -117,14 +120,6 @@ def _lifted(lift: Any, keeps: bool) -> Plan | None:
 
 def _none(part: Any) -> None:
     """The part has no kernel."""
-
-
-def _is_rice(positions: Any) -> bool:
-    if type(positions) is not Golomb or positions.kind != "rice":
-        return False
-    if positions.order != "interleaved":
-        return False
-    return positions.p is None or rice_parameter(positions.p) <= _MOST_LOW
 
 
 SIDES: dict[type, Callable[[Any], int | None]] = {

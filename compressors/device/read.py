@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import empty_like, tensor_seed
+from compressors.base import tensor_seed
 from compressors.bits import BitReader
 from compressors.device.laid import numbers_on
 from compressors.device.plan import Plan, Rules
@@ -47,7 +47,10 @@ class Parts:
         for s, n in enumerate(self.segments):
             if n:
                 self._read(bits, s, n, tensor_seed(seed, s))
-        self._book(bits)
+        if plan.sides and not plan.joined:
+            bits.sent |= dict(zip(self.like, self.found.tolist(), strict=True))
+        elif self.positions:
+            bits.sent |= counts(self.positions[0], self.like)
 
     def _read(self, bits: BitReader, s: int, n: int, seed: int) -> None:
         plan, count = self.plan, n
@@ -63,15 +66,6 @@ class Parts:
             self.begins[s] = bits.position
             bits.position += count * plan.way.width
         self.found[s] = count
-
-    def _book(self, bits: BitReader) -> None:
-        """Books how many entries of each tensor travelled, where not all did."""
-        if not self.plan.sides:
-            return
-        if not self.plan.joined:
-            bits.sent |= dict(zip(self.like, self.found.tolist(), strict=True))
-        elif self.positions:
-            bits.sent |= counts(self.positions[0], self.like)
 
     def _read_numbers(self, bits: BitReader, count: int) -> np.ndarray:
         """The numbers of ``count`` entries; without buckets, one zero stands for none."""
@@ -93,37 +87,34 @@ def read(
 
     Raises ``PayloadError`` where the message is cut, or decodes to NaN or infinity.
     """
-    device, every = next(iter(like.values())).device, parts_of(plan, bits, like, seed)
+    device = next(iter(like.values())).device
+    if isinstance(plan, Plan):
+        every = [Parts(plan, bits, like, seed)]
+    else:
+        rules = zip(plan.plans, (some for _, some in plan.names.parts(like)), strict=True)
+        every = [
+            Parts(own, bits, some, tensor_seed(seed, i))
+            for i, (own, some) in enumerate(rules) if some
+        ]  # fmt: skip
     with on(device):
         words = send(torch.from_numpy(words_of(bits.payload)), device)
-        flats = [_vector(part, device) for part in every]
-        check(every, [put(*one, words) for one in zip(every, flats, strict=True)])
-    return named(every, flats, like)
+        flats = [  # zeros where not every entry travels
+            (torch.zeros if part.plan.sides else torch.empty)(
+                sum(part.segments), dtype=torch.float32, device=device
+            )
+            for part in every
+        ]
+        check(every, [_put(*one, words) for one in zip(every, flats, strict=True)])
+    update: dict[str, Tensor] = {}
+    for part, flat in zip(every, flats, strict=True):
+        ends = flat.split([x.numel() for x in part.like.values()])
+        both = zip(part.like.items(), ends, strict=True)
+        update |= {name: one.view(x.shape) for (name, x), one in both}
+    return {name: update[name] for name in like}
 
 
-def parts_of(
-    plan: Plan | Rules, bits: BitReader, like: dict[str, Tensor], seed: int
-) -> list[Parts]:
-    """What the host reads of a message, rule by rule."""
-    if isinstance(plan, Plan):
-        return [Parts(plan, bits, like, seed)]
-    return [
-        Parts(rule, bits, some, tensor_seed(seed, i))
-        for i, (rule, (_, some)) in enumerate(zip(plan.plans, plan.names.parts(like), strict=True))
-        if some
-    ]
-
-
-def _vector(part: Parts, device: torch.device) -> Tensor:
-    """Where the values go; zeros where not every entry does."""
-    make = torch.zeros if part.plan.sides else torch.empty
-    return make(sum(part.segments), dtype=torch.float32, device=device)
-
-
-def put(
-    part: Parts, flat: Tensor, words: Tensor, share: float | None = None
-) -> tuple[Tensor, Tensor]:
-    """Puts the values into ``flat``, or adds ``share`` times them; see ``unpack``."""
+def _put(part: Parts, flat: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
+    """Puts the values into ``flat``; see ``unpack``."""
     plan, way, device = part.plan, part.plan.way, flat.device
     layout = layout_of(part.segments, device)
     where = np.concatenate([np.zeros(0, np.int64), *part.positions])
@@ -134,59 +125,7 @@ def put(
         flat, layout.tables[3], chosen if plan.sides else None, starts, found, starts, most
     )
     numbers = numbers_on(plan, told[:0], told, part.found, most, device)
-    packed = Packed(way.kind, way.width, way.alphabet, words, begins, numbers)
-    return unpack(entries, packed, share)
-
-
-class Adding:
-    """A sum of messages on one device, message by message in their order; one wait for all.
-
-    Args:
-        plan: the messages' method.
-        like: names, shapes and the device of the sum.
-    """
-
-    def __init__(self, plan: Plan | Rules, like: dict[str, Tensor]) -> None:
-        self._plan, self._like = plan, like
-        self._device = next(iter(like.values())).device
-        self._flats: list[Tensor] = []
-        self._parts: list[Parts] = []
-        self._told: list[tuple[Tensor, Tensor]] = []
-
-    def add(self, bits: BitReader, seed: int, share: float) -> None:
-        """Adds ``share`` times the update that ``bits`` brings."""
-        with bits.span("values"):
-            every = parts_of(self._plan, bits, self._like, seed)
-        bits.finish()
-        with on(self._device):
-            if not self._flats:
-                self._flats = [
-                    torch.zeros(sum(part.segments), device=self._device) for part in every
-                ]
-            words = send(torch.from_numpy(words_of(bits.payload)), self._device)
-            for part, flat in zip(every, self._flats, strict=True):
-                self._told.append(put(part, flat, words, share))
-        self._parts += every
-
-    def finish(self) -> dict[str, Tensor]:
-        """The sum; raises ``PayloadError`` for what is wrong with a message's symbols."""
-        if not self._parts:
-            return empty_like(self._like)
-        with on(self._device):
-            check(self._parts, self._told)
-        return named(self._parts[: len(self._flats)], self._flats, self._like)
-
-
-def named(
-    every: Sequence[Parts], flats: Sequence[Tensor], like: dict[str, Tensor]
-) -> dict[str, Tensor]:
-    """The parts' vectors as tensors by name."""
-    found: dict[str, Tensor] = {}
-    for part, flat in zip(every, flats, strict=True):
-        ends = flat.split([x.numel() for x in part.like.values()])
-        both = zip(part.like.items(), ends, strict=True)
-        found |= {name: one.view(x.shape) for (name, x), one in both}
-    return {name: found[name] for name in like}
+    return unpack(entries, Packed(way.kind, way.width, way.alphabet, words, begins, numbers))
 
 
 def check(every: Sequence[Parts], found: Sequence[tuple[Tensor, Tensor]]) -> None:

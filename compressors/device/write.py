@@ -76,7 +76,11 @@ def _by_rules(rules: Rules, update: dict[str, Tensor], state: State, seed: int) 
     for i, (laid, said, left) in zip(
         parts, together([_written(part) for part in parts.values()]), strict=True
     ):
-        _append(out, laid)
+        whole_words, left_bits = divmod(laid.bits, 32)
+        words = laid.words.view(np.uint32)
+        out.uints(words[:whole_words], 32)
+        if left_bits:
+            out.uint(int(words[whole_words]) >> (32 - left_bits), left_bits)
         spans = {name: spans[name] + laid.spans[name] for name in SPANS}
         sent |= said
         rest |= left
@@ -84,14 +88,6 @@ def _by_rules(rules: Rules, update: dict[str, Tensor], state: State, seed: int) 
     if rules.keeps:
         after = nest("residual", {name: rest[name] for name in update})
     return Written(out.to_bytes(), spans, {name: sent[name] for name in update}, after)
-
-
-def _append(out: BitWriter, laid: Laid) -> None:
-    whole, left = divmod(laid.bits, 32)
-    words = laid.words.view(np.uint32)
-    out.uints(words[:whole], 32)
-    if left:
-        out.uint(int(words[whole]) >> (32 - left), left)
 
 
 def _recalled(update: dict[str, Tensor], state: State) -> dict[str, Tensor]:

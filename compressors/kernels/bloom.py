@@ -10,12 +10,10 @@ the next place of those alone: about two places an entry in a filter that is hal
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numba import njit
-from torch import Tensor
 
 from compressors.kernels.compact import CHUNK, grown
-from compressors.kernels.noise import draw, key, words_torch
+from compressors.kernels.noise import draw, key
 
 _1, _6, _63 = np.uint64(1), np.uint64(6), np.uint64(63)
 _32 = np.uint64(32)
@@ -203,17 +201,3 @@ def resolve(found, r, hashes, multiplier, offset):
                 break
         order = order[:kept]
     return found[chosen]
-
-
-def positives_torch(
-    words: np.ndarray, n: int, seeds: tuple[int, int], m: int, h: int, device: torch.device
-) -> Tensor:
-    """``positives`` of ``Hashes.of(*seeds, m, h)`` on any device, by torch; m is below 2**31."""
-    filled = torch.from_numpy(np.unpackbits(words.astype(">u8").view(np.uint8))).to(device)
-    index = torch.arange(n, device=device)
-    a, b = words_torch(seeds[0], index), words_torch(seeds[1], index) | 1
-    for _ in range(h):
-        inside = filled[(a * m) >> 32].bool()
-        index, a, b = index[inside], a[inside], b[inside]
-        a = (a + b) & 0xFFFFFFFF
-    return index

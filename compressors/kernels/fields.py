@@ -1,6 +1,6 @@
 """Arrays of narrow fields into a stream of words, several at a time.
 
-The bits are those of ``pack.put_many`` and ``pack.get_many``, which take one field at
+The bits are those of ``pack.put`` and ``pack.peek``, which take one field at
 a time. Here as many fields as fit into 64 bits are put together in a register first,
 and of single bits 64 at once. ``low`` takes a plane out of wider numbers on the way.
 """
@@ -189,7 +189,7 @@ _GET = ((1, _get_1), (8, _get_8), (16, _get_16), (32, _get_32), (64, _get_64))
 def put_fields(words, position, values, width, low=0):
     """Writes bits ``low`` to ``low + width - 1`` of each of ``values``; width is 1 to 64.
 
-    The bits of ``pack.put_many`` with ``(values >> low) & (2**width - 1)``, without that array.
+    The bits of ``pack.put`` with ``(values >> low) & (2**width - 1)``, without that array.
     """
     kernel = next(kernel for widest, kernel in _PUT if width <= widest)
     return kernel(words, position, values, np.uint64(width), np.uint64(low))

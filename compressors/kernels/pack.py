@@ -56,7 +56,7 @@ def get_one(words, position, width):
 
 @njit(cache=True, nogil=True)
 def put_32(words, position, values):
-    """``put_many`` of a uint32 array in 32 bits each: two a word, one shift for all."""
+    """A uint32 array in 32 bits each: two a word, one shift for all."""
     pairs = values.size // 2
     shift = np.uint64(position) & _63
     word = np.int64(position) >> 6
@@ -98,22 +98,3 @@ def from_bytes_32(stream):
         low = (np.uint32(stream[4 * i + 2]) << np.uint32(8)) | np.uint32(stream[4 * i + 3])
         numbers[i] = high | low
     return numbers
-
-
-@njit(cache=True, nogil=True)
-def put_many(words, position, values, width):
-    """Writes each of ``values`` (unsigned integers below 2**width) in ``width`` bits."""
-    for i in range(values.size):
-        put(words, position, np.uint64(values[i]), width)
-        position += width
-    return position
-
-
-@njit(cache=True, nogil=True)
-def get_many(words, position, width, values):
-    """Fills ``values`` (an unsigned integer array) with ``width``-bit fields."""
-    shift = _64 - np.uint64(width)
-    for i in range(values.size):
-        values[i] = peek(words, position) >> shift
-        position += width
-    return position

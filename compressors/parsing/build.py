@@ -30,7 +30,10 @@ class Part:
 def build(row: Row, positional: Sequence[Any], named: dict[str, Any]) -> Any:
     """What a row makes of its settings; ``ValueError`` that names what is wrong with them."""
     if row.make is ByName:
-        positional = [_rules(list(positional))]
+        patterns, things = positional[::2], positional[1::2]
+        if len(patterns) != len(things) or not all(isinstance(p, str) for p in patterns):
+            raise ValueError("by_name takes pairs of a quoted pattern and a compressor")
+        positional = [tuple(zip(patterns, map(as_compressor, things), strict=True))]
     else:
         taken = _taken(row)
         positional = [taken(value) for value in positional]
@@ -42,11 +45,6 @@ def build(row: Row, positional: Sequence[Any], named: dict[str, Any]) -> Any:
         raise ValueError(f"{row.name}: {error}, as in {row.example!r}") from error
     if isclass(row.make) or isinstance(made, Written):  # a class was checked by its row
         return made
-    return _checked(row, made)
-
-
-def _checked(row: Row, made: Any) -> Any:
-    """What a function made; ``ValueError`` unless it is what its row says."""
     made = _whole(made) if row.kind == "method" else made
     if missing := lacking(row.kind, made):
         raise ValueError(
@@ -78,13 +76,6 @@ def _quantizer(value: Any) -> Any:
     """Inside a quantizer a name means a quantizer, not a pipeline of it alone."""
     alone = isinstance(value, Pipeline) and value == Pipeline(Identity(), value.quantize)
     return value.quantize if alone else value
-
-
-def _rules(flat: list[Any]) -> tuple[tuple[str, Compressor], ...]:
-    patterns, things = flat[::2], flat[1::2]
-    if len(patterns) != len(things) or not all(isinstance(p, str) for p in patterns):
-        raise ValueError("by_name takes pairs of a quoted pattern and a compressor")
-    return tuple((p, as_compressor(thing)) for p, thing in zip(patterns, things, strict=True))
 
 
 def as_compressor(thing: Any) -> Compressor:

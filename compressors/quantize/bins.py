@@ -57,10 +57,6 @@ class Bins:
         if not number or not 0 < self.spread < 1e6:
             raise ValueError(f"bins: spread is {shown(self.spread)}: 0 < spread < 1e6, or none")
 
-    @property
-    def _width(self) -> float:
-        return 2.7 + 0.66 * self.bits if self.spread is None else self.spread
-
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The bin of each value; the bins' means are the side information."""
         alphabet = 1 << self.bits
@@ -70,7 +66,8 @@ class Bins:
         center, deviation = kernel.moments(x)
         codes = np.empty(x.size, np.uint8)
         sums, counts = np.zeros(alphabet), np.zeros(alphabet, np.int64)
-        kernel.even(x, center, self._width * deviation / alphabet, codes, sums, counts)
+        width = 2.7 + 0.66 * self.bits if self.spread is None else self.spread
+        kernel.even(x, center, width * deviation / alphabet, codes, sums, counts)
         means = (sums / np.maximum(counts, 1)).astype(np.float32)
         with out.span("side"):
             out.float32s(means)
@@ -148,7 +145,9 @@ class Steps:
         x = values.detach().cpu().contiguous().numpy()
         size = self._bucket(x.size)
         codes, scales = np.empty(x.size, np.uint8), np.empty(-(-x.size // size), np.float32)
-        kernel.whole(x, size, self._most, _largest_step(self._most), scales, codes)
+        # a step of which self._most are a float32 too, as large as can be but for its last bit
+        top = np.nextafter(np.float32(float(np.finfo(np.float32).max) / self._most), np.float32(0))
+        kernel.whole(x, size, self._most, top, scales, codes)
         with out.span("side"):
             out.float32s(scales)
         return Symbols(torch.from_numpy(codes).to(values.device), 2 * self._most + 1, scales)
@@ -177,8 +176,3 @@ class Steps:
         square = 4 * (2 ** (self.bits - 1) - 1) ** 2
         delta = square / (square + entries - 1)
         return contraction(delta, "ours: 4 m^2 / (4 m^2 + d - 1), reached")
-
-
-def _largest_step(most: int) -> np.float32:
-    """A float32 of which ``most`` are a float32 too, as large as can be but for its last bit."""
-    return np.nextafter(np.float32(float(np.finfo(np.float32).max) / most), np.float32(0))

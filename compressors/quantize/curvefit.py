@@ -76,23 +76,19 @@ class FitPoly:
         if k == 0:
             return Symbols(nothing(values, torch.uint8), 1)
         codes, curve = ranks(values.detach().cpu().numpy())
-        most = min(self._pieces(curve), k)
+        if not isinstance(self.segments, str):
+            most = min(self.segments, k)
+        else:
+            spread = 0.0 if k < 2 else abs((curve[0] - curve[1]) - (curve[-2] - curve[-1]))
+            most = min(_MOST, max(1, math.ceil(2 * math.sqrt(spread))), k)
         starts = kernel.split(curve, np.count_nonzero(curve > 0), most, self.degree + 1)
         coefs = kernel.fit(curve, starts, self.degree + 1)
         with out.span("side"):
             out.gamma(starts.size)
             out.uints(starts[1:].astype(np.uint64), (k - 1).bit_length())
             out.float32s(coefs)
-        return Symbols(_as_codes(codes, k).to(values.device), k, (starts, coefs))
-
-    def _pieces(self, curve: np.ndarray) -> int:
-        """How many pieces there may be."""
-        if not isinstance(self.segments, str):
-            return self.segments
-        if curve.size < 2:
-            return 1
-        spread = abs((curve[0] - curve[1]) - (curve[-2] - curve[-1]))
-        return min(_MOST, max(1, math.ceil(2 * math.sqrt(spread))))
+        symbols = torch.from_numpy(codes).to(code_dtype(k)).to(values.device)
+        return Symbols(symbols, k, (starts, coefs))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """The starts (pieces,) and the coefficients of the pieces; the alphabet is k."""
@@ -134,7 +130,3 @@ def ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     codes = np.empty(values.size, np.int64)
     codes[order] = np.arange(values.size)
     return codes, values[order].astype(np.float64)
-
-
-def _as_codes(codes: np.ndarray, alphabet: int) -> Tensor:
-    return torch.from_numpy(codes).to(code_dtype(alphabet))

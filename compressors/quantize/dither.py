@@ -165,13 +165,8 @@ def natural_dither(levels: int, norm: str | float = "2") -> Dither:
 
 def rounded(norms: np.ndarray, seed: int) -> np.ndarray:
     """The ``norms`` (buckets,) as ``norm_code`` ``cnat`` sends them: powers of two, or zero."""
-    return _to_powers(norms, tensor_seed(seed, _NORM_NOISE))
-
-
-def _to_powers(norms: np.ndarray, seed: int) -> np.ndarray:
-    """Natural compression of norms >= 0: 23 random bits are added and the mantissa cut off."""
-    noise = words(seed, np.arange(norms.size)) >> np.uint32(9)
-    carried = (norms.view(np.uint32) + noise) & np.uint32(0xFF800000)
+    noise = words(tensor_seed(seed, _NORM_NOISE), np.arange(norms.size)) >> np.uint32(9)
+    carried = (norms.view(np.uint32) + noise) & np.uint32(0xFF800000)  # the mantissa is cut off
     return np.minimum(carried, _TOP_POWER).view(np.float32)
 
 

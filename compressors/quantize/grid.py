@@ -61,7 +61,13 @@ class MinMax:
         ends = np.array([float(end) for end in torch.aminmax(values)], np.float32) + 0.0
         low, high = (float(end) for end in ends)
         scale = (alphabet - 1) / (high - low) if high > low else 0.0
-        codes = _between(values.contiguous(), low, scale, alphabet - 1, seed)
+        values, dtype = values.contiguous(), code_dtype(alphabet)
+        if on_cpu(values):
+            codes = fresh(values.numel(), dtype)
+            kernel.between(values.numpy(), low, scale, alphabet - 1, *key(seed), codes.numpy())
+        else:
+            t = ((values.to(torch.float64) - low) * scale).clamp(max=alphabet - 1)
+            codes = kernel.round_torch(t, seed).to(dtype)
         with out.span("side"):
             out.float32s(ends)
         return Symbols(codes, alphabet, ends)
@@ -155,17 +161,6 @@ class Codebook:
         """None: the step does not scale."""
         return neither("the step is absolute and values outside the grid are cut; "
                        "inside unbiased, at most step^2 / 4 per entry")  # fmt: skip
-
-
-def _between(values: Tensor, low: float, scale: float, top: int, seed: int) -> Tensor:
-    """The levels 0 to ``top`` of ``values`` (k,)."""
-    dtype = code_dtype(top + 1)
-    if on_cpu(values):
-        codes = fresh(values.numel(), dtype)
-        kernel.between(values.numpy(), low, scale, top, *key(seed), codes.numpy())
-        return codes
-    t = ((values.to(torch.float64) - low) * scale).clamp(max=top)
-    return kernel.round_torch(t, seed).to(dtype)
 
 
 def _even(levels: Tensor, top: int, low: float, high: float) -> Tensor:

@@ -55,7 +55,12 @@ class RandomInteger:
             least, alphabet = int(low), int(high) - int(low) + 1
             out.uint(least & 0xFFFFFFFF, 32)
             out.gamma(alphabet)
-        return Symbols(_counted(near, least, code_dtype(alphabet)), alphabet, least)
+        if not on_cpu(near):
+            codes = (near.to(torch.int32) - least).to(code_dtype(alphabet))
+        else:
+            codes = fresh(near.numel(), code_dtype(alphabet))
+            kernel.add(near.numpy(), -least, codes.numpy())
+        return Symbols(codes, alphabet, least)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, int | None]:
         """The alphabet, and the least number or None for IEEE bits."""
@@ -100,12 +105,3 @@ def _whole_numbers(values: Tensor, seed: int) -> Tensor:
     inside = torch.where(size < _WHOLE, size, torch.zeros_like(size)).to(torch.float64)
     near = torch.where(size < _WHOLE, kernel.round_torch(inside, seed).to(torch.float32), size)
     return torch.where(values < 0, -near, near) + 0.0
-
-
-def _counted(near: Tensor, least: int, dtype: torch.dtype) -> Tensor:
-    """Whole numbers ``near`` (k,) within +-2**24, counted from ``least``."""
-    if not on_cpu(near):
-        return (near.to(torch.int32) - least).to(dtype)
-    codes = fresh(near.numel(), dtype)
-    kernel.add(near.numpy(), -least, codes.numpy())
-    return codes

@@ -77,18 +77,17 @@ class Lloyd:
         scales, start = [], 0
         for size in block_sizes(x.size):
             part = slice(start, start + size)
-            scales.append(self._scale(*kernel.nearest(x[part], edges, levels, codes[part])))
+            # sums of squared values, of values times levels, of squared levels
+            own, both, square = kernel.nearest(x[part], edges, levels, codes[part])
+            scale = 0.0
+            if own != 0:
+                scale = own / both if self.scale == "unbiased" else both / square
+            scales.append(scale)
             start += size
         side = np.minimum(scales, _LARGEST).astype(np.float32)
         with out.span("side"):
             out.float32s(side)
         return Symbols(torch.from_numpy(codes).to(values.device), alphabet, side)
-
-    def _scale(self, own: float, both: float, square: float) -> float:
-        """Of sums over a block: of squared values, of values times levels, of squared levels."""
-        if own == 0:
-            return 0.0
-        return own / both if self.scale == "unbiased" else both / square
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The scales (blocks,)."""

@@ -86,17 +86,14 @@ class SharedMagnitude:
             upper, levels = self._halves(values.abs())
             codes, side = 2 * codes + upper, _Shared(levels, None)
         else:
-            side = self._columns(values.abs(), place)
+            sizes = values.abs()
+            counts = columns.lengths(place, self.value == "column").to(sizes.device)
+            least = self.value == "min"
+            levels = sizes.min()[None] if least else columns.two_means(sizes, counts)[:, 0]
+            side = _Shared(levels, counts)
         with out.span("side"):
             out.float32s(side.levels.cpu().numpy())
         return Symbols(codes, self._alphabet, side)
-
-    def _columns(self, magnitudes: Tensor, place: Place) -> _Shared:
-        """The magnitude of each column, or of all values as one."""
-        counts = columns.lengths(place, self.value == "column").to(magnitudes.device)
-        if self.value == "min":
-            return _Shared(magnitudes.min()[None], counts)
-        return _Shared(columns.two_means(magnitudes, counts)[:, 0], counts)
 
     def _halves(self, magnitudes: Tensor) -> tuple[Tensor, Tensor]:
         """Which values lie in the upper half, uint8 (k,), and the halves' magnitudes (2,)."""

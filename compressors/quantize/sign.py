@@ -87,7 +87,9 @@ class Sign:
         given = self.magnitude
         known = isinstance(given, int | float) and not isinstance(given, bool)
         known = known and abs(given) < 3.5e38  # beyond float32, and maybe beyond float64
-        if not known or not 0 < _as_float32(given) < float("inf"):
+        with np.errstate(over="ignore"):
+            known = known and 0 < float(np.float32(given)) < float("inf")
+        if not known:
             raise ValueError(f"sign: magnitude is {shown(given)}: it is a float32 number above 0")
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
@@ -106,11 +108,6 @@ class Sign:
     def bound_on(self, k: int) -> Bound:
         """None: the magnitude is fixed."""
         return neither("the magnitude does not follow the values")
-
-
-def _as_float32(number: float) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.float32(number))
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,9 @@ class Sketch:
         ordered = _sort(values)
         edges = self._edges(ordered)
         starts = torch.searchsorted(ordered, edges)
-        means = _means(ordered, starts)
+        stops = np.append(starts.cpu().numpy(), ordered.numel())
+        sums = np.add.reduceat(ordered.cpu().numpy(), stops[:-1], dtype=np.float64)
+        means = torch.from_numpy((sums / np.diff(stops)).astype(np.float32))
         with out.span("side"):
             out.uint(means.numel() - 1, self._width)
             out.float32s(means.numpy())
@@ -115,10 +117,3 @@ def _equal_ranks(start: int, stop: int, buckets: int) -> Tensor:
     if start == stop:
         return torch.zeros(0, dtype=torch.int64)
     return start + torch.arange(buckets) * (stop - start) // buckets
-
-
-def _means(ordered: Tensor, starts: Tensor) -> Tensor:
-    """The mean of each run of ``ordered`` that begins at ``starts``: float32 on the CPU."""
-    stops = np.append(starts.cpu().numpy(), ordered.numel())
-    sums = np.add.reduceat(ordered.cpu().numpy(), stops[:-1], dtype=np.float64)
-    return torch.from_numpy((sums / np.diff(stops)).astype(np.float32))

@@ -76,7 +76,6 @@ class RandK:
         return nominal_count(self.p, n)
 
     def places(self, n: int, seed: int, device: torch.device) -> Tensor:
-        """See ``Seeded.places``."""
         return drawn(n, self.count(n), seed, device)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
@@ -132,7 +131,6 @@ class Bernoulli:
         return nominal_count(self.q, n)
 
     def places(self, n: int, seed: int, device: torch.device) -> Tensor:
-        """See ``Seeded.places``."""
         if device.type == "cpu":
             return torch.from_numpy(sample.up_to(n, self._below - 1, seed))
         words = words_torch(seed, torch.arange(n, device=device))

@@ -24,19 +24,15 @@ def reaching(x: Tensor, magnitude: float) -> Tensor:
 
     No zero is among them. The magnitude is compared as a float32, by its IEEE bits.
     """
-    floor = _bits_of(magnitude)
+    if magnitude < _LEAST_NORMAL:  # a denormal's bits, in a thread that flushes denormals too
+        floor = round(magnitude * _DENORMALS)
+    else:
+        floor = int(np.float32(magnitude).view(np.int32))
     if x.device.type != "cpu":
         key = keys_torch(x, select.MAGNITUDE)
         return ((key >= floor) & (key > 0)).nonzero().flatten()
     found, _ = select.at_least(x.detach().numpy(), floor, select.MAGNITUDE)
     return torch.from_numpy(found.copy())
-
-
-def _bits_of(magnitude: float) -> int:
-    """The bits of the nearest float32; a denormal's too in a thread that flushes denormals."""
-    if magnitude < _LEAST_NORMAL:
-        return round(magnitude * _DENORMALS)
-    return int(np.float32(magnitude).view(np.int32))
 
 
 @dataclass(frozen=True)

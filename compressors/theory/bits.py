@@ -34,12 +34,6 @@ def _width(alphabet: int) -> int:
     return (alphabet - 1).bit_length()
 
 
-def _norms(one: Any, k: int) -> int:
-    """Bits of the norms of ``dither``."""
-    buckets = 1 if one.bucket is None else -(-k // one.bucket)
-    return buckets * (9 if one.norm_code == "cnat" else 32)
-
-
 Cost = Callable[[Any, int], tuple[float, float]]
 """Of a quantizer and a number of values: bits per value, and bits of side information."""
 
@@ -49,7 +43,10 @@ COSTS: dict[str, Cost] = {
     "bfloat16": lambda one, k: (16, 0),
     "mean": lambda one, k: (0, 32),
     "cnat": lambda one, k: (one.bits, 0),
-    "dither": lambda one, k: (_width(one.alphabet), _norms(one, k)),
+    "dither": lambda one, k: (
+        _width(one.alphabet),  # and a norm per bucket
+        (1 if one.bucket is None else -(-k // one.bucket)) * (9 if one.norm_code == "cnat" else 32),
+    ),
     "terngrad": lambda one, k: (2, 32),
     "minmax": lambda one, k: (one.bits, 64),
     "codebook": lambda one, k: (one.bits, 0),

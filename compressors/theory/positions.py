@@ -61,7 +61,8 @@ def golomb_bits(p: float, m: int) -> float:
     if m < 1:
         raise ValueError(f"m is {m}: a Golomb code's m is at least 1")
     if p == 1:
-        return float((m - 1).bit_length() + 1 - _short(m))
+        only = _short_remainders(m) > 0  # remainder 0 is a short one
+        return float((m - 1).bit_length() + 1 - int(only))
     log = math.log1p(-p)
     whole = -math.expm1(m * log)
     short = -math.expm1(_short_remainders(m) * log) / whole
@@ -81,8 +82,3 @@ def best_golomb(p: float) -> int:
 def _short_remainders(m: int) -> int:
     """How many of the ``m`` remainders take one bit less than the others."""
     return (1 << (m - 1).bit_length()) - m
-
-
-def _short(m: int) -> int:
-    """Whether remainder 0, the only one for p = 1, is a short one."""
-    return int(_short_remainders(m) > 0)

@@ -85,6 +85,11 @@ def table_i() -> list[Row]:
     dense = Components(1, 1, 32, 0)
     dropped = Components(1, 0.001, 32, 16)
     coded = Components(1, 0.001, 32, ideal_position_bits(0.001))
+
+    def at(temporal: float, gradient: float) -> Components:
+        return Components(temporal, gradient, 0, ideal_position_bits(gradient))
+
+    one, two, three = at(1, 0.001), at(0.1, 0.01), at(0.01, 0.01)
     return [
         Row("baseline", dense, dense, "1", ""),
         Row("dense quantization (signSGD, TernGrad, QSGD)", Components(1, 1, 1, 0),
@@ -93,18 +98,8 @@ def table_i() -> list[Row]:
         Row("the same with Golomb", coded, coded, "", "not in the table"),
         Row("Federated Averaging", Components(0.001, 1, 32, 0), Components(0.1, 1, 32, 0),
             "10-1000", ""),
-        *_sbc_rows(),
-    ]  # fmt: skip
-
-
-def _sbc_rows() -> list[Row]:
-    def at(temporal: float, gradient: float) -> Components:
-        return Components(temporal, gradient, 0, ideal_position_bits(gradient))
-
-    one, two, three = at(1, 0.001), at(0.1, 0.01), at(0.01, 0.01)
-    return [
         Row("SBC, all ranges", at(0.001, 0.001), at(0.1, 0.1), "40000", "0.1 % to 10 %"),
         Row("SBC (1)", one, one, "1530-2572", "Table II"),
         Row("SBC (2)", two, two, "3430-3958", "Table II"),
         Row("SBC (3)", three, three, "24935-37208", "Table II"),
-    ]
+    ]  # fmt: skip

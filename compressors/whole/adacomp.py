@@ -71,7 +71,6 @@ class AdaComp:
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """See ``Compressor.write``."""
         kept = recall("residue", state, {name: x.shape for name, x in update.items()})
         sent: Sent = {}
         after: dict[str, Tensor] = {}
@@ -102,7 +101,6 @@ class AdaComp:
         return SentTensor(signed(magnitude.to(whole.device), codes), chosen, shape)
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
         return read_each(bits, like, lambda i, x: self._read_one(bits, x))
 
     def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:

@@ -60,7 +60,6 @@ class Atomo:
         check_flags("atomo", scaled=self.scaled)
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``."""
         x = x.detach()
         if not self._pays(x.shape):
             with out.span("values"):
@@ -90,7 +89,6 @@ class Atomo:
         return torch.from_numpy(left), torch.from_numpy(v[kept].astype(np.float32))
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         if not self._pays(like.shape):
             with bits.span("values"):
                 return _floats(bits, tuple(like.shape)).to(like.device)

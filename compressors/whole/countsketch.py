@@ -95,7 +95,6 @@ class CountSketch:
         return chosen, estimates[chosen]
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``."""
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         table = self.sketch(x)
@@ -104,7 +103,6 @@ class CountSketch:
         return SentTensor(values.to(x.device), chosen.to(x.device), x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         if like.numel() == 0:
             return torch.zeros_like(like)
         chosen, values = self.unsketch(self.read_table(bits), like.numel())

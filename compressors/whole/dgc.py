@@ -106,14 +106,17 @@ class DGC:
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """See ``Compressor.write``."""
         if "messages" not in state:
             raise UpdateError("the memory is not dgc's: it does not hold the number of messages")
         message = int(state["messages"])
         shapes = {name: x.shape for name, x in update.items()}
         momentum, velocity = (recall(kind, state, shapes) for kind in ("momentum", "velocity"))
         pipe = self._pipe(self.share(message))
-        scale = _clipping(update, self.clip)
+        scale = 1.0  # takes the whole update's L2 norm to at most ``clip``
+        if self.clip is not None:
+            squares = (float(x.detach().double().square().sum()) for x in update.values())
+            norm = math.sqrt(sum(squares))
+            scale = 1.0 if norm <= self.clip else self.clip / norm
         sent: Sent = {}
         after: State = {"messages": torch.tensor(message + 1)}
         for name, x in update.items():
@@ -128,7 +131,6 @@ class DGC:
         return sent, after
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
         pipe = self._pipe(self.p)
         return read_each(bits, like, lambda i, x: pipe.read(bits, x, seed))
 
@@ -159,14 +161,6 @@ class _Largest:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _clipping(update: Tensors, clip: float | None) -> float:
-    """The factor that takes the whole update's L2 norm to at most ``clip``."""
-    if clip is None:
-        return 1.0
-    norm = math.sqrt(sum(float(x.detach().double().square().sum()) for x in update.values()))
-    return 1.0 if norm <= clip else clip / norm
 
 
 def _masked(memory: Tensor, sent: SentTensor) -> Tensor:

@@ -69,7 +69,15 @@ def faults(codec: Any, d: int) -> tuple[Fault, ...]:
     if getattr(codec, "scaled", False) and bound(codec, d).kind == "unbiased":
         return (Fault(codec, "multiplies what it keeps", replace(codec, scaled=False)),)
     if isinstance(codec, CountSketch):
-        return tuple(_of_sketch(codec, d))
+        k = nominal_count(codec.p, d)
+        if codec.rows < 5:
+            return (Fault(codec, "has fewer than 5 rows", replace(codec, rows=5)),)
+        if not d > codec.columns < 10 * k:  # see the head of this file
+            return ()
+        cure = replace(codec, columns=min(10 * k, MOST_COLUMNS))
+        if 10 * k > MOST_COLUMNS:  # more columns cure it, or fewer entries
+            cure = replace(cure, p=MOST_COLUMNS // 10 / d)
+        return (Fault(codec, "takes more entries than a tenth of its columns", cure),)
     return tuple(_of_pipeline(codec, d, turned)) if isinstance(codec, Pipeline) else ()
 
 
@@ -176,17 +184,6 @@ def _of_quantizer(one: Any, k: int, turned: bool) -> Iterator[Fault]:
         yield from _of_quantizer(one.second, k, turned)
     elif _noisy(known) and (turned or not _within_the_largest(one)):
         yield Fault(one, "is unbiased with omega >= 1", Shrink(one))
-
-
-def _of_sketch(one: CountSketch, d: int) -> Iterator[Fault]:
-    """See the head of this file; more columns cure it, or fewer entries."""
-    if one.rows < 5:
-        yield Fault(one, "has fewer than 5 rows", replace(one, rows=5))
-    elif d > one.columns < 10 * (k := nominal_count(one.p, d)):
-        cure = replace(one, columns=min(10 * k, MOST_COLUMNS))
-        if 10 * k > MOST_COLUMNS:
-            cure = replace(cure, p=MOST_COLUMNS // 10 / d)
-        yield Fault(one, "takes more entries than a tenth of its columns", cure)
 
 
 def _values(one: Pipeline, d: int) -> int:

@@ -49,7 +49,6 @@ class Inceptionn:
         check_whole("inceptionn: b", self.b, 1, _FINE)
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``."""
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         flat = x.detach().reshape(-1).cpu().contiguous().numpy()
@@ -77,7 +76,6 @@ class Inceptionn:
         return torch.from_numpy(done + np.float32(0)).to(like.device).view(like.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         n = like.numel()
         if n == 0:
             return torch.zeros_like(like)

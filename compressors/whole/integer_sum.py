@@ -88,13 +88,6 @@ class Switch:
             at = int(bad.flatten().nonzero()[0])
             raise ValueError(f"entry {at} is {float(values.flatten()[at])!r}: it {why}")
 
-    def from_codes(self, codes: Tensor, natural: Natural) -> Tensor:
-        """The integers that a message's ``codes`` (k,) of ``natural`` stand for; as ``integers``.
-
-        Raises ``ValueError`` where a code means a power outside the window.
-        """
-        return self.integers(natural.decode(codes))
-
     def add(self, total: Tensor, integers: Tensor) -> Tensor:
         """The accumulators after one more client; ``total`` is left as it is.
 

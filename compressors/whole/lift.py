@@ -61,7 +61,6 @@ class PerTensor:
         return sent, state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
         return read_each(bits, like, lambda i, x: self.codec.read(bits, x, tensor_seed(seed, i)))
 
     def bound_on(self, d: int) -> Bound:
@@ -92,7 +91,6 @@ class Flat:
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """See ``Compressor.write``."""
         if not update:
             return {}, state
         joined = torch.cat([x.detach().reshape(-1) for x in update.values()])
@@ -100,7 +98,6 @@ class Flat:
         return _split(whole, update), state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
         if not like:
             return {}
         total = sum(x.numel() for x in like.values())
@@ -158,7 +155,10 @@ class ByName:
     def __post_init__(self) -> None:
         if not self.rules:
             raise ValueError("by_name has no rules: give pairs of a pattern and a compressor")
-        if not isinstance(self.rules, tuple) or not all(map(_is_pair, self.rules)):
+        if not isinstance(self.rules, tuple) or not all(
+            isinstance(rule, tuple) and len(rule) == 2 and isinstance(rule[0], str)
+            for rule in self.rules
+        ):
             raise ValueError(
                 f"by_name: rules is a {type(self.rules).__name__}: it is a tuple of pairs "
                 "(pattern, compressor)"
@@ -182,7 +182,6 @@ class ByName:
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """See ``Compressor.write``."""
         sent: Sent = {}
         after: State = {}
         for i, (compressor, part) in enumerate(self.parts(update)):
@@ -192,7 +191,6 @@ class ByName:
         return {name: sent[name] for name in update}, after
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
         found: dict[str, Tensor] = {}
         for i, (compressor, part) in enumerate(self.parts(like)):
             found |= compressor.read(bits, part, tensor_seed(seed, i))
@@ -212,10 +210,6 @@ class ByName:
     def bound_on(self, d: int) -> Bound:
         """The worst of all rules."""
         return worst([bound(rule, d) for _, rule in self.rules])
-
-
-def _is_pair(rule: object) -> bool:
-    return isinstance(rule, tuple) and len(rule) == 2 and isinstance(rule[0], str)
 
 
 def _fits(pattern: str, name: str, shape: tuple[int, ...]) -> bool:

@@ -76,7 +76,6 @@ class LowRank:
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """See ``Compressor.write``."""
         kept = recall("q", state, {
             name: (self.rank, _sides(x.shape)[1]) for name, x in update.items()
             if self._pays(x.shape)
@@ -90,24 +89,26 @@ class LowRank:
                     out.float32s(x.cpu().numpy())
                     sent[name] = SentTensor(x, ALL, x.shape)
                     continue
-                p, q, after[f"q/{name}"] = iterate(_matrix(x), kept[name])
+                p, q, after[f"q/{name}"] = iterate(
+                    x.reshape(x.shape[0], -1).contiguous(), kept[name]
+                )
                 out.float32s(p.cpu().numpy())
                 out.float32s(q.cpu().numpy())
                 sent[name] = SentTensor(product(p, q).view(x.shape), ALL, x.shape)
         return sent, after
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
+        update = {}
         with bits.span("values"):
-            return {name: self._read_one(bits, x) for name, x in like.items()}
-
-    def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:
-        if not self._pays(like.shape):
-            return _floats(bits, like.shape, like.device)
-        n, m = _sides(like.shape)
-        p = _floats(bits, (self.rank, n), like.device)
-        q = _floats(bits, (self.rank, m), like.device)
-        return product(p, q).view(like.shape)
+            for name, x in like.items():
+                pays = self._pays(x.shape)
+                shapes = [(self.rank, n) for n in _sides(x.shape)] if pays else [tuple(x.shape)]
+                parts = [
+                    torch.from_numpy(bits.float32s(prod(shape))).view(shape).to(x.device)
+                    for shape in shapes
+                ]
+                update[name] = product(*parts).view(x.shape) if pays else parts[0]
+        return update
 
     def _pays(self, shape: torch.Size) -> bool:
         """Whether the factors have fewer entries than the tensor."""
@@ -163,11 +164,3 @@ def _first_guess(rank: int, columns: int, ordinal: int) -> Tensor:
 
 def _sides(shape: torch.Size) -> tuple[int, int]:
     return (shape[0] if shape else 1), prod(shape[1:])
-
-
-def _matrix(x: Tensor) -> Tensor:
-    return x.reshape(x.shape[0], -1).contiguous()
-
-
-def _floats(bits: BitReader, shape: tuple[int, ...], device: torch.device) -> Tensor:
-    return torch.from_numpy(bits.float32s(prod(shape))).view(shape).to(device)

@@ -134,7 +134,6 @@ class Pipeline:
         return is_own((self.sparsify, self.quantize, self.positions, self.symbols))
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``."""
         flat = x.detach().reshape(-1).contiguous()  # kernels are compiled for such alone
         if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
@@ -160,10 +159,18 @@ class Pipeline:
             return Place(None, shape), flat
         n, unit = flat.numel(), self.sparsify.unit
         units = -(-n // unit)
-        chosen, scale = self._select(flat, units, seed)
+        selected = self.sparsify.select(flat, tensor_seed(seed, _SELECT))
+        if self._own:
+            check_count(self.sparsify, self.sparsify.count(units), units)
+            check_selected(self.sparsify, selected, units, flat.device)
+        chosen, scale = selected
         written = None  # entries, where their values travel for other positions
         if self.writes_positions:
-            self._write_count(chosen.numel(), units, out)
+            nominal = chosen.numel() == self.sparsify.count(units)
+            with out.span("header"):
+                out.uint(int(nominal), 1)
+                if not nominal:
+                    out.gamma(chosen.numel() + 1)
             with out.span("positions"):
                 rebuilt = self.positions.write_positions(chosen.cpu().numpy(), units, out, seed)
             if self._own:
@@ -173,28 +180,17 @@ class Pipeline:
             chosen = torch.from_numpy(rebuilt).to(flat.device)
         indices = _entries(chosen, unit, n)
         values = flat[indices if written is None else written]
-        return Place(indices, shape), self._weighed(values, scale)
-
-    def _weighed(self, values: Tensor, scale: float) -> Tensor:
         if isinstance(self.sparsify, Weighted):
             values = self.sparsify.weigh(values, scale)
         elif scale != 1:
             values = values * scale
         else:
-            return values
+            return Place(indices, shape), values
         if not (isfinite(scale) and finite(values)):
             raise NotFinite(f"values times {scale:g} overflow float32")
-        return values
-
-    def _select(self, flat: Tensor, units: int, seed: int) -> tuple[Tensor, float]:
-        selected = self.sparsify.select(flat, tensor_seed(seed, _SELECT))
-        if self._own:
-            check_count(self.sparsify, self.sparsify.count(units), units)
-            return check_selected(self.sparsify, selected, units, flat.device)
-        return selected
+        return Place(indices, shape), values
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         if like.numel() == 0:
             return torch.zeros_like(like)
         place = Place(self._read_indices(bits, like, seed), like.shape)
@@ -220,13 +216,6 @@ class Pipeline:
         with bits.span("positions"):
             found = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
         return _entries(found.to(like.device), unit, n)
-
-    def _write_count(self, k: int, n: int, out: BitWriter) -> None:
-        nominal = k == self.sparsify.count(n)
-        with out.span("header"):
-            out.uint(int(nominal), 1)
-            if not nominal:
-                out.gamma(k + 1)
 
     def read_count(self, bits: BitReader, n: int) -> int:
         """How many of ``n`` units travel, as ``write`` wrote it; ``PayloadError`` for more."""

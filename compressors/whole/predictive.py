@@ -58,7 +58,6 @@ class Predictive:
             raise ValueError(f"sz: bound is {shown(self.bound)}: 0 < bound < 0.5")
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``."""
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         flat = x.detach().reshape(_sides(x)).cpu().contiguous().numpy()
@@ -76,7 +75,6 @@ class Predictive:
         return SentTensor(torch.from_numpy(done).to(x.device).view(x.shape), ALL, x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         n = like.numel()
         if n == 0:
             return torch.zeros_like(like)

@@ -26,7 +26,6 @@ class Raw:
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """See ``Compressor.write``."""
         out.reserve(sum(32 * x.numel() for x in update.values()))
         with out.span("values"):
             for x in update.values():
@@ -34,13 +33,11 @@ class Raw:
         return {name: SentTensor(x.detach(), ALL, x.shape) for name, x in update.items()}, state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
         with bits.span("values"):
-            return {name: self._one(bits, x) for name, x in like.items()}
-
-    def _one(self, bits: BitReader, like: Tensor) -> Tensor:
-        values = torch.from_numpy(bits.float32s(like.numel()))
-        return values.view(like.shape).to(like.device)
+            return {
+                name: torch.from_numpy(bits.float32s(x.numel())).view(x.shape).to(x.device)
+                for name, x in like.items()
+            }
 
     def bound_on(self, d: int) -> Bound:
         """Lossless."""

@@ -59,7 +59,12 @@ def take_back(
         (tensor([4., 1.]), {})
     """
     if isinstance(compressor, ByName):
-        return _by_rule(compressor, carried, state)
+        lost: dict[str, Tensor] = {}
+        for i, (own, part) in enumerate(compressor.parts(carried)):
+            memory, rest = take_back(own, part, inside(f"{i}", state))
+            state = state | nest(f"{i}", memory)
+            lost |= rest
+        return state, lost
     kind = _kind(compressor)
     if kind is None:
         return state, dict(carried)
@@ -67,15 +72,6 @@ def take_back(
     parts = steps(carried) if callable(steps) else dict.fromkeys(carried, 1.0)
     back = {name: held[name] + parts[name] * x for name, x in carried.items()}
     return state | nest(kind, back), {}
-
-
-def _by_rule(rules: ByName, carried: Tensors, state: State) -> tuple[State, dict[str, Tensor]]:
-    lost: dict[str, Tensor] = {}
-    for i, (compressor, part) in enumerate(rules.parts(carried)):
-        memory, rest = take_back(compressor, part, inside(f"{i}", state))
-        state = state | nest(f"{i}", memory)
-        lost |= rest
-    return state, lost
 
 
 def _kind(compressor: Compressor) -> str | None:

@@ -56,7 +56,6 @@ class Rotate:
         return SentTensor(decoded.view(x.shape), ALL, x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         if like.numel() == 0:
             return torch.zeros_like(like)
         flat = like.new_empty(like.numel())

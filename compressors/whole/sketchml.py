@@ -84,7 +84,6 @@ class SketchML:
         check_share("sketchml: columns", self.columns)
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``."""
         flat = x.detach().reshape(-1)
         if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
@@ -137,7 +136,6 @@ class SketchML:
         return _buckets(cells, keys, group, seed)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         n = like.numel()
         if n == 0:
             return torch.zeros_like(like)

@@ -49,7 +49,6 @@ class Subset:
         return nominal_count(self.q, n)
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``."""
         flat = x.detach().reshape(-1)
         if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
@@ -60,7 +59,6 @@ class Subset:
         return SentTensor(sent.values, places, x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         if like.numel() == 0:
             return torch.zeros_like(like)
         places = self._places(like, seed)

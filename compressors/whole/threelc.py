@@ -56,7 +56,6 @@ class ThreeLC:
             raise ValueError(f"threelc: sparsity is {shown(self.sparsity)}: 1 <= sparsity < 2")
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """See ``VectorCodec.write``."""
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         flat = x.detach().reshape(-1).cpu().numpy()
@@ -72,7 +71,6 @@ class ThreeLC:
         return SentTensor(_decoded(trits, magnitude, x), ALL, x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """See ``VectorCodec.read``."""
         n = like.numel()
         if n == 0:
             return torch.zeros_like(like)

@@ -85,7 +85,6 @@ class VarianceBased:
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """See ``Compressor.write``."""
         shapes = {name: x.shape for name, x in update.items()}
         sums = recall("sums", state, shapes)
         squares = recall("squares", state, shapes, torch.float64)
@@ -120,7 +119,6 @@ class VarianceBased:
         return SentTensor(_values(codes, top).to(r.device), chosen, r.shape)
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
         return read_each(bits, like, lambda i, x: self._read_one(bits, x))
 
     def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from compressors import CATALOGUE, BitWriter, PartError, compress, decompress, p
 from compressors.kernels import select
 from compressors.kernels.compact import rises
 from compressors.kernels.sign import signs
-from compressors.quantize.natural import to_powers
 from compressors.sparsify.largest import largest_torch
 from compressors.sparsify.threshold import reaching
 from tests.support.generators import METHODS, same_bits, whole_numbers
@@ -107,14 +106,3 @@ def test_symbols_outside_their_alphabet_are_refused(name: str) -> None:
     codes[3] = 1
     with pytest.raises(PartError, match="in an alphabet of 4|in an alphabet of 6"):
         coder.write_symbols(codes, 4, BitWriter())
-
-
-def test_powers_go_where_there_is_room_for_them() -> None:
-    x = torch.ones(8)
-    for out in (torch.empty(7), torch.empty(8, dtype=torch.float64), torch.empty(2, 4)):
-        with pytest.raises(ValueError, match="to_powers: out is a"):
-            to_powers(x, 1, out)
-    with pytest.raises(ValueError, match="to_powers: out is not contiguous"):
-        to_powers(x, 1, torch.empty(16)[::2])
-    with pytest.raises(ValueError, match="to_powers: values is a torch.float64"):
-        to_powers(x.double(), 1)

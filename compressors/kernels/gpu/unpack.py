@@ -26,10 +26,9 @@ def _take(words, position, wanted, WIDTH: constexpr):
 
 @jit
 def _unpack(segment, first, found, origins, starts, chosen, words, begins, numbers, bases,
-            factors, table, flat, share, top, bad, KIND: constexpr, HIGH: constexpr,
+            factors, table, flat, top, bad, KIND: constexpr, HIGH: constexpr,
             LOW: constexpr, CHOSEN: constexpr, BUCKET: constexpr, SHRUNK: constexpr,
-            ADD: constexpr, ALPHABET: constexpr, A: constexpr, C: constexpr,
-            LANES: constexpr):  # fmt: skip
+            ALPHABET: constexpr, A: constexpr, C: constexpr, LANES: constexpr):  # fmt: skip
     s, i, inside = lanes(segment, first, found, LANES)
     many = tl.load(found + s)
     begin = tl.load(begins + s)
@@ -60,8 +59,6 @@ def _unpack(segment, first, found, origins, starts, chosen, words, begins, numbe
     tl.atomic_max(bad + s, wrong, mask=wrong > 0, sem="relaxed")
     place = place_of(chosen, origins, s, i, inside, CHOSEN)
     target = flat + tl.load(starts + s) + place
-    if ADD:  # no two programs meet in an entry, for a message names it once
-        value = tl.load(target, mask=inside, other=0.0) + tl.load(share) * value
     tl.store(target, value, mask=inside)
 
 
@@ -86,15 +83,12 @@ class Packed:
     numbers: Numbers
 
 
-def unpack(
-    entries: Entries, packed: Packed, share: float | None = None
-) -> tuple[Tensor, Tensor]:
-    """Writes the values of every segment's symbols into the vector of ``entries``, or adds them.
+def unpack(entries: Entries, packed: Packed) -> tuple[Tensor, Tensor]:
+    """Writes the values of every segment's symbols into the vector of ``entries``.
 
     Args:
         entries: where the values go; what stands elsewhere in the vector is left as it is.
         packed: the symbols.
-        share: what values are multiplied by before they are added; None: they are written.
 
     Returns:
         The largest symbol, int64 (segments,), and 1 where a value is NaN or infinite, int32.
@@ -102,14 +96,13 @@ def unpack(
     device, layout, numbers = packed.words.device, entries.layout(), packed.numbers
     top = torch.zeros(len(entries.most), dtype=torch.int64, device=device)
     bad = torch.zeros(len(entries.most), dtype=torch.int32, device=device)
-    factor = torch.full((1,), share or 0.0, dtype=torch.float32, device=device)
     kind, width = packed.kind, packed.width
     high = width - 8 if 8 < width < 32 else 0
     launch(_unpack, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
            entries.starts, entries.positions, packed.words, packed.begins, numbers.told,
-           numbers.bases, numbers.factors_given, numbers.table, entries.flat, factor, top, bad,
+           numbers.bases, numbers.factors_given, numbers.table, entries.flat, top, bad,
            KIND=kind.number, HIGH=high, LOW=width - high, CHOSEN=entries.chosen is not None,
-           BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None, ADD=share is not None,
+           BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None,
            ALPHABET=packed.alphabet, A=kind.settings[0], C=kind.settings[2],
            LANES=layout.block)  # fmt: skip
     return top, bad

@@ -12,7 +12,6 @@ from compressors import Natural, text
 from compressors.bits import BitWriter
 from compressors.kernels import natural, noise
 from compressors.parts import Place, code_dtype
-from compressors.quantize.natural import to_powers
 from tests.support.generators import DEVICES, bits_of
 
 EVERY_U = np.arange(1 << 23, dtype=np.uint32)
@@ -100,16 +99,10 @@ def test_compiled_and_torch_agree(settings: Natural, device: str) -> None:
 
 
 @every_device
-def test_to_powers_is_what_nine_bits_decode(device: str) -> None:
-    values = all_kinds()[:20_000].view(-1, 4).to(device)
-    found = to_powers(values.t(), seed=4)
-    given = torch.full_like(found, 7.0)
-    assert to_powers(values.t(), seed=4, out=given) is given
-    assert np.array_equal(bits_of(given), bits_of(found))
-    wanted = rounded(Natural(), values.t().reshape(-1), seed=4)
-    assert found.shape == values.t().shape
-    assert np.array_equal(bits_of(found).reshape(-1), bits_of(wanted))
-    twin = natural.powers_torch(values.t().reshape(-1), 4) << 1  # without the sign
+def test_powers_are_what_nine_bits_decode(device: str) -> None:
+    values = all_kinds()[:20_000].to(device)
+    wanted = rounded(Natural(), values, seed=4)
+    twin = natural.powers_torch(values, 4) << 1  # without the sign
     assert torch.equal(twin.cpu(), torch.from_numpy((bits_of(wanted) << 1).astype(np.int64)))
 
 
@@ -144,7 +137,8 @@ def test_the_kernel_is_that_formula() -> None:
     values = all_kinds()
     values = values[values.abs() < 2.0**127]  # beyond, the carry would end at infinity
     u = noise.words(3, np.arange(values.numel())) & np.uint32(0x7FFFFF)
-    assert np.array_equal(bits_of(to_powers(values, 3)), (bits_of(values) + u) & 0xFF800000)
+    found = bits_of(rounded(Natural(), values, 3))
+    assert np.array_equal(found, (bits_of(values) + u) & 0xFF800000)
 
 
 def test_the_second_moment_stays_below_nine_eighths() -> None:
@@ -175,7 +169,7 @@ def test_gaussian_values_on_average() -> None:
     weight = values.double().square()
     assert float((exact * weight).sum() / weight.sum()) == pytest.approx(1.0817, abs=5e-5)
     assert float(exact.mean()) == pytest.approx(1.0820, abs=5e-5)
-    share = to_powers(values, seed=20).double() / values.double()
+    share = rounded(Natural(), values, seed=20).double() / values.double()
     assert float(share.square().mean()) == pytest.approx(float(exact.mean()), abs=0.0074)
     assert float(share.mean()) == pytest.approx(1, abs=0.0018)
 
@@ -200,8 +194,8 @@ def test_entries_do_not_share_their_noise() -> None:
 
     Deviations 2**-9 and sqrt(3) 2**-10 of the shares; six of them.
     """
-    a = to_powers(torch.full((1 << 16,), 1.5), seed=1) == 2
-    b = to_powers(torch.full((1 << 16,), 1.5), seed=2) == 2
+    a = rounded(Natural(), torch.full((1 << 16,), 1.5), seed=1) == 2
+    b = rounded(Natural(), torch.full((1 << 16,), 1.5), seed=2) == 2
     assert abs(float(a.float().mean()) - 0.5) < 6 * 2**-9
     for other in (a.roll(1), b):
         assert abs(float((a & other).float().mean()) - 0.25) < 6 * math.sqrt(3) * 2**-10

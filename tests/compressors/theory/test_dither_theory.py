@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors import Dither, compress, parse
-from compressors.quantize.dither import _to_powers
+from compressors.quantize.dither import rounded
 from compressors.quantize.levels import bucket_norms, codes_of, values_of
 
 
@@ -182,13 +182,13 @@ def test_a_compressed_norm_is_right_in_the_mean() -> None:
     1.5 goes to 1 or 2 with even chance: standard error 0.5 / sqrt(4e5) = 0.0008.
     """
     norms = np.full(400_000, 1.5, np.float32)
-    found = _to_powers(norms, 3)
+    found = rounded(norms, 3)
     assert set(found.tolist()) == {1.0, 2.0}
     assert abs(found.mean(dtype=np.float64) - 1.5) < 5 * 0.5 / math.sqrt(norms.size)
     top = np.float32([0.0, 3.4e38, 2.0**127, 2.0**-126, 8.0])
-    assert _to_powers(top, 3).tolist() == [0.0, 2.0**127, 2.0**127, 2.0**-126, 8.0]
+    assert rounded(top, 3).tolist() == [0.0, 2.0**127, 2.0**127, 2.0**-126, 8.0]
     tiny = np.full(100_000, 2.0**-128, np.float32)  # a quarter of the smallest normal number
-    found = _to_powers(tiny, 4)
+    found = rounded(tiny, 4)
     assert set(found.tolist()) == {0.0, 2.0**-126}
     assert abs((found > 0).mean() - 0.25) < 5 * math.sqrt(0.25 * 0.75 / tiny.size)
 

@@ -74,8 +74,7 @@ for chosen in (None, t):
                 codes.quantize(some, kind, numbers, keys, chosen is not None)
                 width = {0: 32, 1: 0, 2: 9, 3: 1, 4: 1}.get(number, 4)
                 packed = unpack.Packed(kind, width, 1 << width, words, t, numbers)
-                for share in (None, 0.5):
-                    unpack.unpack(some, packed, share)
+                unpack.unpack(some, packed)
 print(len(seen))
 """
 
