@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         derive,
     )
     from compressors.bits import SPANS, BitReader, BitWriter
-    from compressors.catalogue import CATALOGUE, ROWS, Row, own_rows
+    from compressors.catalogue import CATALOGUE, ROWS, Row, add_rows, own_rows
     from compressors.coders.auto import Auto
     from compressors.coders.bitmap import Bitmap
     from compressors.coders.bloom import Bloom
@@ -198,6 +198,7 @@ __all__ = [
     "UpdateError",
     "VectorCodec",
     "Zstd",
+    "add_rows",
     "check_decoded",
     "code_dtype",
     "compress",

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from compressors.recent import RECENT
 from compressors.row import Kind, Row
 
-__all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "own_rows"]
+__all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "add_rows", "own_rows"]
 
 SBC = "Sattler et al. 2018"
 DROP = "Aji & Heafield 2017"
@@ -251,6 +251,26 @@ def own_rows() -> dict[str, Row]:
         {}
     """
     return {name: row for name, row in CATALOGUE.items() if _OURS.get(name) is not row}
+
+
+def add_rows(place: str) -> None:
+    """Carries out a Python file, or all of a folder, that adds a user's own rows to ``CATALOGUE``.
+
+    What it defines is in no module that can be imported, so that it travels to other processes
+    by value. Raises ``ValueError`` where there is no such file, or where it cannot be carried out.
+    """
+    from pathlib import Path
+    from runpy import run_path
+
+    path = Path(place)
+    files = sorted(path.glob("*.py")) if path.is_dir() else [path] if path.is_file() else []
+    if not files:
+        raise ValueError(f"there is no Python file {place}")
+    for file in files:
+        try:
+            run_path(str(file), run_name="rows_of_a_user")
+        except Exception as error:
+            raise ValueError(f"{file}: {type(error).__name__}: {error}") from error
 
 
 def _usable(row: Row) -> bool:

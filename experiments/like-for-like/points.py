@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor, log10
+from pathlib import Path
 from typing import Any
 
+from compressors import add_rows
 from experiments.common.frame import Asked
 from fedsim import Cell, RunConfig
 from fedsim.search import OWN, Sizes
@@ -37,6 +39,7 @@ class Points:
     """
 
     def __init__(self, asked: Asked, rows: dict[str, Row]) -> None:
+        add_rows(str(Path(__file__).with_name("own")))  # adacomp, atomo, inceptionn, sz
         self.size: Size = TASKS[asked.task][asked.scale]
         self.rows = rows
         self._shared: dict[str, Any] = {

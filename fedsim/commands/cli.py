@@ -130,6 +130,10 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
     top.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    top.add_argument(
+        "--rows", metavar="FILE.py", help="a file that adds methods of your own to the catalogue, "
+        "or a folder of such: `fedsim --rows mine.py run --method mine`"
+    )  # fmt: skip
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add(commands)
@@ -138,6 +142,16 @@ def parser() -> argparse.ArgumentParser:
             "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
     return top
+
+
+def _add_rows(place: str) -> None:
+    """Only what the command line names is carried out: never what a folder of results names."""
+    from compressors import add_rows
+
+    try:
+        add_rows(place)
+    except ValueError as error:
+        raise UsageError(f"--rows: {error}") from error
 
 
 @contextmanager
@@ -184,6 +198,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = parser().parse_args(arguments)
     try:
         with _answering():
+            if flags.rows is not None:
+                _add_rows(flags.rows)
             return int(flags.command(flags))
     except (UsageError, RunFailed) as error:
         if flags.debug:

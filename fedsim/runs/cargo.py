@@ -3,11 +3,14 @@
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from compressors import CATALOGUE, Row, own_rows
 from fedsim.controllers import CONTROLLERS, Listed, own_controllers
 from fedsim.settings.config import RunConfig
+
+_ONE = Lock()  # Flower's threads pickle at once, and numba gives a function its number meanwhile
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,14 @@ class Cargo:
     def __reduce__(self) -> tuple[Callable[..., "Cargo"], tuple[Any, ...]]:
         from ray import cloudpickle
 
-        controllers = cloudpickle.dumps(own_controllers())
-        return _unpacked, (own_rows(), cloudpickle.dumps(self.config), controllers)
+        with _ONE:
+            rows, controllers = map(cloudpickle.dumps, (own_rows(), own_controllers()))
+            return _unpacked, (rows, cloudpickle.dumps(self.config), controllers)
 
 
-def _unpacked(rows: dict[str, Row], config: bytes, controllers: bytes) -> Cargo:
-    CATALOGUE.update(rows)
+def _unpacked(rows: bytes, config: bytes, controllers: bytes) -> Cargo:
+    added: dict[str, Row] = pickle.loads(rows)
+    CATALOGUE.update(added)
     own: dict[str, Listed] = pickle.loads(controllers)
     CONTROLLERS.update(own)
     return Cargo(pickle.loads(config))

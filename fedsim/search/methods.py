@@ -23,10 +23,10 @@ CODERS = (
 
 _AS_PUBLISHED = (
     "raw", "cnat", "natural_dither(7) | huffman", "qsgd(3) | elias_gaps", "terngrad",
-    "rotate(minmax(4))", "ef(onebit)", "ef(threelc(1.75))", "inceptionn(10)", "sz(0.01)",
-    "atomo(2)", "randk({p}) | float32", "gspar({p}) | float32 | golomb",
+    "rotate(minmax(4))", "ef(onebit)", "ef(threelc(1.75))",
+    "randk({p}) | float32", "gspar({p}) | float32 | golomb",
     "rtopk({p}, 0.5) | float32 | golomb", "ef(randk({p}, false) | float32)",
-    "ef(blocks(8, {p}) | float32)", "adacomp(50)", "ef(sketchml({p}, 16, 4))", "dgc({p})",
+    "ef(blocks(8, {p}) | float32)", "ef(sketchml({p}, 16, 4))", "dgc({p})",
 )  # fmt: skip
 """Published methods without a name as a whole: parts, as their papers have them."""
 

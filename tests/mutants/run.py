@@ -34,6 +34,7 @@ TESTS = {
     "fedsim/results": ("tests/fedsim/results", "tests/fedsim/analysis", "tests/fedsim/report"),
     "strategies": ("tests/strategies", *_RUNS),
     "compressors": ("tests/compressors", "tests/fedsim/federation"),
+    "experiments/like-for-like/own": ("tests/experiments/own",),
 }
 """By the beginning of a file's path: where the tests of its room lie, the nearest first."""
 

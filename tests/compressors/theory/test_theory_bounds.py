@@ -119,7 +119,7 @@ BOUNDED = (
     "then(l1_sign, cnat)", "rotate(topk(0.2) | cnat)", "rotate(minmax(4))",
     "chunk_topk(0.1, 20) | float32", "steps(4)", "steps(3, 16)", "topk(0.2) | steps(4)",
     "subset(0.3, topk(0.2) | cnat)", "dct(8, topk(0.2) | float32)",
-    "sz(0.01)", "sz(0.05)", "lloyd(1, least)", "topk(0.3) | lloyd(2, least)",
+    "lloyd(1, least)", "topk(0.3) | lloyd(2, least)",
     "rotate(lloyd(1, least))",
     "rotate(lloyd(4, least))",
 )  # fmt: skip

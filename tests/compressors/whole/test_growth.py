@@ -33,7 +33,6 @@ ALWAYS = {
     "rotate(randk(0.25) | minmax(2))": "rotate(randk(0.25, false) | shrink(minmax(2)))",
     "subset(0.1, qsgd(1))": "subset(0.1, shrink(dither(1)))",
     "dct(8, randk(0.1) | float32)": "dct(8, randk(0.1, false) | float32)",
-    "atomo(2)": "atomo(2, false)",
     "topk(0.01) | float32 | bloom(0.01, naive)": "topk(0.01) | float32 | bloom(0.01, 'p2')",
     "flat(count_sketch(0.004, 3, 40))": "flat(count_sketch(0.004, columns=40))",
 }

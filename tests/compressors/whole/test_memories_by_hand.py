@@ -160,76 +160,6 @@ def test_dgc_s_momentum_stops_where_an_entry_was_sent() -> None:
         assert state["momentum/w"].tolist() == u and state["velocity/w"].tolist() == v
 
 
-# --- adacomp ------------------------------------------------------------------------------------
-
-
-def test_adacomp_by_hand_with_a_bin_of_zeros_and_a_short_last_one() -> None:
-    """Bins of three: (1, 4, -3), (0, 0, 0), (2, -1). G is the sum so far, H the update once more.
-
-    1. H = 2 G: those of 4 / 2 and more in the first, both of the last (2 * 1 = 2); zeros never.
-       The magnitude is (4 + 0 + 2) / 3 = 2.
-    2. G = (2, 2, -1), 0, (0, 1) and H = (3, 2, -1), 0, (0, 1): the first two and the last; the
-       magnitude is (2 + 0 + 1) / 3 = 1.
-    3. G = (-2, 1, -1), H = (-5, 1, -1): the first alone, negative; magnitude 2 / 3.
-    """
-    state = sends("adacomp(3)", "residue", [
-        ([1.0, 4.0, -3.0, 0, 0, 0, 2.0, -1.0], [0, 2, -2, 0, 0, 0, 2, -2],
-         [1, 2, -1, 0, 0, 0, 0, 1]),
-        ([1.0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0, 1], [1, 1, -1, 0, 0, 0, 0, 0]),
-    ])  # fmt: skip
-    packet, state = compress(parse("adacomp(3)"), {"w": torch.tensor([-3.0] + [0.0] * 7)}, state)
-    assert close(packet.sent["w"].decoded, [-2 / 3] + [0.0] * 7)
-    assert close(state["residue/w"], [-4 / 3, 1, -1, 0, 0, 0, 0, 0])
-    assert (packet.spans["side"], packet.spans["values"]) == (32, 1)
-
-
-def test_adacomp_leaves_what_the_update_turns_back() -> None:
-    """G = (3, 2) after an update of (-1, 2): H = (2, 4) reaches 3 at the second alone."""
-    state = {"residue/w": torch.tensor([4.0, 0.0])}
-    packet, _ = compress(parse("adacomp(2)"), {"w": torch.tensor([-1.0, 2.0])}, state)
-    assert packet.sent["w"].decoded.tolist() == [0, 3]
-
-
-# --- variance_based -----------------------------------------------------------------------------
-
-
-def test_variance_based_by_hand() -> None:
-    """alpha 1, decay 1 / 2. r is the sum, v the sum of squares, which fades.
-
-    1. r^2 = v everywhere: nothing. v becomes (4.5, 0.5, 0.5).
-    2. r = (6, -2, 0), v = (13.5, 1.5, 1.5): the first two go, 6 as 4, which is the largest cut
-       down to a power; they start again. v of the third is 0.75.
-    3. r = (1, 1, 2), v = (1, 1, 4.75): nothing.
-    """
-    state = sends("variance_based(1, 0.5)", "sums", [
-        ([3.0, -1.0, 1.0], [0, 0, 0], [3, -1, 1]),
-        ([3.0, -1.0, -1.0], [4, -2, 0], [0, 0, 0]),
-        ([1.0, 1.0, 2.0], [0, 0, 0], [1, 1, 2]),
-    ])  # fmt: skip
-    assert state["squares/w"].tolist() == [0.5, 0.5, 2.375]
-
-
-@pytest.mark.parametrize(("second", "sent"), [(-0.5, False), (-0.4375, True)])
-def test_variance_based_sends_by_the_faded_squares_alone(second: float, sent: bool) -> None:
-    """2, then -1/2: r = 1.5, v = 4 / 2 + 1 / 4 = 2.25 = r^2 waits. Then -7/16: r^2 = 2.44 goes,
-    above v = 2 + 0.19; unfaded v would be 4.19."""
-    method = parse("variance_based(1, 0.5)")
-    _, state = compress(method, {"w": torch.tensor([2.0])})
-    packet, _ = compress(method, {"w": torch.tensor([second])}, state)
-    assert packet.sent["w"].count == int(sent)
-
-
-def test_variance_based_s_powers_by_hand() -> None:
-    """The largest, 300, is cut down to 256; 3 goes up to 4, 2.9 down to 2, 2 is seven halvings
-    below 256 and goes; 1 is eight below and waits, and so does its square, faded."""
-    method = parse("variance_based(0.5, 0.5)")
-    packet, state = compress(method, {"w": torch.tensor([300.0, -3.0, 2.9, 2.0, 1.0])})
-    assert packet.sent["w"].decoded.tolist() == [256, -4, 2, 2, 0]
-    assert (packet.spans["values"], packet.spans["side"]) == (4 * 4, 8)
-    assert state["sums/w"].tolist() == [0, 0, 0, 0, 1]
-    assert state["squares/w"].tolist() == [0, 0, 0, 0, 0.5]
-
-
 # --- what goes back -----------------------------------------------------------------------------
 
 
@@ -240,7 +170,6 @@ def test_variance_based_s_powers_by_hand() -> None:
         ("ef21(topk(0.5) | float32)", "shift", [-4, 0], [0, 0]),
         ("diana(float32, 0.25)", "learned", [-1, -0.25], [0, 0]),  # a quarter of what was sent
         ("dgc(0.5, warmup=0)", "velocity", [0, 1], [4, 1]),
-        ("adacomp(1)", "residue", [1.5, -1.5], [4, 1]),  # sent were 2.5 and 2.5
     ],
 )
 def test_what_was_not_applied_goes_back(

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors import CATALOGUE, Row
 from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
@@ -40,7 +41,6 @@ class Inceptionn:
         (tensor([ 0.0000, -0.0146,  0.5000,  3.3000]), 64)
     """
 
-    codec_id: ClassVar[str] = "inceptionn"
     b: int = 10
     needs_seed: ClassVar[bool] = False
 
@@ -94,3 +94,9 @@ class Inceptionn:
     def bound_on(self, d: int) -> Bound:
         """None."""
         return neither(f"the bound of 2^-{self.b} per entry is absolute")
+
+
+CATALOGUE["inceptionn"] = Row(
+    "inceptionn", "codec", Inceptionn, "INCEPTIONN: a tag of 2 bits, then 0, 8, 16 or 32",
+    "Li et al. 2018, Algorithm 2", "inceptionn(10)",
+)  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors import CATALOGUE, Row
 from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, unbiased
@@ -49,7 +50,6 @@ class Atomo:
         448
     """
 
-    codec_id: ClassVar[str] = "atomo"
     rank: int
     scaled: bool = True
     needs_seed: ClassVar[bool] = False
@@ -127,3 +127,9 @@ def _added(p: Tensor, q: Tensor, like: Tensor) -> Tensor:
 
 def _floats(bits: BitReader, shape: tuple[int, ...]) -> Tensor:
     return torch.from_numpy(bits.float32s(prod(shape))).view(shape)
+
+
+CATALOGUE["atomo"] = Row(
+    "atomo", "codec", Atomo, "ATOMO: singular vectors by chance, unbiased",
+    "Wang et al. 2018, Algorithm 1", "atomo(2)", portable=False,
+)  # fmt: skip

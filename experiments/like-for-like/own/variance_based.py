@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors import CATALOGUE, Row
 from compressors.base import (
     ALL,
     Sent,
@@ -61,7 +62,6 @@ class VarianceBased:
         (0, tensor([ 4., -2.,  0.]))
     """
 
-    codec_id: ClassVar[str] = "variance_based"
     held: ClassVar[str] = "sums"  # see compressors.whole.returned
     keeps: ClassVar[tuple[str, ...]] = ("sums", "squares")  # see compressors.whole.whose
     alpha: float = 1.0
@@ -157,3 +157,10 @@ def _values(codes: np.ndarray, top: int) -> Tensor:
     powers = ((top - (codes & np.uint64(7)).astype(np.int64)) << 23).astype(np.uint32)
     signs = (codes >> np.uint64(3)).astype(np.uint32) << np.uint32(31)
     return torch.from_numpy((powers | signs).view(np.float32))
+
+
+CATALOGUE["variance_based"] = Row(
+    "variance_based", "compressor", VarianceBased,
+    "Entries wait until their sum is large beside its squares; an update counts as a sample",
+    "Tsuzuku et al. 2018, section 4", "variance_based(0.9, 0.999)",
+)  # fmt: skip

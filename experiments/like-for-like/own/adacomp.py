@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from compressors import CATALOGUE, Row
 from compressors.base import (
     ALL,
     Sent,
@@ -54,7 +55,6 @@ class AdaComp:
         (tensor([ 0.,  4., -4.]), tensor([1., 0., 1.]))
     """
 
-    codec_id: ClassVar[str] = "adacomp"
     held: ClassVar[str] = "residue"  # see compressors.whole.returned
     keeps: ClassVar[tuple[str, ...]] = ("residue",)  # see compressors.whole.whose
     size: int = 500
@@ -123,3 +123,10 @@ def _largest(x: Tensor, size: int) -> Tensor:
     """The largest magnitude of each bin of ``size`` entries of the flat ``x``: (bins,)."""
     bins = -(-x.numel() // size)
     return pad(x.abs(), (0, bins * size - x.numel())).view(bins, -1).amax(1)
+
+
+CATALOGUE["adacomp"] = Row(
+    "adacomp", "compressor", AdaComp,
+    "AdaComp: in every bin what is near its largest, with a residual",
+    "Chen et al. 2018, Algorithm 2", "adacomp(50)",
+)  # fmt: skip
