@@ -23,7 +23,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fetchsgd": {
         "strategy": "fetchsgd", "method": "fetchsgd(0.003, 5, 1600)", "momentum": 0.0, "cohort": 2,
     },
-    "dgc": {"method": "dgc(0.05, stage=3)", "momentum": 0.0, "temporal": 1, "cohort": 2},
+    "dgc": {
+        "method": "dgc(0.05, stage=3)", "momentum": 0.0, "temporal": 1, "cohort": 2,
+        "iterations": 6,
+    },
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 
