@@ -60,7 +60,9 @@ class Cells:
     methods = ("sbc", "stc")
     limits = {"temporal": (1, 8), "gradient": (0.1, 1.0), "lr": (0.01, 0.1)}
     base = SimpleNamespace(
-        seed=SEED, plan=SimpleNamespace(iterations=8, task=SimpleNamespace(written="digits"))
+        seed=SEED, plan=SimpleNamespace(
+            iterations=8, task=SimpleNamespace(written="digits"), strategy="dsgd"
+        )
     )
 
     def __init__(self, goal: Goal, bits: int = 10) -> None:
