@@ -18,8 +18,8 @@ PAGES = (
     "experiments/*/results/**/*.md", "notebooks/*.ipynb",
 )  # fmt: skip
 PACKAGES = (
-    "fedsim", "fedsim.plot", "fedsim.tasks", "fedsim.federation", "fedsim.network", "compressors",
-    "compressors.theory", "strategies",
+    "fedsim", "fedsim.show.plot", "fedsim.tasks", "fedsim.federation", "fedsim.network",
+    "compressors", "compressors.theory", "strategies",
 )  # fmt: skip
 """The packages of the reference: a page each, with what their ``__all__`` exports."""
 _CODE = re.compile(r"`[^`]+`")

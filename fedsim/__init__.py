@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim import plot
-    from fedsim.analysis.answer import best
-    from fedsim.analysis.export import table
     from fedsim.errors import DataError, RunFailed, UsageError
     from fedsim.measure.coders import measure_coders
     from fedsim.measure.methods import measure
@@ -23,6 +20,9 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.runs.sweep import SweepConfig, run_cells, sweep
     from fedsim.settings.config import RunConfig
     from fedsim.settings.grids import Cell
+    from fedsim.show import plot, report
+    from fedsim.show.answer import best
+    from fedsim.show.export import table
     from fedsim.tasks import TASKS, Data, Task
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "measure",
     "measure_coders",
     "plot",
+    "report",
     "run",
     "run_cells",
     "run_shown",

@@ -45,8 +45,8 @@ def test_a_row_of_the_catalogue_counts_as_an_import() -> None:
 
 def test_fedsim_is_small_enough_to_know() -> None:
     arrows = house.arrows("fedsim")
-    assert len(arrows) <= 20 and len(house.floors(arrows)) <= 11  # the search stands on all below
-    assert sum(map(len, arrows.values())) <= 86
+    assert len(arrows) <= 18 and len(house.floors(arrows)) <= 9
+    assert sum(map(len, arrows.values())) <= 71
 
 
 def test_a_circle_is_named() -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import of_task
 from fedsim import Cell, Results, RunConfig
-from fedsim.plot import over_bandwidths as drawn
+from fedsim.show.plot import over_bandwidths as drawn
 
 from .rows import FEW, ROWS, SMOKE
 from .tables import across, claim, markdown, ratios, times

@@ -14,8 +14,8 @@ import pandas as pd
 from experiments.common.scores import half_width, rows_of
 from experiments.common.tables import table
 from fedsim import Results
-from fedsim.analysis import Bandwidths, over_bandwidths, priced
 from fedsim.network import parse
+from fedsim.show import Bandwidths, over_bandwidths, priced
 from fedsim.units import duration, plain
 
 from .rows import ROWS

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.analysis import GREYS, METHODS, ink
+from fedsim.show import GREYS, METHODS, ink
 from fedsim.units import FRACTIONS
 
 __all__ = ["COLOURS", "GREYS", "SBC_LINES", "canvas", "grids", "ink", "score_label"]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from experiments.common.tables import write_csv
 from fedsim import Cell, Results, UsageError, run_shown
 from fedsim.files import write_text
-from fedsim.plot import save
+from fedsim.show.plot import save
 
 
 @dataclass(frozen=True)

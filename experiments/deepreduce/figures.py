@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.common.figures import COLOURS, canvas, grids, score_label
-from fedsim.plot import plain_ticks
+from fedsim.show.plot import plain_ticks
 
 from .rows import POLICIES, SPARSIFIERS
 

@@ -15,8 +15,8 @@ import pandas as pd
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import table
 from fedsim import Results, UsageError
-from fedsim.plot import save
 from fedsim.search import chosen
+from fedsim.show.plot import save
 
 from . import tables
 from .figures import beaten, figure, ranks

@@ -8,7 +8,7 @@ from experiments.common.figures import canvas
 from experiments.common.plane import METHODS, Square, errors, stage_table
 from experiments.common.tables import percent
 from fedsim import Results
-from fedsim.plot import plain_ticks
+from fedsim.show.plot import plain_ticks
 
 KINDS = {"temporal": "#9467bd", "gradient": "#e69f00", "both": "#56b4e9"}
 """As in Fig. 4: temporal sparsity alone is purple, gradient sparsity alone yellow."""

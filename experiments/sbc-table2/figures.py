@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from experiments.common.figures import SBC_LINES as LINES
 from experiments.common.figures import canvas, grids
-from fedsim.plot import plain_ticks
+from fedsim.show.plot import plain_ticks
 from fedsim.tasks import get_task
 
 _STEPS = (1, 2, 3, 4, 5, 7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fedsim import units
-from fedsim.analysis.layout import Column, Laid, Row, laid, room
+from fedsim.show.layout import Column, Laid, Row, laid, room
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -47,10 +47,10 @@ def command(flags: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fedsim import report
-    from fedsim.analysis.layout import print_whole
-    from fedsim.analysis.tables import summary_table
     from fedsim.results.load import load
     from fedsim.results.schema import write_summary
+    from fedsim.show.layout import print_whole
+    from fedsim.show.tables import summary_table
 
     out = shared.folder(flags, f"{config.plan.task.name}-deploy-{config.digest}")
     tell = Console(stderr=True, quiet=flags.json)

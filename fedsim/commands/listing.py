@@ -7,11 +7,11 @@ from typing import Any, get_args
 from rich.console import Console
 
 from compressors.catalogue import ROWS, Kind
-from fedsim.analysis.layout import Column, Laid, Row, laid, print_whole
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.controllers.listed import CONTROLLERS
 from fedsim.network.presets import PRESETS
+from fedsim.show.layout import Column, Laid, Row, laid, print_whole
 from fedsim.tasklist import LISTED
 
 Listed = dict[str, str]

@@ -13,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from fedsim import units
-from fedsim.analysis.layout import Column, Laid, Row, laid, print_whole, room
 from fedsim.commands import coding
 from fedsim.commands.codec import add_shared, check_place, read
 from fedsim.commands.coding import three
@@ -21,6 +20,7 @@ from fedsim.commands.document import print_document
 from fedsim.errors import UsageError, unwritten
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.settings.fields import flag
+from fedsim.show.layout import Column, Laid, Row, laid, print_whole, room
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from compressors.printing import printable
 from fedsim import units
-from fedsim.analysis.layout import Column, Row, laid, print_whole
 from fedsim.commands.document import print_document, records
 from fedsim.errors import unwritten
 from fedsim.network.presets import PRESETS
+from fedsim.show.layout import Column, Row, laid, print_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedsim.analysis.times import Bandwidths
     from fedsim.network.spec import Network
     from fedsim.results.load import Results
+    from fedsim.show.times import Bandwidths
 
 _NETWORK = (
     f"{', '.join(PRESETS)}; settings such as 'up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms, "
@@ -53,10 +53,10 @@ def command(flags: argparse.Namespace) -> int:
     """Prices the runs, prints a table per network, and writes files where asked."""
     from rich.console import Console
 
-    from fedsim.analysis.style import metric_name
-    from fedsim.analysis.times import over_bandwidths, to_target
     from fedsim.network.spec import parse
     from fedsim.results.load import load
+    from fedsim.show.style import metric_name
+    from fedsim.show.times import over_bandwidths, to_target
 
     networks = [parse(text) for text in flags.network]
     results = load(*map(Path, flags.folders))
@@ -88,8 +88,8 @@ def command(flags: argparse.Namespace) -> int:
 
 def _check(flags: argparse.Namespace, results: "Results") -> None:
     """Refuses a target that no model can have, and a folder that cannot be written to."""
-    from fedsim.analysis.style import higher_is_better, metric_name
     from fedsim.search.goal import Goal
+    from fedsim.show.style import higher_is_better, metric_name
 
     if flags.target is not None:
         Goal(higher_is_better(results.runs), metric_name(results.runs), target=flags.target)
@@ -102,7 +102,7 @@ def _check(flags: argparse.Namespace, results: "Results") -> None:
 
 def _rounds(results: "Results", networks: "list[Network]") -> "dict[str, pd.DataFrame]":
     """The rounds with their times, by the name of the network."""
-    from fedsim.analysis.times import own_times, priced
+    from fedsim.show.times import own_times, priced
 
     if not networks:
         return dict([own_times(results)])
@@ -155,8 +155,8 @@ def _write(
     import pandas as pd
 
     from fedsim.files import write_text
-    from fedsim.plot.canvas import save
-    from fedsim.plot.times import over_bandwidths, over_time
+    from fedsim.show.plot.canvas import save
+    from fedsim.show.plot.times import over_bandwidths, over_time
 
     joined = pd.concat([table.assign(network=name) for name, table in tables.items()])
     write_text(out / "times.csv", joined.to_csv(index=False))

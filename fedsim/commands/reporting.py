@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
-from fedsim.analysis.layout import print_whole
 from fedsim.commands.document import print_document, records
+from fedsim.show.layout import print_whole
 
 
 def add(commands: Any) -> None:
@@ -31,10 +31,10 @@ def command(flags: argparse.Namespace) -> int:
     """Writes the report and prints the table."""
     from rich.console import Console
 
-    from fedsim.analysis.answer import best, best_table
-    from fedsim.analysis.tables import summary_table
     from fedsim.network.quantities import quantity
-    from fedsim.report import summarize
+    from fedsim.show.answer import best, best_table
+    from fedsim.show.report import summarize
+    from fedsim.show.tables import summary_table
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)

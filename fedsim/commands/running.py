@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
-from fedsim.analysis.layout import print_whole
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
 from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.settings.spelling import TABLE, underscored
+from fedsim.show.layout import print_whole
 
 
 def add(commands: Any) -> None:
@@ -37,10 +37,10 @@ def command(flags: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fedsim import report
-    from fedsim.analysis.tables import summary_table
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars
     from fedsim.runs.run import run
+    from fedsim.show.tables import summary_table
 
     out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"

@@ -103,10 +103,10 @@ def _document(found: "Found") -> None:
 def _show(found: "Found") -> None:
     from rich.console import Console
 
-    from fedsim.analysis.layout import print_whole
     from fedsim.search.goal import SATURATED
     from fedsim.search.search import rerun
     from fedsim.search.tables import ranked_table, shares
+    from fedsim.show.layout import print_whole
 
     console = Console()
     if found.finalists:

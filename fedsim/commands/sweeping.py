@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compressors.printing import printable
-from fedsim.analysis.layout import print_whole
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError
 from fedsim.settings.config import read_toml
 from fedsim.settings.fields import GRADIENT
 from fedsim.settings.spelling import underscored
+from fedsim.show.layout import print_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +178,7 @@ def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 
-    from fedsim.analysis.tables import summary_table
+    from fedsim.show.tables import summary_table
 
     console = Console()
     print_whole(console, summary_table(runs, console.width))

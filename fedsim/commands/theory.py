@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from compressors.theory_tables import TABLES
-from fedsim.analysis.layout import Column, Laid, laid, print_whole, room
 from fedsim.commands.document import print_document
 from fedsim.errors import UsageError, unknown
+from fedsim.show.layout import Column, Laid, laid, print_whole, room
 
 if TYPE_CHECKING:
     from compressors.theory_tables import Row, TheoryTable

@@ -12,7 +12,6 @@ from typing import Any
 from fedsim.errors import UsageError, expect
 from fedsim.federation import trial
 from fedsim.federation.shards import Federation
-from fedsim.report import summarize
 from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import (
     COLUMNS,
@@ -33,6 +32,7 @@ from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.foreign import check_tasks
 from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
 from fedsim.settings.strategies import coded
+from fedsim.show.report import summarize
 
 _NO_SUMMARY = "its folder holds no summary after its run; the same command runs it again"
 

@@ -6,14 +6,14 @@ from html import escape
 import pandas as pd
 
 from fedsim import units
-from fedsim.analysis.style import label
-from fedsim.report.charts.frame import Chart, chart, logarithmic, scatter, symbol
-from fedsim.report.figures import section
-from fedsim.report.page import document
 from fedsim.search import tables
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.picture import best_so_far, styles
+from fedsim.show.report.charts.frame import Chart, chart, logarithmic, scatter, symbol
+from fedsim.show.report.figures import section
+from fedsim.show.report.page import document
+from fedsim.show.style import label
 
 _TRIALS = (
     "A mark per trial, hollow where the trial was ended early; scores on the validation part. The "

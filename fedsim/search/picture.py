@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedsim import units
-from fedsim.analysis.style import Look, label, method_looks
-from fedsim.plot.canvas import drawing, finish, logarithmic, marker, plain, within
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
+from fedsim.show.plot.canvas import drawing, finish, logarithmic, marker, plain, within
+from fedsim.show.style import Look, label, method_looks
 
 NAMED = 9
 """Methods with a colour and a line in the legend of their own."""

@@ -11,7 +11,6 @@ from fedsim import units
 from fedsim.errors import RunFailed, UsageError, writing
 from fedsim.files import write_text
 from fedsim.network.quantities import quantity
-from fedsim.plot.canvas import save
 from fedsim.runs import lock
 from fedsim.runs.sweep import check
 from fedsim.search import best, finals, record
@@ -26,6 +25,7 @@ from fedsim.search.space import Space, fitting
 from fedsim.search.study import Study, journal
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
+from fedsim.show.plot.canvas import save
 
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
 _MOST = 0.5  # of the time, that finalists may be given

@@ -6,11 +6,11 @@ from math import isfinite, isnan
 import pandas as pd
 
 from fedsim import units
-from fedsim.analysis.layout import Column, Laid, Row, laid
 from fedsim.search.finals import Finalist, Lot
 from fedsim.search.goal import Goal
 from fedsim.search.methods import OWN, short
 from fedsim.search.space import Params
+from fedsim.show.layout import Column, Laid, Row, laid
 
 CAPTION = (
     "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "

@@ -26,12 +26,12 @@ SECONDS = 1800
 
 _RUNS = ("tests/fedsim/federation", "tests/fedsim/engines", "tests/fedsim/runs")
 TESTS = {
-    "fedsim/network": ("tests/fedsim/network", "tests/fedsim/analysis", *_RUNS),
+    "fedsim/network": ("tests/fedsim/network", "tests/fedsim/show", *_RUNS),
     "fedsim/controllers": ("tests/fedsim/controllers", *_RUNS),
     "fedsim/federation": ("tests/fedsim/controllers", *_RUNS, "tests/fedsim/results"),
     "fedsim/search": ("tests/fedsim/search",),
-    "fedsim/analysis": ("tests/fedsim/analysis", "tests/fedsim/report", "tests/fedsim/commands"),
-    "fedsim/results": ("tests/fedsim/results", "tests/fedsim/analysis", "tests/fedsim/report"),
+    "fedsim/show": ("tests/fedsim/show", "tests/fedsim/commands"),
+    "fedsim/results": ("tests/fedsim/results", "tests/fedsim/show"),
     "strategies": ("tests/strategies", *_RUNS),
     "compressors": ("tests/compressors", "tests/fedsim/federation"),
     "experiments/like-for-like/own": ("tests/experiments/own",),

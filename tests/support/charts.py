@@ -4,35 +4,35 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from fedsim.report import charts
+from fedsim.show.report import charts
 
 
 def heatmap(*given: Any) -> go.Figure:
-    """`fedsim.report.charts.heatmap`."""
+    """`fedsim.show.report.charts.heatmap`."""
     return go.Figure(charts.heatmap(*given))
 
 
 def curves(*given: Any) -> go.Figure:
-    """`fedsim.report.charts.curves`."""
+    """`fedsim.show.report.charts.curves`."""
     return go.Figure(charts.curves(*given))
 
 
 def budget(*given: Any) -> go.Figure:
-    """`fedsim.report.charts.budget`."""
+    """`fedsim.show.report.charts.budget`."""
     return go.Figure(charts.budget(*given))
 
 
 def pareto(*given: Any) -> go.Figure:
-    """`fedsim.report.charts.pareto`."""
+    """`fedsim.show.report.charts.pareto`."""
     return go.Figure(charts.pareto(*given))
 
 
 def split(*given: Any) -> go.Figure:
-    """`fedsim.report.charts.split`."""
+    """`fedsim.show.report.charts.split`."""
     return go.Figure(charts.split(*given))
 
 
 def layers(*given: Any) -> go.Figure | None:
-    """`fedsim.report.charts.layers`."""
+    """`fedsim.show.report.charts.layers`."""
     figure = charts.layers(*given)
     return None if figure is None else go.Figure(figure)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedsim.analysis.layout import Column, laid
 from fedsim.commands.cli import main
+from fedsim.show.layout import Column, laid
 from tests.support.runs import finished
 
 __all__ = ["finished"]  # the fixture

@@ -113,5 +113,5 @@ def test_the_figures_are_all_there() -> None:
 
     for name in plot.__all__:
         assert getattr(plot, name).__name__ == name and name in dir(plot)
-    with pytest.raises(AttributeError, match="'fedsim.plot' has no attribute 'matrices'"):
+    with pytest.raises(AttributeError, match="'fedsim.show.plot' has no attribute 'matrices'"):
         _ = plot.matrices

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, load, run
-from fedsim.analysis.times import priced
 from fedsim.controllers import Seen, parse
 from fedsim.controllers.links import Pace
 from fedsim.network import parse as parse_network
 from fedsim.network.pricing import SECONDS
+from fedsim.show.times import priced
 from tests.support.runs import clients, make_task
 from tests.support.threes import give_links, last, table, threes
 

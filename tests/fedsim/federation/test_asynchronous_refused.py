@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fedsim import UsageError, load, run
-from fedsim.analysis.times import priced
 from fedsim.network import parse
+from fedsim.show.times import priced
 from tests.support.asyncruns import asynchronous
 from tests.support.runs import make_task
 

@@ -13,10 +13,10 @@ import torch
 
 from compressors import explain, parse
 from fedsim import RunConfig, load, run
-from fedsim.analysis.times import priced
 from fedsim.controllers import CONTROLLERS, Listed
 from fedsim.network import parse as parse_network
 from fedsim.network.pricing import SECONDS
+from fedsim.show.times import priced
 from tests.support.models import normed
 from tests.support.runs import clients, make_task, payloads
 from tests.support.threes import MODEL, give_links, table, threes

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.analysis.times import priced
 from fedsim.federation import simulated
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
-from fedsim.report import write
 from fedsim.results.load import load
+from fedsim.show.report import write
+from fedsim.show.times import priced
 from strategies.channel.framing import Travel
 from tests.support import runs
 from tests.support.interrupting import Stopped, stop_after

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fedsim.analysis import over_bandwidths, priced
 
 import fedsim
 from fedsim import UsageError, run
-from fedsim.analysis import over_bandwidths, priced
 from fedsim.network import Links, Network, parse
 from fedsim.network.pricing import CLIENT_COLUMNS, ends_over_rates, price
 from fedsim.network.rates import Rate

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fedsim.analysis.times import over_bandwidths, priced
 
 from fedsim import RunConfig, UsageError, load, run
-from fedsim.analysis.times import over_bandwidths, priced
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
 from strategies.channel import wire

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fedsim import SweepConfig, Task, sweep, units
-from fedsim.report import write
 from fedsim.results.load import load
+from fedsim.show.report import write
 from tests.support import charts
 from tests.support.models import normed
 from tests.support.page import Page

@@ -12,8 +12,8 @@ import pytest
 
 import fedsim
 from fedsim import RunConfig, SweepConfig, UsageError, errors, plot
-from fedsim.analysis import inputs
 from fedsim.results.load import Results, load
+from fedsim.show import inputs
 from tests.support.sweepmaker import make_sweep
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from compressors import CATALOGUE, Row, parse
 from fedsim import plot
-from fedsim.analysis.planes import plane, planes
-from fedsim.analysis.tables import summary_texts
 from fedsim.errors import UsageError
 from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results, load
@@ -17,6 +15,8 @@ from fedsim.results.naming import without_place
 from fedsim.runs.run import run
 from fedsim.runs.sweep import SweepConfig, run_cells, summarize, sweep
 from fedsim.settings.cellfile import from_values
+from fedsim.show.planes import plane, planes
+from fedsim.show.tables import summary_texts
 from tests.support.runs import small
 from tests.support.sweepmaker import make_cell, make_run, runs_of
 

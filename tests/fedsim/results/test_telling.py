@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from fedsim import load, table
-from fedsim.analysis.tables import summary_table
-from fedsim.report.sections import summary
 from fedsim.results.load import Results
+from fedsim.show.report.sections import summary
+from fedsim.show.tables import summary_table
 from tests.support.sweepmaker import make_run, make_sweep
 
 MORE = ("sent", "per client", "failures", "not used")

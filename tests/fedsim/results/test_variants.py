@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from fedsim import plot
-from fedsim.analysis.curves import pareto_points
-from fedsim.analysis.style import CellKey, looks
-from fedsim.analysis.tables import add_difference, summary_texts
 from fedsim.errors import UsageError
-from fedsim.report import summarize
 from fedsim.results.labels import FACTS, methods_of, of_method, several
 from fedsim.results.load import Results, load
 from fedsim.results.merge import settings_of, variants
+from fedsim.show.curves import pareto_points
+from fedsim.show.report import summarize
+from fedsim.show.style import CellKey, looks
+from fedsim.show.tables import add_difference, summary_texts
 from tests.support.page import Page
 from tests.support.sweepmaker import TOPK, make_sweep, say
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fedsim import plot
-from fedsim.analysis.curves import pareto_points
 from fedsim.results.labels import of_method, several
 from fedsim.results.load import load
+from fedsim.show.curves import pareto_points
 from tests.support.sweepmaker import make_run, make_sweep, say
 
 

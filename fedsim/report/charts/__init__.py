@@ -1,8 +1,0 @@
-"""The report's interactive figures. User text is escaped: plotly reads tags in its labels."""
-
-from fedsim.report.charts.heat import heatmap
-from fedsim.report.charts.lines import budget, curves, pareto
-from fedsim.report.charts.parts import layers, send_buffers, split
-from fedsim.report.charts.timeline import timeline
-
-__all__ = ["budget", "curves", "heatmap", "layers", "pareto", "send_buffers", "split", "timeline"]

@@ -1,0 +1,13 @@
+"""What shows results: planes, curves, budgets and times, in tables, figures and a page."""
+
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.show.style import GREYS, METHODS, ink
+    from fedsim.show.times import Bandwidths, over_bandwidths, priced
+
+__all__ = ["GREYS", "METHODS", "Bandwidths", "ink", "over_bandwidths", "priced"]
+
+make_lazy(__name__)

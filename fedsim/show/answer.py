@@ -1,0 +1,176 @@
+"""What to choose for so many bits: the best of every method within a budget, by what travelled."""
+
+from math import log10
+
+import numpy as np
+import pandas as pd
+
+from fedsim import units
+from fedsim.errors import UsageError
+from fedsim.network.quantities import quantity
+from fedsim.results.load import Results
+from fedsim.show.curves import bits_so_far
+from fedsim.show.inputs import check_frame
+from fedsim.show.layout import Column, Laid, Row, laid
+from fedsim.show.style import higher_is_better, metric_name
+from fedsim.show.within import Steps, steps
+
+_CELL = ["label", "temporal", "gradient"]
+_SHOWN = [*_CELL, "seeds", "most_seeds", "iteration", "metric", "metric_sd", "up_wire_bits"]
+_Cells = list[tuple[tuple[str, int, float], Steps]]
+SEEDS = (
+    "A cell counts with its last evaluation within the budget, the mean of its seeds ± their "
+    "deviation (how many). 1 of 3: the cell has fewer seeds than others."
+)
+_ROWS = 8
+
+
+def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
+    """The best cell (n, p) of every method where a client may send at most `up_bits`.
+
+    A cell counts with the last evaluation within the budget, not with its best one, which could be
+    chosen in hindsight alone: the mean over its seeds, all of which have one. Bits are whole
+    messages (wire) of a client that takes part in every round.
+    `fedsim.search` judges its trials in the same way.
+
+    Args:
+        results: what `fedsim.load(...)` gave (failed runs are left out), or rows of its frame
+            `rounds`; of one task.
+        up_bits: the budget in bits: `2e6`, or a text such as `"2Mbit"`.
+
+    Returns:
+        A row per method, the best first: label; temporal and gradient of the cell; seeds, how many,
+        and most_seeds, of any cell of the results; iteration, metric and metric_sd (the seeds'
+        sample deviation, NaN of one) of those evaluations; up_wire_bits, which a client had sent
+        by then, on average over the seeds. A method that had no evaluation
+        within the budget stands last, with NaN.
+
+    Raises:
+        UsageError: the budget is not a number of bits above 0; no results, or several tasks.
+
+    Example:
+        results = fedsim.load("results/sbc", "results/gradient_dropping")
+        fedsim.best(results, up_bits="2Mbit")
+    """
+    rounds = _rounds(results)
+    budget = quantity(up_bits, "up_bits", "bits")
+    return _within(_cells(rounds), budget, higher_is_better(rounds))
+
+
+def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
+    """The best of all methods for rising budgets: 1, 2 and 5 times powers of ten, or those alone.
+
+    Returns:
+        The columns of `best` behind `budget`, in bits; the last is infinite: no limit.
+
+    Raises:
+        UsageError: as `best`.
+    """
+    rounds = _rounds(results)
+    cells, higher = _cells(rounds), higher_is_better(rounds)
+    limits = _budgets(cells)
+    rows = [_within(cells, budget, higher).head(1) for budget in limits]
+    return pd.concat(rows, ignore_index=True).assign(budget=limits)[["budget", *_SHOWN]]
+
+
+def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
+    """The rounds of runs that are done, of one task."""
+    rounds = results.done_rounds if isinstance(results, Results) else results
+    check_frame(rounds, "rounds", "best()")
+    tasks = sorted(rounds["task"].unique())
+    if len(tasks) > 1:
+        raise UsageError(f"best(): the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
+                         "give the rows of results.rounds of one of them")  # fmt: skip
+    return rounds
+
+
+def _cells(rounds: pd.DataFrame) -> _Cells:
+    """Every cell's label, n and p, and its steps by bits."""
+    table = rounds.sort_values(["run", "round"])
+    table["up_wire_bits"] = bits_so_far(table, "up_wire_bits")
+    table = table[table["metric"].notna()]
+    twice = table[table.duplicated([*_CELL, "seed", "round"])]
+    if len(twice):
+        label, n, p, seed = twice.iloc[0][[*_CELL, "seed"]]
+        raise UsageError(
+            f"several runs of {label}, n = {n}, p = {p:g}, seed {seed}: choose one."
+        )
+    groups = table.groupby(_CELL)
+    keys = [key for key, _ in groups]
+    return list(zip(keys, steps(table.assign(_cell=groups.ngroup()), "up_wire_bits"), strict=True))
+
+
+def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
+    """The best cell of every method within a budget, the best method first."""
+    most = max((own.seeds for _, own in cells), default=0)
+    rows = [
+        (*key, own.seeds, most, round(own.iteration[place]), own.metric[place], own.spread[place],
+         own.spent[place])
+        for key, own in cells if (place := int(own.at(budget))) >= 0
+    ]  # fmt: skip
+    inside = pd.DataFrame(rows, columns=_SHOWN)
+    inside = inside.sort_values(["metric", "up_wire_bits"], ascending=[not higher, True])
+    reached = inside.drop_duplicates("label")
+    missing = sorted({key[0] for key, _ in cells} - {*reached["label"]})
+    told = [reached, pd.DataFrame({"label": missing})] if missing else [reached]
+    table = pd.concat(told, ignore_index=True)[_SHOWN]
+    whole = ("temporal", "seeds", "most_seeds", "iteration")
+    return table.astype(dict.fromkeys(whole, "Int64" if missing else "int64"))
+
+
+def _budgets(cells: _Cells) -> list[float]:
+    """Round budgets between the cheapest evaluation and the dearest, and no limit."""
+    low = min(own.budgets[0] for _, own in cells)
+    high = max(own.budgets[-1] for _, own in cells)
+    powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
+    for digits in ((1, 2, 5), (1,)):
+        steps = np.array([digit * 10.0**power for power in powers for digit in digits])
+        steps = steps[(steps >= low) & (steps < high)]
+        if len(steps) < _ROWS:
+            break
+    return [*steps, float("inf")]
+
+
+def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:
+    """The headings and rows of what `best` or `ladder` found, as people read them.
+
+    Args:
+        table: what they gave.
+        name: what the metric is called.
+    """
+    headings = ["method", "n", "p", name, "iteration", "uplink used"]
+    rows = []
+    for _, row in table.iterrows():
+        if pd.isna(row["metric"]):
+            rows.append([row["label"], "", "", "none", "", ""])
+            continue
+        score = units.score(row["metric"], name)
+        if row["seeds"] > 1:
+            score += f" ± {units.score(row['metric_sd'], name)}"
+        if row["seeds"] < row["most_seeds"]:
+            score += f" ({row['seeds']} of {row['most_seeds']})"
+        elif row["seeds"] > 1:
+            score += f" ({row['seeds']})"
+        used = units.bits(row["up_wire_bits"])
+        where = [str(row["temporal"]), units.plain(row["gradient"])]
+        rows.append([row["label"], *where, score, str(row["iteration"]), used])
+    if "budget" not in table.columns:
+        return headings, rows
+    limits = ["no limit" if np.isinf(b) else units.bits(b) for b in table["budget"]]
+    return ["budget", *headings], [[limit, *row] for limit, row in zip(limits, rows, strict=True)]
+
+
+def best_table(results: Results, up_bits: float, width: int) -> Laid:
+    """What `best` found, for a terminal of `width` columns.
+
+    Example:
+        rich.print(best_table(fedsim.load("results/sbc"), 2e6, 80))
+    """
+    headings, rows = texts(best(results, up_bits), metric_name(results.runs))
+    columns = [Column(head, "name" if head == "method" else "number") for head in headings]
+    lines: list[Row] = [(row, "") for row in rows]
+    return laid(
+        columns, lines, width, keys=3,  # method, n and p stand in every part
+        title=f"Best within {units.bits(up_bits)} per client upstream",
+        caption=f"{SEEDS} Bits of whole messages. none: no evaluation within the budget.",
+    )  # fmt: skip

@@ -1,0 +1,100 @@
+"""What each method reaches for a budget of upstream bits: the numbers that are drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedsim.show.curves import Bits, evaluated
+from fedsim.show.style import CellKey
+from fedsim.show.within import steps
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The best cell of one method within any budget.
+
+    Attributes:
+        method: its label.
+        dense: whether it is raw sending.
+        bits: (N,) ascending: bits of a client of every round from which on the best is another.
+        metric: (N,) that best, of any of the method's cells, seeds averaged.
+        cells: N cells, each that which has it.
+        end: bits at the last evaluation of any of its cells: beyond, nothing was run.
+    """
+
+    method: str
+    dense: bool
+    bits: np.ndarray
+    metric: np.ndarray
+    cells: tuple[CellKey, ...]
+    end: float
+
+
+def budgets(
+    rounds: pd.DataFrame, higher: bool, bits: Bits = "wire", x: str = "up_bits"
+) -> list[Budget]:
+    """The best metric within a budget of bits, one per method, `dense` first.
+
+    A cell (n, p) counts with its last evaluation within the budget, the mean over its seeds
+    (`fedsim.show.within`). So what a method has can become worse with more bits.
+
+    Args:
+        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
+        higher: whether a higher metric is better.
+        bits: which bits, as for `curve_lines`.
+        x: what is spent, as for `curve_lines`: with `TIME`, the numbers that are called bits are
+            seconds.
+
+    Raises:
+        UsageError: as `curve_lines`.
+    """
+    sign = 1 if higher else -1
+    by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
+    return [_best(str(name), not coded, own, sign, bits, x) for (coded, name), own in by_method]
+
+
+def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:
+    """Which method is best where: (from bits, to bits, its label), ascending.
+
+    Of equals, the one that needs fewer bits leads. A method leads no further than it was run: there
+    is a gap where the best had ended, until another is better. From and to are the same
+    where a method leads at its last evaluation alone.
+    """
+    sign = 1 if higher else -1
+    turns = list[tuple[float, str]]()
+    for budget in sorted({float(bits) for own in methods for bits in own.bits}):
+        there = [own for own in methods if own.bits[0] <= budget]
+        places = [int(np.searchsorted(own.bits, budget, side="right")) - 1 for own in there]
+        _, _, best = min(
+            (-sign * float(own.metric[at]), float(own.bits[at]), own.method)
+            for own, at in zip(there, places, strict=True)
+        )
+        if not turns or turns[-1][1] != best:
+            turns.append((budget, best))
+    last = {own.method: own.end for own in methods}
+    ends = [bits for bits, _ in turns[1:]] + [max(last.values())]
+    return [
+        (start, min(end, last[method]), method)
+        for (start, method), end in zip(turns, ends, strict=True) if start <= last[method]
+    ]
+
+
+def _best(
+    method: str, dense: bool, rounds: pd.DataFrame, sign: int, counted: Bits, spent: str
+) -> Budget:
+    table, cells = evaluated(rounds, spent, counted)
+    found = steps(table, spent)
+    bits = np.unique(np.concatenate([own.budgets for own in found]))
+    places = np.stack([own.at(bits) for own in found])
+    pairs = list(zip(found, places, strict=True))
+    losses = np.stack([np.where(at < 0, np.inf, -sign * own.metric[at]) for own, at in pairs])
+    since = np.stack([np.where(at < 0, np.inf, own.budgets[at]) for own, at in pairs])
+    best = losses.min(axis=0)
+    leads = np.where(losses == best, since, np.inf).argmin(axis=0)  # of equals, that of fewer bits
+    kept = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
+    return Budget(
+        method, dense, bits[kept], -sign * best[kept], tuple(cells[k] for k in leads[kept]),
+        float(bits[-1]),
+    )  # fmt: skip

@@ -1,0 +1,207 @@
+"""The numbers behind learning curves and the front of metric over bits, seeds averaged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from fedsim.errors import UsageError
+from fedsim.results.labels import FACTS, VARIANT, several
+from fedsim.results.schema import KEYS
+from fedsim.show.style import CellKey, beside
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one cell.
+
+    Attributes:
+        cell: delay n and fraction of entries sent p; of several methods, the label too.
+        x, y: (N,) means over the cell's seeds.
+        low, high: (N,) the least and the greatest y of a seed.
+    """
+
+    cell: CellKey
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+_TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round", "iteration")  # whose a row is
+
+TIME = "sim_end_seconds"
+"""The clock at the end of a round, of runs that had a network."""
+
+Bits = Literal["wire", "content"]
+"""What is counted: whole messages; or positions, values and side information, as papers count."""
+
+
+def bits_column(bits: str) -> str:
+    """The column of the upstream bits that are counted.
+
+    Raises:
+        UsageError: `bits` is neither "wire" nor "content".
+    """
+    if bits not in ("wire", "content"):
+        raise UsageError(f"bits is {bits!r}: it must be 'wire' or 'content'.")
+    return f"up_{bits}_bits"
+
+
+def bits_so_far(rounds: pd.DataFrame, column: str) -> pd.Series:
+    """What a client of every round has sent by each round, in bits: the cohort's mean, added up.
+
+    Args:
+        rounds: rows of `fedsim.load(...).rounds`, each run's by round upwards.
+        column: the bits of a round, a sum over the cohort.
+    """
+    of_each = (rounds[column] / rounds["clients"]).mask(rounds["clients"] == 0, 0.0)
+    return of_each.groupby(rounds["run"]).cumsum()
+
+
+def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:
+    """Learning curves, one per cell, by method, n upwards and p downwards.
+
+    Args:
+        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
+        x: "iteration", "sim_end_seconds" (the simulated time, of runs on a network), or
+            "up_bits": bits that a client of every round has sent so far, the sum
+            over rounds of the cohort's bits over the clients that replied.
+        y: a column of `rounds`.
+        bits: which bits: "wire", whole messages, or "content", as papers count them.
+
+    Raises:
+        UsageError: an unknown `x`, `y` or `bits`, several tasks in one cell, two runs of a seed, or
+            nothing to draw.
+    """
+    if x not in ("iteration", "up_bits", TIME):
+        raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or {TIME!r}.")
+    if y not in rounds.columns:
+        raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
+    return _series(_scored(rounds, x, y, bits), x, y, ["round"])
+
+
+def evaluated(rounds: pd.DataFrame, x: str, bits: Bits) -> tuple[pd.DataFrame, list[CellKey]]:
+    """The rounds that were evaluated, with `x` and with a column `_cell`, and the cells.
+
+    Args:
+        rounds, x, bits: as for `curve_lines`.
+
+    Raises:
+        UsageError: as `curve_lines`.
+    """
+    keyed, cells = by_cell(_scored(rounds, x, "metric", bits))
+    _check_cells(keyed, cells, ["round"])
+    return keyed, cells
+
+
+def _scored(rounds: pd.DataFrame, x: str, y: str, bits: Bits) -> pd.DataFrame:
+    """The rounds that have a `y`, by run and round, with `x`."""
+    table = rounds.sort_values(["run", "round"])
+    if x == "up_bits":
+        table = table.assign(up_bits=bits_so_far(table, bits_column(bits)))
+        table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
+    table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
+    if not len(table):
+        raise UsageError(f"there are no rounds with a {y} to draw.")
+    return table
+
+
+def pareto_points(runs: pd.DataFrame, bits: Bits = "wire") -> list[Series]:
+    """Final metric over the upstream bits of a client of every round: one point per cell.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        bits: as for `curve_lines`.
+
+    Raises:
+        UsageError: no run is done, several tasks in one cell, or two runs of a seed; or unknown
+            `bits`.
+    """
+    column = bits_column(bits)
+    done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs[column] > 0)]
+    if not len(done):
+        raise UsageError("there is no run that is done.")
+    return _series(done, column, "metric", [])
+
+
+def front(points: Sequence[Series], higher: bool) -> list[Series]:
+    """The points that no other beats in both bits and metric, by bits upwards.
+
+    Args:
+        points: Series of one point each.
+        higher: whether a higher metric is better.
+    """
+    sign = 1 if higher else -1
+    best: list[Series] = []
+    for point in sorted(points, key=lambda point: (point.x[0], -sign * point.y[0])):
+        if not best or sign * point.y[0] > sign * best[-1].y[0]:
+            best.append(point)
+    return best
+
+
+def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
+    """The rows of each cell: of one method by n upwards and p downwards, of several by method."""
+    keyed, cells = by_cell(table)
+    return [(cells[place], group) for place, group in keyed.groupby("_cell")]
+
+
+def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
+    """`table` with a column `_cell`, the place of each row's cell in the list beside it."""
+    many = several(table)
+    columns = [
+        table["temporal"], table["gradient"], [False] * len(table) if many else beside(table),
+        table["label"] if many else [""] * len(table), table["dense"],
+    ]  # fmt: skip
+    keys = [
+        (CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many), bool(dense))
+        for n, p, reference, name, dense in zip(*columns, strict=True)
+    ]
+    order = sorted(dict.fromkeys(keys), key=lambda key: _place(key[0]))
+    places = {key: place for place, key in enumerate(order)}
+    return table.assign(_cell=[places[key] for key in keys]), [cell for cell, _ in order]
+
+
+def _place(cell: CellKey) -> tuple[bool, str, int, float, bool]:
+    return not cell.dense, cell.method, cell.temporal, -cell.gradient, not cell.reference
+
+
+def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Series]:
+    """The Series of each cell: a point per value of the columns `along`.
+
+    All cells are grouped at once: pandas takes a millisecond per group, however few its rows.
+
+    Raises:
+        UsageError: several tasks in one cell, or two runs of a seed.
+    """
+    keyed, cells = by_cell(table)
+    _check_cells(keyed, cells, along)
+    by_point = keyed.groupby(["_cell", *along])
+    xs, over = by_point[x].mean(), by_point[y]
+    of_cell = xs.index.get_level_values("_cell")
+    numbers = [xs.to_numpy(), *(own.to_numpy() for own in (over.mean(), over.min(), over.max()))]
+    return [
+        Series(cell, *(own[of_cell == place] for own in numbers))
+        for place, cell in enumerate(cells)
+    ]
+
+
+def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]) -> None:
+    """Refuses two tasks in one cell, and two runs of one cell and seed."""
+    kinds = keyed[["_cell", "task"]].drop_duplicates()
+    if kinds["_cell"].duplicated().any():
+        place = kinds.loc[kinds["_cell"].duplicated(), "_cell"].min()
+        tasks = kinds.loc[kinds["_cell"] == place, "task"]
+        where = _where(cells[place])
+        raise UsageError(f"{len(tasks)} tasks at {where} ({', '.join(tasks)}): choose one.")
+    twice = keyed[keyed.duplicated(["_cell", "seed", *along])]
+    if len(twice):
+        first = twice.sort_values("_cell", kind="stable").iloc[0]
+        where = _where(cells[first["_cell"]])
+        raise UsageError(f"several runs of {where}, seed {first['seed']}: choose one.")
+
+
+def _where(cell: CellKey) -> str:
+    return f"n = {cell.temporal}, p = {cell.gradient:g}"

@@ -1,0 +1,21 @@
+"""Figures: the sparsity plane, learning curves, what a budget of bits reaches, and the front.
+
+Every figure is an object of its own on the Agg canvas; pyplot and its global state are not used,
+so that figures can be drawn in threads and in notebooks alike. matplotlib is imported with the
+first of them that is used. ``fedsim.plot`` is this room.
+"""
+
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:
+    from fedsim.show.plot.bits import budget, pareto
+    from fedsim.show.plot.canvas import plain_ticks, save
+    from fedsim.show.plot.learning import curves
+    from fedsim.show.plot.planes import matrix
+    from fedsim.show.plot.times import over_bandwidths
+
+__all__ = ["budget", "curves", "matrix", "over_bandwidths", "pareto", "plain_ticks", "save"]
+
+make_lazy(__name__)

@@ -1,0 +1,102 @@
+"""The report of runs and sweeps: one HTML page that opens offline, and the matrices as PNG."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedsim.errors import UsageError, unwritten, writing
+from fedsim.files import write_text
+from fedsim.network.quantities import quantity
+from fedsim.results.labels import FACTS
+from fedsim.results.load import Results, load
+from fedsim.results.schema import write_summary
+from fedsim.show.export import table
+
+_MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
+
+
+def write(
+    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None
+) -> Path:
+    """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and `summary.tex`.
+
+    The page holds everything it shows: it makes no network request. Each file appears whole or
+    not at all, and the same results give the same page. Where each method has but one cell there
+    are no matrices, and those of an earlier report are removed.
+
+    Args:
+        directories: the folder of a sweep or of a run, or several, side by side on one page.
+        out: where to, made if need be; default: the folder itself, where it is one.
+        budget: bits (`2e6`, `"2Mbit"`) for which the page's first table compares every method.
+
+    Returns:
+        The path of `report.html`.
+
+    Raises:
+        UsageError: there are no results, a file of them is damaged, or they cannot stand side by
+            side (see `fedsim.load`); several folders and no `out`; `budget` is not in bits.
+
+    Example:
+        write("results/digits")
+        write("results/sbc", "results/gradient_dropping", out="results/both")
+    """
+    return written(*read(directories, out), budget)
+
+
+def summarize(
+    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None
+) -> tuple[list[dict[str, Any]], Path, Results]:
+    """`write`, with `summary.csv` and `summary.parquet` beside the page.
+
+    A folder may hold cells of earlier sweeps too.
+
+    Returns:
+        All cells as `summary.csv` has them, the path of the page, and what both were made of.
+    """
+    results, folder = read(directories, out)
+    runs = results.runs.drop(columns=[*FACTS])
+    page = written(results, folder, budget)
+    cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
+    write_summary(folder, cells)
+    return cells, page, results
+
+
+def read(
+    directories: Sequence[Path | str], out: Path | str | None = None
+) -> tuple[Results, Path]:
+    """What `write` writes of, and the folder where to; arguments and errors as there."""
+    results = load(*directories)
+    if out is None and len(directories) > 1:
+        raise UsageError(f"a report of {len(directories)} folders needs one of its own: give --out")
+    return results, Path(directories[0] if out is None else out)
+
+
+def written(results: Results, folder: Path, budget: float | str | None = None) -> Path:
+    """The path of the page of `results`, written into `folder` with all that `write` writes."""
+    # Here, not above: what draws takes a second to import, which other commands need not wait.
+    from fedsim.show.report.page import page
+
+    limit = None if budget is None else quantity(budget, "budget", "bits")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritten("--out", folder, error) from error
+    with writing(folder):
+        _write_matrices(results.runs, folder)
+        write_text(folder / "summary.tex", table(results.runs, "latex"))
+        write_text(folder / "report.html", page(results, limit))
+    return folder / "report.html"
+
+
+def _write_matrices(runs: pd.DataFrame, folder: Path) -> None:
+    from fedsim.show.planes import one_celled
+    from fedsim.show.plot import matrix, save
+
+    single = one_celled(runs)
+    for name, value in _MATRICES.items():
+        if single:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            save(matrix(runs, value), folder / name)

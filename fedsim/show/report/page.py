@@ -1,0 +1,153 @@
+"""The report's page: headings, words, tables and figures put together."""
+
+from collections.abc import Sequence
+from html import escape
+
+import pandas as pd
+
+from fedsim import units
+from fedsim.results.labels import VARIANT, reference
+from fedsim.results.load import Results
+from fedsim.show.planes import method_text, one_celled
+from fedsim.show.report.charts.frame import plotly_file
+from fedsim.show.report.figures import Section, figures, parts
+from fedsim.show.report.keys import KEYS
+from fedsim.show.report.sections import failures, settings, summary, versions
+from fedsim.show.style import metric_name
+from fedsim.show.telling import sends_less_per_client
+
+_STYLE = """
+*{box-sizing:border-box}
+body{font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:0 auto;
+ max-width:80rem;padding:1rem}
+h1{font-size:clamp(1.2rem,4.5vw,1.7rem);line-height:1.2;overflow-wrap:anywhere}
+h2{font-size:1.25rem;margin:2.2rem 0 .5rem;border-bottom:1px solid #ccc}
+p,li{max-width:46rem}
+code,pre{font-family:ui-monospace,monospace;font-size:.9em;overflow-wrap:anywhere}
+pre{background:#f5f5f5;padding:.6rem;overflow-x:auto}
+figure{margin:0 0 1rem}figcaption,.note{color:#555;font-size:.9rem;max-width:46rem}
+.wide{overflow-x:auto;
+ background:linear-gradient(to right,#fff 40%,#fff0) 0 0/3rem 100% no-repeat local,
+ linear-gradient(to left,#fff 40%,#fff0) 100% 0/3rem 100% no-repeat local,
+ linear-gradient(to right,#0004,#0000) 0 0/1rem 100% no-repeat scroll,
+ linear-gradient(to left,#0004,#0000) 100% 0/1rem 100% no-repeat scroll}
+.wide:not(.text) :is(th,td):first-child{
+ position:sticky;left:0;background:#fff}
+.wide thead th:first-child{background:linear-gradient(#0000000a,#0000000a),#fff!important}
+table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
+th{vertical-align:bottom;white-space:pre-line;background:#0000000a}
+.text td{white-space:normal;overflow-wrap:anywhere}.text td,.text th{text-align:left}
+.text th{vertical-align:top;font-weight:600}
+.several .wide:not(.text) :is(th,td):first-child{
+ min-width:12rem;text-align:left;white-space:normal;overflow-wrap:anywhere}
+@media(max-width:40rem){.wide:not(.text) table{font-size:.72rem}
+ .wide:not(.text) :is(th,td){padding:.2rem .35rem}
+ .several .wide:not(.text) :is(th,td):first-child{min-width:7.5rem}}
+tr.seeds td{font-weight:bold}tr.failed td{color:#a00}
+nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem}
+h3{font-size:1rem;margin:1rem 0 0;overflow-wrap:anywhere}
+.unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+a:focus-visible,.wide:focus-visible,summary:focus-visible,figure:focus-visible{
+ outline:3px solid #06c}
+"""
+
+
+def page(results: Results, budget: float | None = None) -> str:
+    """The HTML document of `results`; it needs no other file and no network.
+
+    Args:
+        results: what is shown.
+        budget: bits for which every method is compared in a table of its own.
+
+    Raises:
+        UsageError: the runs of a method do not lie on one sparsity plane (several tasks).
+    """
+    title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
+    sections = [
+        *figures(results, budget),
+        ("summary", "Summary", summary(results)),
+        *parts(results),
+        ("failed", "Failed cells", failures(results)),
+        ("settings", "Settings", settings(results)),
+        ("versions", "Versions", versions(results)),
+    ]
+    kind = "several" if results.several else "one"
+    return document(title, _explanation(results), sections, kind)
+
+
+def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> str:
+    """A page of the report's look: a heading, words, links to the sections, the sections.
+
+    Args:
+        title: the heading, as text.
+        intro: what follows it, as HTML.
+        sections: those without content are left out.
+        kind: ``several`` where the first column of tables holds names, else ``one``.
+    """
+    sections = [section for section in sections if section[2]]
+    links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in sections)
+    body = "".join(
+        f'<section aria-labelledby="{key}"><h2 id="{key}" tabindex="-1">{name}</h2>{text}</section>'
+        for key, name, text in sections
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>"
+        f"<script>{plotly_file('plotly.min.js')}</script></head>\n"
+        f"<body><header><h1>{escape(title)}</h1>{intro}"
+        f'<nav aria-label="Sections">{links}</nav></header>'
+        f'<main class="{kind}">{body}</main>'
+        f'<p id="said" role="status" class="unseen"></p><script>{KEYS}</script></body></html>\n'
+    )
+
+
+def _explanation(results: Results) -> str:
+    runs = results.runs
+    clients, iterations = (_values(runs[name]) for name in ("clients", "iterations"))
+    text = (
+        f"Each cell trained the same task with {clients} clients for {iterations} local iterations "
+        "per client. Cells differ in the communication delay n, the local iterations between two "
+        "messages, and in p, the fraction of entries that a message holds (a density; 1: dense); "
+        "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
+        "counted: wire is the whole message; content, which papers count, is its positions, values "
+        "and side information. Bits are those of a client of every round over the whole run. The "
+        "ratio compares them with sending 32 bits per trained parameter in every iteration."
+    )
+    if sends_less_per_client(runs).any():
+        text += (
+            " Bits per client are the whole federation's over the number of its clients: a client "
+            "that is not of every round's cohort sends fewer."
+        )
+    if VARIANT in runs.columns:
+        text += " Methods differ in other settings too: see Settings."
+    source = ", ".join(runs["data_source"].dropna().unique())
+    text += f" Data: {source}." if source else ""
+    notes = []
+    if one_celled(runs):
+        notes.append("No matrix is drawn: there is one cell per method.")
+    if results.unfinished:
+        notes.append(f"Not finished, and left out: {', '.join(results.unfinished)}.")
+    told = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
+    return f"<p>{escape(text)}</p>{_reference(runs)}{told}"
+
+
+def _reference(runs: pd.DataFrame) -> str:
+    references = runs[reference(runs)]
+    dense = references[references["status"] == "done"]
+    if len(references) > len(dense) == 0:
+        return '<p class="note">The dense reference (raw, n = 1) failed: see Failed cells.</p>'
+    if not len(dense):
+        return '<p class="note">There is no dense reference (raw, n = 1) among the cells.</p>'
+    name, lines = metric_name(runs), []
+    for told, of in dense.groupby("label"):
+        value, bits = of["metric"].mean(), of["up_wire_bits"].mean()
+        text = f"{name} {units.score(value, name)} with {units.bits(bits)} per client upstream"
+        which = f"{told}: " if VARIANT in runs.columns else ""
+        lines.append(f"{escape(which)}<strong>{escape(text)}</strong>")
+    return f"<p>Dense reference (n = 1, p = 1): {'; '.join(lines)}.</p>"
+
+
+def _values(column: pd.Series) -> str:
+    return " or ".join(str(value) for value in sorted(column.dropna().unique())) or "?"

@@ -1,0 +1,176 @@
+"""The report's parts in words and tables; all text from files is escaped."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from fedsim.errors import without_home
+from fedsim.results.labels import VARIANT
+from fedsim.results.load import Results
+from fedsim.results.merge import differing, settings_of
+from fedsim.results.schema import OF_TASK
+from fedsim.settings.config import RunConfig, default_of
+from fedsim.show.tables import summary_texts
+from fedsim.show.telling import failures_told
+
+_KNOWN = {f.name for f in fields(RunConfig)}
+_UNITS = {"timeout": "timeout (seconds)"}
+
+
+def summary(results: Results) -> str:
+    """The summary table, a row per cell, as on the terminal."""
+    headings, rows = summary_texts(results.runs)
+    points = any("points" in heading for heading in headings)
+    note = "1 kbit = 1000 bit." + (" Points are percentage points." if points else "")
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr class="{kind}">{"".join(f"<td>{escape(text)}</td>" for text in texts)}</tr>'
+        for texts, kind in rows
+    )
+    return (
+        '<div class="wide" tabindex="0" role="region" aria-label="Summary table">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{_not_used(results)}"
+        f'<p class="note">{note}</p>'
+    )
+
+
+def _not_used(results: Results) -> str:
+    """The runs in which replies were not used, each with the reasons; empty where there is none."""
+    told = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
+    return f"<p>Replies that were asked for and not used:</p><ul>{told}</ul>" if told else ""
+
+
+def failures(results: Results) -> str:
+    """The failed cells, each with its error and, folded, its traceback; empty where none failed."""
+    failed = results.runs[results.runs["status"] != "done"]
+    parts = []
+    for name, run in failed.iterrows():
+        error = run["error"] if isinstance(run["error"], str) else "no message was recorded"
+        trace = results.folders[str(name)] / "error.txt"
+        text = trace.read_text(encoding="utf-8", errors="replace") if trace.is_file() else error
+        parts.append(
+            f"<li><strong>{escape(str(name))}</strong>: <code>{_public(error)}</code>"
+            f"<details><summary>Traceback</summary><pre>{_public(text)}</pre></details></li>"
+        )
+    return f"<ul>{''.join(parts)}</ul>" if parts else ""
+
+
+def settings(results: Results) -> str:
+    """What trained the models, defaults filled in; then what the runs' `config.toml` say."""
+    given = _listing({name: table or None for name, table in results.given.items()}, "config.toml")
+    trained = _trained(results)
+    if trained:
+        trained = f"<h3>What trained the models</h3>{trained}<h3>As given</h3>"
+    return _by_method(results) + trained + given
+
+
+def _trained(results: Results) -> str:
+    """A table of the settings of learning, a row per setting, with whose default a value is; empty
+    of runs that an older version made."""
+    values: dict[str, list[str]] = {}
+    for name, trained in results.trained.items():
+        for key, value in trained.items():
+            text = value if isinstance(value, str) else json.dumps(value)
+            whose = _whose(key, results.given[name])
+            shown = f"{text} ({whose})" if whose else text
+            if value not in (None, []) and shown not in values.setdefault(key, []):
+                values[key].append(shown)
+    return _rows({key: seen for key, seen in values.items() if seen})
+
+
+def _whose(key: str, given: Mapping[str, Any]) -> str:
+    """Whose default the value of a setting is; empty where it was given."""
+    if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
+        return "" if given.get(key) is not None else "the task's default"
+    if key not in _KNOWN:
+        return ""  # a newer version wrote it
+    return "default" if given.get(key) in (None, default_of(key)) else ""
+
+
+def _by_method(results: Results) -> str:
+    """A table of the settings in which methods differ, a row per method; empty where none do."""
+    if VARIANT not in results.runs.columns:
+        return ""
+    known = settings_of(results.given)
+    keys = differing(known)
+    rows = ""
+    for label, runs in results.runs.groupby("label"):
+        own = [known[str(name)] for name in runs.index if str(name) in known]
+        seen = [dict.fromkeys(_setting(settings[key]) for settings in own) for key in keys]
+        rows += f'<tr><th scope="row">{escape(str(label))}</th>'
+        rows += "".join(f"<td>{_several(list(values))}</td>" for values in seen) + "</tr>"
+    head = "".join(f'<th scope="col">{escape(key)}</th>' for key in ("method", *keys))
+    return (
+        '<h3>In which methods differ</h3><div class="wide"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _setting(value: Any) -> str:
+    return "default" if value is None else str(value)
+
+
+def versions(results: Results) -> str:
+    """What the runs' `environment.json` say of machine and versions."""
+    file = "environment.json"
+    return _listing({name: _document(of / file) for name, of in results.folders.items()}, file)
+
+
+def _document(file: Path) -> Any:
+    """What a JSON file holds; None where it cannot be read."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _listing(tables: Mapping[str, Any], file: str) -> str:
+    """A table of what the runs' `file` says: a row per key, with the values that occur.
+
+    Args:
+        tables: what the file of each run holds; None where it cannot be read.
+        file: its name.
+    """
+    values: dict[str, list[str]] = {}
+    for table in tables.values():
+        for key, value in _flat({} if table is None else table).items():
+            seen = values.setdefault(_UNITS.get(key, key), [])
+            if value not in seen:
+                seen.append(value)
+    shown = _rows(values)
+    if unread := [name for name, table in tables.items() if table is None]:
+        shown += f'<p class="note">{file} cannot be read in: {escape(", ".join(unread))}.</p>'
+    return shown
+
+
+def _rows(values: Mapping[str, Sequence[str]]) -> str:
+    """A table with a row per setting and the values that occur; empty of none."""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(key)}</th><td>{_several(seen)}</td></tr>'
+        for key, seen in values.items()
+    )
+    return f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>' if rows else ""
+
+
+def _several(values: Sequence[str]) -> str:
+    # More than a few values (times, hashes) say nothing that the runs' own files do not.
+    shown = "; ".join(f"<code>{_public(value)}</code>" for value in values[:12])
+    return shown + (f" and {len(values) - 12} more" if len(values) > 12 else "")
+
+
+def _public(text: str) -> str:
+    """Text from a file, for a page that is handed on: escaped, without the user's home."""
+    return escape(without_home(text))
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, str]:
+    if not isinstance(tree, dict):
+        return {prefix or "value": tree if isinstance(tree, str) else json.dumps(tree, default=str)}
+    flat: dict[str, str] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    return flat

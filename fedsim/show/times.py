@@ -1,0 +1,268 @@
+"""Results on a clock: simulated time to a target, under one network or over all bandwidths."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsim import controllers
+from fedsim.controllers.base import NETWORK
+from fedsim.errors import UsageError
+from fedsim.network.availability import parse_availability
+from fedsim.network.pricing import MESSAGES, ends_over_rates, price
+from fedsim.network.spec import ALLREDUCE, Network
+from fedsim.results.labels import averages
+from fedsim.results.load import Results
+from fedsim.results.schema import clients_of
+from fedsim.show.style import higher_is_better
+
+CELL = ["label", "temporal", "gradient"]
+_NONE_DONE = "there is no run that is done: a price needs one"
+RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
+"""Bandwidths over which methods are compared, in bits per second: eight per power of ten."""
+
+
+def priced(results: Results, network: Network) -> pd.DataFrame:
+    """The rounds of all finished runs with their simulated seconds; nothing is trained again.
+
+    Args:
+        results: what `fedsim.load(...)` gave; of synchronous runs, without a deadline.
+        network: the links, as `fedsim.network.parse` reads them.
+
+    Returns:
+        `results.rounds` of the runs that are done, with the columns that
+        `fedsim.network.pricing.price` adds. Times start at 0 with each run.
+
+    Raises:
+        UsageError: a run's `clients.parquet` cannot be read, or lacks what `framing=on` takes, or
+            simulated time decided what the run trained.
+    """
+    runs = _runs(results, network)
+    return pd.concat([run.at(network) for run in runs], ignore_index=True)
+
+
+def own_times(results: Results) -> tuple[str, pd.DataFrame]:
+    """The rounds of all finished runs on the clocks that they ran with, and the networks' name.
+
+    Args:
+        results: what `fedsim.load(...)` gave, of runs with `--network`: synchronous or not, with a
+            deadline or without.
+
+    Returns:
+        The network as the runs were told it, or words where they had several; and
+        `results.rounds` of the runs that are done, whose times start at 0 with each run.
+
+    Raises:
+        UsageError: a run had no network; or none is done.
+    """
+    done = results.done_rounds
+    if not len(done):
+        raise UsageError(_NONE_DONE)
+    networks = {str(name): results.given.get(str(name), {}).get("network")
+                for name in results.done.index}  # fmt: skip
+    for name, network in networks.items():
+        if network is None:
+            raise UsageError(
+                f"{results.folders[name]} was run without --network and has no clock of its own: "
+                "give --network"
+            )
+    several = len(set(networks.values())) > 1
+    return "their own networks" if several else str(networks[str(results.done.index[0])]), done
+
+
+def to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
+    """The simulated time after which each cell first reaches a metric.
+
+    Args:
+        rounds: what `priced` or `own_times` gave, of one task.
+        target: the metric; at least so much, or at most, where a lower one is better.
+
+    Returns:
+        A row per cell (label, temporal, gradient), the fastest first: `seeds`; `reached`, how many
+        of them came to the target; `target_seconds`, the mean over the seeds, NaN where one of
+        them did not; `target_seconds_sd`, their sample deviation; `sim_seconds`, the mean length
+        of the whole runs.
+    """
+    sign = 1 if higher_is_better(rounds) else -1
+    at = rounds.assign(reached=sign * rounds["metric"] >= sign * target)
+    first = at[at["reached"]].groupby("run")["sim_end_seconds"].min()
+    runs = at.groupby("run").agg({**dict.fromkeys(CELL, "first"), "sim_end_seconds": "max"})
+    runs = runs.rename(columns={"sim_end_seconds": "sim_seconds"})
+    runs["target_seconds"] = first.reindex(runs.index)
+    cells = runs.groupby(CELL).agg(
+        seeds=("sim_seconds", "size"), reached=("target_seconds", "count"),
+        target_seconds=("target_seconds", lambda x: x.mean(skipna=False)),
+        target_seconds_sd=("target_seconds", lambda x: x.std(skipna=False)),
+        sim_seconds=("sim_seconds", "mean"),
+    )  # fmt: skip
+    return cells.reset_index().sort_values("target_seconds", kind="stable", ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Bandwidths:
+    """The time to a target over bandwidths.
+
+    Attributes:
+        rates: (B,) upload and download rate of every client, bits per second.
+        seconds: (cells, B); only cells whose every seed reaches the target.
+        cells: (cells, 3) the columns `CELL`.
+    """
+
+    rates: np.ndarray
+    seconds: np.ndarray
+    cells: pd.DataFrame
+
+    def methods(self) -> dict[str, np.ndarray]:
+        """Each method's time with its best cell at every rate, (B,)."""
+        labels = self.cells["label"].to_numpy()
+        return {str(name): self.seconds[labels == name].min(axis=0) for name in sorted(set(labels))}
+
+    def fastest(self) -> list[tuple[float, float, str]]:
+        """Which method is fastest where: (from rate, to rate, label), ascending.
+
+        Between two of `rates` the border is where the two methods' lines cross, drawn straight
+        over the logarithms of both axes.
+        """
+        lines = self.methods()
+        names, table = list(lines), np.stack(list(lines.values()))
+        best = table.argmin(axis=0)
+        turns = [0, *(i for i in range(1, len(best)) if best[i] != best[i - 1]), len(best)]
+        borders = [_crossing(self.rates, table[best[i - 1]], table[best[i]], i)
+                   for i in turns[1:-1]]  # fmt: skip
+        edges = [self.rates[0], *borders, self.rates[-1]]
+        return [(low, high, names[best[i]])
+                for (low, high), i in zip(pairwise(edges), turns[:-1], strict=True)]  # fmt: skip
+
+
+def over_bandwidths(
+    results: Results, network: Network, target: float, rates: Sequence[float] = RATES
+) -> Bandwidths:
+    """The time to a target of every cell, where all clients have one rate up and down.
+
+    Args:
+        results: what `fedsim.load(...)` gave, of one task.
+        network: whose latency, compute time and server links hold; its rates are replaced.
+        target: as for `to_target`.
+        rates: in bits per second, rising.
+
+    Raises:
+        UsageError: the results are of several tasks, or no cell reaches the target with every
+            seed.
+    """
+    tasks = sorted(results.runs["task"].unique())
+    if len(tasks) > 1:
+        raise UsageError(f"the results are of {len(tasks)} tasks ({', '.join(tasks)}): a target "
+                         "is of one task")  # fmt: skip
+    sign = 1 if higher_is_better(results.runs) else -1
+    rows = []
+    for run in _runs(results, replace(network, name="")):
+        there = np.flatnonzero((sign * run.rounds["metric"] >= sign * target).to_numpy())
+        ends = run.ends(network, np.asarray(rates, float)) if len(there) else None
+        seconds = np.full(len(rates), np.nan) if ends is None else ends[there[0]]
+        rows.append(run.rounds[CELL].iloc[:1].assign(**{str(k): x for k, x in enumerate(seconds)}))
+    table = pd.concat(rows).groupby(CELL).agg(lambda x: x.mean(skipna=False)).dropna()
+    if not len(table):
+        raise UsageError(f"--target is {target:g}: no cell comes to it with every seed")
+    return Bandwidths(np.asarray(rates, float), table.to_numpy(), table.index.to_frame(index=False))
+
+
+@dataclass(frozen=True)
+class _Run:
+    rounds: pd.DataFrame
+    clients: pd.DataFrame
+    federation: int
+    seed: int
+
+    def at(self, network: Network) -> pd.DataFrame:
+        priced, _ = price(self.rounds, self.clients, network, self.federation, self.seed)
+        return priced
+
+    def ends(self, network: Network, rates: np.ndarray) -> np.ndarray:
+        given = self.rounds, self.clients, network, self.federation, self.seed
+        return ends_over_rates(*given, rates)
+
+
+def _decided_by_the_clock(given: Mapping[str, Any], network: str | None) -> str:
+    """The setting by which simulated time or the links decided what a run trained; empty: none.
+
+    ``network``: on which the run is to be told; a controller that looks at the links orders the
+    same work on the network that the run had.
+    """
+    for key in ("deadline", "ask"):
+        if given.get(key) is not None:
+            return key
+    there = given.get("availability")
+    if there is not None and parse_availability(str(there)).by_the_clock:
+        return "availability"
+    same = network is not None and given.get("network") == network
+    return "controller" if not same and _looks_at_links(given.get("controller")) else ""
+
+
+def _looks_at_links(controller: Any) -> bool:
+    try:
+        return controller is not None and NETWORK in controllers.parse(str(controller)).needs
+    except UsageError:  # one of the user's own, which is not known here
+        return True
+
+
+def _runs(results: Results, network: Network) -> list[_Run]:
+    """The runs that are done, with what a price on ``network`` takes; for its name see above."""
+    runs = []
+    done = results.runs[results.runs["status"] == "done"]
+    by_run = dict(list(results.rounds.groupby("run", sort=False)))
+    for name, cell in done.iterrows():
+        own = results.given.get(str(name), {})
+        if key := _decided_by_the_clock(own, network.name):
+            raise UsageError(
+                f"{results.folders[str(name)]} was run with {key} = {own[key]}: "
+                "times decided what it trained, and it has no price on another network"
+            )
+        _check_priced(results.folders[str(name)], own, cell, by_run[name], network)
+        clients = clients_of(results.folders[str(name)])
+        if "failures" not in clients:  # written before failed replies were kept
+            clients["failures"] = 0
+        if network.framing and clients.reindex(columns=MESSAGES).isna().any(axis=None):
+            raise UsageError(
+                f"--network has framing=on, and {results.folders[str(name)]} was written by a "
+                f"fedsim that did not count messages: its clients.parquet lacks {MESSAGES[0]} and "
+                f"{MESSAGES[1]}. Without framing=on it has a price"
+            )
+        if "in_flight" in by_run[name] and by_run[name]["in_flight"].notna().any():
+            raise UsageError(
+                f"run {name} is asynchronous: on another network its clients would have sent "
+                "other messages; without --network it is told on its own clock"
+            )
+        runs.append(_Run(by_run[name], clients, int(cell["clients"]), int(cell["seed"])))
+    if not runs:
+        raise UsageError(_NONE_DONE)
+    return runs
+
+
+def _check_priced(
+    folder: Path, given: Mapping[str, Any], cell: pd.Series, rounds: pd.DataFrame, network: Network
+) -> None:
+    """Refuses a network whose clock a run's messages, or what was measured of it, do not fit."""
+    if network.coding and rounds.get("receive_seconds", rounds["metric"] * math.nan).isna().all():
+        raise UsageError(
+            f"{folder} was written by an older version, which did not measure what clients spend "
+            "on decoding: leave coding out of --network, or run it again"
+        )
+    if network.topology != "allreduce":
+        return
+    lossless = (cell["method"], cell["downlink"]) == ("raw", "raw")
+    everyone = (rounds["clients"] == cell["clients"]).all()
+    if not (lossless and averages(given) and everyone) or given.get("controller") is not None:
+        raise UsageError(f"{folder} has no time with topology=allreduce: {ALLREDUCE}")
+
+
+def _crossing(rates: np.ndarray, before: np.ndarray, after: np.ndarray, place: int) -> float:
+    """Where two lines cross between the rates `place - 1` and `place`."""
+    gap = np.log(before[place - 1 : place + 1]) - np.log(after[place - 1 : place + 1])
+    share = gap[0] / (gap[0] - gap[1]) if gap[0] != gap[1] else 0.0
+    low, high = np.log(rates[place - 1 : place + 1])
+    return float(np.exp(low + share * (high - low)))

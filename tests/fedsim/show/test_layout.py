@@ -1,0 +1,120 @@
+"""Tables of every command on narrow terminals: a digit is never cut, a number never broken."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from compressors.theory_tables import TABLES
+from fedsim.commands import coding, measuring
+from fedsim.commands.theory import _cell
+from fedsim.measure.coders import measure_coders
+from fedsim.measure.methods import measure
+from fedsim.measure.plan import choose_coders
+from fedsim.results.load import load
+from fedsim.show.layout import Column, folded, laid, print_whole
+from fedsim.show.tables import summary_texts
+from tests.support.commands import Typed, typed
+from tests.support.sweepmaker import TOPK, make_sweep
+
+__all__ = ["typed"]  # the fixture
+
+WIDTHS = (40, 60, 80, 120)
+LONGEST = "topk({p}) | dither_with_a_long_name(256, 0.125) | golomb"
+
+
+def lines_of(said: str, width: int) -> list[str]:
+    """The lines of what was printed, which fit the terminal."""
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= width, max(lines, key=len)
+    return lines
+
+
+def has(number: str, text: str) -> bool:
+    """Whether a number stands there whole, with no digit of another beside it."""
+    return re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", text) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_summary(tmp_path: Path, width: int, typed: Typed, monkeypatch: pytest.MonkeyPatch):
+    """``report A B``, methods of two sweeps side by side, one with a long name."""
+    make_sweep(tmp_path / "a", (10, 25), (0.1, 0.01))
+    make_sweep(tmp_path / "b", (10, 25), (0.1, 0.01), form=LONGEST, baseline=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    folders = [str(tmp_path / name) for name in "ab"]
+    said = typed("report", *folders, "--out", str(tmp_path / "c")).out
+    lines = lines_of(said.split("Report:")[0], width)
+    _, rows = summary_texts(load(*folders).runs)
+    for texts, _ in rows:
+        for number in filter(None, texts[1:]):
+            assert any(has(number, line) for line in lines), number
+    for n, p, total in {tuple(texts[1:4]) for texts, _ in rows}:
+        assert any(re.search(rf"(?<!\S){n}\s+{re.escape(p)}\s+{re.escape(total)}(?!\S)", line)
+                   or has(f"{n} {p}", re.sub(r"\s+", " ", line)) for line in lines)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", TABLES)
+def test_theory(name: str, width: int, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = lines_of(typed("theory", name).out, width)
+    table = TABLES[name]
+    for row in table.rows(table.entries or 0):
+        for value in row.values():
+            ends = value if isinstance(value, list) else [value]
+            for end in (end for end in ends if isinstance(end, int | float)):
+                assert any(has(_cell(end), line) for line in lines), (row, end)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("what", ["tasks", "methods", "coders", "experiments"])
+def test_lists(what: str, width: int, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    numbers = set(re.findall(r"\d[\d.]*\d|\d", typed("list", what).out))
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = lines_of(typed("list", what).out, width)
+    assert all(any(number in line for line in lines) for number in numbers)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_measured(width: int) -> None:
+    update = {"w": torch.randn(30, 40, generator=torch.Generator().manual_seed(0))}
+    frame = measure(update, f"sbc(0.01); {TOPK.replace('{p}', '0.0125')}; qsgd(1)", repeat=1)
+    shown = measuring.table(frame, width)
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        print_whole(console, shown)
+    lines = lines_of(capture.get(), width)
+    for _, row in frame.iterrows():
+        for value in (row["bits_per_entry"], row["compress_ms"], row["decompress_ns_per_entry"]):
+            assert any(has(coding.three(value), line) for line in lines)
+    assert any("0.0125" in line for line in lines)  # the number within a name that folds
+    plan = choose_coders("golomb; ans")
+    coders = measure_coders(update, "golomb; ans", repeat=1)
+    with console.capture() as capture:
+        print_whole(console, *coding.table(coders, plan, width))
+    lines = lines_of(capture.get(), width)
+    for value in coders["ratio_to_entropy"].dropna():
+        assert any(has(coding.three(value, 4), line) for line in lines)
+
+
+def test_a_name_folds_anywhere_but_within_a_number() -> None:
+    assert folded("gradient_dropping(0.01)", 8).splitlines() == ["gradient", "_droppin", "g(0.01)"]
+    assert folded("structured(1e-05)", 13).splitlines() == ["structured(", "1e-05)"]
+    assert folded("abcdef0.0125", 8).splitlines() == ["abcdef", "0.0125"]
+
+
+def test_columns_that_do_not_fit_go_below_and_too_wide_a_table_is_not_cropped() -> None:
+    columns = [Column("method", "name"), *(Column(f"number {k}") for k in range(4))]
+    rows = [(["sbc", *(f"{k}2345678" for k in range(4))], "")]
+    for width, tables in ((60, 1), (24, 2), (10, 4)):
+        found = laid(columns, rows, width)
+        assert len(found.tables) == tables
+        console = Console(width=width, color_system=None)
+        with console.capture() as capture:
+            print_whole(console, found)
+        assert all(f"{k}2345678" in capture.get() for k in range(4))
+        assert capture.get().count("sbc") == tables

@@ -1,0 +1,235 @@
+"""The matrix and how figures are saved: the numbers in them, not their looks."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from fedsim.errors import UsageError
+from fedsim.show.planes import method_text, plane
+from fedsim.show.plot import matrix, pareto, plain_ticks, save
+from fedsim.show.style import ink, looks
+from tests.support.sweepmaker import make_cell as run
+from tests.support.sweepmaker import runs_of
+
+
+def texts(figure: Figure) -> dict[tuple[int, int], list[str]]:
+    """What is written in the cells of a matrix, by (row, column)."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for text in figure.axes[0].texts:
+        x, y = text.xy if hasattr(text, "xy") else text.get_position()
+        found.setdefault((round(y), round(x)), []).append(text.get_text())
+    return found
+
+
+def title(figure: Figure) -> str:
+    return figure.get_suptitle()
+
+
+def test_the_matrix_has_n_down_and_p_across() -> None:
+    runs = runs_of([run(n, p, n / 1000 + p / 10) for n in (100, 1, 10) for p in (0.01, 1, 0.1)])
+    figure = matrix(runs)
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "10", "100"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "0.1", "0.01"]
+    assert "delay n" in axes.get_ylabel() and axes.get_xlabel() == "fraction of entries sent p"
+    found = texts(figure)
+    assert found[0, 0] == ["0.1010", "p/n = 1"]
+    assert found[2, 1] == ["0.1100", "p/n = 0.001"]
+    assert found[1, 2] == ["0.0110", "p/n = 0.001"]
+    assert "digits" in title(figure) and "sbc({p})" in title(figure) and "accuracy" in title(figure)
+
+
+def test_equal_total_sparsity_is_joined() -> None:
+    runs = runs_of([run(n, p, 0.5) for n in (1, 10, 100) for p in (1, 0.1, 0.01)])
+    grid = plane(runs)
+    # Two cells at a corner are no line to follow.
+    assert grid.diagonals() == [[(0, 2), (1, 1), (2, 0)]]
+    figure = matrix(runs)
+    # Two joints, dark lines with white ones on them; NaN parts joint from joint.
+    dark, white = figure.axes[0].lines
+    assert dark.get_color() == "black" and white.get_color() == "white"
+    np.testing.assert_allclose(dark.get_xdata(), [1.68, 1.32, np.nan, 0.68, 0.32, np.nan])
+    np.testing.assert_allclose(white.get_ydata(), [0.32, 0.68, np.nan, 1.32, 1.68, np.nan])
+    assert "Short lines join cells of equal total sparsity" in figure.get_supxlabel()
+    assert 0.3 / 3 != 0.1  # the same but for rounding
+    thirds = runs_of([run(n, p, 0.5) for n in (1, 3, 9) for p in (0.9, 0.3, 0.1)])
+    assert plane(thirds).diagonals() == [[(0, 2), (1, 1), (2, 0)]]
+    uneven = matrix(runs_of([run(n, p, 0.5) for n in (1, 3) for p in (1, 0.1)]))
+    assert not uneven.axes[0].lines and not uneven.get_supxlabel()
+
+
+def test_seeds_are_averaged_and_failures_counted() -> None:
+    runs = runs_of([
+        run(1, 1, 0.8), run(1, 1, 0.9, seed=1), run(1, 1, np.nan, seed=2, status="failed"),
+        run(1, 0.1, 0.7), run(10, 1, 0.6),
+        run(10, 0.1, np.nan, status="failed"),
+    ])  # fmt: skip
+    found = texts(matrix(runs))
+    assert found[0, 0] == ["0.8500", "± 0.0707 (2)\np/n = 1, 1 failed"]
+    assert found[1, 1] == ["failed"]
+
+
+def test_a_missing_cell_is_hatched() -> None:
+    runs = runs_of([run(1, 1, 0.8), run(1, 0.1, 0.7), run(10, 1, 0.6)])
+    axes = matrix(runs).axes[0]
+    assert [patch.get_hatch() for patch in axes.patches] == ["///"]
+    (patch,) = axes.patches
+    assert isinstance(patch, Rectangle) and patch.get_xy() == (0.5, 0.5)
+    assert texts(axes.figure)[1, 1] == ["no run"]
+
+
+def test_the_dense_reference_is_a_cell_only_where_it_leaves_no_holes() -> None:
+    one = matrix(runs_of([run(1, 1, 0.98), run(10, 0.01, 0.97)]))
+    assert texts(one) == {(0, 0): ["0.9700", "p/n = 0.001"]}
+    assert "dense reference (n = 1, p = 1): 0.9800" in title(one)
+    row = matrix(runs_of([run(1, 1, 0.98), run(1, 0.1, 0.97), run(1, 0.01, 0.9)]))
+    assert sorted(texts(row)) == [(0, 0), (0, 1), (0, 2)] and "dense" not in title(row)
+    others = [run(n, p, 0.9) for n in (1, 2) for p in (0.1, 0.2)]
+    square = plane(runs_of([run(1, 1, 0.98), *others]))
+    assert square.values.shape == (2, 2) and square.dense == 0.98
+    alone = plane(runs_of([run(1, 1, 0.98)]))
+    assert alone.values.tolist() == [[0.98]] and alone.dense is None
+
+
+def test_ratios_have_a_logarithmic_scale_and_perplexity_a_turned_one() -> None:
+    runs = runs_of([run(1, 1, 0.9, bits=1e-1), run(1, 0.1, 0.8, bits=1e-3)])
+    image = matrix(runs, "ratio_content").axes[0].images[0]
+    assert type(image.norm).__name__ == "LogNorm" and image.cmap.name == "cividis"
+    assert texts(matrix(runs, "ratio_content"))[0, 1][0] == "×1000"
+    runs["higher_is_better"] = False
+    runs["metric_name"] = "perplexity"
+    turned = matrix(runs)
+    assert turned.axes[0].images[0].cmap.name == "cividis_r"
+    assert texts(turned)[0, 0][0] == "0.9" and turned.axes[1].get_ylabel() == "perplexity"
+
+
+def test_text_is_black_or_white_by_what_is_behind_it() -> None:
+    assert ink((1, 1, 1, 1)) == ink((1, 1, 0, 1)) == "black"
+    assert ink((0, 0, 0, 1)) == ink((0, 0, 0.5, 1)) == "white"
+    cividis = colormaps["cividis"]
+    assert ink(cividis(0.0)) == "white" and ink(cividis(1.0)) == "black"
+
+
+def test_all_failed_still_draws() -> None:
+    runs = runs_of([run(10, p, np.nan, status="failed") for p in (0.1, 0.01)])
+    for value in ("metric", "ratio_content"):
+        figure = matrix(runs.assign(ratio_content=np.nan), value)
+        assert list(texts(figure).values()) == [["failed"], ["failed"]]
+        assert len(figure.axes) == 1  # no colour bar
+
+
+def test_what_does_not_lie_on_one_plane_is_refused() -> None:
+    runs = runs_of([run(1, 0.1, 0.9), run(1, 0.1, 0.8)])
+    with pytest.raises(UsageError, match="n = 1, p = 0.1, seed 0"):
+        matrix(runs)
+    with pytest.raises(UsageError, match="2 tasks"):
+        matrix(runs_of([run(1, 0.1, 0.9), run(1, 0.2, 0.8, task="other")]))
+    with pytest.raises(UsageError, match=r"several methods \(other, sbc\({p}\)\)"):
+        plane(runs_of([run(1, 0.1, 0.9), run(1, 0.1, 0.8, method="other")]))
+    with pytest.raises(UsageError, match="'speed'"):
+        matrix(runs, "speed")
+    with pytest.raises(UsageError, match="'status'"):
+        matrix(runs, "status")
+    with pytest.raises(UsageError, match="no runs"):
+        matrix(runs[:0])
+
+
+def test_the_method_is_told_with_p_as_a_variable() -> None:
+    def texts_of(pairs: list[tuple[str, float]]) -> str:
+        return method_text(runs_of([run(1, p, 0.5, method=method) for method, p in pairs]))
+
+    assert texts_of([("raw", 1), ("topk(0.01) | qsgd(256)", 0.01)]) == "topk({p}) | qsgd(256)"
+    assert texts_of([("dgc(0.0001)", 1e-4), ("dgc(1e-05)", 1e-5)]) == "dgc({p})"
+    assert texts_of([("dgc(0.015)", 0.01), ("sbc(0.01)", 0.01)]) == "dgc(0.015), sbc({p})"
+    assert texts_of([("topk(1)", 1)]) == "topk(1)"
+    expansion = "ef(per_tensor(one_sided(0.01) | mean | golomb))"
+    assert texts_of([("raw", 1), (expansion, 0.01)]) == "sbc"  # as curves and tables say
+
+
+def test_the_dense_cell_is_black_and_p_decides_the_colour() -> None:
+    styles = looks([(1, 1.0), (10, 1.0), (10, 0.1), (100, 0.1)])
+    black, pale, some, same = (look.colour for look in styles.values())
+    assert black == "#000000" != pale
+    assert some == same != pale
+    assert [look.place for look in styles.values()] == [0, 1, 1, 2]
+
+
+@pytest.mark.slow
+def test_figures_are_saved_whole_in_threads_without_pyplot(tmp_path: Path) -> None:
+    runs = runs_of([run(10, p, p) for p in (0.1, 0.01)])
+    before = "matplotlib.pyplot" in sys.modules
+
+    def work(number: int) -> bytes:
+        save(matrix(runs), tmp_path / f"{number}.png")
+        return (tmp_path / f"{number}.png").read_bytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        images = list(pool.map(work, range(4)))
+    assert len(set(images)) == 1 and images[0].startswith(b"\x89PNG")
+    width = int.from_bytes(images[0][16:20], "big")
+    assert width == round(matrix(runs).get_figwidth() * 150)
+    assert before or "matplotlib.pyplot" not in sys.modules
+    save(matrix(runs), tmp_path / "x.svg")
+    assert "<svg" in (tmp_path / "x.svg").read_text()
+    with pytest.raises(UsageError, match="suffix"):
+        save(matrix(runs), tmp_path / "x.docx")
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_a_dollar_in_a_method_is_no_formula(tmp_path: Path) -> None:
+    runs = runs_of([run(10, 0.1, 0.5, method=r"a$\frac{b$")])
+    save(matrix(runs), tmp_path / "x.png")
+    assert r"a\$\frac{b\$" in title(matrix(runs))
+
+
+def test_a_single_cell_is_drawn_as_one_among_others() -> None:
+    alone = matrix(runs_of([run(1, 1, 0.98), run(10, 0.01, 0.97)])).axes[0]
+    assert alone.get_box_aspect() == 0.8 / 1.25
+    assert matrix(runs_of([run(10, p, 0.9) for p in (0.1, 0.2)])).axes[0].get_box_aspect() is None
+
+
+def test_notes_of_the_front_stand_on_its_empty_side() -> None:
+    cells = [run(10, 0.1, 0.9, bits=1e3, method="a"), run(20, 0.1, 0.8, bits=1e2, method="b")]
+    for higher, side in ((True, "bottom"), (False, "top")):
+        runs = runs_of(cells).assign(higher_is_better=higher)
+        notes = pareto(runs).axes[0].texts
+        assert {note.get_text() for note in notes} <= {"10, 0.1", "20, 0.1"} and notes
+        assert {(note.get_ha(), note.get_va()) for note in notes} == {("right", side)}
+
+
+def test_a_front_of_one_point_is_no_line_and_no_axis_leaves_the_fraction() -> None:
+    cells = [run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=1001.0)]
+    axes = pareto(runs_of(cells)).axes[0]
+    assert "front" not in axes.get_legend_handles_labels()[1]
+    assert axes.get_ylim()[1] <= 1.02
+    low, high = axes.get_xlim()
+    assert high / low >= 4  # in less, the ticks' names overlap
+    two = pareto(runs_of([run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=10.0)])).axes[0]
+    assert "front" in two.get_legend_handles_labels()[1]
+
+
+def test_ticks_of_a_logarithmic_axis_are_plain_numbers() -> None:
+    axes = Figure().add_subplot()
+    axes.set(yscale="log", ylim=(0.9, 60))
+    plain_ticks(axes.yaxis)
+    axes.figure.canvas.draw()
+    told = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert {"1", "2", "5", "10", "20", "50"} <= {*told}
+    assert not any(tick.get_text() for tick in axes.get_yticklabels(minor=True))
+
+
+def test_saving_leaves_the_figure_as_it_was(tmp_path: Path) -> None:
+    figure = matrix(runs_of([run(n, p, 0.5) for n in (1, 10) for p in (1, 0.1)]))
+    layout, dpi = figure.get_layout_engine(), figure.dpi
+    save(figure, tmp_path / "one.png")
+    save(figure, tmp_path / "two.png")
+    assert figure.get_layout_engine() is layout and figure.dpi == dpi
+    figure.savefig(tmp_path / "own.png", dpi=150)  # matplotlib lays it out itself
+    one, two, own = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "own"))
+    assert one == two == own

@@ -1,0 +1,194 @@
+"""Several methods side by side: folders read together, and figures that tell them apart."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim import plot
+from fedsim.errors import UsageError
+from fedsim.results.load import Results, load
+from fedsim.show.budgets import budgets, leaders
+from fedsim.show.curves import curve_lines, pareto_points
+from fedsim.show.export import table
+from fedsim.show.planes import method_text
+from fedsim.show.style import METHODS, CellKey, looks, method_looks
+from fedsim.show.tables import summary_texts
+from tests.support import charts
+from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
+
+
+def two_sweeps(root: Path, **options: object) -> Results:
+    """A sweep of sbc and one of gradient dropping, each with its dense reference."""
+    make_sweep(root / "a", (1, 10), (0.1, 0.01), **options)
+    make_sweep(root / "b", (1, 10), (0.1, 0.01), form=TOPK, **options)
+    return load(root / "a", root / "b")
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return two_sweeps(tmp_path_factory.mktemp("both"))
+
+
+def test_folders_are_read_together_and_the_shared_reference_once(both: Results) -> None:
+    assert both.runs["label"].value_counts().to_dict() == {
+        "gradient_dropping": 4, "sbc": 4, "dense": 1,
+    }  # fmt: skip
+    assert list(both.runs.index[:3]) == ["a/n1-p1-s0", "a/n1-p0.1-s0", "b/n1-p0.1-s0"]
+    assert set(both.rounds["run"]) == set(both.runs.index) == set(both.folders)
+    assert both.folders["b/n1-p0.1-s0"].parts[-3:] == ("b", "cells", "n1-p0.1-s0")
+    rounds = both.rounds[both.rounds["run"] == "b/n1-p0.1-s0"]
+    assert set(rounds["label"]) == {"gradient_dropping"} and rounds["higher_is_better"].all()
+
+
+def test_folders_of_one_name_are_told_by_their_paths(tmp_path: Path) -> None:
+    make_sweep(tmp_path / "x" / "s", (1,), (0.1,))
+    make_sweep(tmp_path / "y" / "s", (1,), (0.1,), form=TOPK)
+    names = load(tmp_path / "x" / "s", tmp_path / "y" / "s").runs.index
+    assert f"{tmp_path}/y/s/n1-p0.1-s0" in names
+    with pytest.raises(UsageError, match="given twice"):
+        load(tmp_path / "x" / "s", tmp_path / "x" / "." / "s")
+
+
+def test_a_reference_that_failed_gives_way_to_one_that_is_done(tmp_path: Path) -> None:
+    make_sweep(tmp_path / "a", (10,), (0.1,), failed=[(1, 1)])
+    make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK)
+    runs = load(tmp_path / "a", tmp_path / "b").runs
+    assert runs.loc[runs["label"] == "dense", "status"].to_dict() == {"b/n1-p1-s0": "done"}
+
+
+def test_curves_and_points_are_told_by_method(both: Results) -> None:
+    lines = curve_lines(both.rounds, "up_bits", "metric")
+    cells = [line.cell for line in lines]
+    assert cells[0] == CellKey(1, 1, method="dense", dense=True)
+    assert cells[1] == CellKey(1, 0.1, method="gradient_dropping") and len(cells) == 9
+    assert [point.cell for point in pareto_points(both.runs)] == cells
+    axes = plot.curves(both.rounds).axes[0]
+    names = [line.get_label() for line in axes.lines]
+    assert names[:2] == ["dense, n = 1", "gradient_dropping, n = 1, p = 0.1"]
+    assert axes.get_ylabel() == "accuracy"
+    axes = plot.pareto(both.runs).axes[0]
+    assert axes.get_legend_handles_labels()[1] == [
+        "front", "dense", "gradient_dropping", "sbc", "paler: smaller p",
+    ]  # fmt: skip
+    notes = [text.get_text() for text in axes.texts]
+    assert "10, 0.01" in notes and len(notes) < 9  # those on the front
+
+
+def test_methods_have_colours_that_the_colour_blind_tell_apart() -> None:
+    methods = ("dense", "a", "b")
+    keys = [
+        CellKey(n, p, method=m, dense=m == "dense")
+        for m in methods for n in (1, 5) for p in (1, 0.1)
+    ]  # fmt: skip
+    styles = looks(keys)
+    assert styles[keys[0]].colour == "#000000"
+    for method, colour in (("a", METHODS[0]), ("b", METHODS[1])):
+        mine = [styles[key] for key in keys if key.method == method]
+        assert mine[0].colour == mine[2].colour == colour.lower() != mine[1].colour
+        assert len({look.marker for look in mine}) == 1
+        assert [look.place for look in mine] == [0, 0, 1, 1]
+
+
+def test_ten_methods_have_ten_colours_and_are_counted_in_titles(both: Results) -> None:
+    names = [f"method {place}" for place in range(10)]
+    assert len({look.colour for look in method_looks(dict.fromkeys(names, False)).values()}) == 10
+    cell = both.runs[both.runs["label"] == "sbc"].head(1)
+    runs = pd.concat([cell.assign(label=name) for name in names], ignore_index=True)
+    assert method_text(runs) == "10 methods"
+    assert method_text(runs[:4]) == "method 0, method 1, method 2, method 3"
+
+
+def test_a_panel_a_method_on_one_scale(both: Results) -> None:
+    figure = plot.matrix(both.runs)
+    panels = figure.axes[:2]
+    assert [axes.get_title(loc="left").splitlines()[0] for axes in panels] == [
+        "gradient_dropping", "sbc",
+    ]  # fmt: skip
+    one, two = (axes.images[0].norm for axes in panels)
+    values = both.runs.loc[both.runs["gradient"] < 1, "metric"]
+    assert (one.vmin, one.vmax) == (two.vmin, two.vmax) == (values.min(), values.max())
+    alone = plot.matrix(both.runs, "ratio_content", method="sbc")
+    assert len([axes for axes in alone.axes if axes.images]) == 1
+    own = both.runs[(both.runs["label"] == "sbc") & (both.runs["temporal"] == 10)]
+    np.testing.assert_allclose(alone.axes[0].images[0].get_array()[1], own["ratio_content"])
+    with pytest.raises(UsageError, match="method is 'stc'.*gradient_dropping, sbc"):
+        plot.matrix(both.runs, method="stc")
+
+
+def test_a_budget_buys_the_best_so_far_of_any_cell() -> None:
+    rounds = pd.concat([
+        rounds_of("a", [10, 20, 30], [0.5, 0.4, 0.9]),
+        rounds_of("a", [5, 25], [0.2, 0.7], gradient=0.01, run="a2"),
+        rounds_of("b", [8, 40], [0.6, 0.8]),
+    ])  # fmt: skip
+    first, second = budgets(rounds, higher=True)
+    assert (first.method, first.bits.tolist()) == ("a", [5, 10, 20, 25, 30])
+    assert first.metric.tolist() == [0.2, 0.5, 0.4, 0.7, 0.9]
+    (content, _) = budgets(rounds, higher=True, bits="content")
+    assert content.bits.tolist() == [7.5, 15, 30, 37.5, 45]
+    assert [cell.gradient for cell in first.cells] == [0.01, 0.1, 0.1, 0.01, 0.1]
+    assert (first.end, second.end) == (30, 40)
+    # From 30 on, where a has ended, b is not best: a had more for fewer bits.
+    assert leaders([first, second], higher=True) == [(5, 8, "a"), (8, 25, "b"), (25, 30, "a")]
+    low = budgets(rounds, higher=False)
+    assert [one.metric.tolist() for one in low] == [[0.2, 0.4, 0.7], [0.6, 0.8]]
+    assert leaders(low, higher=False) == [(5, 30, "a"), (30, 40, "b")]
+
+
+def test_a_method_leads_no_further_than_it_was_run() -> None:
+    rounds = pd.concat([
+        rounds_of("a", [10, 20], [0.5, 0.7]),
+        rounds_of("b", [15, 30, 100, 200], [0.1, 0.6, 0.8, 0.75]),
+        rounds_of("c", [300, 900], [0.2, 0.9]),
+    ])  # fmt: skip
+    found = leaders(budgets(rounds, higher=True), higher=True)
+    assert found == [(10, 20, "a"), (100, 200, "b"), (900, 900, "c")]
+    lines = plot.budget(rounds).axes[0].lines
+    assert [line.get_xdata()[-1] for line in lines] == [20, 200, 900]
+    drawn = [trace for trace in charts.budget(rounds, "score").data if trace.yaxis is None]
+    assert [trace.x[-1] for trace in drawn] == [20, 200, 900]
+
+
+def test_the_budget_figure_says_which_method_is_best(both: Results) -> None:
+    axes, strip = plot.budget(both.rounds).axes
+    assert [line.get_label() for line in axes.lines] == ["dense", "gradient_dropping", "sbc"]
+    assert axes.get_xscale() == "log" and axes.get_ylabel() == "accuracy"
+    spans = [collection.get_paths()[0].get_extents() for collection in strip.collections]
+    assert all(a.x1 <= b.x0 for a, b in zip(spans, spans[1:], strict=False))
+    last = both.runs.groupby("label")["up_wire_bits"].max()
+    assert [line.get_xdata()[-1] for line in axes.lines] == list(last)
+    alone = plot.budget(both.rounds, bits="content").axes[0]
+    paid = both.runs.groupby("label")["up_content_bits"].max()
+    assert [line.get_xdata()[-1] for line in alone.lines] == list(paid)
+
+
+def test_a_lower_perplexity_is_the_better_budget(tmp_path: Path) -> None:
+    rounds = two_sweeps(tmp_path, perplexity=True).rounds
+    for line in plot.budget(rounds).axes[0].lines:
+        assert (np.diff(line.get_ydata()) <= 0).all() and len(line.get_ydata()) > 3
+
+
+def test_tables_name_the_methods(both: Results) -> None:
+    headings, rows = summary_texts(both.runs)
+    assert headings[0] == "method"
+    assert [texts[0] for texts, _ in rows] == ["dense"] + 4 * ["gradient_dropping"] + 4 * ["sbc"]
+    assert "| gradient_dropping | 1 | 0.1 |" in table(both.runs)
+    assert r"gradient\_dropping & 1 & 0.1" in table(both.runs, "latex")
+    one = summary_texts(runs_of([make_cell(1, 1, 0.9), make_cell(1, 0.1, 0.8, method="q(8, 0.1)")]))
+    assert "method" not in one[0]
+
+
+@pytest.mark.slow
+def test_files_embed_their_fonts_and_are_the_same_each_time(both: Results, tmp_path: Path) -> None:
+    for name in ("x.pdf", "y.pdf", "x.svg", "y.svg"):
+        plot.save(plot.curves(both.rounds), tmp_path / name)
+    page = (tmp_path / "x.pdf").read_bytes()
+    assert b"/FontFile2" in page and b"/Type3" not in page
+    assert page == (tmp_path / "y.pdf").read_bytes()
+    assert (tmp_path / "x.svg").read_bytes() == (tmp_path / "y.svg").read_bytes()
+    fedsim.plot.pareto(both.runs).savefig(tmp_path / "z.pdf")  # as users save
+    assert b"/Type3" not in (tmp_path / "z.pdf").read_bytes()
+    assert fedsim.plot.pareto(both.runs)._repr_png_().startswith(b"\x89PNG")

@@ -1,0 +1,210 @@
+"""Tables: arithmetic, units, and that nothing is cut off on a narrow terminal."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from fedsim import units
+from fedsim.errors import UsageError
+from fedsim.results.load import load
+from fedsim.show.export import table
+from fedsim.show.layout import broken
+from fedsim.show.tables import add_difference, summary_table, summary_texts
+from tests.support.sweepmaker import TOPK, make_run, make_sweep, runs_of
+from tests.support.sweepmaker import make_cell as cell
+
+
+def printed(cells: list[dict[str, Any]], width: int) -> str:
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(summary_table(runs_of(cells), width))
+    return capture.get()
+
+
+def test_bits_have_three_digits() -> None:
+    counts = [0, 7, 999, 999.4, 999.6, 1234, 12_345, 999_499, 999_500, 13_794_560, 4.2e10, 3e15]
+    assert [units.bits(count) for count in counts] == [
+        "0 bit", "7 bit", "999 bit", "999 bit", "1.00 kbit", "1.23 kbit", "12.3 kbit", "999 kbit",
+        "1.00 Mbit", "13.8 Mbit", "42.0 Gbit", "3000 Tbit",
+    ]  # fmt: skip
+    assert units.bits(None) == units.bits(float("nan")) == ""
+
+
+def test_other_numbers() -> None:
+    assert [units.ratio(x) for x in (1, 9.996, 35.14, 634.4, 24_935)] == [
+        "×1.00", "×10.0", "×35.1", "×634", "×24935",
+    ]  # fmt: skip
+    assert [units.digits(x) for x in (0.99998, 0.00232, 35.14)] == ["1.00", "0.00232", "35.1"]
+    assert units.difference(-0.01234, "accuracy") == "-1.23"
+    assert units.difference(0.5, "perplexity") == "+0.5"
+    assert units.score(0.98765, "accuracy") == "0.9877"
+    assert units.score(31.4159, "perplexity") == "31.42"
+
+
+def test_the_difference_is_from_the_dense_cell_of_the_same_task_and_seed() -> None:
+    cells = [
+        cell(1, 1, 0.98), cell(10, 0.01, 0.97), cell(1, 1, 0.90, seed=1),
+        cell(10, 0.01, 0.93, seed=1), cell(10, 0.01, 0.5, seed=2), cell(10, 0.1, 0.5, task="x"),
+        cell(1, 1, 0.4, task="x", status="failed"),
+    ]  # fmt: skip
+    found = add_difference(runs_of(cells))["difference"]
+    assert found.round(12).tolist()[:4] == [0, -0.01, 0, 0.03]
+    assert found[4:].isna().all()
+    text = printed(cells[:4], 100)
+    assert "-1.00" in text and "+3.00" in text and "points" in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_no_number_is_cut_off(tmp_path: Path, width: int, seeds: tuple[int, ...]) -> None:
+    cells = make_sweep(tmp_path, seeds=seeds, failed=[(100, 0.001)], perplexity=len(seeds) > 1)
+    text = printed(cells, width)
+    lines = text.splitlines()
+    assert max(len(line) for line in lines) <= width and "…" not in text
+    stacked = not re.search(r"up wire\s+content\s+down wire", text)
+    assert stacked == (width < 200)
+    (dense,) = [c for c in cells if (c["temporal"], c["gradient"], c["seed"]) == (1, 1, 0)]
+    for done in (c for c in cells if c["status"] == "done"):
+        name = done["metric_name"]
+        numbers = [
+            f"{done['temporal']}", f"{done['gradient']:g}", units.plain(done["total_sparsity"]),
+            units.score(done["metric"], name), units.bits(done["up_wire_bits"]),
+            units.bits(done["up_content_bits"]), units.bits(done["down_wire_bits"]),
+            units.bits(done["down_content_bits"]),
+            units.ratio(done["ratio_content"]), units.ratio(done["ratio_wire"]),
+            units.seconds(done["seconds"]), "done",
+        ]  # fmt: skip
+        if done["seed"] == 0 and done is not dense:
+            numbers.append(units.difference(done["metric"] - dense["metric"], name))
+        start = [f"{done['seed']}"] if len(seeds) > 1 else []
+        begins = r"\s+".join(map(re.escape, start + numbers[:3]))
+        (place,) = [k for k, line in enumerate(lines) if re.match(rf"\s*{begins}\s", line)]
+        row = "  ".join(lines[place : place + (2 if stacked else 1)])
+        for number in numbers:
+            assert re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", row), (number, row)
+    assert text.count("failed") == len(seeds)
+
+
+def test_rows_stand_by_delay_and_sparsity() -> None:
+    cells = [cell(10, 0.1, 0.1), cell(2, 0.01, 0.2), cell(2, 0.1, 0.3), cell(1, 1, 0.4)]
+    text = printed(cells, 100)
+    order = [text.index(metric) for metric in ("0.4000", "0.3000", "0.2000", "0.1000")]
+    assert order == sorted(order)
+
+
+def test_seeds_get_mean_and_sample_deviation() -> None:
+    metrics = [0.90, 0.92, 0.97]
+    text = printed([cell(10, 0.1, m, seed=k) for k, m in enumerate(metrics)], 100)
+    (mean,) = [line for line in text.splitlines() if line.lstrip().startswith("mean")]
+    (spread,) = [line for line in text.splitlines() if line.lstrip().startswith("±")]
+    assert "0.9300" in mean  # (0.90 + 0.92 + 0.97) / 3
+    assert "0.0361" in spread  # sqrt((0.03^2 + 0.01^2 + 0.04^2) / 2)
+    failed = [cell(10, 0.1, 0.9), cell(10, 0.1, float("nan"), seed=1, status="failed")]
+    assert "mean" not in printed(failed, 100)
+
+
+def test_text_is_no_markup_and_the_method_shows_p_as_a_variable() -> None:
+    text = printed([cell(10, 0.1, 0.9, task="[bold]x[/bold]"), cell(10, 0.01, 0.9)], 100)
+    assert "[bold]x[/bold]" in text and "sbc({p})" in text
+
+
+def test_a_table_for_a_paper(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.01, 0.001))
+    runs = load(tmp_path).runs
+    lines = table(runs).splitlines()
+    assert lines[0] == (
+        "| method | n | p | p/n | accuracy | vs dense (points) | up wire (kbit) | "
+        "up content (kbit) | down wire (Mbit) | down content (Mbit) | ratio (wire) | "
+        "ratio (content, as papers count) | time (s) |"
+    )
+    one = runs.iloc[1]
+    points = 100 * (one["metric"] - runs["metric"].iloc[0])
+    megabits = [f"{one[f'{name}_bits'] / 1e3:.3g}" for name in ("up_wire", "up_content")]
+    start = ["sbc", "10", "0.01", "0.001", f"{one['metric']:.4f}", f"{points:+.2f}", *megabits]
+    assert lines[3].startswith(f"| {' | '.join(start)} | 3.20 | ")
+    assert lines[3].split(" | ")[-2] == "2207"  # the ratio, without an exponent
+    latex = table(runs, "latex", ["label", "metric", "up_content_bits", "parameters"])
+    assert r"method & accuracy & up content (kbit) & parameters \\" in table(
+        runs[1:], "latex", ["label", "metric", "up_content_bits", "parameters"]
+    )
+    assert "{lrrr}" in latex and r"\_bits" not in latex
+
+
+def test_a_table_leaves_out_what_all_rows_share(tmp_path: Path) -> None:
+    make_sweep(tmp_path / "a", (10,), (0.1,), seeds=(0, 1), baseline=False, failed=[(1, 1)])
+    head = table(load(tmp_path / "a").runs).splitlines()[0].split(" | ")
+    assert not {"seed", "task", "status", "vs dense (points)"} & {*head}
+    make_sweep(tmp_path / "b", (10,), (0.1, 0.01), failed=[(10, 0.1)])
+    head = table(load(tmp_path / "b").runs).splitlines()[0]
+    assert "status" in head and "seed" not in head
+    make_run(tmp_path / "c", failed=True)
+    assert "| failed |" in table(load(tmp_path / "c").runs)
+
+
+def test_markdown(tmp_path: Path) -> None:
+    runs = runs_of([make_run(tmp_path / "a", 10, 0.01)])
+    lines = table(runs, columns=["method", "temporal", "total_sparsity", "metric"]).splitlines()
+    assert lines[0] == "| method | n | p/n | accuracy |"
+    assert lines[1] == "| --- | ---: | ---: | ---: |"
+    method = r"ef(per_tensor(one_sided(0.01) \| mean \| golomb))"
+    assert lines[2] == f"| {method} | 10 | 0.001 | {runs['metric'][0]:.4f} |"
+
+
+def test_latex_escapes_what_would_be_a_command() -> None:
+    runs = runs_of([cell(1, 1, 0.5, task=r"50% of_a & b\c {$#}")])
+    text = table(runs, "latex", ["task", "metric", "difference"])
+    assert r"50\% of\_a \& b\textbackslash{}c \{\$\#\} & 0.5000 & 0.00 \\" in text
+    assert r"\begin{tabular}{lrr}" in text and text.count(r"\\") == 2
+
+
+def test_runs_of_one_place_are_no_seeds(tmp_path: Path) -> None:
+    """Two cells of the same settings by other names: both are shown, and nothing is averaged."""
+    make_sweep(tmp_path, (10,), (0.1,), seeds=(0, 1))
+    make_run(tmp_path / "cells" / "again", 10, 0.1)
+    headings, rows = summary_texts(load(tmp_path).runs)
+    place = headings.index("run")
+    assert [texts[place] for texts, kind in rows if kind == "done"] == [
+        "n1-p1-s0", "n1-p1-s1", "again", "n10-p0.1-s0", "n10-p0.1-s1",
+    ]  # fmt: skip
+    averaged = [texts[headings.index("n")] for texts, kind in rows if kind == "seeds"]
+    assert averaged == ["1", "1"]
+
+
+def test_without_a_reference_nothing_is_set_against_it(tmp_path: Path) -> None:
+    cells = make_sweep(tmp_path, (10,), (0.1,), baseline=False)
+    for width in (80, 200):
+        text = printed(cells, width)
+        assert "accuracy" in text and "vs dense" not in text
+
+
+def test_a_long_method_is_broken_between_its_parts() -> None:
+    full = {f"{way}_{kind}_bits": 8e8 for way in ("up", "down") for kind in ("wire", "content")}
+    forms = ("per_tensor(sign(0.003))", TOPK.replace("{p}", "0.1"))
+    cells = [cell(10, 0.1, 0.9, method=form, **full) for form in forms]
+    lines = printed([cell(1, 1, 0.95), *cells], 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    words = {line.split("  ")[0].split(" 10 ")[0].strip() for line in lines}
+    assert {"per_tensor(", "sign(0.003))", "gradient_dropping"} <= words
+    assert broken(TOPK, 22).splitlines() == ["ef(per_tensor(", "topk({p}) | float32 |", "golomb))"]
+    assert broken(TOPK, 80) == TOPK and broken("gradient_dropping", 2) == "gradient_dropping"
+    assert broken("sbc (lr = 0.1)", 8).splitlines() == ["sbc (lr", "= 0.1)"]
+
+
+def test_csv_has_all_digits(tmp_path: Path) -> None:
+    runs = runs_of([make_run(tmp_path / "a"), make_run(tmp_path / "b", failed=True)])
+    (tmp_path / "t.csv").write_text(table(runs, "csv"))
+    read = pd.read_csv(tmp_path / "t.csv")
+    assert list(read.columns) == list(runs.columns)
+    assert read["metric"][0] == runs["metric"][0] and pd.isna(read["metric"][1])
+
+
+def test_bad_styles_and_columns_are_refused() -> None:
+    runs = runs_of([cell(1, 1, 0.5)])
+    with pytest.raises(UsageError, match="'html'.*markdown, latex, csv"):
+        table(runs, "html")
+    with pytest.raises(UsageError, match="columns has speed"):
+        table(runs, columns=["metric", "speed"])

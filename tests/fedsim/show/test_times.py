@@ -1,0 +1,154 @@
+"""Time to a target, under one network and over bandwidths, against cases computed by hand."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim import UsageError, load
+from fedsim.network import parse
+from fedsim.network.pricing import CLIENT_COLUMNS
+from fedsim.show import times
+from fedsim.show.times import Bandwidths, over_bandwidths, priced, to_target
+from tests.support.commands import Typed, typed
+from tests.support.sweepmaker import CLIENTS, TOPK, make_sweep
+
+__all__ = ["typed"]  # the fixture
+
+GIVEN = "4g, compute=20ms"
+
+
+def clients_of(folder: Path, down: int) -> None:
+    """`clients.parquet` of every run below a folder: equal shares of the round's bits."""
+    for file in folder.rglob("rounds.parquet"):
+        rounds = pd.read_parquet(file)
+        rows = [
+            (number, client, 60, bits // CLIENTS, down, 0)
+            for number, bits in zip(rounds["round"], rounds["up_wire_bits"], strict=True)
+            for client in range(CLIENTS)
+        ]
+        table = pd.DataFrame(rows, columns=CLIENT_COLUMNS)
+        table.to_parquet(file.parent / "clients.parquet", index=False)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    root = tmp_path_factory.mktemp("timed")
+    make_sweep(root / "a", (10,), (1, 0.1), seeds=(0, 1))
+    make_sweep(root / "b", (10,), (0.1,), form=TOPK, seeds=(0, 1))
+    clients_of(root / "a", 0)
+    clients_of(root / "b", 320_000)
+    return root / "a", root / "b"
+
+
+def test_the_time_to_a_target_by_hand(folders: tuple[Path, Path]) -> None:
+    """n = 10, p = 1: 20 rounds of 160,064 bits up at 160,064 bit/s and 10 x 0.1 s: 2 s each."""
+    rounds = priced(load(*folders), parse("up=160064bit, compute=100ms"))
+    found = to_target(rounds, 0.9).set_index(["label", "temporal"])
+    assert found.loc[("raw", 10), "sim_seconds"].item() == pytest.approx(40)
+    metric = load(folders[0]).rounds
+    row = metric[(metric["label"] == "raw") & (metric["seed"] == 0) & (metric["metric"] >= 0.9)]
+    assert found.loc[("raw", 10), "target_seconds"].item() == 2 * row["round"].iloc[0]
+    assert (found["reached"] == 2).all() and (found["seeds"] == 2).all()
+    never = to_target(rounds, 0.9999)
+    assert never["target_seconds"].isna().all() and (never["reached"] == 0).all()
+
+
+@pytest.mark.slow
+def test_over_bandwidths_as_network_after_network(folders: tuple[Path, Path]) -> None:
+    """What is computed for all rates at once is what each network gives, with a shared link too."""
+    results, rates = load(*folders), (1e4, 1e6, 1e8)
+    for more in ("", ", server_up=50kbit"):
+        lines = over_bandwidths(results, parse(f"compute=10ms{more}"), 0.9, rates)
+        for place, rate in enumerate(rates):
+            one = priced(results, parse(f"up={rate:g}bit, down={rate:g}bit, compute=10ms{more}"))
+            wanted = to_target(one, 0.9).set_index(times.CELL)["target_seconds"]
+            cells = pd.MultiIndex.from_frame(lines.cells)
+            assert lines.seconds[:, place] == pytest.approx(wanted.loc[cells].to_numpy())
+
+
+def test_where_one_method_overtakes_another() -> None:
+    """1 s + 1e6 bits against 2 s + 1e5 bits: equal at 9e5 bit/s."""
+    rates = np.geomspace(1e3, 1e9, 49)
+    seconds = np.stack([1 + 1e6 / rates, 2 + 1e5 / rates, 3 + 1e5 / rates])
+    cells = pd.DataFrame({"label": ["raw", "sbc", "sbc"], "temporal": 1, "gradient": 1.0})
+    (low, border, first), (again, high, then) = Bandwidths(rates, seconds, cells).fastest()
+    assert (first, then, border, low, high) == ("sbc", "raw", again, 1e3, 1e9)
+    assert border == pytest.approx(9e5, rel=0.01)
+
+
+def test_a_target_that_nobody_reaches_is_told(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(UsageError, match="--target is 0.9999: no cell comes to it"):
+        over_bandwidths(load(*folders), parse("4g"), 0.9999)
+
+
+@pytest.mark.slow
+def test_the_command(folders: tuple[Path, Path], tmp_path: Path, typed: Typed) -> None:
+    given = ["price", *map(str, folders), "--network", "4g", "--target", "0.9"]
+    said = typed(*given, "--out", tmp_path / "out")
+    assert said.code == 0 and "Simulated time on 4g" in said.out and "Fastest" in said.out
+    names = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert names == ["bandwidth.png", "time.png", "times.csv"]
+    document = json.loads(typed(*given, "--json").out)
+    assert set(document["networks"]) == {"4g"} and document["fastest"]
+    written = pd.read_csv(tmp_path / "out" / "times.csv")
+    assert written["sim_seconds"].tolist() == pytest.approx(
+        [cell["sim_seconds"] for cell in document["networks"]["4g"]]
+    )
+
+
+def with_clock(folder: Path, network: str, seconds: float) -> None:
+    """Every run below a folder as one that was run with a network: so many seconds per round."""
+    for config in folder.rglob("config.toml"):
+        text = config.read_text(encoding="utf-8")
+        config.write_text(f'{text}\nnetwork = "{network}"\n', encoding="utf-8")
+        file = config.parent / "rounds.parquet"
+        rounds = pd.read_parquet(file)
+        ends = seconds * rounds["round"]
+        rounds.assign(sim_seconds=seconds, sim_end_seconds=ends).to_parquet(file)
+
+
+def test_without_a_network_runs_are_told_on_their_own_clocks(tmp_path: Path, typed: Typed) -> None:
+    """Rounds of 3 s each; what was run without a network has no clock."""
+    make_sweep(tmp_path / "a", (10,), (1,), seeds=(0,))
+    said = typed("price", tmp_path / "a")
+    assert said.code == 2 and "was run without --network and has no clock" in said.err
+    with_clock(tmp_path / "a", GIVEN, 3.0)
+    document = json.loads(typed("price", tmp_path / "a", "--json").out)
+    rounds = load(tmp_path / "a").rounds
+    lengths = {cell["temporal"]: cell["sim_seconds"] for cell in document["networks"][GIVEN]}
+    assert lengths == dict(3.0 * rounds.groupby("temporal")["round"].max())
+    there = rounds[rounds["metric"] >= 0.9].groupby("temporal")["round"].min()
+    said = typed("price", tmp_path / "a", "--target", "0.9", "--out", tmp_path / "out")
+    assert said.code == 0 and "by their own clocks" in said.out and "Fastest" not in said.out
+    written = pd.read_csv(tmp_path / "out" / "times.csv")
+    assert written["target_seconds"].tolist() == sorted(3.0 * there)
+    assert not (tmp_path / "out" / "bandwidth.png").exists()
+    make_sweep(tmp_path / "b", (10,), (0.1,), seeds=(0,))
+    with_clock(tmp_path / "b", "wifi, compute=20ms", 1.0)
+    table = typed("price", tmp_path / "a", tmp_path / "b").out
+    assert "Simulated time on their own networks" in table
+
+
+def test_bad_prices_are_refused_in_a_line(
+    folders: tuple[Path, Path], tmp_path: Path, typed: Typed
+) -> None:
+    (tmp_path / "file").write_text("")
+    for flags, words in (
+        (("--target", "2"), "--target is 2.0: accuracy lies in (0, 1]"),
+        (("--out", tmp_path / "file"), "file: cannot be written (File exists)"),
+    ):
+        said = typed("price", folders[0], "--network", "4g", *flags)
+        assert said.code == 2 and words in said.err and said.err.count("\n") == 1
+
+
+def test_a_network_that_is_none_is_refused(folders: tuple[Path, Path], typed: Typed) -> None:
+    said = typed("price", folders[0], "--network", "4gg")
+    assert said.code == 2 and "did you mean 4g?" in said.err and said.out == ""
+
+
+def test_a_target_that_no_cell_reaches_is_said(folders: tuple[Path, Path], typed: Typed) -> None:
+    said = typed("price", folders[0], "--network", "4g", "--target", "0.9999")
+    assert said.code == 0 and "not reached" in said.out and "nothing to compare" in said.out
