@@ -155,14 +155,14 @@ def _write(
     import pandas as pd
 
     from fedsim.files import write_text
-    from fedsim.show.plot.canvas import save
-    from fedsim.show.plot.times import over_bandwidths, over_time
+    from fedsim.show.figures import over_bandwidths, over_time
+    from fedsim.show.plot.paper import drawn, save
 
     joined = pd.concat([table.assign(network=name) for name, table in tables.items()])
     write_text(out / "times.csv", joined.to_csv(index=False))
     for place, (name, frame) in enumerate(rounds.items(), start=1):
         number = f"-{place}" if len(rounds) > 1 else ""
-        save(over_time(frame, name, target), out / f"time{number}.png")
+        save(drawn(over_time(frame, name, target)), out / f"time{number}.png")
     if across is not None and target is not None:
         frame = next(iter(rounds.values()))
-        save(over_bandwidths(across, frame, target), out / "bandwidth.png")
+        save(drawn(over_bandwidths(across, frame, target)), out / "bandwidth.png")

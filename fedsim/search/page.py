@@ -5,21 +5,14 @@ from html import escape
 
 import pandas as pd
 
-from fedsim import units
 from fedsim.search import tables
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
-from fedsim.search.picture import best_so_far, styles
-from fedsim.show.report.charts.frame import Chart, chart, logarithmic, scatter, symbol
-from fedsim.show.report.figures import section
+from fedsim.search.picture import chart
+from fedsim.show.report.charts.frame import Drawn, bars
+from fedsim.show.report.figures import charted, section
 from fedsim.show.report.page import document
-from fedsim.show.style import label
 
-_TRIALS = (
-    "A mark per trial, hollow where the trial was ended early; scores on the validation part. The "
-    "line joins those that no other beats in both bits and metric. Stars are finalists on held-out "
-    "samples: the mean over fresh seeds with its 95 % interval."
-)
 _SHARES = (
     "How much of what differs between trials each setting explains (Optuna's fANOVA, over ranks). "
     "Trials that were ended early count as they stood."
@@ -45,11 +38,11 @@ def page(
     answer = "<p>No trial has an evaluation that counts.</p>"
     answer = answer if winner is None else _answer(winner, goal, told)
     ranked = _table(*tables.ranked(found, goal)) + _note(tables.CAPTION) if found else ""
-    bars = {name: _bars(of) for name, of in shares.items() if of}
+    shown = {name: _bars(of) for name, of in shares.items() if of}
     sections = [
         ("finalists", "Finalists", ranked),
-        section("trials", "Trials", _TRIALS, {"": _points(frame, found, goal)}),
-        *([section("importance", "What mattered", _SHARES, bars)] if bars else []),
+        charted("trials", "Trials", chart(frame, found, winner, goal, told["task"])),
+        *([section("importance", "What mattered", _SHARES, shown)] if shown else []),
         ("table", "Every trial", _table(*tables.trials(frame, goal))),
         ("left", "Methods left out", _listed(left)),
         ("facts", "The search", _facts(told)),
@@ -73,70 +66,12 @@ def _answer(winner: Finalist, goal: Goal, told: dict[str, str]) -> str:
     )
 
 
-def _points(frame: pd.DataFrame, found: Sequence[Finalist], goal: Goal) -> Chart:
-    looks, traces = styles(frame), []
-    shown = frame.dropna(subset=["bits", "metric"])
-    for name, rows in shown.groupby("method"):
-        look, ended = looks[str(name)], rows["state"] != "complete"
-        traces.append(scatter(
-            x=rows["bits"].to_numpy(), y=rows["metric"].to_numpy(), name=escape(str(name)),
-            mode="markers", text=[_said(row, goal) for row in rows.to_dict("records")],
-            hovertemplate="%{text}<extra></extra>",
-            marker={
-                "color": ["#ffffff" if early else look.colour for early in ended], "size": 9,
-                "symbol": symbol(look), "line": {"color": look.colour, "width": 1.5},
-            },
-        ))  # fmt: skip
-    front = best_so_far(frame, goal)
-    traces.append(scatter(
-        x=front["bits"].to_numpy(), y=front["metric"].to_numpy(), mode="lines", name="front",
-        line={"color": "#777777", "width": 1, "shape": "hv"}, hoverinfo="skip",
-    ))  # fmt: skip
-    traces += _stars(found, goal)
-    figure = chart(traces, 520, "bits that a client has sent (wire)", escape(label(goal.name)))
-    if goal.name in units.FRACTIONS:  # an interval may reach beyond what the metric can
-        figure["layout"]["yaxis"]["autorangeoptions"] = {"clipmin": -0.02, "clipmax": 1.02}
-    logarithmic(figure, (float(b) for b in shown["bits"]))
+def _bars(shares: dict[str, float]) -> Drawn:
+    texts = [f"{name}: {100 * share:.0f} %" for name, share in shares.items()]
+    parts = {"share": ("#4477aa", [100 * share for share in shares.values()], texts)}
+    figure = bars(parts, list(shares), 110 + 36 * len(shares), "share explained (%)")
+    figure["layout"]["showlegend"] = False
     return figure
-
-
-def _stars(found: Sequence[Finalist], goal: Goal) -> list[Chart]:
-    there = [(f, f.held.metric()) for f in found if f.held.metric().count]
-    if not there:
-        return []
-    texts = [
-        f"finalist {rank}: {escape(tables.short(f.params['method']))}<br>held-out "
-        f"{escape(goal.name)} {units.score(mean.value, goal.name)} at {units.bits(f.held.bits())}"
-        for rank, (f, mean) in enumerate(there, start=1)
-    ]
-    return [scatter(
-        x=[f.held.bits() for f, _ in there], y=[mean.value for _, mean in there], mode="markers",
-        name="finalists, held-out", text=texts, hovertemplate="%{text}<extra></extra>",
-        marker={"symbol": "star", "size": 14, "color": "#000000"},
-        error_y={"array": [0.0 if m.half != m.half else m.half for _, m in there], "thickness": 1},
-    )]  # fmt: skip
-
-
-def _said(row: dict[str, object], goal: Goal) -> str:
-    p = row["gradient"]
-    fraction = f", p = {p:g}" if isinstance(p, float) and p == p else ""
-    score = units.score(float(str(row["metric"])), goal.name)
-    bits = units.bits(float(str(row["bits"])))
-    return (
-        f"trial {row['trial']}: {escape(str(row['method']))}<br>n = {row['temporal']}{fraction}, "
-        f"lr = {row['lr']:g}<br>{escape(goal.name)} {score} at {bits}<br>{escape(str(row['why']))}"
-    )
-
-
-def _bars(shares: dict[str, float]) -> Chart:
-    names, values = list(shares)[::-1], list(shares.values())[::-1]
-    texts = [f"{name}: {100 * share:.0f} %" for name, share in shares.items()][::-1]
-    bars = {
-        "type": "bar", "orientation": "h", "x": [100 * value for value in values], "y": names,
-        "text": texts, "textposition": "none", "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"color": "#4477aa"}, "showlegend": False, "name": "share",
-    }  # fmt: skip
-    return chart([bars], 110 + 36 * len(names), "share explained (%)")
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,25 +1,27 @@
-"""The picture of a search: every trial's metric over its bits, the front, the winner."""
+"""The figure of a search: every trial's metric over its bits, the front, the finalists."""
 
-from typing import Any
+from collections.abc import Sequence
+from math import isnan
 
+import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedsim import units
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
-from fedsim.show.plot.canvas import drawing, finish, logarithmic, marker, plain, within
+from fedsim.show.chart import GREY, Axis, Chart, Marks
+from fedsim.show.figures import front_of
 from fedsim.show.style import Look, label, method_looks
 
+_TRIALS = (
+    "A mark per trial, hollow where the trial was ended early; scores on the validation part. The "
+    "line joins those that no other beats in both bits and metric. Stars are finalists on held-out "
+    "samples: the mean over fresh seeds with its 95 % interval; the black one won."
+)
+_STAR = 7
 NAMED = 9
 """Methods with a colour and a line in the legend of their own."""
-
-
-def styles(frame: pd.DataFrame) -> dict[str, Look]:
-    """How the methods of a table of trials look, by name."""
-    return method_looks({name: name == "raw" for name in frame["method"].unique()})
 
 
 def best_so_far(frame: pd.DataFrame, goal: Goal) -> pd.DataFrame:
@@ -39,70 +41,74 @@ def coloured(frame: pd.DataFrame, goal: Goal, first: str = "", most: int = NAMED
     return [name for name in dict.fromkeys(map(str, names)) if name in {*rows["method"]}][:most]
 
 
-def picture(frame: pd.DataFrame, winner: Finalist | None, goal: Goal, task: str) -> Figure:
+def chart(
+    frame: pd.DataFrame, found: Sequence[Finalist], winner: Finalist | None, goal: Goal, task: str
+) -> Chart:
     """A mark per trial in its method's colour, hollow where the trial was ended early.
 
     Of many methods those of the front and of the best trials have colours, the others are grey.
 
     Args:
         frame: the trials (``fedsim.search.record.trials``).
-        winner: drawn as a star, its held-out mean with the interval; None: none is.
+        found: the finalists in order of rank: stars, held-out means with their intervals.
+        winner: among them; None: none is.
         goal: of the search.
         task: its name.
     """
-    figure = drawing(8.6, 4.2)
-    axes = figure.add_subplot()
-    found = "" if winner is None else short(winner.params["method"])
-    _marks(axes, frame, coloured(frame, goal, found))
-    front = best_so_far(frame, goal)
-    axes.step(front["bits"], front["metric"], where="post", color="#777777", lw=1, zorder=0)
-    if goal.budget is not None:
-        axes.axvline(goal.budget, color="#999999", ls=":", lw=1)
-    if goal.target is not None:
-        axes.axhline(goal.target, color="#999999", ls=":", lw=1)
-    if winner is not None and (point := winner.held.metric()).count:
-        half = 0.0 if point.half != point.half else point.half
-        axes.errorbar(
-            winner.held.bits(), point.value, yerr=half, color="black", marker="*", markersize=13,
-            label="winner, held-out samples", linestyle="", capsize=3,
-        )  # fmt: skip
-    axes.plot([], [], marker="o", markerfacecolor="none", color="#777777", linestyle="",
-              markersize=5, label="hollow: ended early")  # fmt: skip
-    logarithmic(axes)
-    finish(axes, "bits that a client has sent (wire)", f"{label(goal.name)} (validation part)")
-    within(axes, goal.name)
-    figure.suptitle(plain(_title(winner, goal, task)), fontsize=10, x=0.02, ha="left")
-    return figure
-
-
-def _marks(axes: Axes, frame: pd.DataFrame, named: list[str]) -> None:
-    """A mark per trial; those of methods without a name lie behind, in grey."""
     rows = frame.dropna(subset=["bits", "metric"])
+    named = coloured(frame, goal, "" if winner is None else short(winner.params["method"]))
     others = rows[~rows["method"].isin(named)]
-    looks = styles(rows[rows["method"].isin(named)])
-    groups = [(name, looks[name], rows[rows["method"] == name]) for name in named]
-    for name, look, own in groups:
-        kind: dict[str, Any] = {"color": look.colour, "marker": marker(look), "label": plain(name)}
-        _both(axes, own, kind)
+    looks = method_looks({name: name == "raw" for name in rows["method"].unique() if name in named})
+    marks = [_trials(rows[rows["method"] == name], looks[name], name, goal) for name in named]
     if len(others):
         told = f"{others['method'].nunique()} other methods"
-        _both(axes, others, {"color": "#bbbbbb", "marker": "o", "label": told, "zorder": 1})
+        marks.insert(0, _trials(others, Look("#bbbbbb", 0, 0), told, goal))
+    front = best_so_far(frame, goal)
+    if len(front):
+        marks.append(front_of(front["bits"], front["metric"]))
+    marks += _stars(found, winner, goal)
+    marks.append(Marks(kind="points", look=Look(GREY, 0, 0), hollow=[True], name="ended early"))
+    title = f"{task}: {goal.told()}"
+    if winner is not None:
+        params = winner.params
+        p = "" if params["gradient"] is None else f", p = {units.plain(params['gradient'])}"
+        rate = units.plain(params["lr"])
+        title += f"\nfound: {short(params['method'])}, n = {params['temporal']}{p}, lr = {rate}"
+    return Chart(
+        title=title, caption=_TRIALS, x=Axis("bits that a client has sent (wire)", "bits"),
+        y=Axis(f"{label(goal.name)} (validation part)", metric=goal.name), marks=marks,
+        at_x=goal.budget, at_y=goal.target,
+    )  # fmt: skip
 
 
-def _both(axes: Axes, rows: pd.DataFrame, kind: dict[str, Any]) -> None:
-    """Trials that ran to their end, and hollow those that were ended early."""
-    ended = rows["state"] != "complete"
-    plainly: dict[str, Any] = {"linestyle": "", "markersize": 5, **kind}
-    early: dict[str, Any] = {**plainly, "markerfacecolor": "none", "alpha": 0.6, "label": None}
-    axes.plot(rows["bits"][~ended], rows["metric"][~ended], **plainly)
-    axes.plot(rows["bits"][ended], rows["metric"][ended], **early)
+def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
+    texts = []
+    for row in rows.to_dict("records"):
+        p = "" if pd.isna(row["gradient"]) else f", p = {row['gradient']:g}"
+        score = units.score(row["metric"], goal.name)
+        texts.append(
+            f"trial {row['trial']}: {row['method']}\nn = {row['temporal']}{p}, lr = {row['lr']:g}\n"
+            f"{goal.name} {score} at {units.bits(row['bits'])}\n{row['why']}"
+        )
+    return Marks(
+        x=rows["bits"].to_numpy(), y=rows["metric"].to_numpy(), kind="points", look=look, size=6,
+        name=name, texts=texts, hollow=list(rows["state"] != "complete"),
+    )  # fmt: skip
 
 
-def _title(winner: Finalist | None, goal: Goal, task: str) -> str:
-    text = f"{task}: {goal.told()}"
-    if winner is None:
-        return text
-    params = winner.params
-    p = "" if params["gradient"] is None else f", p = {units.plain(params['gradient'])}"
-    rate = units.plain(params["lr"])
-    return f"{text}\nfound: {short(params['method'])}, n = {params['temporal']}{p}, lr = {rate}"
+def _stars(found: Sequence[Finalist], winner: Finalist | None, goal: Goal) -> list[Marks]:
+    """The finalists on held-out samples, the winner last: it lies on top."""
+    stars = []
+    for place, final in enumerate(found, start=1):
+        if (mean := final.held.metric()).count:
+            half = 0.0 if isnan(mean.half) else mean.half
+            score = units.score(mean.value, goal.name)
+            stars.append(Marks(
+                x=[final.held.bits()], y=np.array([mean.value]), kind="points", size=9,
+                low=np.array([mean.value - half]), high=np.array([mean.value + half]),
+                look=Look("#000000" if final is winner else "#999999", 0, _STAR),
+                name="winner, held-out" if final is winner else "", group="finalists, held-out",
+                texts=[f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
+                       f"{score} at {units.bits(final.held.bits())}"],
+            ))  # fmt: skip
+    return stars[::-1]

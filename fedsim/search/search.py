@@ -19,13 +19,13 @@ from fedsim.search.finals import Finalist
 from fedsim.search.goal import SATURATED, Goal
 from fedsim.search.methods import chosen
 from fedsim.search.page import page
-from fedsim.search.picture import picture
+from fedsim.search.picture import chart
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
 from fedsim.search.study import Study, journal
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
-from fedsim.show.plot.canvas import save
+from fedsim.show.plot.paper import drawn, save
 
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
 _MOST = 0.5  # of the time, that finalists may be given
@@ -191,7 +191,7 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
     }  # fmt: skip
     write_text(out / "report.html", page(frame, ranked, first, goal, shares, told, left))
     if frame["metric"].notna().any():
-        save(picture(frame, first, goal, told["task"]), out / "search.png")
+        save(drawn(chart(frame, ranked, first, goal, told["task"])), out / "search.png")
     return Found(goal, frame, tuple(ranked), first, shares, left, out, saturated)
 
 

@@ -38,12 +38,13 @@ class Look:
     Attributes:
         colour: `#rrggbb`.
         place: its place among the delays (0, 1, ...), which line styles tell.
-        marker: which marker: the place among the delays too; of several methods, the method's.
+        marker: which marker: the place among the delays too; of several methods, the method's;
+            None: a line without.
     """
 
     colour: str
     place: int
-    marker: int
+    marker: int | None
 
 
 class CellKey(NamedTuple):
@@ -151,24 +152,6 @@ def cell_label(cell: CellKey) -> str:
         return ", ".join([cell.method, n] if cell.dense else [cell.method, n, p])
     first = (cell.temporal, cell.gradient) == (1, 1)
     return f"{n}, {p}" + (" (float32)" if cell.reference else " (dense)" if first else "")
-
-
-def value_text(value: float, name: str) -> str:
-    """A value of the column or metric `name` as the matrix shows it."""
-    if name.startswith("ratio"):
-        return units.ratio(value)
-    return units.bits(value) if name.endswith("_bits") else units.score(value, name)
-
-
-def spread_text(value: float, seeds: int, name: str) -> str:
-    """A sample standard deviation of so many seeds as the matrix shows it: `± 0.0361 (3)`."""
-    told = units.digits(value) if name.startswith("ratio") else value_text(value, name)
-    return f"± {told} ({seeds})"
-
-
-def is_logarithmic(value: str) -> bool:
-    """Whether a column is shown on a logarithmic scale: ratios and bits."""
-    return value.startswith("ratio") or value.endswith("_bits")
 
 
 def ink(background: tuple[float, float, float, float]) -> str:

@@ -1,38 +1,42 @@
-"""The report's charts as plotly's figures, which refuse a property that plotly does not have."""
+"""The page's figures as plotly's own, which refuse a property that plotly does not have."""
 
 from typing import Any
 
 import plotly.graph_objects as go
 
-from fedsim.show.report import charts
+from fedsim.show import figures
+from fedsim.show.heat import heat
+from fedsim.show.report.charts import parts
+from fedsim.show.report.charts.heat import heatmaps
+from fedsim.show.report.charts.lines import drawn
 
 
-def heatmap(*given: Any) -> go.Figure:
-    """`fedsim.show.report.charts.heatmap`."""
-    return go.Figure(charts.heatmap(*given))
+def heatmap(runs: Any, value: str) -> go.Figure:
+    """The first plane of `runs`."""
+    return go.Figure(next(iter(heatmaps(heat(runs, value), runs).values())))
 
 
-def curves(*given: Any) -> go.Figure:
-    """`fedsim.show.report.charts.curves`."""
-    return go.Figure(charts.curves(*given))
+def curves(rounds: Any, x: str, name: str) -> go.Figure:
+    """`fedsim.show.figures.curves` on the page."""
+    return go.Figure(drawn(figures.curves(rounds, x, name=name)))
 
 
-def budget(*given: Any) -> go.Figure:
-    """`fedsim.show.report.charts.budget`."""
-    return go.Figure(charts.budget(*given))
+def budget(rounds: Any, name: str) -> go.Figure:
+    """`fedsim.show.figures.budget` on the page."""
+    return go.Figure(drawn(figures.budget(rounds, name)))
 
 
-def pareto(*given: Any) -> go.Figure:
-    """`fedsim.show.report.charts.pareto`."""
-    return go.Figure(charts.pareto(*given))
+def pareto(runs: Any) -> go.Figure:
+    """`fedsim.show.figures.pareto` on the page."""
+    return go.Figure(drawn(figures.pareto(runs)))
 
 
-def split(*given: Any) -> go.Figure:
-    """`fedsim.show.report.charts.split`."""
-    return go.Figure(charts.split(*given))
+def split(runs: Any) -> go.Figure:
+    """`fedsim.show.report.charts.parts.split`."""
+    return go.Figure(parts.split(runs))
 
 
-def layers(*given: Any) -> go.Figure | None:
-    """`fedsim.show.report.charts.layers`."""
-    figure = charts.layers(*given)
-    return None if figure is None else go.Figure(figure)
+def layers(table: Any) -> go.Figure | None:
+    """`fedsim.show.report.charts.parts.layers`."""
+    found = parts.layers(table)
+    return None if found is None else go.Figure(found[0])

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from fedsim.show.plot.bits import budget, pareto
-    from fedsim.show.plot.canvas import plain_ticks, save
-    from fedsim.show.plot.learning import curves
-    from fedsim.show.plot.planes import matrix
-    from fedsim.show.plot.times import over_bandwidths
+    from fedsim.show.plot.figures import budget, curves, matrix, over_bandwidths, pareto
+    from fedsim.show.plot.paper import plain_ticks, save
 
 __all__ = ["budget", "curves", "matrix", "over_bandwidths", "pareto", "plain_ticks", "save"]
 

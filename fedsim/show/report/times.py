@@ -10,9 +10,8 @@ from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
 from fedsim.show.budgets import budgets, leaders
 from fedsim.show.curves import TIME
-from fedsim.show.report import charts
-from fedsim.show.report.charts.frame import Chart
-from fedsim.show.report.charts.timeline import MOST
+from fedsim.show.report.charts.frame import Drawn
+from fedsim.show.report.charts.timeline import MOST, timeline
 from fedsim.show.style import higher_is_better
 
 ROUNDS = 3
@@ -44,9 +43,9 @@ def timed(rounds: pd.DataFrame) -> pd.DataFrame:
     return rounds[rounds[TIME].notna()] if TIME in rounds else rounds.iloc[:0]
 
 
-def middle_rounds(results: Results) -> dict[str, Chart]:
+def middle_rounds(results: Results) -> dict[str, Drawn]:
     """The middle round of the first runs that had a network, by the run's name."""
-    shown: dict[str, Chart] = {}
+    shown: dict[str, Drawn] = {}
     for name, own in timed(results.done_rounds).groupby("run", sort=False):
         folder = results.folders[str(name)]
         if len(shown) == ROUNDS or not (folder / "clients.parquet").exists():
@@ -55,7 +54,7 @@ def middle_rounds(results: Results) -> dict[str, Chart]:
         clients = clients_of(folder)
         if SECONDS[0] in clients:
             title = f"{name}, round {number}"
-            shown[title] = charts.timeline(clients[clients["round"] == number])
+            shown[title] = timeline(clients[clients["round"] == number])
     return shown
 
 

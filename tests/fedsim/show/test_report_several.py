@@ -8,7 +8,9 @@ import pytest
 from fedsim import plot
 from fedsim.errors import UsageError
 from fedsim.results.load import load
+from fedsim.show.heat import heat
 from fedsim.show.report import write
+from fedsim.show.report.charts.heat import heatmaps
 from tests.support import charts
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.page import Page
@@ -61,11 +63,14 @@ def test_the_command(folders: tuple[Path, Path], typed: Typed) -> None:  # noqa:
 
 def test_colours_of_all_planes_are_of_one_scale(folders: tuple[Path, Path]) -> None:
     runs = load(*folders).runs
-    limits = (0.5, 0.9)
-    image = charts.heatmap(runs[runs["label"] == "sbc"], "metric", limits).data[0]
-    assert (image.zmin, image.zmax) == limits
-    image = charts.heatmap(runs[runs["label"] == "sbc"], "ratio_content", (1.0, 100.0)).data[0]
-    assert (image.zmin, image.zmax) == (0, 2)
+    shown = runs[(runs["gradient"] < 1) & (runs["status"] == "done")]
+    for value, scale in (("metric", np.array), ("ratio_content", np.log10)):
+        planes = heatmaps(heat(runs, value), runs)
+        assert list(planes) == ["gradient_dropping", "sbc"]
+        ends = [scale([x]) for x in (shown[value].min(), shown[value].max())]
+        for plane in planes.values():
+            image = plane["data"][0]
+            assert [image["zmin"], image["zmax"]] == pytest.approx([float(x[0]) for x in ends])
 
 
 def test_a_method_has_one_entry_in_a_legend(folders: tuple[Path, Path]) -> None:
@@ -75,7 +80,7 @@ def test_a_method_has_one_entry_in_a_legend(folders: tuple[Path, Path]) -> None:
         entries = [t.name for t in figure.data if t.showlegend is not False and t.name != "front"]
         assert entries[:3] == ["dense", "gradient_dropping", "sbc"]
         told = ["n = 1", "n = 10"] if figure is lines else []
-        assert entries[3:] == [*told, "paler: smaller p"]
+        assert entries[3:] == [*told, "paler: smaller p (0.1, 0.01)"]
     steps = charts.budget(results.rounds, "accuracy")
     entries = [trace.name for trace in steps.data if trace.showlegend is not False]
     assert entries == ["dense", "gradient_dropping", "sbc"]

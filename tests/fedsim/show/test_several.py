@@ -66,13 +66,12 @@ def test_curves_and_points_are_told_by_method(both: Results) -> None:
     assert cells[1] == CellKey(1, 0.1, method="gradient_dropping") and len(cells) == 9
     assert [point.cell for point in pareto_points(both.runs)] == cells
     axes = plot.curves(both.rounds).axes[0]
-    names = [line.get_label() for line in axes.lines]
-    assert names[:2] == ["dense, n = 1", "gradient_dropping, n = 1, p = 0.1"]
+    told = ["dense", "gradient_dropping", "sbc"]
+    paler = "paler: smaller p (0.1, 0.01)"
+    assert axes.get_legend_handles_labels()[1] == [*told, "n = 1", "n = 10", paler]
     assert axes.get_ylabel() == "accuracy"
     axes = plot.pareto(both.runs).axes[0]
-    assert axes.get_legend_handles_labels()[1] == [
-        "front", "dense", "gradient_dropping", "sbc", "paler: smaller p",
-    ]  # fmt: skip
+    assert axes.get_legend_handles_labels()[1] == ["front", *told, paler]
     notes = [text.get_text() for text in axes.texts]
     assert "10, 0.01" in notes and len(notes) < 9  # those on the front
 

@@ -16,7 +16,9 @@ from fedsim.network import parse
 from fedsim.network.pricing import CLIENT_COLUMNS
 from fedsim.results.load import Results
 from fedsim.show import times
-from fedsim.show.plot.times import _rank
+from fedsim.show.curves import Series
+from fedsim.show.figures import rank
+from fedsim.show.style import CellKey
 from fedsim.show.times import Bandwidths, over_bandwidths, own_times, priced, to_target
 
 
@@ -75,10 +77,11 @@ def test_the_table_says_how_many_seeds_are_there() -> None:
 
 
 def test_figures_rank_by_the_target_and_then_by_the_end() -> None:
-    own = ROUNDS[ROUNDS["run"] == "both0"]
-    assert _rank(own, 0.9, True) == (20, -0.8) and _rank(own, 0.99, True) == (inf, -0.8)
-    assert _rank(own, None, True) == (-0.8, 0) and _rank(own, None, False) == (0.8, 0)
-    assert _rank(own, 0.5, False) == (10, 0.8)
+    ends, metric = np.array([10.0, 20, 30]), np.array([0.5, 0.9, 0.8])
+    own = Series(CellKey(1, 0.1), ends, metric, metric, metric)
+    assert rank(own, 0.9, True) == (20, -0.8) and rank(own, 0.99, True) == (inf, -0.8)
+    assert rank(own, None, True) == (-0.8, 0) and rank(own, None, False) == (0.8, 0)
+    assert rank(own, 0.5, False) == (10, 0.8)
 
 
 # --- over bandwidths ----------------------------------------------------------------------------

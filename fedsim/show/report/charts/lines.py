@@ -1,169 +1,123 @@
-"""Learning curves, the best within a budget of bits, and the front of metric over bits."""
+"""A chart as the page draws it, with plotly."""
 
-from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-import pandas as pd
+import numpy as np
 
 from fedsim import units
-from fedsim.show.budgets import Budget, budgets, leaders
-from fedsim.show.curves import Series, curve_lines, front, pareto_points
-from fedsim.show.report.charts.frame import (
-    FONT,
-    Chart,
-    Trace,
-    at,
-    chart,
-    dash,
-    legend,
-    logarithmic,
-    name_of,
-    reading,
-    scatter,
-    symbol,
-)
-from fedsim.show.style import (
-    LABELS,
-    Look,
-    higher_is_better,
-    label,
-    looks,
-    method_looks,
-    metric_name,
-)
+from fedsim.show.chart import Axis, Chart, Marks, Strip, widened
+from fedsim.show.report.charts.frame import FONT, Drawn, Trace, chart, scatter
+
+_DASHES = ("solid", "dash", "dashdot", "dot")
+_SYMBOLS = (
+    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star",
+)  # fmt: skip
+_MOST = 40  # points of a line that has marks
 
 
-def curves(rounds: pd.DataFrame, x: str, name: str) -> Chart:
-    """Learning curves, as `fedsim.plot.curves`; `name` is what the metric is called.
-
-    Raises:
-        UsageError: there is nothing to draw.
-    """
-    lines = curve_lines(rounds, x, "metric")
-    styles = looks([line.cell for line in lines])
-    traces, known = [], set[str]()
-    bands = [line for line in lines if (line.high > line.low).any()]
-    for line in lines:
-        look = styles[line.cell]
-        own = {"legendgroup": name_of(line.cell)} if bands else {}
-        traces.append(scatter(
-            x=line.x, y=line.y, **(own | legend(line.cell, known)),
-            mode="lines" if len(line.x) > 40 else "lines+markers",
-            line={"color": look.colour, "dash": dash(look), "width": 2},
-            marker={"symbol": symbol(look), "size": 6},
-            text=[at(line, place, x, name) for place in range(len(line.x))],
-            hovertemplate="%{text}<extra></extra>",
-        ))  # fmt: skip
-    traces += [_band(line, styles[line.cell]) for line in bands]
-    return _over([*traces, *reading(styles, lines=True)], x, name)
-
-
-def _band(line: Series, look: Look) -> Trace:
-    """The range of a line's seeds; it goes with its line where the legend hides that."""
-    return scatter(
-        x=[*line.x, *line.x[::-1]], y=[*line.high, *line.low[::-1]], fill="toself", mode="lines",
-        fillcolor=look.colour, opacity=0.15, line={"width": 0}, hoverinfo="skip", showlegend=False,
-        legendgroup=escape(line.cell.method) or name_of(line.cell),
-    )  # fmt: skip
-
-
-def budget(rounds: pd.DataFrame, name: str) -> Chart:
-    """The best metric of each method within a budget of bits, as `fedsim.plot.budget`.
-
-    Below, which method is best there.
-
-    Raises:
-        UsageError: there is nothing to draw.
-    """
-    methods = budgets(rounds, higher := higher_is_better(rounds))
-    styles = method_looks({best.method: best.dense for best in methods})
-    traces = []
-    for best in methods:
-        look = styles[best.method]
-        texts = [
-            f"{name_of(cell._replace(method=best.method, dense=best.dense))}<br>"
-            f"from {units.bits(bits)} on<br>"
-            f"{escape(name)} {units.score(score, name)}"
-            for bits, score, cell in zip(best.bits, best.metric, best.cells, strict=True)
-        ]
-        traces.append(scatter(
-            x=[*best.bits, best.end], y=[*best.metric, best.metric[-1]], name=escape(best.method),
-            mode="lines+markers", text=[*texts, texts[-1]], hovertemplate="%{text}<extra></extra>",
-            line={"color": look.colour, "width": 2, "shape": "hv"},
-            marker={"symbol": symbol(look), "size": [6] * len(texts) + [0]},
-        ))  # fmt: skip
-    figure = _over([*traces, *_strip(methods, styles, higher)], "up_bits", name)
+def drawn(shown: Chart, height: int = 500) -> Drawn:
+    """`shown`, so many pixels high, its legend below; the pointer on a mark shows its text."""
+    banded = [m for m in shown.marks if m.kind == "line" and m.ranges is not None]
+    traces = [_trace(marks, together=bool(banded)) for marks in shown.marks]
+    traces += [_band(marks) for marks in banded]
+    strip = [] if shown.strip is None else _strip(shown.strip)
+    figure = chart([*traces, *strip], height, shown.x.title, escape(shown.y.title))
     layout = figure["layout"]
-    layout["xaxis"]["anchor"] = "y2"
-    layout["yaxis"]["domain"] = [0.14, 1]
-    layout["yaxis2"] = {
-        "domain": [0, 0.07], "range": [-1, 1], "tickvals": [0], "ticktext": ["best"],
-        "tickfont": FONT, "showgrid": False, "zeroline": False, "fixedrange": True,
-    }  # fmt: skip
+    if shown.y.limits is not None:  # of a single value plotly would show one unit up and down
+        low, high = shown.y.limits
+        layout["yaxis"]["autorangeoptions"] = {"clipmin": low, "clipmax": high}
+    if shown.x.scale != "plain":
+        _logarithmic(figure, shown.x, [float(x) for marks in shown.marks for x in marks.x])
+    for at, along, across in ((shown.at_x, "x", "y"), (shown.at_y, "y", "x")):
+        if at is not None:
+            ends = {f"{along}0": at, f"{along}1": at, f"{across}0": 0, f"{across}1": 1}
+            line = {"type": "line", f"{across}ref": f"{across} domain", "layer": "below"}
+            style = {"line": {"color": "#777777", "width": 1, "dash": "dot"}}
+            layout.setdefault("shapes", []).append(line | ends | style)
+    if shown.strip is not None:
+        layout["xaxis"]["anchor"] = "y2"
+        layout["yaxis"]["domain"] = [0.14, 1]
+        layout["yaxis2"] = {
+            "domain": [0, 0.07], "range": [-1, 1], "tickvals": [0], "ticktext": [shown.strip.name],
+            "tickfont": FONT, "showgrid": False, "zeroline": False, "fixedrange": True,
+        }  # fmt: skip
     return figure
 
 
-def pareto(runs: pd.DataFrame) -> Chart:
-    """Final metric over the upstream bits of the wire, with the front, as `fedsim.plot.pareto`.
+def _trace(marks: Marks, together: bool) -> Trace:
+    """A line, or marks; ``together``: whether its entry in the legend shows and hides others."""
+    look, size = marks.look, 1.5 * marks.size  # pixels
+    trace = scatter(x=marks.x if len(marks.x) else [None], y=marks.y if len(marks.y) else [None])
+    trace |= {"name": escape(marks.name or marks.group)}
+    trace |= {} if marks.name else {"showlegend": False}
+    if marks.group or together:
+        trace["legendgroup"] = escape(marks.group or marks.name)
+    if marks.texts:
+        said = [escape(text).replace("\n", "<br>") for text in marks.texts]
+        trace |= {"text": said, "hovertemplate": "%{text}<extra></extra>"}
+    else:
+        trace["hoverinfo"] = "skip"
+    symbol: dict[str, Any] = {"symbol": _SYMBOLS[(look.marker or 0) % len(_SYMBOLS)], "size": size}
+    if marks.kind == "points":
+        edge = {"color": look.colour if len(marks.hollow) else "black", "width": 1}
+        inside = ["#ffffff" if hollow else look.colour for hollow in marks.hollow] or look.colour
+        trace |= {"mode": "markers", "marker": symbol | {"color": inside, "line": edge}}
+        if marks.ranges is not None:
+            below, above = marks.ranges
+            trace["error_y"] = {
+                "array": above, "arrayminus": below, "symmetric": False, "thickness": 1,
+            }  # fmt: skip
+        return trace
+    steps = marks.kind == "steps"
+    if steps:  # the last only ends the line
+        symbol["size"] = [size] * (len(marks.x) - 1) + [0]
+    line = {"color": look.colour, "width": 1.2 * marks.width, "shape": "hv" if steps else "linear"}
+    line["dash"] = _DASHES[look.place % len(_DASHES)]
+    bare = look.marker is None or len(marks.x) > _MOST and not steps
+    shown = {"mode": "lines"} if bare else {"mode": "lines+markers", "marker": symbol}
+    return trace | {"line": line} | shown
 
-    Points that a single one beats have no front to draw.
 
-    Raises:
-        UsageError: no run is done.
-    """
-    points, name = pareto_points(runs), metric_name(runs)
-    styles = looks([point.cell for point in points])
-    best = front(points, higher_is_better(runs))
-    line = scatter(
-        x=[point.x[0] for point in best], y=[point.y[0] for point in best], mode="lines",
-        name="front", line={"color": "#777777", "width": 1, "shape": "hv"}, hoverinfo="skip",
+def _band(marks: Marks) -> Trace:
+    """The range of a line's seeds; it goes with its line where the legend hides that."""
+    high, low = np.asarray(marks.high), np.asarray(marks.low)
+    return scatter(
+        x=[*marks.x, *marks.x[::-1]], y=[*high, *low[::-1]], fill="toself", mode="lines",
+        fillcolor=marks.look.colour, opacity=0.15, line={"width": 0}, hoverinfo="skip",
+        showlegend=False, legendgroup=escape(marks.group or marks.name),
     )  # fmt: skip
-    traces, known = [line] if len(best) > 1 else [], set[str]()
-    for point in points:
-        look = styles[point.cell]
+
+
+def _strip(strip: Strip) -> list[Trace]:
+    """A bar in the colour of what leads for so many bits."""
+    traces = []
+    for start, end, name in strip.spans:
+        colour = strip.looks[name].colour
+        where = f"from {units.bits(start)} to {units.bits(end)}"
         traces.append(scatter(
-            x=point.x, y=point.y, **legend(point.cell, known), mode="markers",
-            error_y=_range(point), marker={
-                "color": look.colour, "size": 12, "line": {"color": "black", "width": 1},
-                "symbol": symbol(look),
-            },
-            text=[at(point, 0, "up_wire_bits", name)], hovertemplate="%{text}<extra></extra>",
-        ))  # fmt: skip
-    return _over([*traces, *reading(styles, lines=False)], "up_wire_bits", name)
-
-
-def _range(point: Series) -> dict[str, Any] | None:
-    """A bar from the least to the greatest of a point's seeds."""
-    if not (point.high > point.low).any():
-        return None
-    above, below = point.high - point.y, point.y - point.low
-    return {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1}
-
-
-def _strip(methods: Sequence[Budget], styles: dict[str, Look], higher: bool) -> list[Trace]:
-    """A bar in the colour of the method that is best for so many bits."""
-    return [
-        scatter(
             x=[start, end], y=[0, 0], yaxis="y2", mode="lines+markers", showlegend=False,
-            line={"color": styles[method].colour, "width": 14},
-            # Ends that are seen where a method leads at its last evaluation alone.
-            marker={"symbol": "line-ns", "size": 14, "line": {
-                "color": styles[method].colour, "width": 2}},
-            text=2 * [f"{escape(method)} is best<br>from {units.bits(start)} to {units.bits(end)}"],
+            line={"color": colour, "width": 14},
+            # Ends that are seen where it leads at its last evaluation alone.
+            marker={"symbol": "line-ns", "size": 14, "line": {"color": colour, "width": 2}},
+            text=2 * [f"{escape(name)} is {strip.name}<br>{where}"],
             hovertemplate="%{text}<extra></extra>",
-        )
-        for start, end, method in leaders(methods, higher)
-    ]  # fmt: skip
+        ))  # fmt: skip
+    return traces
 
 
-def _over(traces: list[Trace], x: str, name: str) -> Chart:
-    """A chart of the metric `name` over the column `x`; bits on a logarithmic axis."""
-    figure = chart(
-        traces, 500, LABELS["up_wire_bits" if x == "up_bits" else x], escape(label(name))
-    )
-    if name in units.FRACTIONS:  # of a single value plotly would show one unit up and down
-        figure["layout"]["yaxis"]["autorangeoptions"] = {"clipmin": -0.02, "clipmax": 1.02}
-    if x.endswith("_bits"):
-        logarithmic(figure, (b for trace in traces for b in trace["x"] if b is not None))
-    return figure
+def _logarithmic(figure: Drawn, axis: Axis, numbers: list[float]) -> None:
+    """A logarithmic x axis for `numbers` with the ticks of `axis`.
+
+    plotly's own powers are larger than its other ticks, and between them stand bare 2 and 5.
+    """
+    marks = [x for x in numbers if x > 0] or [1.0]  # marks at 0 have no place on such an axis
+    low, high = widened(min(marks), max(marks))
+    layout = figure["layout"]
+    ticks = axis.ticks(min(marks), max(marks))
+    layout["xaxis"] |= {
+        "type": "log", "tickvals": ticks, "ticktext": [axis.tick(value) for value in ticks],
+    }  # fmt: skip
+    layout["meta"] = {"unit": "bit" if axis.scale == "bits" else ""}  # for what is zoomed into
+    if (low, high) != (min(marks), max(marks)):  # so narrow a range would hold no tick
+        layout["xaxis"]["range"] = [float(np.log10(low)), float(np.log10(high))]

@@ -1,0 +1,156 @@
+"""A figure as it is described: what is drawn, on which axes, in which words.
+
+`fedsim.show.plot` draws it for print, with matplotlib, and `fedsim.show.report` for the page, with
+plotly. Texts are plain here; each escapes what its own library would read as a mark.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10, sqrt
+from typing import Literal
+
+import numpy as np
+
+from fedsim import units
+from fedsim.show.style import Look
+
+GREY = "#777777"
+_DECADES = 50  # a range so wide holds powers of ten enough
+_LEAST = 4.0  # a logarithmic axis is no narrower: in less, the names of ticks overlap
+_TIMES = (
+    0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36_000, 86_400 * 2, 86_400 * 20, 86_400 * 200,
+    86_400 * 2000,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis.
+
+    Attributes:
+        title: what is along it, with the unit.
+        scale: "plain" has even steps; every other is logarithmic, with the unit at its ticks.
+        metric: the metric along it, if it is one: a fraction is not drawn beyond 0 and 1.
+    """
+
+    title: str = ""
+    scale: Literal["plain", "bits", "rates", "seconds", "percent"] = "plain"
+    metric: str = ""
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Where the axis of a fraction ends, with a mark's breadth; None of anything else."""
+        return (-0.02, 1.02) if self.metric in units.FRACTIONS else None
+
+    def tick(self, value: float) -> str:
+        """What a round value is called: `2 Mbit`, `10 min`, `100 kbit/s`."""
+        if self.scale == "seconds":
+            number, unit = units.duration(value * 1.000001).split()
+            return f"{float(number):g} {unit}"
+        if self.scale == "percent":
+            return units.plain(value)
+        return units.round_bits(value) + ("/s" if self.scale == "rates" else "")
+
+    def ticks(self, low: float, high: float) -> list[float]:
+        """Round values from below `low` to above `high`, of few decades at 2 and 5 too."""
+        if self.scale == "seconds":
+            return list(_TIMES)
+        powers = range(floor(log10(low)) - 2, ceil(log10(high)) + 3)
+        if self.scale == "rates":  # at every power of ten their names would overlap
+            return [10.0**power for power in powers if power % 2]
+        digits = (1,) if high > _DECADES * low else (1, 2, 5)
+        return [digit * 10.0**power for power in powers for digit in digits]
+
+
+def widened(low: float, high: float) -> tuple[float, float]:
+    """The ends of a logarithmic axis from `low` to `high`, a factor of 4 apart or more.
+
+    Example:
+        >>> widened(1, 100), widened(9, 16)
+        ((1, 100), (6.0, 24.0))
+    """
+    if high >= _LEAST * low:
+        return low, high
+    middle = sqrt(low * high)
+    return middle / sqrt(_LEAST), middle * sqrt(_LEAST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """A line, or marks that none joins, of one look.
+
+    Attributes:
+        x, y: (N,) where they are; of none there is an entry in the legend alone.
+        look: colour, line style and marker.
+        name: the entry in the legend; empty: none.
+        group: what the page shows and hides together; empty: nothing else.
+        kind: "line" joins the points, "steps" keeps each y as far as the next x.
+        texts: what the page says of each at the pointer; empty: it says nothing.
+        low, high: (N,) the range of each: a line has a band, other marks have bars.
+        hollow: (N,) which marks are; empty: none, and all have a black edge.
+        size: of a mark, in points.
+        width: of a line, in points.
+    """
+
+    x: np.ndarray | Sequence[float] = ()
+    y: np.ndarray | Sequence[float] = ()
+    look: Look = Look(GREY, 0, None)
+    name: str = ""
+    group: str = ""
+    kind: Literal["line", "steps", "points"] = "line"
+    texts: Sequence[str] = ()
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    hollow: Sequence[bool] = ()
+    size: float = 4
+    width: float = 1.7
+
+    @property
+    def ranges(self) -> np.ndarray | None:
+        """(2, N) from the least to y, and from y to the greatest; None where there is no range."""
+        if self.low is None or self.high is None or not (self.high > self.low).any():
+            return None
+        return np.stack([self.y - self.low, self.high - self.y])
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A bar below a figure, in the colour of what leads where.
+
+    Attributes:
+        name: what leading is called: "best", "fastest".
+        spans: from, to and what leads.
+        looks: how that looks.
+    """
+
+    name: str
+    spans: Sequence[tuple[float, float, str]]
+    looks: Mapping[str, Look]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A figure of lines and marks.
+
+    Attributes:
+        title: above it in print; on the page its section's heading stands there.
+        caption: what it shows, for the page.
+        x, y: its axes.
+        marks: in the order of the legend.
+        strip: the bar below; None: there is none.
+        notes: texts beside points (x, y), where there is nothing else: towards low x, and towards
+            the better y.
+        higher: whether a higher y is the better.
+        at_x, at_y: where a dotted line crosses the figure.
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    marks: Sequence[Marks]
+    caption: str = ""
+    strip: Strip | None = None
+    notes: Sequence[tuple[float, float, str]] = ()
+    higher: bool = True
+    at_x: float | None = None
+    at_y: float | None = None

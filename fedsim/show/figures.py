@@ -1,0 +1,237 @@
+"""What each figure shows of results: lines, marks, axes and words, for print and for the page."""
+
+from collections.abc import Callable, Collection, Mapping
+from math import inf
+
+import pandas as pd
+
+from fedsim import units
+from fedsim.show.budgets import budgets, leaders
+from fedsim.show.chart import GREY, Axis, Chart, Marks, Strip
+from fedsim.show.curves import (
+    TIME,
+    Bits,
+    Series,
+    bits_column,
+    curve_lines,
+    front,
+    pareto_points,
+)
+from fedsim.show.inputs import check_frame
+from fedsim.show.planes import method_text
+from fedsim.show.style import (
+    LABELS,
+    CellKey,
+    Look,
+    cell_label,
+    higher_is_better,
+    label,
+    looks,
+    method_looks,
+    metric_name,
+)
+from fedsim.show.times import Bandwidths
+
+SHOWN = 12
+"""Lines over time that a reader can still tell apart."""
+
+_LINES = "A line per cell, the mean over its seeds, whose range is the band; "
+_BUDGET = (
+    "The best cell of a method when a client has sent so many bits, each with its last evaluation "
+    "by then, the mean over its seeds. A line ends where the method's longest run does. The bar "
+    "below names the method that is best there; it is blank where the best had ended with fewer "
+    "bits and no other is better."
+)
+_POINTS = (
+    "A mark per cell, with a bar over the range of its seeds; the line joins those that no other "
+    "beats in both bits and metric."
+)
+_PALER = " Paler ones send fewer entries."
+
+
+def curves(
+    rounds: pd.DataFrame, x: str = "iteration", y: str = "metric", name: str | None = None,
+    bits: Bits = "wire",
+) -> Chart:  # fmt: skip
+    """Learning curves; arguments and errors as of `fedsim.plot.curves`, and x may be `TIME`."""
+    check_frame(rounds, "rounds", "curves()")
+    lines = curve_lines(rounds, x, y, bits)
+    shown = name or (metric_name(rounds) if y == "metric" else y)
+    axis = Axis(LABELS[x if x != "up_bits" else bits_column(bits)],
+                "bits" if x == "up_bits" else "plain")  # fmt: skip
+    styles = looks([line.cell for line in lines])
+    tells = "colour and marker tell the method, line tells n." if several_of(styles) else (
+        "colour tells p, line and marker tell n.")  # fmt: skip
+    return Chart(
+        title=titled(rounds), x=axis, y=Axis(label(shown), metric=shown),
+        marks=_lines(lines, styles, x, shown), caption=_LINES + tells + paler(styles),
+    )  # fmt: skip
+
+
+def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) -> list[Marks]:
+    named, reading = legend(styles, lines=True)
+    told = {"iteration": lambda at: f"iteration {at:.0f}", TIME: units.duration}.get(x, units.bits)
+    marks = [
+        Marks(
+            x=line.x, y=line.y, look=styles[line.cell], name=named[line.cell],
+            group=line.cell.method, texts=_texts(line, told, name), low=line.low, high=line.high,
+        )
+        for line in lines
+    ]  # fmt: skip
+    return marks + reading
+
+
+def _texts(line: Series, told: Callable[[float], str], name: str) -> list[str]:
+    """What the page says of each point."""
+    return [
+        f"{cell_label(line.cell)}\n{told(at)}\n{name} {units.score(score, name)}"
+        for at, score in zip(line.x, line.y, strict=True)
+    ]
+
+
+def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -> Chart:
+    """The best within a budget; arguments and errors as of `fedsim.plot.budget`."""
+    check_frame(rounds, "rounds", "budget()")
+    shown, higher = name or metric_name(rounds), higher_is_better(rounds)
+    methods = budgets(rounds, higher, bits)
+    styles = method_looks({best.method: best.dense for best in methods})
+    marks = []
+    for best in methods:
+        cells = [cell._replace(method=best.method, dense=best.dense) for cell in best.cells]
+        texts = [
+            f"{cell_label(cell)}\nfrom {units.bits(sent)} on\n{shown} {units.score(score, shown)}"
+            for cell, sent, score in zip(cells, best.bits, best.metric, strict=True)
+        ]
+        marks.append(Marks(
+            x=[*best.bits, best.end], y=[*best.metric, best.metric[-1]], kind="steps",
+            look=styles[best.method], name=best.method, texts=[*texts, texts[-1]],
+        ))  # fmt: skip
+    return Chart(
+        title=titled(rounds), caption=_BUDGET, marks=marks, y=Axis(label(shown), metric=shown),
+        x=Axis(LABELS[bits_column(bits)], "bits"),
+        strip=Strip("best", leaders(methods, higher), styles),
+    )  # fmt: skip
+
+
+def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Chart:
+    """Final metric over bits; arguments and errors as of `fedsim.plot.pareto`."""
+    check_frame(runs, "runs", "pareto()")
+    points, name, higher = pareto_points(runs, bits), metric_name(runs), higher_is_better(runs)
+    styles, best = looks([point.cell for point in points]), front(points, higher)
+    leading = {point.cell for point in best}
+    named, reading = legend(styles, lines=False)
+    marks = [front_of([float(p.x[0]) for p in best], [float(p.y[0]) for p in best])]
+    marks = marks if len(best) > 1 else []
+    notes = []
+    for point in points:
+        marks.append(Marks(
+            x=point.x, y=point.y, low=point.low, high=point.high, kind="points", size=8,
+            look=styles[point.cell], name=named[point.cell], group=point.cell.method,
+            texts=_texts(point, units.bits, name),
+        ))  # fmt: skip
+        if point.cell.method and point.cell in leading:  # the others' notes would cover each other
+            note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"
+            notes.append((float(point.x[0]), float(point.y[0]), note))
+    return Chart(
+        title=titled(runs) + ("\non the front: n, p" if several_of(styles) else ""),
+        x=Axis(LABELS[bits_column(bits)], "bits"), y=Axis(label(name), metric=name),
+        marks=marks + reading, notes=notes, higher=higher, caption=_POINTS + paler(styles),
+    )  # fmt: skip
+
+
+def front_of(x: Collection[float], y: Collection[float]) -> Marks:
+    """The line that joins what no other beats."""
+    return Marks(x=[*x], y=[*y], kind="steps", name="front", width=1)
+
+
+def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -> Chart:
+    """The metric over simulated time, a line per cell; seeds are averaged round by round.
+
+    Of more than 12 cells those 12 are drawn that come to the target first, or that end best.
+
+    Args:
+        priced: what `fedsim.show.times.priced` gave, of one task.
+        network: what to call the network.
+        target: a metric at which a line is drawn.
+    """
+    name, higher = metric_name(priced), higher_is_better(priced)
+    lines = curve_lines(priced, TIME, "metric")
+    styles = looks([line.cell for line in lines])
+    first = {id(x) for x in sorted(lines, key=lambda line: rank(line, target, higher))[:SHOWN]}
+    shown = [line for line in lines if id(line) in first]
+    marks = _lines(shown, {line.cell: styles[line.cell] for line in shown}, TIME, name)
+    if target is not None:
+        marks.append(Marks(look=Look(GREY, 3, None), name=f"target {target:g}", width=1))
+    many = f"\nthe {SHOWN} fastest of {len(lines)} cells" if len(lines) > SHOWN else ""
+    return Chart(
+        title=titled(priced) + many, x=Axis(f"simulated time on {network}", "seconds"),
+        y=Axis(label(name), metric=name), marks=marks, at_y=target,
+    )  # fmt: skip
+
+
+def rank(line: Series, target: float | None, higher: bool) -> tuple[float, float]:
+    """What a cell is ordered by over time: when it is at the target, then where it ends."""
+    sign = 1 if higher else -1
+    end = -sign * float(line.y[-1])
+    if target is None:
+        return end, 0.0
+    reached = line.x[sign * line.y >= sign * target]
+    return float(reached.min()) if len(reached) else inf, end
+
+
+def over_bandwidths(times: Bandwidths, rounds: pd.DataFrame, target: float) -> Chart:
+    """The time to a target over bandwidths; arguments as of `fedsim.plot.over_bandwidths`."""
+    lines, dense = times.methods(), set(rounds.loc[rounds["dense"], "label"])
+    styles = method_looks({name: name in dense for name in lines})
+    return Chart(
+        title=titled(rounds), x=Axis("upload and download rate of every client", "rates"),
+        y=Axis(f"time to {label(metric_name(rounds))} {target:g}", "seconds"),
+        marks=[Marks(x=times.rates, y=seconds, look=styles[method], name=method)
+               for method, seconds in lines.items()],
+        strip=Strip("fastest", times.fastest(), styles),
+    )  # fmt: skip
+
+
+def titled(frame: pd.DataFrame) -> str:
+    """Task and method."""
+    return f"{', '.join(frame['task'].unique())}: {method_text(frame)}"
+
+
+def several_of(cells: Collection[CellKey]) -> bool:
+    """Whether cells of several methods stand side by side."""
+    return any(cell.method for cell in cells)
+
+
+def paler(cells: Collection[CellKey]) -> str:
+    """What a caption says where some method's cells differ in p; else nothing."""
+    differ = {(cell.method, cell.gradient) for cell in cells}
+    return _PALER if several_of(cells) and len(differ) > len({c.method for c in cells}) else ""
+
+
+def legend(styles: Mapping[CellKey, Look], lines: bool) -> tuple[dict[CellKey, str], list[Marks]]:
+    """The names of cells in a legend, and entries that tell how the cells of a method differ.
+
+    Of one method each cell has an entry; of several each method has one, at its first cell.
+
+    Args:
+        styles: how the cells look.
+        lines: whether they are lines, whose style tells n.
+    """
+    if not several_of(styles):
+        return {cell: cell_label(cell) for cell in styles}, []
+    first = {cell.method: cell for cell in reversed(list(styles))}
+    named = {cell: cell.method if first[cell.method] == cell else "" for cell in styles}
+    places = {cell.temporal: look.place for cell, look in styles.items()}
+    reading = [Marks(look=Look(GREY, place, None), name=f"n = {n}")
+               for n, place in sorted(places.items())]  # fmt: skip
+    reading = reading if lines and len(reading) > 1 else []
+    if paler(styles):
+        fractions = {
+            tuple(sorted({c.gradient for c in styles if c.method == name}, reverse=True))
+            for name in first
+        }
+        told = [own for own in fractions if len(own) > 1]
+        text = f" ({', '.join(map(units.plain, told[0]))})" if len(told) == 1 else ""
+        look = Look("#cccccc", 0, 0)
+        reading.append(Marks(look=look, kind="points", size=8, name=f"paler: smaller p{text}"))
+    return named, reading

@@ -1,0 +1,82 @@
+"""A chart is described once: both drawings have its points, its legend, its axes and its bar."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsim.results.load import Results, load
+from fedsim.show import figures
+from fedsim.show.chart import Axis, Chart, Marks
+from fedsim.show.plot import paper
+from fedsim.show.report.charts import lines
+from fedsim.show.style import Look
+from tests.support.sweepmaker import TOPK, make_sweep
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    root = tmp_path_factory.mktemp("both")
+    make_sweep(root / "a", (1, 10), (0.1, 0.01), seeds=(0, 1))
+    make_sweep(root / "b", (1, 10), (0.1, 0.01), form=TOPK, seeds=(0, 1))
+    return load(root / "a", root / "b")
+
+
+@pytest.mark.parametrize("name", ["curves", "budget", "pareto"])
+def test_both_drawings_have_the_same_points_and_names(both: Results, name: str) -> None:
+    chart = {
+        "curves": lambda: figures.curves(both.rounds, "up_bits"),
+        "budget": lambda: figures.budget(both.rounds), "pareto": lambda: figures.pareto(both.runs),
+    }[name]()  # fmt: skip
+    axes, page = paper.drawn(chart).axes[0], lines.drawn(chart)
+    there = [marks for marks in chart.marks if len(marks.x)]
+    printed = [line for line in axes.lines if np.isfinite(line.get_xdata()).all()]
+    shown = [t for t in page["data"] if t["x"][0] is not None and "fill" not in t]
+    shown = [trace for trace in shown if "yaxis" not in trace]
+    assert len(printed) == len(shown) == len(there) >= 3
+    for marks, line, trace in zip(there, printed, shown, strict=True):
+        assert list(line.get_xdata()) == list(trace["x"]) == list(marks.x)
+        assert list(line.get_ydata()) == list(trace["y"]) == list(marks.y)
+        colour = trace["line"]["color"] if "line" in trace else trace["marker"]["color"]
+        assert line.get_color() == colour == marks.look.colour
+    entries = [trace["name"] for trace in page["data"] if trace.get("showlegend", True)]
+    assert {*axes.get_legend_handles_labels()[1]} == {*entries} >= {"dense", "sbc"}
+    assert page["layout"]["xaxis"]["title"]["text"] == axes.figure.axes[-1].get_xlabel()
+    assert page["layout"]["yaxis"]["title"]["text"] == axes.get_ylabel() == "accuracy"
+
+
+def test_a_target_and_a_limit_cross_both_drawings() -> None:
+    marks = [Marks(x=[1e3, 1e5], y=[0.2, 0.9], look=Look("#0072b2", 0, 0), name="a", texts="ab")]
+    chart = Chart(
+        title="", x=Axis("sent (bit)", "bits"), y=Axis("accuracy", metric="accuracy"), marks=marks,
+        at_x=2e4, at_y=0.8,
+    )  # fmt: skip
+    upright, level = paper.drawn(chart).axes[0].lines[1:]
+    assert list(upright.get_xdata()) == [2e4, 2e4] and list(level.get_ydata()) == [0.8, 0.8]
+    across, along = lines.drawn(chart)["layout"]["shapes"]
+    assert (across["x0"], across["x1"], across["yref"]) == (2e4, 2e4, "y domain")
+    assert (along["y0"], along["y1"], along["xref"]) == (0.8, 0.8, "x domain")
+
+
+def test_hollow_marks_are_hollow_in_both(tmp_path: Path) -> None:
+    marks = Marks(
+        x=[1.0, 2.0, 3.0], y=[1.0, 2.0, 3.0], kind="points", look=Look("#0072b2", 0, 1), name="a",
+        hollow=[False, True, False], texts="abc",
+    )  # fmt: skip
+    chart = Chart(title="", x=Axis("x"), y=Axis("y"), marks=[marks])
+    full, hollow = paper.drawn(chart).axes[0].lines
+    assert list(full.get_xdata()) == [1, 3] and list(hollow.get_xdata()) == [2]
+    assert hollow.get_markerfacecolor() == "none" != full.get_markerfacecolor()
+    (trace,) = lines.drawn(chart)["data"]
+    assert trace["marker"]["color"] == ["#0072b2", "#ffffff", "#0072b2"]
+    paper.save(paper.drawn(chart), tmp_path / "x.png")
+
+
+def test_ticks_have_units_and_a_fraction_ends_at_one() -> None:
+    seconds, rates = Axis("", "seconds"), Axis("", "rates")
+    assert [seconds.tick(x) for x in (0.01, 600, 172_800)] == ["10 ms", "10 min", "2 days"]
+    assert [rates.tick(x) for x in rates.ticks(1e4, 1e6)] == [
+        "1 kbit/s", "100 kbit/s", "10 Mbit/s",
+    ]  # fmt: skip
+    assert Axis("", "bits").ticks(100, 200)[6:9] == [100, 200, 500]
+    assert Axis("", metric="accuracy").limits == (-0.02, 1.02) and not Axis("", metric="x").limits
