@@ -1,5 +1,6 @@
 """What a table of methods on somebody's update recommends, and the search that would tell more."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,9 +8,11 @@ import pandas as pd
 
 from compressors.whole.keepers import needs_server
 from fedsim import units
-from fedsim.settings.methods import resolve, template
+from fedsim.errors import UsageError
+from fedsim.settings.methods import resolve
 
 FACTORS = (1, 10, 100, 1000)
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
 
 
 @dataclass(frozen=True)
@@ -101,5 +104,19 @@ def _served(method: str) -> bool:
 
 
 def _form(method: str) -> str:
-    """A method with ``{p}`` where it has its fraction, which a search chooses."""
-    return template(method.strip(), resolve(method, None).gradient)
+    """A method with ``{p}`` where it has its fraction, which a search chooses.
+
+    That is where another number makes it send another fraction: an equal number elsewhere is a
+    setting of its own.
+    """
+    method = method.strip()
+    own = resolve(method, None).gradient
+    for number in _NUMBER.finditer(method if own != 1 else ""):
+        before, after = method[: number.start()], method[number.end() :]
+        try:
+            half = resolve(f"{before}{own / 2!r}{after}", None).gradient == own / 2
+        except UsageError:
+            continue
+        if half and float(number.group()) == own:
+            return f"{before}{{p}}{after}"
+    return method

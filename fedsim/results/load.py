@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pandas as pd
 
 from fedsim.errors import UsageError
-from fedsim.results import older
 from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.merge import (
     comparable,
@@ -19,7 +18,7 @@ from fedsim.results.merge import (
     variants,
     without_repeated,
 )
-from fedsim.results.naming import Told, called, name_of
+from fedsim.results.naming import Told, called
 from fedsim.results.schema import (
     KEYS,
     TOLD,
@@ -28,10 +27,8 @@ from fedsim.results.schema import (
     layers_of,
     read_settings,
     read_summary,
-    read_table,
     rounds_of,
 )
-from fedsim.settings.spelling import FILE, TABLE
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class Results:
         unfinished: names of runs that have begun and not ended; they are in no frame.
         folders: where each run of `runs` lies.
         given: the settings in each run's `config.toml`; empty where that cannot be read.
-        trained: what trained each run's model, defaults filled in; empty of older versions.
+        trained: what trained each run's model, defaults filled in.
     """
 
     runs: pd.DataFrame
@@ -121,11 +118,14 @@ def load(*paths: Path | str) -> Results:
     given = {name: read_settings(folder) for name, folder in folders.items()}
     cells, varied = _cells(folders, given, many=len(paths) > 1)
     tables = {name: rounds_of(folders[name], cell) for name, cell in cells.items()}
-    cells = {name: older.completed(cell, tables[name]) for name, cell in cells.items()}
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
         runs[VARIANT] = [varied[name] for name in cells]
-    runs = called(runs, _told(cells, folders, given))
+    told = [
+        Told(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
+        for name, cell in cells.items()
+    ]
+    runs = called(runs, told)
     rounds = _joined(tables, runs, ("metric_name", "higher_is_better", "downlink"))
     layers = _joined({name: layers_of(folders[name], cell) for name, cell in cells.items()}, runs)
     return Results(
@@ -166,27 +166,6 @@ def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
         folders |= {before + folder.name: folder for folder in finished}
         unfinished += [before + name for name in begun]
     return folders, unfinished
-
-
-def _told(
-    cells: Mapping[str, dict[str, Any]], folders: Mapping[str, Path],
-    given: Mapping[str, dict[str, Any]],
-) -> list[Told]:  # fmt: skip
-    """What each run was told of its method; of older folders, worked out again."""
-    sweeps = {folders[name].parent.parent for name in cells}
-    listed = {sweep: _names(read_table(sweep / FILE).get(TABLE)) for sweep in sweeps}
-    told = []
-    for name, cell in cells.items():
-        label = given[name].get("label")
-        facts = cell.get(TOLD) or older.told(cell, str(given[name].get("method", "")))
-        known = {key: facts[key] for key in ("form", "whole", "value") if key in facts}
-        told.append(Told(**known, name=name_of(folders[name], label, listed, cell)))
-    return told
-
-
-def _names(listed: Any) -> set[str]:
-    """The names of the cells that a ``runs.toml`` lists; none where that holds something else."""
-    return {*listed} if isinstance(listed, dict) else set()
 
 
 def _finished(path: Path) -> tuple[list[Path], list[str]]:

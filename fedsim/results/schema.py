@@ -88,8 +88,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """The cell in `folder/summary.json`.
 
     Raises:
-        UsageError: the file cannot be read, is not JSON, lacks what identifies a run, or holds a
-            value that its column cannot have (`fedsim.results.values`).
+        UsageError: the file cannot be read, is not JSON, is of another version, lacks what
+            identifies a run, or holds a value that its column cannot have
+            (`fedsim.results.values`).
     """
     file = folder / "summary.json"
     try:
@@ -101,6 +102,10 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise _damaged(file, str(error)) from error
     if missing:
         raise _damaged(file, f"it lacks {', '.join(missing)}")
+    if TOLD not in cell:
+        raise UsageError(
+            f"{file} is of another version of fedsim: read it with that, or run it again."
+        )
     if wrong := fault_of_cell(cell, COLUMNS):
         raise _damaged(file, wrong)
     return cell
@@ -180,7 +185,7 @@ def check_left(folder: Path, cell: Mapping[str, Any]) -> None:
 
     Args:
         folder: the run's.
-        cell: its `summary.json`; that of an older version has no digests, and all is taken.
+        cell: its `summary.json`.
 
     Raises:
         UsageError: a file is missing or damaged.
@@ -201,7 +206,7 @@ def rounds_of(folder: Path, cell: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def layers_of(folder: Path, cell: Mapping[str, Any]) -> pd.DataFrame:
-    """`layers.parquet`; empty where there is none, as in older folders."""
+    """`layers.parquet`; empty where there is none."""
     return _read(folder / "layers.parquet", LAYER_COLUMNS, cell, optional=True)
 
 

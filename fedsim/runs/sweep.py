@@ -82,11 +82,13 @@ def _run_cells(
     described: bool,
 ) -> list[dict[str, Any]]:
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
+    if described:  # a grid's names say the place alone
+        written, cells = cells, [cellfile.labelled(cell) for cell in cells]
     # all of them before any is changed
     found = {cell.name: examine(cell.config, folders[cell.name]) for cell in cells}
     done = {c.name: prepare(c.config, folders[c.name], found[c.name]) for c in cells}
     if described:
-        cellfile.write(cells, out)
+        cellfile.write(written, out)
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
     if waiting:
         rounds = {name: config.plan.rounds for name, config, _ in waiting}

@@ -16,8 +16,9 @@ may name them, and they are not written.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +33,7 @@ from fedsim.settings.grids import GRID, Cell
 from fedsim.settings.spelling import FILE, TABLE, underscored
 
 _MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
+_PLACE = re.compile(r"(?:^|[-_])(n|p|seed|s)(\d[\d.]*(?:e-?\d+)?)(?=[-_]|$)")
 _ALWAYS = ("task", "method", "temporal")  # what a run is, whether or not it is the default
 _FROM_TASK = ("clients", "iterations", "batch_size", "partition")
 
@@ -117,6 +119,32 @@ def _cell(
         return Cell(name, config)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
+
+
+def labelled(cell: Cell) -> Cell:
+    """The cell with its name as its label, where it has none: less its delay, fraction and seed.
+
+    These stand in columns of their own, and cells that differ in them alone have one label.
+
+    Example:
+        >>> run = RunConfig(method="sbc", gradient=0.01, temporal=10, seed=2)
+        >>> labelled(Cell("sbc-n10-p0.01-s2", run)).config.label
+        'sbc'
+        >>> labelled(Cell("sbc-n5", run)).config.label
+        'sbc-n5'
+    """
+    config = cell.config
+    if config.label is not None:
+        return cell
+    fraction, seed = config.plan.method.gradient, config.seed
+    there = {"n": config.temporal, "p": fraction, "s": seed, "seed": seed}
+
+    def kept(part: re.Match[str]) -> str:
+        said, true = float(part[2]), float(there[part[1]])
+        return "" if abs(said - true) <= 0.01 * true else part[0]  # a name rounds: p0.333
+
+    label = _PLACE.sub(kept, cell.name).strip("-_.")
+    return replace(cell, config=replace(config, label=label or None))
 
 
 def write(cells: Sequence[Cell], out: Path) -> Path | None:

@@ -1,6 +1,5 @@
 """From what a user calls a method, and the gradient sparsity, to a compressor."""
 
-import re
 from dataclasses import dataclass, is_dataclass
 from inspect import signature
 from typing import Any
@@ -8,9 +7,6 @@ from typing import Any
 from compressors import CATALOGUE, DGC, ByName, Compressor, ErrorFeedback, parse, text
 from compressors.whole.keepers import parts_of
 from fedsim.errors import UsageError
-
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
-_ONLY_P = re.compile(r"(\w+)\((?:p=)?\{p\}\)")
 
 
 @dataclass(frozen=True)
@@ -115,60 +111,25 @@ def told(method: str, expansion: str, gradient: float) -> dict[str, Any]:
         gradient: the fraction of entries sent.
 
     Returns:
-        ``form``, the method as typed, less its fraction; ``whole``, the text of its compressor at
-        p = 1, empty where it takes no fraction; ``value``, whether it was given as a compressor, or
-        as the text of one, and so goes by the name of the published method that it is.
+        ``form``, the method as typed, or the name of the published method whose compressor was
+        given; ``whole``, the text of its compressor at p = 1, empty where it takes no fraction.
 
     Example:
-        >>> told("sbc(0.01)", "ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01)
-        {'form': 'sbc', 'whole': 'raw', 'value': False}
+        >>> told("sbc", "ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01)
+        {'form': 'sbc', 'whole': 'raw'}
     """
-    value = method.strip() == expansion
-    published = _published(expansion, gradient) if value else None
-    form = published or template(method.strip(), gradient)
-    if alone := _ONLY_P.fullmatch(form):
-        form = alone[1] if not value else form
-    return {"form": form, "whole": _whole(form), "value": value}
+    typed = method.strip()
+    form = _published(expansion, gradient) if typed == expansion else typed
+    return {"form": form, "whole": _text(form, 1.0) if takes_fraction(form) else ""}
 
 
-def template(method: str, gradient: float) -> str:
-    """A method's text with its gradient sparsity written ``{p}``; one with ``{p}`` is as typed.
-
-    The sparsity stands where another number makes the method send another fraction: an equal
-    number elsewhere is a setting of its own.
-
-    Example:
-        >>> template("topk(0.01) | codebook(6, 0.01)", 0.01)
-        'topk({p}) | codebook(6, 0.01)'
-    """
-    if gradient == 1 or takes_fraction(method):
-        return method
-    for number in _NUMBER.finditer(method):
-        placed = f"{method[: number.start()]}{{p}}{method[number.end() :]}"
-        if float(number.group()) == gradient and _sends(placed, gradient / 2):
-            return placed
-    return method
-
-
-def _sends(method: str, p: float) -> bool:
-    """Whether a text with ``{p}`` sends the fraction ``p`` at ``p``."""
-    try:
-        return _share(parse(method, p)) == p
-    except ValueError:
-        return False
-
-
-def _published(expansion: str, gradient: float) -> str | None:
-    """The published method whose text this is; at p = 1, one that takes no fraction."""
+def _published(expansion: str, gradient: float) -> str:
+    """The published method whose text this is, else the text; at p = 1, one without a fraction."""
     for row in CATALOGUE.values():
         fits = row.kind == "method" and takes_fraction(row.name) == (gradient != 1)
         if fits and _text(row.name, gradient) == expansion:
             return str(row.name)
-    return None
-
-
-def _whole(form: str) -> str:
-    return _text(form, 1.0) if takes_fraction(form) else ""
+    return expansion
 
 
 def _text(form: str, gradient: float) -> str:

@@ -224,8 +224,6 @@ def _runs(results: Results, network: Network) -> list[_Run]:
             )
         _check_priced(results.folders[str(name)], own, cell, by_run[name], network)
         clients = clients_of(results.folders[str(name)])
-        if "failures" not in clients:  # written before failed replies were kept
-            clients["failures"] = 0
         if network.framing and clients.reindex(columns=MESSAGES).isna().any(axis=None):
             raise UsageError(
                 f"--network has framing=on, and {results.folders[str(name)]} was written by a "

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.results import older
 from fedsim.results.naming import Told, called
 from fedsim.results.schema import frame
+from fedsim.settings.methods import told
 
 PARAMETERS = 5_000
 ITERATIONS = 200
@@ -18,6 +18,9 @@ CLIENTS = 4
 
 SBC = "ef(per_tensor(one_sided({p}) | mean | golomb))"
 TOPK = "ef(per_tensor(topk({p}) | float32 | golomb))"
+
+_NAMES = {SBC: "sbc", TOPK: "gradient_dropping"}
+"""What a user types for these."""
 
 Cell = tuple[int, float]
 
@@ -75,6 +78,7 @@ def summary(
     per_client = {name: float((rounds[name] / rounds["clients"]).sum()) for name in names}
     dense_bits = 32 * PARAMETERS * ITERATIONS
     method = form.replace("{p}", f"{gradient:g}") if gradient < 1 else "raw"
+    typed = told(_NAMES.get(form, form) if gradient < 1 else "raw", method, gradient)
     return {
         "task": "digits", "method": method, "temporal": temporal, "gradient": gradient,
         "seed": seed, "clients": CLIENTS, "iterations": ITERATIONS, "rounds": len(rounds),
@@ -87,9 +91,12 @@ def summary(
         "down_content_bits": per_client["down_content_bits"],
         "ratio_wire": dense_bits / per_client["up_wire_bits"],
         "ratio_content": dense_bits / per_client["up_content_bits"],
+        **{f"{way}_bits_per_client": per_client[f"{way}_bits"]
+           for way in ("up_wire", "up_content", "down_wire")},
+        "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
         "total_sparsity": gradient / temporal, "up_sent": float(rounds["up_sent"].sum()),
         "seconds": float(rounds["seconds"].sum()), "data_source": "scikit-learn, embedded",
-        "engine": "local", "status": "done", "error": None,
+        "engine": "local", "status": "done", "error": None, "told": typed,
     }  # fmt: skip
 
 
@@ -108,13 +115,15 @@ def make_run(
     rounds = rounds_frame(temporal, gradient, seed, perplexity)
     cell = summary(rounds, temporal, gradient, seed, perplexity, form)
     if failed:
-        keep = ("task", "method", "temporal", "gradient", "seed", "metric_name")
+        keep = ("task", "method", "temporal", "gradient", "seed", "metric_name", "told")
         cell = {name: cell[name] if name in keep else None for name in cell}
         cell |= {"status": "failed", "error": "RunFailed: a weight is not finite in round 3"}
         (folder / "error.txt").write_text(f"Traceback (most recent call last):\n{cell['error']}\n")
     else:
         rounds.to_parquet(folder / "rounds.parquet", index=False)
         layers_frame(rounds, gradient).to_parquet(folder / "layers.parquet", index=False)
+    if "method" in changes:
+        cell["told"] = told(changes["method"], changes["method"], gradient)
     cell |= changes
     (folder / "summary.json").write_text(json.dumps(cell))
     settings = {name: cell[name] for name in ("task", "method", "temporal", "gradient", "seed")}
@@ -156,6 +165,7 @@ def make_cell(
     temporal: int, gradient: float, metric: float, bits: float = 8.0, **more: Any
 ) -> dict[str, Any]:
     """The cell of a run without a folder, with just what tables and figures need."""
+    named = {} if "method" in more or gradient == 1 else {"typed": "sbc({p})"}
     return {
         "task": "digits", "method": f"sbc({gradient:g})" if gradient < 1 else "raw",
         "temporal": temporal, "gradient": gradient, "seed": 0, "metric_name": "accuracy",
@@ -163,7 +173,7 @@ def make_cell(
         "metric": metric, "up_content_bits": bits, "ratio_content": 1 / bits,
         "up_wire_bits": bits, "ratio_wire": 1 / bits,
         "total_sparsity": gradient / temporal, "status": "done",
-    } | more  # fmt: skip
+    } | named | more  # fmt: skip
 
 
 def rounds_of(label: str, bits: list[float], metric: list[float], **more: object) -> pd.DataFrame:
@@ -181,11 +191,13 @@ def rounds_of(label: str, bits: list[float], metric: list[float], **more: object
 def runs_of(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """The frame of cells without folders, as `fedsim.load(...).runs`: what a cell has under `typed`
     and `name`, its run was told."""
-    told = [
-        Told(**older.told(cell, cell.get("typed", "")), name=cell.get("name", "")) for cell in cells
-    ]
+    facts = [
+        Told(**told(cell.get("typed", cell["method"]), cell["method"], cell["gradient"]),
+             name=cell.get("name", ""))
+        for cell in cells
+    ]  # fmt: skip
     plain = [{k: v for k, v in cell.items() if k not in ("typed", "name")} for cell in cells]
-    return called(frame(plain), told)
+    return called(frame(plain), facts)
 
 
 def say(root: Path, line: str, cells: str = "*") -> None:

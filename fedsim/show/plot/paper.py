@@ -111,13 +111,15 @@ def _draw(axes: Axes, marks: Marks) -> None:
         return
     bars = np.zeros((2, len(x))) if marks.ranges is None else marks.ranges
     hollow = np.array(marks.hollow or [False] * len(x), bool)
-    for here, more in ((~hollow, {}), (hollow, {"mfc": "none", "alpha": 0.6, "label": "_"})):
+    edge, wide = (look.colour, 1.0) if marks.hollow else ("black", 0.6)
+    for here, inside in ((~hollow, look.colour), (hollow, "none")):
         if here.any():  # all by errorbar: the legend has one kind of artist after the other
-            edge = look.colour if marks.hollow else "black"
             axes.errorbar(
                 x[here], y[here], bars[:, here], linestyle="", marker=symbol, markersize=marks.size,
-                markeredgecolor=edge, markeredgewidth=0.6, zorder=2, **style | more,
+                markeredgecolor=edge, markeredgewidth=wide, markerfacecolor=inside, zorder=2,
+                **style,
             )  # fmt: skip
+            style["label"] = "_"
 
 
 def _scale(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:

@@ -69,8 +69,7 @@ def settings(results: Results) -> str:
 
 
 def _trained(results: Results) -> str:
-    """A table of the settings of learning, a row per setting, with whose default a value is; empty
-    of runs that an older version made."""
+    """A table of the settings of learning, a row per setting, with whose default a value is."""
     values: dict[str, list[str]] = {}
     for name, trained in results.trained.items():
         for key, value in trained.items():

@@ -52,6 +52,4 @@ def test_a_model_without_has_no_such_part(make_task: Callable[..., Task], tmp_pa
     sweep(config, tmp_path)
     runs = load(tmp_path).runs
     assert [bar.name for bar in charts.split(runs).data] == ["header", "position", "value", "side"]
-    older = runs.assign(up_buffer_bits=float("nan"))  # of before buffers were counted
-    assert len(charts.split(older).data) == 4
     assert "Buffers:" not in Page(write(tmp_path).read_text(encoding="utf-8")).text

@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from fedsim import UsageError, load
-from fedsim.results.older import completed
 from fedsim.results.schema import (
     COLUMNS,
     FLOATS,
@@ -86,7 +84,7 @@ def test_a_summary_of_no_number_is_refused(tmp_path: Path) -> None:
         (whole(loss="high"), "loss is 'high' and not a number"),
         (whole(seed=None), "it lacks seed"), (whole(status=None), "it lacks status"),
     ):  # fmt: skip
-        (tmp_path / "summary.json").write_text(json.dumps(cell))
+        (tmp_path / "summary.json").write_text(json.dumps(cell | {"told": {"form": "sbc"}}))
         if not why:
             assert read_summary(tmp_path)["loss"] is None
             continue
@@ -148,44 +146,16 @@ def test_a_run_that_failed_in_the_middle_has_the_rounds_that_it_did(tmp_path: Pa
     assert len(results.rounds) == 3 and not len(results.done_rounds) and not len(results.done)
 
 
-# --- older folders ------------------------------------------------------------------------------
+# --- folders of another version -----------------------------------------------------------------
 
 
-def older(**cell: Any) -> dict[str, Any]:
-    """What is completed of a cell of four clients, whose rounds sent 40 and 60 bits."""
-    rounds = pd.DataFrame({
-        "up_wire_bits": [40, 60], "up_content_bits": [20, 40], "down_wire_bits": [8, 8],
-        "failures": cell.pop("rounds", [0, 0]),
-    })  # fmt: skip
-    return completed({"status": "done", "clients": 4, **cell}, rounds)
-
-
-def test_an_older_summary_is_completed_from_its_rounds() -> None:
-    """100 / 4, 60 / 4 and 16 / 4 bits; no failures."""
-    assert older() == {
-        "status": "done", "clients": 4, "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
-        "up_wire_bits_per_client": 25, "up_content_bits_per_client": 15,
-        "down_wire_bits_per_client": 4,
-    }  # fmt: skip
-
-
-def test_with_failures_their_number_is_all_that_is_known() -> None:
-    assert older(rounds=[1, 2]) == {"status": "done", "clients": 4, "failures": 3}
-
-
-def test_what_a_summary_has_stays() -> None:
-    assert older(failures=5) == {"status": "done", "clients": 4, "failures": 5}
-    assert older(status="failed") == {"status": "failed", "clients": 4}
-    kept = older(up_wire_bits_per_client=1.0)
-    assert (kept["up_wire_bits_per_client"], kept["down_wire_bits_per_client"]) == (1.0, 4)
-
-
-def test_an_older_downlink_is_that_of_its_settings() -> None:
-    found = older(failures=0, settings={"downlink": "per_tensor(cnat)"})
-    assert found["downlink"] == "per_tensor(cnat)"
-    assert older(failures=0, downlink="raw", settings={"downlink": "x"})["downlink"] == "raw"
-    assert np.isnan(load_of_none()["ratio_wire"])
-
-
-def load_of_none() -> Any:
-    return frame([bare()]).iloc[0]
+def test_a_folder_of_another_version_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    """What a run is called is read from its summary and never worked out again."""
+    make_run(tmp_path / "run")
+    file = tmp_path / "run" / "summary.json"
+    cell = json.loads(file.read_text())
+    file.write_text(json.dumps({name: x for name, x in cell.items() if name != "told"}))
+    told = f"{file} is of another version of fedsim: read it with that, or run it again."
+    with pytest.raises(UsageError) as refused:
+        load(tmp_path / "run")
+    assert str(refused.value) == told

@@ -4,8 +4,8 @@ from fedsim.results.labels import methods_of, of_method, several
 from tests.support.sweepmaker import make_cell, runs_of
 
 
-def told(*pairs: tuple[str, float]) -> list[str]:
-    cells = [make_cell(1, p, 0.9, method=method) for method, p in pairs]
+def told(*pairs: tuple[str, float], **more: str) -> list[str]:
+    cells = [make_cell(1, p, 0.9, method=method, **more) for method, p in pairs]
     return runs_of(cells)["label"].tolist()
 
 
@@ -18,17 +18,13 @@ def test_published_methods_go_by_their_names() -> None:
     ) == ["sbc", "gradient_dropping", "ef_sign", "dense"]
 
 
-def test_other_methods_are_their_text_with_p_for_the_fraction() -> None:
+def test_other_methods_are_their_text_as_typed() -> None:
     assert told(("topk(0.1) | cnat(8, 0)", 0.1), ("cnat(8, 0)", 1)) == [
-        "topk({p}) | cnat(8, 0)", "cnat(8, 0)",
+        "topk(0.1) | cnat(8, 0)", "cnat(8, 0)",
     ]  # fmt: skip
-    # At p = 1 it is the same method only where its other cells say which 1 is p.
-    at_one = ("per_tensor(topk(1) | cnat | golomb)", 1)
-    assert told(("topk(0.1) | cnat", 0.1), at_one)[1] == "topk({p}) | cnat"
-    assert told(at_one) == [at_one[0]]
     assert told(("ef(per_tensor(cnat))", 1)) == ["ef(per_tensor(cnat))"]
-    sparse = ("ef(per_tensor(topk(0.1) | cnat | golomb))", 0.1)
-    assert told(sparse, ("ef(per_tensor(cnat))", 1)) == ["topk_cnat", "topk_cnat"]
+    one, typed = "per_tensor(topk(1) | cnat | golomb)", "topk({p}) | cnat"
+    assert told(("per_tensor(topk(0.1) | cnat)", 0.1), (one, 1), typed=typed) == [typed, typed]
 
 
 def test_the_dense_line_is_no_method_of_its_own() -> None:
@@ -42,8 +38,8 @@ def test_a_method_takes_the_dense_cells_of_its_delays() -> None:
     runs = runs_of([
         make_cell(1, 1, 0.9), make_cell(10, 1, 0.8), make_cell(50, 1, 0.7),
         make_cell(10, 0.1, 0.6), make_cell(10, 1, 0.5, method="cnat"),
-        make_cell(50, 0.1, 0.4, method="topk(0.1) | cnat"),
-        make_cell(50, 1, 0.3, method="per_tensor(topk(1) | cnat | golomb)"),
+        make_cell(50, 0.1, 0.4, method="topk(0.1) | cnat", typed="topk({p}) | cnat"),
+        make_cell(50, 1, 0.3, method="per_tensor(topk(1) | cnat)", typed="topk({p}) | cnat"),
     ])  # fmt: skip
     assert of_method(runs, "sbc({p})")["metric"].tolist() == [0.9, 0.8, 0.6]
     assert of_method(runs, "cnat")["metric"].tolist() == [0.9, 0.5]

@@ -1,6 +1,7 @@
 """What runs of one folder or of several are called, which are the same, and which cannot be set
 side by side: by cells of a few keys."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from fedsim.results.merge import (
     variants,
     without_repeated,
 )
-from fedsim.results.naming import Told, called, name_of, without_place
+from fedsim.results.naming import Told, called
+from fedsim.settings.cellfile import labelled
+from fedsim.settings.config import RunConfig
+from fedsim.settings.grids import Cell
 
 SBC, RAW = "ef(per_tensor(one_sided(0.1) | mean | golomb))", "raw"
 
@@ -68,16 +72,6 @@ def test_names_of_a_cell_s_seeds_are_not_the_method_s() -> None:
     assert labels(*rows, task="t", seed=[0, 0]) == ["first", "second"]
 
 
-def test_a_written_out_method_at_p_1_is_that_of_its_other_cells() -> None:
-    """per_tensor(cnat) is what topk({p}) | cnat is at p = 1, and where rows of that are there."""
-    sparse, dense = Told("topk({p}) | cnat", "per_tensor(cnat)"), Told("cnat", "", value=True)
-    both = labels(("x", 1, 0.1, sparse), ("per_tensor(cnat)", 1, 1.0, dense))
-    assert both == ["topk({p}) | cnat"] * 2
-    assert labels(("per_tensor(cnat)", 1, 1.0, dense)) == ["cnat"]
-    typed = dense._replace(value=False)
-    assert labels(("x", 1, 0.1, sparse), ("per_tensor(cnat)", 1, 1.0, typed))[1] == "cnat"
-
-
 def test_facts_of_rows() -> None:
     rows = [(RAW, 1, 1.0, Told("sbc", RAW)), (SBC, 10, 0.1, Told("sbc", RAW)),
             ("per_tensor(cnat)", 10, 1.0, Told("cnat"))]  # fmt: skip
@@ -100,18 +94,10 @@ def test_facts_of_rows() -> None:
     ],
 )
 def test_a_name_less_its_place(name: str, left: str) -> None:
-    assert without_place(name, {"temporal": 9, "gradient": 1 / 9, "seed": 0}) == left
-
-
-def test_the_name_of_a_run(tmp_path: Path) -> None:
-    """Its setting; else its cell's in runs.toml, less its place; a folder's name alone is none."""
-    cell = {"temporal": 9, "gradient": 0.5, "seed": 0}
-    folder = tmp_path / "cells" / "mine-n9-s0"
-    listed = {tmp_path: {"mine-n9-s0"}}
-    assert name_of(folder, "given", listed, cell) == "given"
-    assert name_of(folder, None, listed, cell) == "mine"
-    assert name_of(folder, None, {tmp_path: set()}, cell) == ""
-    assert name_of(tmp_path / "runs" / "mine-n9-s0", None, listed, cell) == ""
+    run = RunConfig(method="sbc", temporal=9, gradient=1 / 9, seed=0)
+    assert labelled(Cell(name, run)).config.label == (left or None)
+    named = Cell(name, replace(run, label="given"))
+    assert labelled(named) == named
 
 
 # --- folders side by side -----------------------------------------------------------------------

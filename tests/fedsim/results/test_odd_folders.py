@@ -158,7 +158,7 @@ READ: dict[str, Change] = {
     "a key of the summary that is not known yet": cell(sorcery={"a": [1]}),
     "a key in config that is not known yet": content("config.toml", "sorcery = [1]\n"),
     "a column that is not known yet": rounds(sorcery="x"),
-    "settings null": cell(settings=None, told=None),
+    "settings null": cell(settings=None),
     "metric NaN": cell(metric=float("nan")),
     "no bits": cell(up_wire_bits=None),
     "config missing": gone("config.toml"),

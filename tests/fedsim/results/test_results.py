@@ -60,7 +60,8 @@ def test_a_sweep_is_loaded(tmp_path: Path) -> None:
     assert tuple(results.runs.columns) == (*COLUMNS, *FACTS)
     for cell in cells:
         row = results.runs.loc[f"n{cell['temporal']}-p{cell['gradient']:g}-s0"]
-        assert all(row[key] == value for key, value in cell.items() if value is not None)
+        known = {key: cell[key] for key in COLUMNS if cell.get(key) is not None}
+        assert all(row[key] == value for key, value in known.items())
 
 
 def test_rounds_carry_their_runs_keys(tmp_path: Path) -> None:
@@ -189,6 +190,8 @@ def test_the_summary_goes_to_disk_and_back(tmp_path: Path) -> None:
         for place, cell in enumerate(cells):
             row = read.iloc[place]
             for name, value in cell.items():
+                if name == "told" or value == "":  # nested; and CSV knows no empty text
+                    continue
                 assert pd.isna(row[name]) if value is None else row[name] == value, name
     assert not list(tmp_path.glob(".*"))
 

@@ -23,7 +23,6 @@ def printed(results: Results, width: int) -> str:
 
 
 def test_by_default_none_of_them_is_there(tmp_path: Path) -> None:
-    """Older folders lack the columns; what follows from their rounds is filled in."""
     make_sweep(tmp_path, (10,), (0.1,))
     results = load(tmp_path)
     head = printed(results, 200).split("───")[0]

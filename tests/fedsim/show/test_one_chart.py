@@ -1,5 +1,6 @@
 """A chart is described once: both drawings have its points, its legend, its axes and its bar."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,8 @@ def test_hollow_marks_are_hollow_in_both(tmp_path: Path) -> None:
     (trace,) = lines.drawn(chart)["data"]
     assert trace["marker"]["color"] == ["#0072b2", "#ffffff", "#0072b2"]
     paper.save(paper.drawn(chart), tmp_path / "x.png")
+    early = Chart(title="", x=Axis("x"), y=Axis("y"), marks=[replace(marks, hollow=3 * [True])])
+    assert paper.drawn(early).axes[0].get_legend_handles_labels()[1] == ["a"]
 
 
 def test_ticks_have_units_and_a_fraction_ends_at_one() -> None:

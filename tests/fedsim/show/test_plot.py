@@ -140,16 +140,19 @@ def test_what_does_not_lie_on_one_plane_is_refused() -> None:
         matrix(runs[:0])
 
 
-def test_the_method_is_told_with_p_as_a_variable() -> None:
-    def texts_of(pairs: list[tuple[str, float]]) -> str:
-        return method_text(runs_of([run(1, p, 0.5, method=method) for method, p in pairs]))
+def test_the_method_is_told_as_it_was_typed() -> None:
+    def texts_of(*typed: tuple[str, float]) -> str:
+        cells = [run(1, p, 0.5, method="raw" if p == 1 else f"x({p})", typed=form)
+                 for form, p in typed]  # fmt: skip
+        return method_text(runs_of(cells))
 
-    assert texts_of([("raw", 1), ("topk(0.01) | qsgd(256)", 0.01)]) == "topk({p}) | qsgd(256)"
-    assert texts_of([("dgc(0.0001)", 1e-4), ("dgc(1e-05)", 1e-5)]) == "dgc({p})"
-    assert texts_of([("dgc(0.015)", 0.01), ("sbc(0.01)", 0.01)]) == "dgc(0.015), sbc({p})"
-    assert texts_of([("topk(1)", 1)]) == "topk(1)"
+    assert texts_of(("raw", 1), ("topk({p}) | qsgd(256)", 0.01)) == "topk({p}) | qsgd(256)"
+    assert texts_of(("dgc", 1e-4), ("dgc", 1e-5)) == "dgc"
+    assert texts_of(("dgc(0.015)", 0.01), ("sbc", 0.01)) == "dgc(0.015), sbc"
+    assert texts_of(("raw", 1)) == "dense"
     expansion = "ef(per_tensor(one_sided(0.01) | mean | golomb))"
-    assert texts_of([("raw", 1), (expansion, 0.01)]) == "sbc"  # as curves and tables say
+    sbc = runs_of([run(1, 1, 0.5), run(1, 0.01, 0.5, method=expansion)])
+    assert method_text(sbc) == "sbc"  # as curves and tables say
 
 
 def test_the_dense_cell_is_black_and_p_decides_the_colour() -> None:

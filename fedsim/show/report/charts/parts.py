@@ -38,7 +38,7 @@ def split(runs: pd.DataFrame) -> Drawn:
     colours = _PARTS | (_BUFFERS if send_buffers(done) else {})
     columns = {part: _BUFFER_BITS if part in _BUFFERS else f"up_{part}_bits" for part in colours}
     cells = {cell_label(cell): own[list(columns.values())].mean() for cell, own in cells_of(done)}
-    means = pd.DataFrame(cells).T.fillna(0)  # a run without buffers lacks theirs
+    means = pd.DataFrame(cells).T
     whole, parts = means.sum(axis=1), {}
     for part, name in columns.items():
         share = 100 * means[name] / whole
