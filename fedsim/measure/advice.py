@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from compressors.whole.keepers import needs_server
@@ -50,7 +51,8 @@ def recommended(frame: pd.DataFrame) -> list[Advice]:
         ['raw', 'sbc(0.01)', 'sbc(0.01)']
     """
     usable = frame[(frame["error"] == "") & (frame["relative_error"] < 1)]
-    usable = usable[~usable["method"].isin([m for m in usable["method"] if _served(m)])]
+    alone = [not needs_server(resolve(m.strip(), None).compressor) for m in usable["method"]]
+    usable = usable[np.array(alone, bool)]
     usable = usable.assign(seconds=(usable["compress_ms"] + usable["decompress_ms"]) / 1000)
     found = []
     for factor in FACTORS:
@@ -97,10 +99,6 @@ def search_command(found: Sequence[Advice], width: int) -> str:
             glue = ""
         lines[-1] += glue + method + end
     return "\n".join(lines)
-
-
-def _served(method: str) -> bool:
-    return bool(needs_server(resolve(method.strip(), None).compressor))
 
 
 def _form(method: str) -> str:

@@ -1,6 +1,6 @@
 """Every lossless coder on the positions and symbols of somebody's own update."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from statistics import median
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.measure.inputs import check_repeat, checked_updates
 from fedsim.measure.methods import Progress, in_turn, one_thread, timed
 from fedsim.measure.patterns import Positions, SymbolsSent, patterns
-from fedsim.measure.plan import OFS, Coder, Of, Plan, choose_coders
+from fedsim.measure.plan import OFS, Coder, Of, choose_coders
 from fedsim.settings.methods import compressor_of
 
 
@@ -88,7 +88,12 @@ def measure_coders(
     named = checked_updates(updates)
     check_repeat(repeat)
     plan = choose_coders(coders, positions_of, symbols_of, density)
-    given = _given(plan, named, seed)
+    given: dict[Of, list[Any]] = {}
+    for at, (of, method) in enumerate(zip(OFS, plan[1:], strict=True)):
+        if of in {coder.of for coder in plan.coders}:
+            given[of] = list(patterns(compressor_of(method), named, seed)[at])
+            if not given[of]:
+                raise UsageError(f"{of}_of is {method!r}: it sends no {of} of these updates")
     with one_thread():
         turns = in_turn([(coder.name, coder) for coder in plan.coders], progress)
         rows = [_measured(coder, given[coder.of], repeat, seed) for _, coder in turns]
@@ -96,24 +101,11 @@ def measure_coders(
     return frame.sort_values(["of", "bits"], kind="stable", ignore_index=True)
 
 
-def _given(plan: Plan, updates: Sequence[Tensors], seed: int) -> dict[Of, list[Any]]:
-    """The positions and symbols that the coders are given; a kind without coders is left out."""
-    kinds = {coder.of for coder in plan.coders}
-    given: dict[Of, list[Any]] = {}
-    for at, (of, method) in enumerate(zip(OFS, plan[1:], strict=True)):
-        if of in kinds:
-            given[of] = list(patterns(compressor_of(method), updates, seed)[at])
-            if not given[of]:
-                raise UsageError(f"{of}_of is {method!r}: it sends no {of} of these updates")
-    return given
-
-
 def _measured(coder: Coder, given: Sequence[Any], repeat: int, seed: int) -> MeasuredCoder:
     count = sum(tensor.count for tensor in given)
     row = MeasuredCoder(coder.name, coder.of, count)
-    run = _run_positions if coder.of == "positions" else _run_symbols
     try:
-        runs = [run(coder.code, tensor, repeat, seed) for tensor in given]
+        runs = [_run(coder.code, tensor, repeat, seed) for tensor in given]
     except ValueError as error:  # a coder that cannot code these does not stop the others
         return replace(row, error=str(error))
     bits, entropy = sum(r.bits for r in runs), sum(tensor.entropy for tensor in given)
@@ -135,35 +127,23 @@ class _Run(NamedTuple):
     decode: float
 
 
-def _run_positions(code: Any, given: Positions, repeat: int, seed: int) -> _Run:
-    indices, n = given.indices, given.n
-    return _run(
-        lambda out: code.write_positions(indices, n, out, seed),
-        lambda bits: code.read_positions(bits, n, indices.size, seed),
-        lambda decoded: np.array_equal(decoded, indices),
-        repeat,
-    )
+def _run(code: Any, given: Positions | SymbolsSent, repeat: int, seed: int) -> _Run:
+    def write(out: BitWriter) -> None:
+        if isinstance(given, Positions):
+            code.write_positions(given.indices, given.n, out, seed)
+        else:
+            code.write_symbols(given.codes, given.alphabet, out)
 
+    def read(bits: BitReader) -> Any:
+        if isinstance(given, Positions):
+            return code.read_positions(bits, given.n, given.indices.size, seed)
+        return code.read_symbols(bits, given.codes.numel(), given.alphabet, torch.device("cpu"))
 
-def _run_symbols(code: Any, given: SymbolsSent, repeat: int, seed: int) -> _Run:
-    codes, alphabet = given.codes, given.alphabet
-    device = torch.device("cpu")
-    return _run(
-        lambda out: code.write_symbols(codes, alphabet, out),
-        lambda bits: code.read_symbols(bits, codes.numel(), alphabet, device),
-        lambda decoded: torch.equal(decoded, codes),
-        repeat,
-    )
-
-
-def _run(
-    write: Callable[[BitWriter], object], read: Callable[[BitReader], Any],
-    same: Callable[[Any], bool], repeat: int,
-) -> _Run:  # fmt: skip
     out = BitWriter()
     write(out)
     payload = out.to_bytes()
-    exact = same(read(BitReader(payload)))
+    sent = given.indices if isinstance(given, Positions) else given.codes
+    exact = bool(np.array_equal(read(BitReader(payload)), sent))
     there = [timed(lambda: write(BitWriter())) for _ in range(repeat)]
     back = [timed(lambda: read(BitReader(payload))) for _ in range(repeat)]
     return _Run(out.position, exact, median(there), median(back))

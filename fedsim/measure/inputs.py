@@ -20,24 +20,18 @@ def choose(
     """The compressors that ``measure`` takes, by their texts; arguments and errors as there."""
     check_density(density)
     if isinstance(methods, str) and methods.strip() == "all":
-        return _all(density)
+        examples: dict[str, tuple[str, Compressor]] = {}
+        for row in (row for row in ROWS if row.kind in KINDS):
+            method = row.example if density is None else at(row, repr(density))
+            compressor = compressor_of(method)
+            examples.setdefault(text(compressor), (method, compressor))  # of equal ones the first
+        return dict(examples.values())
     texts = [*filter(None, split(methods, ";"))] if isinstance(methods, str) else list(methods)
     if not texts:
         raise UsageError(f"methods is {methods!r}: it takes 'all' or texts such as 'sbc(0.01)'")
     if density is not None:
         texts = [with_fraction(t, density) for t in texts]
     return {t: compressor_of(t, "or give a density") for t in texts}
-
-
-def _all(density: float | None) -> dict[str, Compressor]:
-    """The catalogue's examples; of several that stand for the same compressor the first."""
-    examples: dict[str, tuple[str, Compressor]] = {}
-    for row in ROWS:
-        if row.kind in KINDS:
-            method = row.example if density is None else at(row, repr(density))
-            compressor = compressor_of(method)
-            examples.setdefault(text(compressor), (method, compressor))
-    return dict(examples.values())
 
 
 def at(row: Row, p: str) -> str:

@@ -100,12 +100,9 @@ def measure(
     check_repeat(repeat)
     chosen = in_turn([*choose(methods, density).items()], progress)
     with one_thread():
-        return _table([_measured(name, made, named, repeat, seed) for name, made in chosen])
-
-
-def _table(rows: "list[Measured]") -> pd.DataFrame:
+        rows = [asdict(_measured(name, made, named, repeat, seed)) for name, made in chosen]
     columns = [f.name for f in fields(Measured)]
-    frame = pd.DataFrame([asdict(row) for row in rows], columns=columns)
+    frame = pd.DataFrame(rows, columns=columns)
     # A method of which only zeros arrive has the best ratio and carries nothing: it comes last.
     silent = frame["cosine"].isna() & (frame["relative_error"] == 1)
     ranked = frame.assign(silent=silent).sort_values(

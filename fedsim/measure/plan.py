@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from compressors import CATALOGUE, ROWS, PerTensor, Row, parse, text
+from compressors import CATALOGUE, ROWS, PerTensor, parse, text
 from compressors.calls import split
 from fedsim.errors import UsageError
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
@@ -54,26 +54,21 @@ def choose_coders(
     for method in methods:
         compressor_of(method)
     if isinstance(coders, str) and coders.strip() == "all":
-        return Plan(_all(), *methods)
-    texts = [*filter(None, split(coders, ";"))] if isinstance(coders, str) else list(coders)
+        texts = []
+        for row in (row for row in ROWS if row.kind in KINDS):
+            try:  # without settings where it needs none, else with those of its example
+                texts.append(text(row.make()))
+            except TypeError:
+                part = re.search(rf"\b{row.name}\([^()]*\)", row.example)
+                texts.append(part[0] if part else row.name)
+        texts += _BESIDE
+    elif isinstance(coders, str):
+        texts = [*filter(None, split(coders, ";"))]
+    else:
+        texts = list(coders)
     if not texts:
         raise UsageError(f"coders is {coders!r}: it takes 'all' or texts such as 'golomb; ans'")
     return Plan([coder for source in texts for coder in _coders(source)], *methods)
-
-
-def _all() -> list[Coder]:
-    """A coder per catalogue row, without settings where it needs none, and those of ``_BESIDE``."""
-    rows = [row for row in ROWS if row.kind in KINDS]
-    return [coder for source in [*map(_shortest, rows), *_BESIDE] for coder in _coders(source)]
-
-
-def _shortest(row: Row) -> str:
-    """The row's name; its part of the example where it needs settings."""
-    try:
-        return text(row.make())
-    except TypeError:
-        part = re.search(rf"\b{row.name}\([^()]*\)", row.example)
-        return part[0] if part else row.name
 
 
 def _coders(source: str) -> list[Coder]:

@@ -74,7 +74,13 @@ def read(path: Path | str, as_float32: bool = False, values: bool = True) -> Ten
     bare = isinstance(content, Tensor)
     named = {ALONE: content} if bare else _named(path, content)
     left_out = _check_types(path, named, as_float32)
-    taken = {n: _plain(path, n, x) for n, x in named.items() if n not in left_out}
+    taken = {}
+    for name, x in named.items():
+        try:
+            if name not in left_out:
+                taken[name] = x.detach().to(torch.float32).contiguous()
+        except (RuntimeError, MemoryError) as error:  # one value may stand for 10^12 entries
+            raise UsageError(f"{path}: tensor {name!r} cannot be laid out as float32") from error
     if not taken:
         raise UsageError(f"{path} holds no tensor of floats: there is nothing to send")
     bad = [name for name, x in taken.items() if values and not finite(x)]
@@ -200,13 +206,6 @@ def _check_types(path: Path, named: dict[str, Tensor], as_float32: bool) -> tupl
             f"{path}: {', '.join(shown)}{more}: updates are float32 (--as-float32 {hint})"
         )
     return ()
-
-
-def _plain(path: Path, name: str, x: Tensor) -> Tensor:
-    try:
-        return x.detach().to(torch.float32).contiguous()
-    except (RuntimeError, MemoryError) as error:  # one value may stand for 10^12 entries
-        raise UsageError(f"{path}: tensor {name!r} cannot be laid out as float32") from error
 
 
 def _type(x: Tensor) -> str:

@@ -84,7 +84,10 @@ class Results:
 
     def __repr__(self) -> str:
         """What was read, in a line: the frames have too many columns to be printed."""
-        tasks, methods = (_few(self.runs[name]) for name in ("task", "label"))
+        tasks, methods = (
+            ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
+            for values in ([*map(str, self.runs[name].unique())] for name in ("task", "label"))
+        )
         begun = f", {len(self.unfinished)} unfinished" if self.unfinished else ""
         return (
             f"Results({str(self.path)!r}: {tasks}, {methods}; runs {len(self.runs)} rows{begun}, "
@@ -116,7 +119,17 @@ def load(*paths: Path | str) -> Results:
         raise UsageError("load() has no folder: give one that `fedsim run` or `fedsim sweep` wrote")
     folders, unfinished = _folders([Path(path) for path in paths])
     given = {name: read_settings(folder) for name, folder in folders.items()}
-    cells, varied = _cells(folders, given, many=len(paths) > 1)
+    cells = {name: read_summary(folder) for name, folder in folders.items()}
+    settings = settings_of(given)
+    if len(paths) > 1 or repeats(cells):
+        comparable(cells, settings, folders)
+    varied = variants(cells, settings)
+    if len(paths) > 1:  # in one folder every run has the name that it was given
+        cells = without_repeated(cells, folders, settings, varied)
+    # As on the plane: n upwards, p downwards; by name n10 would come before n2.
+    cells = dict(sorted(cells.items(), key=lambda item: (
+        item[1]["task"], item[1]["temporal"], -item[1]["gradient"], item[1]["seed"], item[0]
+    )))  # fmt: skip
     tables = {name: rounds_of(folders[name], cell) for name, cell in cells.items()}
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
@@ -136,46 +149,32 @@ def load(*paths: Path | str) -> Results:
     )  # fmt: skip
 
 
-def _cells(
-    folders: Mapping[str, Path], given: Mapping[str, dict[str, Any]], many: bool
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The runs' summaries, each run once, in the order of rows; and the settings that differ."""
-    cells = {name: read_summary(folder) for name, folder in folders.items()}
-    settings = settings_of(given)
-    if many or repeats(cells):
-        comparable(cells, settings, folders)
-    varied = variants(cells, settings)
-    if many:  # in one folder every run has the name that it was given
-        cells = without_repeated(cells, folders, settings, varied)
-    return dict(sorted(cells.items(), key=_place)), varied
-
-
-def _place(item: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
-    # As on the plane: n upwards, p downwards; by name n10 would come before n2.
-    name, cell = item
-    return cell["task"], cell["temporal"], -cell["gradient"], cell["seed"], name
-
-
 def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
-    """The folder of each finished run by the run's name, and the names of unfinished ones."""
-    folders: dict[str, Path] = {}
+    """The folder of each finished run by the run's name, and the names of unfinished ones.
+
+    Where a folder holds no results, the message says which folders in it do, or what such are.
+    """
+    finished: dict[str, Path] = {}
     unfinished: list[str] = []
     for prefix, path in unique_names(paths).items():
         before = f"{prefix}/" if len(paths) > 1 else ""
-        finished, begun = _finished(path)
-        folders |= {before + folder.name: folder for folder in finished}
-        unfinished += [before + name for name in begun]
-    return folders, unfinished
-
-
-def _finished(path: Path) -> tuple[list[Path], list[str]]:
-    """The finished runs of a folder of results, and the names of those that are not."""
-    folders = run_folders(path)
-    finished = [folder for folder in folders if (folder / "summary.json").exists()]
-    unfinished = [folder.name for folder in folders if folder not in finished]
-    if not finished:
-        started = f" ({len(unfinished)} unfinished)" if unfinished else ""
-        raise UsageError(f"no results in {path}: no finished run{started}.\n{_instead(path)}")
+        folders = run_folders(path)
+        done = [folder for folder in folders if (folder / "summary.json").exists()]
+        finished |= {before + folder.name: folder for folder in done}
+        unfinished += [before + folder.name for folder in folders if folder not in done]
+        if done:
+            continue
+        inside = sorted(item for item in path.iterdir() if item.is_dir() and kind_of(item))
+        instead = (
+            "Give a folder that `fedsim run` or `fedsim sweep` wrote: "
+            "it holds summary.json or cells/*/summary.json."
+        )
+        if not kind_of(path) and inside:
+            more = f" and {len(inside) - 5} more" if len(inside) > 5 else ""
+            named = ", ".join(map(str, inside[:5]))
+            instead = f"Give one of the folders in it, or several: {named}{more}."
+        started = f" ({len(folders)} unfinished)" if folders else ""
+        raise UsageError(f"no results in {path}: no finished run{started}.\n{instead}")
     return finished, unfinished
 
 
@@ -202,18 +201,6 @@ def kind_of(path: Path) -> Literal["run", "sweep"] | None:
     return "run" if any((path / mark).exists() for mark in marks) else None
 
 
-def _instead(path: Path) -> str:
-    """What to give where `path` holds no results: folders in it that do, or what such are."""
-    inside = sorted(item for item in path.iterdir() if item.is_dir() and kind_of(item))
-    if kind_of(path) or not inside:
-        return (
-            "Give a folder that `fedsim run` or `fedsim sweep` wrote: "
-            "it holds summary.json or cells/*/summary.json."
-        )
-    more = f" and {len(inside) - 5} more" if len(inside) > 5 else ""
-    return f"Give one of the folders in it, or several: {', '.join(map(str, inside[:5]))}{more}."
-
-
 def _joined(
     tables: Mapping[str, pd.DataFrame], runs: pd.DataFrame, more: tuple[str, ...] = ()
 ) -> pd.DataFrame:
@@ -227,9 +214,3 @@ def _joined(
         [*(run.map(runs[key]).rename(key) for key in KEYS), run, whole,
          *(run.map(runs[name]).rename(name) for name in facts)], axis=1,
     )  # fmt: skip
-
-
-def _few(column: pd.Series) -> str:
-    """The first three values of a column, and how many more there are."""
-    values = [str(value) for value in column.unique()]
-    return ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")

@@ -108,18 +108,15 @@ def _as_reference(
             compared[name]["downlink"] = compared[name]["downlink"] or min(lossy, key=str)
     for key, standard in (("strategy", "dsgd"), ("momentum_masking", "auto")):
         others = {own[key] for name, own in settings.items() if name not in raw}
-        if len(others) == 1 and _without_raw(key, value := min(others)):
+        if len(others) != 1:
+            continue
+        value = min(others)
+        coding = value in ALGORITHMS and coded(value)
+        if value == "off" if key == "momentum_masking" else coding:  # what raw sending cannot have
             for name in raw:
                 if compared[name][key] == standard:
                     compared[name][key] = value
     return compared
-
-
-def _without_raw(key: str, value: str) -> bool:
-    """Whether raw sending cannot have that value of a setting which its methods have."""
-    if key == "momentum_masking":
-        return value == "off"
-    return value in ALGORITHMS and coded(value)
 
 
 def _with_defaults(
@@ -153,7 +150,10 @@ def comparable(
             for key, value in facts.items():
                 if value is None and key not in _SCORED:
                     continue  # a run that failed before it was known
-                same = _copy(str(value)) if key == "data_source" else value
+                same = value
+                if key == "data_source":  # a digest tells; the form on disk and versions do not
+                    digest = _DIGEST.search(str(value))
+                    same = digest.group() if digest else _VERSION.sub("", str(value))
                 first, told, known = seen.setdefault(key, (name, value, same))
                 if known != same:
                     raise UsageError(
@@ -185,19 +185,15 @@ def without_repeated(
         done = [name for name in names if cells[name]["status"] == "done"]
         name, *others = done or names
         for other in others if {*names} - {*settings} else ():
-            _same_numbers(cells[name], cells[other], folders[name], folders[other])
+            pairs = {key: (cells[name].get(key), cells[other].get(key)) for key in _COMPARED}
+            if differ := [f"{key} {a!r} and {b!r}" for key, (a, b) in pairs.items() if a != b]:
+                raise UsageError(
+                    f"{folders[name]} and {folders[other]} are the same cell with other numbers "
+                    f"({'; '.join(differ)}), and a config.toml that would tell them apart cannot "
+                    "be read: load one of them"
+                )
         kept[name] = cells[name]
     return kept
-
-
-def _same_numbers(first: dict[str, Any], second: dict[str, Any], here: Path, there: Path) -> None:
-    pairs = {key: (first.get(key), second.get(key)) for key in _COMPARED}
-    differ = [f"{key} {a!r} and {b!r}" for key, (a, b) in pairs.items() if a != b]
-    if differ:
-        raise UsageError(
-            f"{here} and {there} are the same cell with other numbers ({'; '.join(differ)}), and "
-            "a config.toml that would tell them apart cannot be read: load one of them"
-        )
 
 
 def _by_task(cells: Cells) -> dict[str, list[str]]:
@@ -205,9 +201,3 @@ def _by_task(cells: Cells) -> dict[str, list[str]]:
     for name, cell in cells.items():
         by_task.setdefault(cell["task"], []).append(name)
     return by_task
-
-
-def _copy(source: str) -> str:
-    """Which data a `data_source` speaks of: a digest tells; the form on disk, versions do not."""
-    digest = _DIGEST.search(source)
-    return digest.group() if digest else _VERSION.sub("", source)

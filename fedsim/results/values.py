@@ -30,7 +30,12 @@ def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:
     """
     for name, kind in kinds.items():
         value = values.get(name)
-        if value is not None and not _is(value, kind):
+        number = kind in (int, float)
+        wanted = (int, float) if kind is float else kind
+        fits = isinstance(value, wanted) and not (number and isinstance(value, bool))
+        if number and isinstance(value, int) and abs(value) >= 2**63:
+            fits = False  # in no column of 64 bits
+        if value is not None and not fits:
             return f"{name} is {value!r} and not {_WORDS[kind]}"
     return ""
 
@@ -78,15 +83,3 @@ def fault_of_table(table: pd.DataFrame, numbers: Sequence[str]) -> str:
         if counted and len(known) and not pd.api.types.is_numeric_dtype(table[name]):
             return f"its column {name} holds {known.iloc[0]!r} and not numbers"
     return ""
-
-
-def _is(value: object, kind: type) -> bool:
-    if kind in (int, float):
-        number = isinstance(value, int if kind is int else int | float)
-        return number and not isinstance(value, bool) and not _too_large(value)
-    return isinstance(value, kind)
-
-
-def _too_large(value: object) -> bool:
-    """Whether a whole number does not fit a column of 64 bits."""
-    return isinstance(value, int) and abs(value) >= 2**63

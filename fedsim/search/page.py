@@ -9,6 +9,7 @@ from fedsim.search import tables
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.picture import chart
+from fedsim.show.markup import html
 from fedsim.show.report.charts.frame import Drawn, bars
 from fedsim.show.report.figures import charted, section
 from fedsim.show.report.page import document
@@ -37,13 +38,13 @@ def page(
     title = f"{told['task']}: {goal.told()}"
     answer = "<p>No trial has an evaluation that counts.</p>"
     answer = answer if winner is None else _answer(winner, goal, told)
-    ranked = _table(*tables.ranked(found, goal)) + _note(tables.CAPTION) if found else ""
+    ranked = html(*tables.ranked(found, goal), "Finalists") + _note(tables.CAPTION) if found else ""
     shown = {name: _bars(of) for name, of in shares.items() if of}
     sections = [
         ("finalists", "Finalists", ranked),
         charted("trials", "Trials", chart(frame, found, winner, goal, told["task"])),
         *([section("importance", "What mattered", _SHARES, shown)] if shown else []),
-        ("table", "Every trial", _table(*tables.trials(frame, goal))),
+        ("table", "Every trial", html(*tables.trials(frame, goal), "Every trial")),
         ("left", "Methods left out", _listed(left)),
         ("facts", "The search", _facts(told)),
     ]  # fmt: skip
@@ -72,15 +73,6 @@ def _bars(shares: dict[str, float]) -> Drawn:
     figure = bars(parts, list(shares), 110 + 36 * len(shares), "share explained (%)")
     figure["layout"]["showlegend"] = False
     return figure
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(t)}</td>' for t in row)}</tr>" for row in rows)
-    return (
-        '<div class="wide" tabindex="0" role="region" aria-label="Table">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
 
 
 def _note(text: str) -> str:

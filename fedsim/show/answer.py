@@ -13,7 +13,7 @@ from fedsim.show.curves import bits_so_far
 from fedsim.show.inputs import check_frame
 from fedsim.show.layout import Column, Laid, Row, laid
 from fedsim.show.style import higher_is_better, metric_name
-from fedsim.show.within import Steps, steps
+from fedsim.show.within import Steps, steps_of
 
 _CELL = ["label", "temporal", "gradient"]
 _SHOWN = [*_CELL, "seeds", "most_seeds", "iteration", "metric", "metric_sd", "up_wire_bits"]
@@ -68,7 +68,15 @@ def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
     """
     rounds = _rounds(results)
     cells, higher = _cells(rounds), higher_is_better(rounds)
-    limits = _budgets(cells)
+    low = min(own.budgets[0] for _, own in cells)
+    high = max(own.budgets[-1] for _, own in cells)
+    powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
+    for digits in ((1, 2, 5), (1,)):
+        steps = np.array([digit * 10.0**power for power in powers for digit in digits])
+        steps = steps[(steps >= low) & (steps < high)]
+        if len(steps) < _ROWS:
+            break
+    limits = [*steps, float("inf")]
     rows = [_within(cells, budget, higher).head(1) for budget in limits]
     return pd.concat(rows, ignore_index=True).assign(budget=limits)[["budget", *_SHOWN]]
 
@@ -97,7 +105,8 @@ def _cells(rounds: pd.DataFrame) -> _Cells:
         )
     groups = table.groupby(_CELL)
     keys = [key for key, _ in groups]
-    return list(zip(keys, steps(table.assign(_cell=groups.ngroup()), "up_wire_bits"), strict=True))
+    steps = steps_of(table.assign(_cell=groups.ngroup()), "up_wire_bits")
+    return list(zip(keys, steps, strict=True))
 
 
 def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
@@ -116,19 +125,6 @@ def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
     table = pd.concat(told, ignore_index=True)[_SHOWN]
     whole = ("temporal", "seeds", "most_seeds", "iteration")
     return table.astype(dict.fromkeys(whole, "Int64" if missing else "int64"))
-
-
-def _budgets(cells: _Cells) -> list[float]:
-    """Round budgets between the cheapest evaluation and the dearest, and no limit."""
-    low = min(own.budgets[0] for _, own in cells)
-    high = max(own.budgets[-1] for _, own in cells)
-    powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
-    for digits in ((1, 2, 5), (1,)):
-        steps = np.array([digit * 10.0**power for power in powers for digit in digits])
-        steps = steps[(steps >= low) & (steps < high)]
-        if len(steps) < _ROWS:
-            break
-    return [*steps, float("inf")]
 
 
 def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:

@@ -27,23 +27,21 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     alone = repeated(runs).to_numpy()
     places = [place if repeats else -1 for place, repeats in enumerate(alone)]
     groups = runs.assign(_run=places).groupby([*CELL, "_run"], sort=False, dropna=False)
-    rows = pd.DataFrame([_row(cell) for _, cell in groups])
+    rows = []
+    for _, cell in groups:
+        done = cell[cell["status"] == "done"]
+        shown = done if len(done) else cell
+        row = shown.iloc[0].copy()
+        fixed = ["temporal", "gradient", "seed", "_run"]
+        numbers = [name for name in shown.select_dtypes("number").columns if name not in fixed]
+        row[numbers] = shown[numbers].astype("float64").mean()
+        for name in SPREAD:
+            if name in cell.columns:
+                row[f"{name}_sd"] = done[name].astype("float64").std(ddof=1)
+        row["seeds"] = len(done)
+        counts = cell["status"].value_counts().sort_index()
+        if len(counts) > 1:
+            row["status"] = ", ".join(f"{count} {name}" for name, count in counts.items())
+        rows.append(row)
     types = {name: kind for name, kind in runs.dtypes.items() if kind.kind in "fbO"}
-    return rows.drop(columns="_run").astype(types)
-
-
-def _row(cell: pd.DataFrame) -> pd.Series:
-    done = cell[cell["status"] == "done"]
-    shown = done if len(done) else cell
-    row = shown.iloc[0].copy()
-    fixed = ["temporal", "gradient", "seed", "_run"]
-    numbers = [name for name in shown.select_dtypes("number").columns if name not in fixed]
-    row[numbers] = shown[numbers].astype("float64").mean()
-    for name in SPREAD:
-        if name in cell.columns:
-            row[f"{name}_sd"] = done[name].astype("float64").std(ddof=1)
-    row["seeds"] = len(done)
-    counts = cell["status"].value_counts()
-    if len(counts) > 1:
-        row["status"] = ", ".join(f"{count} {name}" for name, count in counts.sort_index().items())
-    return row
+    return pd.DataFrame(rows).drop(columns="_run").astype(types)

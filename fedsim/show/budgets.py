@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedsim.show.curves import Bits, evaluated
 from fedsim.show.style import CellKey
-from fedsim.show.within import steps
+from fedsim.show.within import steps_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,22 @@ def budgets(
     """
     sign = 1 if higher else -1
     by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
-    return [_best(str(name), not coded, own, sign, bits, x) for (coded, name), own in by_method]
+    found = []
+    for (coded, name), own in by_method:
+        table, cells = evaluated(own, x, bits)
+        reached = steps_of(table, x)
+        spent = np.unique(np.concatenate([cell.budgets for cell in reached]))
+        pairs = [(cell, cell.at(spent)) for cell in reached]
+        losses = np.stack([np.where(at < 0, np.inf, -sign * cell.metric[at]) for cell, at in pairs])
+        since = np.stack([np.where(at < 0, np.inf, cell.budgets[at]) for cell, at in pairs])
+        best = losses.min(axis=0)
+        leads = np.where(losses == best, since, np.inf).argmin(axis=0)  # of equals, of fewer bits
+        kept = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
+        found.append(Budget(
+            str(name), not coded, spent[kept], -sign * best[kept],
+            tuple(cells[k] for k in leads[kept]), float(spent[-1]),
+        ))  # fmt: skip
+    return found
 
 
 def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:
@@ -79,22 +94,3 @@ def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float,
         (start, min(end, last[method]), method)
         for (start, method), end in zip(turns, ends, strict=True) if start <= last[method]
     ]
-
-
-def _best(
-    method: str, dense: bool, rounds: pd.DataFrame, sign: int, counted: Bits, spent: str
-) -> Budget:
-    table, cells = evaluated(rounds, spent, counted)
-    found = steps(table, spent)
-    bits = np.unique(np.concatenate([own.budgets for own in found]))
-    places = np.stack([own.at(bits) for own in found])
-    pairs = list(zip(found, places, strict=True))
-    losses = np.stack([np.where(at < 0, np.inf, -sign * own.metric[at]) for own, at in pairs])
-    since = np.stack([np.where(at < 0, np.inf, own.budgets[at]) for own, at in pairs])
-    best = losses.min(axis=0)
-    leads = np.where(losses == best, since, np.inf).argmin(axis=0)  # of equals, that of fewer bits
-    kept = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
-    return Budget(
-        method, dense, bits[kept], -sign * best[kept], tuple(cells[k] for k in leads[kept]),
-        float(bits[-1]),
-    )  # fmt: skip

@@ -159,13 +159,11 @@ def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
         (CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many), bool(dense))
         for n, p, reference, name, dense in zip(*columns, strict=True)
     ]
-    order = sorted(dict.fromkeys(keys), key=lambda key: _place(key[0]))
+    order = sorted(dict.fromkeys(keys), key=lambda key: (
+        not key[0].dense, key[0].method, key[0].temporal, -key[0].gradient, not key[0].reference
+    ))  # fmt: skip
     places = {key: place for place, key in enumerate(order)}
     return table.assign(_cell=[places[key] for key in keys]), [cell for cell, _ in order]
-
-
-def _place(cell: CellKey) -> tuple[bool, str, int, float, bool]:
-    return not cell.dense, cell.method, cell.temporal, -cell.gradient, not cell.reference
 
 
 def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Series]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -81,7 +81,16 @@ def table(
         return str(full[names].to_csv(index=False))
     if "seed" not in (columns or ()) and full["seed"].nunique() > 1:
         full = over_seeds(full)
-    shown = [_column(name, full) for name in _named(columns, full, _main(full))]
+    hidden = {"method" if "label" in full.columns else "label"}
+    hidden |= {name for name, shown in worth_a_column(full).items() if not shown}
+    hidden |= {"seed"} if "seeds" in full.columns else set()
+    for name in _WHERE_THEY_DIFFER:  # not those that say the same of every row
+        values = full[name].unique() if name in full.columns else []
+        same = full[name].isna().all() if name == "difference" else len(values) == 1
+        if same and (name != "status" or values[0] == "done"):  # that all failed is worth a column
+            hidden.add(name)
+    main = [name for name in _SHOWN if name in full.columns and name not in hidden]
+    shown = [_column(name, full) for name in _named(columns, full, main)]
     cells = list(zip(*(column.texts for column in shown), strict=True))
     headings = [column.heading for column in shown]
     return _STYLES[style](headings, cells, [column.numeric for column in shown])
@@ -94,19 +103,6 @@ def _named(columns: Sequence[str] | None, full: pd.DataFrame, default: Iterable[
         known = ", ".join(full.columns)
         raise UsageError(f"columns has {', '.join(unknown)}: it may name {known}.")
     return names
-
-
-def _main(full: pd.DataFrame) -> list[str]:
-    """The main columns, without those that say the same of every row."""
-    hidden = {"method" if "label" in full.columns else "label"}
-    hidden |= {name for name, shown in worth_a_column(full).items() if not shown}
-    hidden |= {"seed"} if "seeds" in full.columns else set()
-    for name in _WHERE_THEY_DIFFER:
-        values = full[name].unique() if name in full.columns else []
-        same = full[name].isna().all() if name == "difference" else len(values) == 1
-        if same and (name != "status" or values[0] == "done"):  # that all failed is worth a column
-            hidden.add(name)
-    return [name for name in _SHOWN if name in full.columns and name not in hidden]
 
 
 def _column(name: str, full: pd.DataFrame) -> _Column:
@@ -127,7 +123,10 @@ def _column(name: str, full: pd.DataFrame) -> _Column:
         return _Column(heading, [units.digits(value) for value in values / divisor], True)
     if name.startswith("ratio") or name in ("seconds", "up_share"):
         return _Column(heading, [units.digits(value) for value in values], True)
-    return _Column(heading, [_text(value) for value in values], numeric)
+    texts = ["" if value is None or pd.isna(value) else
+             units.plain(value) if isinstance(value, float) else str(value)
+             for value in values]  # fmt: skip
+    return _Column(heading, texts, numeric)
 
 
 def _scores(full: pd.DataFrame, name: str) -> list[str]:
@@ -153,9 +152,3 @@ def _score(name: str, value: float, metric: str, signed: bool = True) -> str:
     if name == "difference":
         return units.difference(value, metric, signed)
     return units.digits(value) if name == "loss" else units.score(value, metric)
-
-
-def _text(value: Any) -> str:
-    if value is None or pd.isna(value):
-        return ""
-    return units.plain(value) if isinstance(value, float) else str(value)

@@ -102,7 +102,14 @@ def laid(
         full = {k: longest([columns[k].heading, *texts[k]]) for k in block}
         names = {k for k in block if columns[k].kind == "name"}
         left = width - gap * (len(block) - 1)
-        widths = _shared({k: least[k] for k in block}, full, names, left)
+        widths = {k: least[k] for k in block}
+        for _ in range(max(0, left - sum(widths.values()))):
+            short = [k for k in widths if widths[k] < full[k]]
+            if not short:
+                break
+            # What is left goes, one by one, to the column that lacks most, names first.
+            k = max(short, key=lambda k: (4 if k in names else 1) * full[k] / max(1, widths[k]))
+            widths[k] += 1
         tables.append((_table(columns, rows, widths, gap), _sum(widths.values(), gap)))
     return Laid(tables, printable(title), printable(caption))
 
@@ -182,20 +189,6 @@ def _table(
         )  # fmt: skip
         table.add_row(*map(Text, shown), style=style)
     return table
-
-
-def _shared(
-    least: dict[int, int], full: dict[int, int], names: set[int], width: int
-) -> dict[int, int]:
-    """What is left of `width` goes, one by one, to the column that lacks most, names first."""
-    widths = dict(least)
-    for _ in range(max(0, width - sum(widths.values()))):
-        short = [k for k in widths if widths[k] < full[k]]
-        if not short:
-            break
-        k = max(short, key=lambda k: (4 if k in names else 1) * full[k] / max(1, widths[k]))
-        widths[k] += 1
-    return widths
 
 
 def _sum(widths: Iterable[int], gap: int) -> int:

@@ -1,6 +1,7 @@
-"""Tables of text as markdown and as LaTeX."""
+"""Tables of text as markdown, as LaTeX and as HTML."""
 
 from collections.abc import Sequence
+from html import escape
 
 _LATEX = {
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
@@ -19,7 +20,11 @@ def markdown(names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequ
         numeric: for each column, whether it is aligned right.
     """
     rule = ["---:" if right else "---" for right in numeric]
-    rows = [[_markdown_text(cell) for cell in row] for row in (names, *cells)]
+    # A bar would end the cell, "<" would start a tag.
+    rows = [
+        [cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in row]
+        for row in (names, *cells)
+    ]
     return "".join(f"| {' | '.join(row)} |\n" for row in (rows[0], rule, *rows[1:]))
 
 
@@ -34,9 +39,27 @@ def latex(names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequenc
     )
 
 
-def _markdown_text(cell: str) -> str:
-    # A bar would end the cell, "<" would start a tag.
-    return cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+def html(
+    names: Sequence[str], cells: Sequence[Sequence[str]], about: str, kinds: Sequence[str] = ()
+) -> str:
+    """An HTML table that scrolls sideways where it is wider than the page.
+
+    Args:
+        names: the C headings.
+        cells: R rows of C texts.
+        about: what it is, for those who do not see it.
+        kinds: a class of each row; empty: none has one.
+    """
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    classes = [f' class="{kind}"' for kind in kinds] or [""] * len(cells)
+    body = "".join(
+        f"<tr{kind}>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>"
+        for row, kind in zip(cells, classes, strict=True)
+    )
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(about)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _latex_row(row: Sequence[str]) -> str:

@@ -72,8 +72,21 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         UsageError: no such column, no runs, runs of several tasks or methods, or two runs of one
             cell and seed: the plane has one value per cell.
     """
-    clash = beside(runs)
-    _check(runs, value, clash)
+    if value not in runs.columns or not pd.api.types.is_numeric_dtype(runs[value]):
+        raise UsageError(f"value is {value!r}: it must be a numeric column of the runs.")
+    if not len(runs):
+        raise UsageError("there are no runs to lay out on the sparsity plane.")
+    tasks = sorted(runs["task"].unique())
+    if len(tasks) > 1:
+        raise UsageError(f"the runs are of {len(tasks)} tasks ({', '.join(tasks)}): choose one.")
+    if several(runs):
+        names = ", ".join(methods_of(runs))
+        raise UsageError(f"the runs are of several methods ({names}): name one, method=...")
+    mine = runs[~beside(runs)]
+    twice = mine[mine.duplicated(["temporal", "gradient", "seed"])]
+    if len(twice):
+        n, p, seed = twice.iloc[0][["temporal", "gradient", "seed"]]
+        raise UsageError(f"several runs of n = {n}, p = {p:g}, seed {seed}: choose one of them.")
     compared = reference(runs)
     others = runs[~compared]
     whole = not len(others) or not compared.any()
@@ -135,26 +148,6 @@ def method_text(runs: pd.DataFrame) -> str:
     sparse = runs[runs["gradient"] != 1]
     rows = sparse if len(sparse) else runs[~beside(runs)]
     return ", ".join(dict.fromkeys(rows["label"]))
-
-
-def _check(runs: pd.DataFrame, value: str, clash: pd.Series) -> None:
-    if value not in runs.columns or not pd.api.types.is_numeric_dtype(runs[value]):
-        raise UsageError(f"value is {value!r}: it must be a numeric column of the runs.")
-    if not len(runs):
-        raise UsageError("there are no runs to lay out on the sparsity plane.")
-    tasks = sorted(runs["task"].unique())
-    if len(tasks) > 1:
-        raise UsageError(f"the runs are of {len(tasks)} tasks ({', '.join(tasks)}): choose one.")
-    if several(runs):
-        names = ", ".join(methods_of(runs))
-        raise UsageError(f"the runs are of several methods ({names}): name one, method=...")
-    mine = runs[~clash]
-    twice = mine[mine.duplicated(["temporal", "gradient", "seed"])]
-    if len(twice):
-        n, p, seed = twice.iloc[0][["temporal", "gradient", "seed"]]
-        raise UsageError(
-            f"several runs of n = {n}, p = {p:g}, seed {seed}: choose one of them."
-        )
 
 
 def _holes(runs: pd.DataFrame) -> int:

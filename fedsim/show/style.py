@@ -106,14 +106,10 @@ def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKe
         base = METHODS[(number - 1) % len(METHODS)]
         if not number:
             base = GREYS[dense.index(key.method) % len(GREYS)]
-        colour = _hex([c + pale * (1 - c) for c in _rgb(base)])
+        rgb = [int(base[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        colour = _hex([c + pale * (1 - c) for c in rgb])
         styles[key] = Look(colour, temporals.index(key.temporal), number)
     return styles
-
-
-def _rgb(colour: str) -> list[float]:
-    """Red, green and blue of `#rrggbb`, from 0 to 1."""
-    return [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
 
 
 def _hex(rgb: Iterable[float]) -> str:

@@ -59,34 +59,6 @@ _SECONDS = _Column("seconds", lambda row: units.seconds(row["seconds"]))
 _STATUS = _Column("status", lambda row: row["status"])
 
 
-def _wide(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
-    """A column per number; ``dense``: whether there is a reference to compare with."""
-    difference = [_DIFFERENCE] if dense else []
-    share = [_SHARE] if worth["up_share"] else []
-    own = [_PER_CLIENT] if worth[PER_CLIENT] else []
-    failed = [_FAILURES, _FAILED] if worth["failures"] else []
-    return [
-        _N, _P, *share, _TOTAL, _METRIC, *difference, _WIRE, *own, _CONTENT, _DOWN, _DOWN_CONTENT,
-        _RATIO_WIRE, _RATIO, *failed, _SECONDS, _STATUS,
-    ]  # fmt: skip
-
-
-def _narrow(dense: bool, worth: Mapping[str, bool]) -> list[_Column]:
-    """Where the terminal is narrow: two lines per row."""
-    share = _stack("p\nsent", _P, _SHARE) if worth["up_share"] else _P
-    up = _stack("up wire\ncontent", _WIRE, _CONTENT)
-    if worth[PER_CLIENT]:
-        up = _stack("up wire\ncontent\nper client", _WIRE, _CONTENT, _PER_CLIENT)
-    failed = [_stack("failures\nnot used", _FAILURES, _FAILED)] if worth["failures"] else []
-    compared = _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE) if dense else _METRIC
-    return [
-        _N, share, _TOTAL, compared, up,
-        _stack("down wire\ncontent", _DOWN, _DOWN_CONTENT),
-        _stack("ratio\nwire\ncontent", _RATIO_WIRE, _RATIO),
-        *failed, _SECONDS, _STATUS,
-    ]  # fmt: skip
-
-
 def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with a column `difference`: the metric minus that of the dense reference.
 
@@ -131,7 +103,8 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
     keys = [heading.split("\n")[0] for heading in headings].index("p") + 1
     points = any("points" in heading for heading in headings)
     told = caption(rows) + (" Points: percentage points." if points else "")
-    return laid(columns, lines, width, keys=keys, title=_title(rows), caption=told)
+    title = f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
+    return laid(columns, lines, width, keys=keys, title=title, caption=told)
 
 
 def summary_texts(rows: pd.DataFrame) -> Texts:
@@ -147,9 +120,37 @@ def summary_texts(rows: pd.DataFrame) -> Texts:
 
 
 def _with_statistics(runs: pd.DataFrame) -> Known:
-    """Runs with what the table tells beside their columns, and the table's rows."""
+    """Runs with what the table tells beside their columns, and the table's rows: the cells, and
+    after a cell's seeds mean and deviation."""
     rows = add_difference(runs).assign(run=runs.index.astype(str))
-    return rows, _rows(rows)
+    by = ["label"] if several(rows) else []
+    ordered = rows.sort_values(
+        ["task", *by, "temporal", "gradient", "seed"], kind="stable",
+        ascending=[True, *(True for _ in by), True, False, True],
+    )  # fmt: skip
+    numbers = ordered.select_dtypes("number").columns.drop(
+        ["temporal", "gradient", "total_sparsity", "seed"]
+    )
+    shown: list[tuple[_Shown, str]] = []
+    records = ordered.to_dict("records")
+    cell_of = ordered.groupby([*CELL], sort=False).ngroup().to_numpy()
+    for cell in range(cell_of.max(initial=-1) + 1):
+        places = np.flatnonzero(cell_of == cell)
+        own = [records[place] for place in places]
+        shown += [(row, "done" if row["status"] == "done" else "failed") for row in own]
+        done = ordered.iloc[[place for place in places if records[place]["status"] == "done"]]
+        if len(done) < 2 or repeated(ordered.iloc[places]).any():
+            continue
+        mean = done.iloc[0].copy()
+        mean[numbers] = done[numbers].astype("float64").mean()
+        mean["seed"], mean["status"], mean["run"] = "mean", "", ""
+        spread = mean.copy()
+        spread[numbers] = float("nan")
+        for name in ("metric", "difference"):
+            spread[name] = done[name].std(ddof=1)
+        spread["seed"] = "± sd"
+        shown += [(mean, "seeds"), (spread, "seeds")]
+    return rows, shown
 
 
 def _texts(known: Known, narrow: bool) -> Texts:
@@ -160,7 +161,31 @@ def _texts(known: Known, narrow: bool) -> Texts:
     filled = {"metric": " / ".join(names) or "metric", "unit": unit}
     dense = bool(rows["difference"].notna().any())
     worth = worth_a_column(rows)
-    columns = [*_identity(rows), *(_narrow if narrow else _wide)(dense, worth)]
+    told = [  # worth their width only where their values differ
+        (_Column("task", lambda row: row["task"]), rows["task"].nunique() > 1),
+        (_Column("method", lambda row: row["label"]), several(rows)),
+        (_Column("seed", lambda row: f"{row['seed']}"), rows["seed"].nunique() > 1),
+        (_Column("run", lambda row: row["run"]), repeated(rows).any()),
+    ]
+    columns = [column for column, differs in told if differs]
+    if not narrow:
+        columns += [
+            _N, _P, *([_SHARE] if worth["up_share"] else []), _TOTAL, _METRIC,
+            *([_DIFFERENCE] if dense else []), _WIRE, *([_PER_CLIENT] if worth[PER_CLIENT] else []),
+            _CONTENT, _DOWN, _DOWN_CONTENT, _RATIO_WIRE, _RATIO,
+            *([_FAILURES, _FAILED] if worth["failures"] else []), _SECONDS, _STATUS,
+        ]  # fmt: skip
+    else:
+        up = _stack("up wire\ncontent", _WIRE, _CONTENT)
+        if worth[PER_CLIENT]:
+            up = _stack("up wire\ncontent\nper client", _WIRE, _CONTENT, _PER_CLIENT)
+        failed = [_stack("failures\nnot used", _FAILURES, _FAILED)] if worth["failures"] else []
+        columns += [
+            _N, _stack("p\nsent", _P, _SHARE) if worth["up_share"] else _P, _TOTAL,
+            _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE) if dense else _METRIC, up,
+            _stack("down wire\ncontent", _DOWN, _DOWN_CONTENT),
+            _stack("ratio\nwire\ncontent", _RATIO_WIRE, _RATIO), *failed, _SECONDS, _STATUS,
+        ]  # fmt: skip
     headings = [column.heading.format(**filled).strip() for column in columns]
     return headings, [([column.show(row) for column in columns], kind) for row, kind in lines]
 
@@ -174,58 +199,7 @@ def _terminal(
     return columns, [(texts, _KINDS[kind]) for texts, kind in lines]
 
 
-def _identity(rows: pd.DataFrame) -> list[_Column]:
-    """The columns that are worth their width only where their values differ."""
-    columns = [_Column("task", lambda row: row["task"])] if rows["task"].nunique() > 1 else []
-    if several(rows):
-        columns.append(_Column("method", lambda row: row["label"]))
-    if rows["seed"].nunique() > 1:
-        columns.append(_Column("seed", lambda row: f"{row['seed']}"))
-    if repeated(rows).any():
-        columns.append(_Column("run", lambda row: row["run"]))
-    return columns
-
-
-def _title(rows: pd.DataFrame) -> str:
-    return f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
-
-
 def _difference(row: _Shown) -> str:
     if row["temporal"] == 1 and row["method"] == "raw" and row["difference"] == 0:
         return "" if row["seed"] == "± sd" else "dense"
     return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")
-
-
-def _rows(rows: pd.DataFrame) -> list[tuple[_Shown, str]]:
-    """Rows to show, each with its kind: the cells, and after a cell's seeds mean and deviation."""
-    shown: list[tuple[_Shown, str]] = []
-    by = ["label"] if several(rows) else []
-    rows = rows.sort_values(
-        ["task", *by, "temporal", "gradient", "seed"], kind="stable",
-        ascending=[True, *(True for _ in by), True, False, True],
-    )  # fmt: skip
-    records = rows.to_dict("records")
-    cell_of = rows.groupby([*CELL], sort=False).ngroup().to_numpy()
-    for cell in range(cell_of.max(initial=-1) + 1):
-        places = np.flatnonzero(cell_of == cell)
-        own = [records[place] for place in places]
-        shown += [(row, "done" if row["status"] == "done" else "failed") for row in own]
-        done = [place for place in places if records[place]["status"] == "done"]
-        if len(done) > 1 and not repeated(rows.iloc[places]).any():
-            shown += [(row, "seeds") for row in _statistics(rows.iloc[done])]
-    return shown
-
-
-def _statistics(done: pd.DataFrame) -> list[pd.Series]:
-    numbers = done.select_dtypes("number").columns.drop(
-        ["temporal", "gradient", "total_sparsity", "seed"]
-    )
-    mean = done.iloc[0].copy()
-    mean[numbers] = done[numbers].astype("float64").mean()
-    mean["seed"], mean["status"], mean["run"] = "mean", "", ""
-    spread = mean.copy()
-    spread[numbers] = float("nan")
-    for name in ("metric", "difference"):
-        spread[name] = done[name].std(ddof=1)
-    spread["seed"] = "± sd"
-    return [mean, spread]

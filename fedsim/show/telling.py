@@ -66,14 +66,13 @@ def worth_a_column(runs: pd.DataFrame) -> dict[str, bool]:
 
 def failures_told(runs: pd.DataFrame) -> list[str]:
     """A line per run with failures: its name, how many replies were not used, why, their bits."""
-    return [_told(str(name), run) for name, run in runs[has_failures(runs)].iterrows()]
-
-
-def _told(name: str, run: pd.Series) -> str:
-    why = f" ({run['failure_reasons']})" if isinstance(run["failure_reasons"], str) else ""
-    sent = units.bits(run["failed_up_bits"])
-    bits = f"; such uploads: {sent}" if run["failed_up_bits"] > 0 else ""
-    return f"{name}: replies not used {int(run['failures'])}{why}{bits}"
+    lines = []
+    for name, run in runs[has_failures(runs)].iterrows():
+        why = f" ({run['failure_reasons']})" if isinstance(run["failure_reasons"], str) else ""
+        sent = units.bits(run["failed_up_bits"])
+        bits = f"; such uploads: {sent}" if run["failed_up_bits"] > 0 else ""
+        lines.append(f"{name}: replies not used {int(run['failures'])}{why}{bits}")
+    return lines
 
 
 def caption(runs: pd.DataFrame) -> str:

@@ -132,8 +132,13 @@ class Bandwidths:
         names, table = list(lines), np.stack(list(lines.values()))
         best = table.argmin(axis=0)
         turns = [0, *(i for i in range(1, len(best)) if best[i] != best[i - 1]), len(best)]
-        borders = [_crossing(self.rates, table[best[i - 1]], table[best[i]], i)
-                   for i in turns[1:-1]]  # fmt: skip
+        borders = []
+        for i in turns[1:-1]:
+            before, after = np.log(table[best[i - 1 : i + 1], i - 1 : i + 1])
+            gap = before - after
+            share = gap[0] / (gap[0] - gap[1]) if gap[0] != gap[1] else 0.0
+            low, high = np.log(self.rates[i - 1 : i + 1])
+            borders.append(float(np.exp(low + share * (high - low))))
         edges = [self.rates[0], *borders, self.rates[-1]]
         return [(low, high, names[best[i]])
                 for (low, high), i in zip(pairwise(edges), turns[:-1], strict=True)]  # fmt: skip
@@ -199,15 +204,13 @@ def _decided_by_the_clock(given: Mapping[str, Any], network: str | None) -> str:
     there = given.get("availability")
     if there is not None and parse_availability(str(there)).by_the_clock:
         return "availability"
-    same = network is not None and given.get("network") == network
-    return "controller" if not same and _looks_at_links(given.get("controller")) else ""
-
-
-def _looks_at_links(controller: Any) -> bool:
+    controller = given.get("controller")
+    if controller is None or network is not None and given.get("network") == network:
+        return ""
     try:
-        return controller is not None and NETWORK in controllers.parse(str(controller)).needs
+        return "controller" if NETWORK in controllers.parse(str(controller)).needs else ""
     except UsageError:  # one of the user's own, which is not known here
-        return True
+        return "controller"
 
 
 def _runs(results: Results, network: Network) -> list[_Run]:
@@ -257,10 +260,3 @@ def _check_priced(
     if not (lossless and averages(given) and everyone) or given.get("controller") is not None:
         raise UsageError(f"{folder} has no time with topology=allreduce: {ALLREDUCE}")
 
-
-def _crossing(rates: np.ndarray, before: np.ndarray, after: np.ndarray, place: int) -> float:
-    """Where two lines cross between the rates `place - 1` and `place`."""
-    gap = np.log(before[place - 1 : place + 1]) - np.log(after[place - 1 : place + 1])
-    share = gap[0] / (gap[0] - gap[1]) if gap[0] != gap[1] else 0.0
-    low, high = np.log(rates[place - 1 : place + 1])
-    return float(np.exp(low + share * (high - low)))

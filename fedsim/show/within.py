@@ -31,7 +31,7 @@ class Steps:
         return np.searchsorted(self.budgets, budget, side="right") - 1
 
 
-def steps(table: pd.DataFrame, spent: str) -> list[Steps]:
+def steps_of(table: pd.DataFrame, spent: str) -> list[Steps]:
     """The steps of every cell, in the order of their numbers.
 
     All rows are sorted at once: pandas takes a millisecond per group, however few its rows.
@@ -44,7 +44,7 @@ def steps(table: pd.DataFrame, spent: str) -> list[Steps]:
     Example:
         >>> rows = {"_cell": 0, "run": list("aab"), "round": [1, 2, 1], "iteration": [1, 2, 1],
         ...         "bits": [10, 20, 12], "metric": [0.5, 0.9, 0.7]}
-        >>> (found,) = steps(pd.DataFrame(rows), "bits")
+        >>> (found,) = steps_of(pd.DataFrame(rows), "bits")
         >>> found.budgets.tolist(), found.metric.round(2).tolist()
         ([12.0, 20.0], [0.6, 0.8])
     """
@@ -59,20 +59,21 @@ def steps(table: pd.DataFrame, spent: str) -> list[Steps]:
     seeds: dict[int, list[np.ndarray]] = {}
     for rows in np.split(np.arange(len(order)), cuts):
         seeds.setdefault(int(cell[rows[0]]), []).append(rows)
-    return [_of_cell(columns, own, spent) for own in seeds.values()]
-
-
-def _of_cell(columns: dict[str, np.ndarray], seeds: list[np.ndarray], spent: str) -> Steps:
-    """The steps of a cell; `seeds`: the rows of each, by round."""
-    bits = [columns[spent][rows] for rows in seeds]
-    budgets = np.unique(np.concatenate(bits))
-    budgets = budgets[budgets >= max(own[0] for own in bits)]
-    last = [
-        rows[np.searchsorted(own, budgets, side="right") - 1]
-        for rows, own in zip(seeds, bits, strict=True)
-    ]
-    metric, iteration, used = (
-        np.stack([columns[name][rows] for rows in last]) for name in ("metric", "iteration", spent)
-    )
-    spread = metric.std(axis=0, ddof=1) if len(seeds) > 1 else np.full(len(budgets), np.nan)
-    return Steps(budgets, metric.mean(0), spread, iteration.mean(0), used.mean(0), len(seeds))
+    found = []
+    for own in seeds.values():
+        bits = [columns[spent][rows] for rows in own]  # of each seed, by round
+        budgets = np.unique(np.concatenate(bits))
+        budgets = budgets[budgets >= max(of[0] for of in bits)]
+        last = [
+            rows[np.searchsorted(of, budgets, side="right") - 1]
+            for rows, of in zip(own, bits, strict=True)
+        ]
+        metric, iteration, used = (
+            np.stack([columns[name][rows] for rows in last])
+            for name in ("metric", "iteration", spent)
+        )
+        spread = metric.std(axis=0, ddof=1) if len(own) > 1 else np.full(len(budgets), np.nan)
+        found.append(
+            Steps(budgets, metric.mean(0), spread, iteration.mean(0), used.mean(0), len(own))
+        )
+    return found

@@ -30,6 +30,7 @@ TESTS = {
     "fedsim/controllers": ("tests/fedsim/controllers", *_RUNS),
     "fedsim/federation": ("tests/fedsim/controllers", *_RUNS, "tests/fedsim/results"),
     "fedsim/search": ("tests/fedsim/search",),
+    "fedsim/settings": ("tests/fedsim/settings", "tests/fedsim/results"),
     "fedsim/show": ("tests/fedsim/show", "tests/fedsim/commands"),
     "fedsim/results": ("tests/fedsim/results", "tests/fedsim/show"),
     "strategies": ("tests/strategies", *_RUNS),

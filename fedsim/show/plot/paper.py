@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from fedsim.errors import UsageError
 from fedsim.files import replacing
-from fedsim.show.chart import Axis, Chart, Marks, Strip, widened
+from fedsim.show.chart import Axis, Chart, Marks, widened
 
 _MARKERS = "osD^vPX*"
 _LINES = ("-", "--", "-.", ":")
@@ -84,7 +84,12 @@ def drawn(chart: Chart) -> Drawing:
         ncols=1 + len(names) // 28,
     )  # fmt: skip
     if chart.strip:
-        _strip(lowest, chart.strip)
+        for start, end, name in chart.strip.spans:
+            edge = chart.strip.looks[name].colour  # shows what leads at a single point
+            lowest.broken_barh([(start, end - start)], (0, 1), facecolor=edge, edgecolor=edge, lw=1)
+        lowest.set_yticks([0.5], [chart.strip.name])
+        lowest.tick_params(axis="y", length=0)
+        lowest.spines[["top", "right", "left"]].set_visible(False)
     lowest.set_xlabel(plain(chart.x.title))
     title(figure, chart.title)
     return figure
@@ -139,15 +144,6 @@ def _scale(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
         ticked.set_minor_formatter(NullFormatter())
         if axis.scale != "bits":
             ticked.set_minor_locator(NullLocator())
-
-
-def _strip(axes: Axes, strip: Strip) -> None:
-    for start, end, name in strip.spans:
-        colour = strip.looks[name].colour  # the edge shows what leads at a single point
-        axes.broken_barh([(start, end - start)], (0, 1), facecolor=colour, edgecolor=colour, lw=1)
-    axes.set_yticks([0.5], [strip.name])
-    axes.tick_params(axis="y", length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def title(figure: Figure, text: str) -> None:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedsim.errors import UsageError, unwritten, writing
 from fedsim.files import write_text
 from fedsim.network.quantities import quantity
@@ -76,6 +74,8 @@ def read(
 def written(results: Results, folder: Path, budget: float | str | None = None) -> Path:
     """The path of the page of `results`, written into `folder` with all that `write` writes."""
     # Here, not above: what draws takes a second to import, which other commands need not wait.
+    from fedsim.show.planes import one_celled
+    from fedsim.show.plot import matrix, save
     from fedsim.show.report.page import page
 
     limit = None if budget is None else quantity(budget, "budget", "bits")
@@ -84,19 +84,12 @@ def written(results: Results, folder: Path, budget: float | str | None = None) -
     except OSError as error:
         raise unwritten("--out", folder, error) from error
     with writing(folder):
-        _write_matrices(results.runs, folder)
+        single = one_celled(results.runs)
+        for name, value in _MATRICES.items():
+            if single:
+                (folder / name).unlink(missing_ok=True)
+            else:
+                save(matrix(results.runs, value), folder / name)
         write_text(folder / "summary.tex", table(results.runs, "latex"))
         write_text(folder / "report.html", page(results, limit))
     return folder / "report.html"
-
-
-def _write_matrices(runs: pd.DataFrame, folder: Path) -> None:
-    from fedsim.show.planes import one_celled
-    from fedsim.show.plot import matrix, save
-
-    single = one_celled(runs)
-    for name, value in _MATRICES.items():
-        if single:
-            (folder / name).unlink(missing_ok=True)
-        else:
-            save(matrix(runs, value), folder / name)

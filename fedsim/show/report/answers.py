@@ -1,17 +1,18 @@
 """The page's first tables: which method is best for so many bits."""
 
-from collections.abc import Sequence
 from html import escape
 
 from fedsim import units
 from fedsim.results.load import Results
 from fedsim.show.answer import SEEDS, best, ladder, texts
+from fedsim.show.markup import html
 from fedsim.show.style import metric_name
 
 NOTE = (
     "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. "
     + SEEDS
 )
+_ABOUT = "Best within a budget"
 _NONE = '<p class="note">none: the method had no evaluation within the budget.</p>'
 
 
@@ -32,18 +33,9 @@ def tables(results: Results, budget: float | None = None) -> str:
     name, text = metric_name(results.runs), ""
     if budget is not None:
         reached = best(results, budget)
-        text = f"<h3>Every method within {units.bits(budget)}</h3>{_table(*texts(reached, name))}"
+        text = f"<h3>Every method within {units.bits(budget)}</h3>"
+        text += html(*texts(reached, name), _ABOUT)
         text += _NONE if reached["metric"].isna().any() else ""
         text += "<h3>The best of all methods, for rising budgets</h3>"
-    return text + _table(*texts(ladder(results), name)) + f'<p class="note">{escape(NOTE)}</p>'
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
-    )
-    return (
-        '<div class="wide" tabindex="0" role="region" aria-label="Best within a budget">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    text += html(*texts(ladder(results), name), _ABOUT)
+    return f'{text}<p class="note">{escape(NOTE)}</p>'

@@ -65,7 +65,17 @@ def figures(results: Results, budget: float | None = None) -> list[Section]:
             (key, title, sentence(results) + text),
             section("timeline", "A round on the simulated clock", caption(results), timelines),
         ]
-    return sections + _matrices(runs)
+    if one_celled(runs):
+        return sections
+    for key, value in (("metric", "metric"), ("ratio", "ratio_wire")):
+        shown = heat(runs, value)
+        text = _PLANE + (f" {JOINED}" if shown.joined else "")
+        left = [name for name in _apart(runs) if name and name not in shown.panels]
+        text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
+        text += " Colours are logarithmic." if key == "ratio" else ""
+        title = f"Matrix: {label(shown.name)}"
+        sections.append(section(key, title, text, heatmaps(shown, runs)))
+    return sections
 
 
 def parts(results: Results) -> list[Section]:
@@ -79,22 +89,6 @@ def parts(results: Results) -> list[Section]:
     if len(results.layers) and (shown := layers(results.layers)):
         figure, told = shown
         sections.append(section("layers", "What each layer sends", told, {"": figure}))
-    return sections
-
-
-def _matrices(runs: pd.DataFrame) -> list[Section]:
-    """The sparsity plane by metric and by ratio; none where each method has but one cell."""
-    if one_celled(runs):
-        return []
-    sections = []
-    for key, value in (("metric", "metric"), ("ratio", "ratio_wire")):
-        shown = heat(runs, value)
-        text = _PLANE + (f" {JOINED}" if shown.joined else "")
-        left = [name for name in _apart(runs) if name and name not in shown.panels]
-        text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
-        text += " Colours are logarithmic." if key == "ratio" else ""
-        title = f"Matrix: {label(shown.name)}"
-        sections.append(section(key, title, text, heatmaps(shown, runs)))
     return sections
 
 
@@ -117,24 +111,15 @@ def section(key: str, title: str, caption: str, draw: Mapping[str, Drawn]) -> Se
         ending = f"-{number + 1}" if number else ""
         heading = f"<h3>{escape(name)}</h3>" if name else ""
         about = escape(f"{title}{', ' if name else ''}{name}: arrow keys go from value to value")
+        first, style = figure["data"][0], ""
+        if "z" in first:  # the cells of a plane of few columns would be bands across the page
+            style = f' style="max-width:{180 + 190 * len(first["x"])}px"'
+        parts = ", ".join(map(as_json, (figure["data"], figure["layout"], _CONFIG)))
         text += (
-            f'{heading}<figure tabindex="0" role="group" aria-label="{about}"{_style(figure)}>'
-            f"{_written(figure, f'chart-{key}{ending}')}</figure>"
+            f'{heading}<figure tabindex="0" role="group" aria-label="{about}"{style}>'
+            f'<div style="height:{figure["layout"]["height"]}px; width:100%;">'
+            f'<div id="chart-{key}{ending}" class="plotly-graph-div" '
+            'style="height:100%; width:100%;"></div>'
+            f'<script>Plotly.newPlot("chart-{key}{ending}", {parts});</script></div></figure>'
         )
     return key, escape(title), f'{text}<p class="note">{escape(caption)}</p>'
-
-
-def _written(figure: Drawn, name: str) -> str:
-    """The box of a chart, and the script that draws it there."""
-    parts = ", ".join(map(as_json, (figure["data"], figure["layout"], _CONFIG)))
-    return (
-        f'<div style="height:{figure["layout"]["height"]}px; width:100%;">'
-        f'<div id="{name}" class="plotly-graph-div" style="height:100%; width:100%;"></div>'
-        f'<script>Plotly.newPlot("{name}", {parts});</script></div>'
-    )
-
-
-def _style(figure: Drawn) -> str:
-    """The width of a plane of few columns, whose cells would be bands across the page."""
-    first = figure["data"][0]
-    return f' style="max-width:{180 + 190 * len(first["x"])}px"' if "z" in first else ""

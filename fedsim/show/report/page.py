@@ -105,7 +105,10 @@ def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> 
 
 def _explanation(results: Results) -> str:
     runs = results.runs
-    clients, iterations = (_values(runs[name]) for name in ("clients", "iterations"))
+    clients, iterations = (
+        " or ".join(str(value) for value in sorted(runs[name].dropna().unique())) or "?"
+        for name in ("clients", "iterations")
+    )
     text = (
         f"Each cell trained the same task with {clients} clients for {iterations} local iterations "
         "per client. Cells differ in the communication delay n, the local iterations between two "
@@ -147,7 +150,3 @@ def _reference(runs: pd.DataFrame) -> str:
         which = f"{told}: " if VARIANT in runs.columns else ""
         lines.append(f"{escape(which)}<strong>{escape(text)}</strong>")
     return f"<p>Dense reference (n = 1, p = 1): {'; '.join(lines)}.</p>"
-
-
-def _values(column: pd.Series) -> str:
-    return " or ".join(str(value) for value in sorted(column.dropna().unique())) or "?"

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from fedsim.errors import without_home
@@ -13,6 +12,7 @@ from fedsim.results.load import Results
 from fedsim.results.merge import differing, settings_of
 from fedsim.results.schema import OF_TASK
 from fedsim.settings.config import RunConfig, default_of
+from fedsim.show.markup import html
 from fedsim.show.tables import summary_texts
 from fedsim.show.telling import failures_told
 
@@ -25,23 +25,11 @@ def summary(results: Results) -> str:
     headings, rows = summary_texts(results.runs)
     points = any("points" in heading for heading in headings)
     note = "1 kbit = 1000 bit." + (" Points are percentage points." if points else "")
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = "".join(
-        f'<tr class="{kind}">{"".join(f"<td>{escape(text)}</td>" for text in texts)}</tr>'
-        for texts, kind in rows
-    )
-    return (
-        '<div class="wide" tabindex="0" role="region" aria-label="Summary table">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        f"{_not_used(results)}"
-        f'<p class="note">{note}</p>'
-    )
-
-
-def _not_used(results: Results) -> str:
-    """The runs in which replies were not used, each with the reasons; empty where there is none."""
     told = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
-    return f"<p>Replies that were asked for and not used:</p><ul>{told}</ul>" if told else ""
+    not_used = f"<p>Replies that were asked for and not used:</p><ul>{told}</ul>" if told else ""
+    texts, kinds = [row for row, _ in rows], [kind for _, kind in rows]
+    table = html(headings, texts, "Summary table", kinds)
+    return f'{table}{not_used}<p class="note">{note}</p>'
 
 
 def failures(results: Results) -> str:
@@ -74,20 +62,15 @@ def _trained(results: Results) -> str:
     for name, trained in results.trained.items():
         for key, value in trained.items():
             text = value if isinstance(value, str) else json.dumps(value)
-            whose = _whose(key, results.given[name])
+            given, whose = results.given[name].get(key), ""
+            if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
+                whose = "the task's default" if given is None else ""
+            elif key in _KNOWN and given in (None, default_of(key)):
+                whose = "default"  # what is not known, a newer version wrote
             shown = f"{text} ({whose})" if whose else text
             if value not in (None, []) and shown not in values.setdefault(key, []):
                 values[key].append(shown)
     return _rows({key: seen for key, seen in values.items() if seen})
-
-
-def _whose(key: str, given: Mapping[str, Any]) -> str:
-    """Whose default the value of a setting is; empty where it was given."""
-    if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
-        return "" if given.get(key) is not None else "the task's default"
-    if key not in _KNOWN:
-        return ""  # a newer version wrote it
-    return "default" if given.get(key) in (None, default_of(key)) else ""
 
 
 def _by_method(results: Results) -> str:
@@ -99,9 +82,10 @@ def _by_method(results: Results) -> str:
     rows = ""
     for label, runs in results.runs.groupby("label"):
         own = [known[str(name)] for name in runs.index if str(name) in known]
-        seen = [dict.fromkeys(_setting(settings[key]) for settings in own) for key in keys]
+        values = [[settings[key] for settings in own] for key in keys]
+        seen = [dict.fromkeys("default" if x is None else str(x) for x in of) for of in values]
         rows += f'<tr><th scope="row">{escape(str(label))}</th>'
-        rows += "".join(f"<td>{_several(list(values))}</td>" for values in seen) + "</tr>"
+        rows += "".join(f"<td>{_several(list(of))}</td>" for of in seen) + "</tr>"
     head = "".join(f'<th scope="col">{escape(key)}</th>' for key in ("method", *keys))
     return (
         '<h3>In which methods differ</h3><div class="wide"><table>'
@@ -109,22 +93,16 @@ def _by_method(results: Results) -> str:
     )
 
 
-def _setting(value: Any) -> str:
-    return "default" if value is None else str(value)
-
-
 def versions(results: Results) -> str:
     """What the runs' `environment.json` say of machine and versions."""
     file = "environment.json"
-    return _listing({name: _document(of / file) for name, of in results.folders.items()}, file)
-
-
-def _document(file: Path) -> Any:
-    """What a JSON file holds; None where it cannot be read."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+    tables: dict[str, Any] = {}
+    for name, folder in results.folders.items():
+        try:
+            tables[name] = json.loads((folder / file).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            tables[name] = None
+    return _listing(tables, file)
 
 
 def _listing(tables: Mapping[str, Any], file: str) -> str:

@@ -10,9 +10,13 @@ from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
 from fedsim.show.budgets import budgets, leaders
 from fedsim.show.curves import TIME
-from fedsim.show.report.charts.frame import Drawn
-from fedsim.show.report.charts.timeline import MOST, timeline
+from fedsim.show.report.charts.frame import Drawn, bars
 from fedsim.show.style import higher_is_better
+
+# Paul Tol's "bright" scheme, safe for the colour-blind; waiting is pale.
+_COLOURS = {"download": "#4477aa", "compute": "#ccbb44", "upload": "#ee6677", "waiting": "#dddddd"}
+MOST = 30
+"""Clients that one figure can hold; of more, the slowest."""
 
 ROUNDS = 3
 """Rounds that are drawn: one of each of so many runs."""
@@ -23,19 +27,16 @@ _TIMELINE = (
 )
 
 
-def leading(rounds: pd.DataFrame) -> str:
-    """Which method is best until when, in a sentence; of one method nothing is said.
-
-    Args:
-        rounds: of runs that had a network, of one task.
-    """
+def sentence(results: Results) -> str:
+    """Which method is best until when, as a paragraph; empty of one method."""
+    rounds = timed(results.done_rounds)
     higher = higher_is_better(rounds)
     spans = leaders(budgets(rounds, higher, x=TIME), higher)
     if rounds["label"].nunique() < 2 or not spans:
         return ""
     told = [f"{name} from {units.duration(low)}" for low, _, name in spans]
     over = " Each overtakes the one before it at that time." if len(spans) > 1 else ""
-    return f"Best so far on the simulated clock: {', '.join(told)}.{over}"
+    return f"<p>Best so far on the simulated clock: {escape(', '.join(told))}.{over}</p>"
 
 
 def timed(rounds: pd.DataFrame) -> pd.DataFrame:
@@ -66,7 +67,23 @@ def caption(results: Results) -> str:
     return text + (f" The {MOST} slowest clients." if (rounds["clients"] > MOST).any() else "")
 
 
-def sentence(results: Results) -> str:
-    """`leading` as a paragraph."""
-    text = leading(timed(results.done_rounds))
-    return f"<p>{escape(text)}</p>" if text else ""
+def timeline(clients: pd.DataFrame) -> Drawn:
+    """A bar per client, the slowest first.
+
+    Args:
+        clients: the rows of `clients.parquet` of one round.
+    """
+    there = clients.dropna(subset=list(SECONDS))
+    busy = there[list(SECONDS[:3])].sum(axis=1)
+    shown = there.loc[busy.sort_values(ascending=False, kind="stable").index[:MOST]]
+    names = [
+        f"client {row['client']}" + (" (not used)" if row["failures"] else "")
+        for row in shown.to_dict("records")
+    ]
+    parts = {}
+    for (part, colour), column in zip(_COLOURS.items(), SECONDS, strict=True):
+        seconds = shown[column].tolist()
+        pairs = zip(names, seconds, strict=True)
+        texts = [f"{name}\n{part}: {units.duration(x)}" for name, x in pairs]
+        parts[part] = (colour, seconds, texts)
+    return bars(parts, names, 150 + 24 * len(shown), "simulated time of the round (seconds)")

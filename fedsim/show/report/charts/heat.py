@@ -94,7 +94,7 @@ def _hovers(runs: pd.DataFrame, grid: Plane) -> list[list[str]]:
         runs: those of the plane.
         grid: the plane.
     """
-    done = runs[runs["status"] == "done"]
+    name, done = metric_name(runs), runs[runs["status"] == "done"]
     by_cell = done.assign(_other=sends_other_shares(done)).groupby(["temporal", "gradient"])
     means = by_cell.mean(numeric_only=True).to_dict("index")
     texts = np.empty(grid.values.shape, object)
@@ -102,24 +102,20 @@ def _hovers(runs: pd.DataFrame, grid: Plane) -> list[list[str]]:
         n, p = grid.temporals[at[0]], grid.gradients[at[1]]
         lines = [cell_label(CellKey(n, p)), f"total sparsity p/n = {units.plain(p / n)}"]
         if (n, p) in means:
+            own, seeds = means[n, p], int(grid.done[at])
             spread = by_cell["metric"].get_group((n, p)).std(ddof=1)
-            lines += _means(means[n, p], metric_name(runs), spread, int(grid.done[at]))
+            told = spread_text(spread, seeds, name) if seeds > 1 else ""
+            share = f"share of entries that travelled: {units.fraction(own.get('up_share'))}"
+            lines += [
+                *([share] if own["_other"] else []),
+                f"{escape(name)} {units.score(own['metric'], name)} {told}".strip(),
+                f"up {units.bits(own['up_wire_bits'])} (wire), "
+                f"{units.bits(own['up_content_bits'])} (content)",
+                f"down {units.bits(own['down_wire_bits'])} (wire)",
+                f"ratio {units.ratio(own['ratio_wire'])} (wire), "
+                f"{units.ratio(own['ratio_content'])} (content)",
+                f"{units.seconds(own['seconds'])} s",
+            ]
         failed = f", {grid.failed[at]} failed" if grid.failed[at] else ""
         texts[at] = "<br>".join([*lines, f"runs: {grid.done[at]} done{failed}"])
     return [[str(text) for text in row] for row in texts]
-
-
-def _means(means: dict[str, float], name: str, spread: float, seeds: int) -> list[str]:
-    """The lines of a cell's means; ``spread``: the deviation of its seeds."""
-    share = [f"share of entries that travelled: {units.fraction(means.get('up_share'))}"]
-    told = spread_text(spread, seeds, name) if seeds > 1 else ""
-    return [
-        *(share if means["_other"] else []),
-        f"{escape(name)} {units.score(means['metric'], name)} {told}".strip(),
-        f"up {units.bits(means['up_wire_bits'])} (wire), "
-        f"{units.bits(means['up_content_bits'])} (content)",
-        f"down {units.bits(means['down_wire_bits'])} (wire)",
-        f"ratio {units.ratio(means['ratio_wire'])} (wire), "
-        f"{units.ratio(means['ratio_content'])} (content)",
-        f"{units.seconds(means['seconds'])} s",
-    ]

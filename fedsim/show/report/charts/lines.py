@@ -20,7 +20,14 @@ def drawn(shown: Chart, height: int = 500) -> Drawn:
     """`shown`, so many pixels high, its legend below; the pointer on a mark shows its text."""
     banded = [m for m in shown.marks if m.kind == "line" and m.ranges is not None]
     traces = [_trace(marks, together=bool(banded)) for marks in shown.marks]
-    traces += [_band(marks) for marks in banded]
+    traces += [
+        scatter(  # goes with its line where the legend hides that
+            x=[*m.x, *m.x[::-1]], y=[*np.asarray(m.high), *np.asarray(m.low)[::-1]], fill="toself",
+            mode="lines", fillcolor=m.look.colour, opacity=0.15, line={"width": 0},
+            hoverinfo="skip", showlegend=False, legendgroup=escape(m.group or m.name),
+        )
+        for m in banded
+    ]  # fmt: skip
     strip = [] if shown.strip is None else _strip(shown.strip)
     figure = chart([*traces, *strip], height, shown.x.title, escape(shown.y.title))
     layout = figure["layout"]
@@ -77,16 +84,6 @@ def _trace(marks: Marks, together: bool) -> Trace:
     bare = look.marker is None or len(marks.x) > _MOST and not steps
     shown = {"mode": "lines"} if bare else {"mode": "lines+markers", "marker": symbol}
     return trace | {"line": line} | shown
-
-
-def _band(marks: Marks) -> Trace:
-    """The range of a line's seeds; it goes with its line where the legend hides that."""
-    high, low = np.asarray(marks.high), np.asarray(marks.low)
-    return scatter(
-        x=[*marks.x, *marks.x[::-1]], y=[*high, *low[::-1]], fill="toself", mode="lines",
-        fillcolor=marks.look.colour, opacity=0.15, line={"width": 0}, hoverinfo="skip",
-        showlegend=False, legendgroup=escape(marks.group or marks.name),
-    )  # fmt: skip
 
 
 def _strip(strip: Strip) -> list[Trace]:
