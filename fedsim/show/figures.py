@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from math import inf
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -30,7 +31,9 @@ from fedsim.show.style import (
     method_looks,
     metric_name,
 )
-from fedsim.show.times import Bandwidths
+
+if TYPE_CHECKING:  # torch comes with the controllers
+    from fedsim.show.times import Bandwidths
 
 SHOWN = 12
 """Lines over time that a reader can still tell apart."""
@@ -179,7 +182,7 @@ def rank(line: Series, target: float | None, higher: bool) -> tuple[float, float
     return float(reached.min()) if len(reached) else inf, end
 
 
-def over_bandwidths(times: Bandwidths, rounds: pd.DataFrame, target: float) -> Chart:
+def over_bandwidths(times: "Bandwidths", rounds: pd.DataFrame, target: float) -> Chart:
     """The time to a target over bandwidths; arguments as of `fedsim.plot.over_bandwidths`."""
     lines, dense = times.methods(), set(rounds.loc[rounds["dense"], "label"])
     styles = method_looks({name: name in dense for name in lines})

@@ -1,7 +1,7 @@
 """The figures that users ask for: each is described once and drawn for print."""
 
 from math import ceil
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,9 @@ from fedsim.show.heat import JOINED, Heat, heat, joints
 from fedsim.show.planes import Plane
 from fedsim.show.plot.paper import drawing, drawn, plain, title
 from fedsim.show.style import FRACTION, label
-from fedsim.show.times import Bandwidths
+
+if TYPE_CHECKING:  # torch comes with the controllers
+    from fedsim.show.times import Bandwidths
 
 _ACROSS = 3  # panels
 _WIDE, _HIGH = 1.25, 0.8  # a cell, inches
@@ -96,7 +98,7 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
     return drawn(figures.budget(rounds, name, bits))
 
 
-def over_bandwidths(times: Bandwidths, rounds: pd.DataFrame, target: float) -> Figure:
+def over_bandwidths(times: "Bandwidths", rounds: pd.DataFrame, target: float) -> Figure:
     """The simulated time to a target over the bandwidth of every client, a line per method.
 
     A method's line is that of its fastest cell (n, p) at each bandwidth; the bar below says which

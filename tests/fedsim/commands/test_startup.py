@@ -11,6 +11,7 @@ import compressors
 import fedsim
 from fedsim.tasklist import LISTED
 from tests.support.markdown import ROOT
+from tests.support.sweepmaker import make_sweep
 
 _CHILD = """
 import sys
@@ -100,6 +101,12 @@ def test_tasks_are_listed_as_they_are() -> None:
     told = {name: (listed.title, listed.source) for name, listed in LISTED.items()}
     tasks = {name: fedsim.TASKS[name] for name in LISTED}  # a user's own may have come since
     assert {name: (task.title, task.source) for name, task in tasks.items()} == told
+
+
+@pytest.mark.slow
+def test_a_report_draws_without_torch(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1, 0.01))
+    start(("torch", "flwr", *DATA, *CLUSTER), "report", str(tmp_path))
 
 
 @pytest.mark.slow
