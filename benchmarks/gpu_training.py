@@ -16,8 +16,9 @@ import torch
 from stack import Model
 
 from compressors import State, Tensors, compress, decompress, parse
-from fedsim.federation.trainer import Job, Trained, Trainer
+from fedsim.federation.trainer import Trainer
 from fedsim.tasks.cifar_resnet import cifar_resnet
+from strategies import Job, Trained
 
 LENET5 = stack.MODELS[-1]
 RESNET20 = Model("ResNet-20", partial(cifar_resnet, 20), 32, 3)

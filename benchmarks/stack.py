@@ -27,9 +27,10 @@ from fedsim.federation.capturable import whole_float32
 from fedsim.federation.shards import Federation
 from fedsim.federation.stackable import Fit, fit_of
 from fedsim.federation.stacks import Stack
-from fedsim.federation.trainer import Job, Trained, Trainer
+from fedsim.federation.trainer import Trainer
 from fedsim.tasks.digits import build as digits_cnn
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5
+from strategies import Job, Trained
 
 STEPS = 3
 

@@ -6,13 +6,13 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from fedsim.analysis.times import priced
 from safetensors.torch import load_file
 from torch import nn
 
 from fedsim import RunConfig, UsageError, load, run
 from fedsim.federation.trainer import build_model
 from fedsim.network import parse
+from fedsim.show.times import priced
 from tests.support.runs import clients, make_task, rounds
 
 __all__ = ["make_task"]  # the fixture

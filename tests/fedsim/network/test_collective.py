@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from fedsim.analysis import over_bandwidths, priced
 
 import fedsim
 from fedsim import UsageError, run
@@ -15,6 +14,7 @@ from fedsim.network import Links, Network, parse
 from fedsim.network.pricing import CLIENT_COLUMNS, ends_over_rates, price
 from fedsim.network.rates import Rate
 from fedsim.network.spec import ring
+from fedsim.show import over_bandwidths, priced
 from tests.support.runs import clients, rounds, small
 
 RING = "up=100kbit, down=1Mbit, latency=50ms, compute=20ms, topology=allreduce"

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from fedsim.analysis.times import over_bandwidths, priced
 
 from fedsim import RunConfig, UsageError, load, run
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
+from fedsim.show.times import over_bandwidths, priced
 from strategies.channel import wire
 from strategies.channel.framing import Travel
 from tests.support.runs import clients, make_task, small

@@ -40,7 +40,7 @@ COLUMNS = {
     "up_sent": "int64",
     **{
         f"{name}seconds": "float64"
-        for name in ("", "train_", "encode_", "decode_", "downlink_", "evaluate_")
+        for name in ("", "train_", "encode_", "decode_", "downlink_", "receive_", "evaluate_")
     },
 }  # fmt: skip
 CLIENT_COLUMNS = {
