@@ -1,0 +1,52 @@
+"""What one-line mistakes in the trainer's rooms would change, and no other quick test sees."""
+
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from compressors import derive
+from fedsim import RunConfig, run
+from fedsim.federation import drivers
+from fedsim.federation.evaluation import spread
+from fedsim.federation.shards import Federation
+from fedsim.federation.trainer import Trainer
+from tests.support.runs import small
+
+
+def test_clients_that_train_at_once_share_the_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that goes on by a second with each look: two stacks of two clients, a second each."""
+    clock = count()
+    made = SimpleNamespace(perf_counter=lambda: float(next(clock)))
+    monkeypatch.setattr(drivers, "time", made)
+    run(small(stack="2"), tmp_path)
+    assert pd.read_parquet(tmp_path / "rounds.parquet")["train_seconds"].tolist() == [2.0] * 4
+
+
+def test_what_is_drawn_differs_from_iteration_to_iteration() -> None:
+    config = small()
+    trainer, seeds = Trainer(config, Federation.of(config)), []
+    for client, iteration in ((0, 0), (0, 1), (1, 0)):
+        trainer.batch(client, iteration)
+        seeds.append(trainer._noise.initial_seed())
+    assert seeds == [derive(config.seed, "step", c, i) for c, i in ((0, 0), (0, 1), (1, 0))]
+    assert len(set(seeds)) == 3
+
+
+def test_nobody_trains_on_the_validation_part() -> None:
+    plain, parted = (
+        Federation.of(RunConfig(task="digits", validation=share)) for share in (None, 0.25)
+    )
+    trained = np.concatenate(parted.shards)
+    every = len(plain.data.train_x)
+    assert len(trained) == len(set(trained.tolist())) == every - len(parted.data.test_x)
+    assert len(parted.data.test_x) == pytest.approx(0.25 * every, abs=10)
+
+
+def test_held_out_samples_are_evenly_spread() -> None:
+    assert spread(1000, 4).tolist() == [0, 250, 500, 750]
