@@ -85,6 +85,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file({"w": values.reshape(20, 25), "b": values[:20]}, made / "update.safetensors")
     own = next(b for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
     (made / "spirals.py").write_text(own.text.split("summary = ")[0])
+    page = blocks(ROOT / "docs" / "own-strategy.md")
+    (made / "mine.py").write_text("".join(b.text for b in page if b.language == "python"))
     return made
 
 
@@ -145,7 +147,7 @@ def test_command_at_full_length(arguments: list[str], folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-ONE_SCRIPT = {"docs/own-compressor.md"}
+ONE_SCRIPT = {"docs/own-compressor.md", "docs/own-strategy.md"}
 """Pages whose Python goes on from block to block."""
 
 
