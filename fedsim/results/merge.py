@@ -10,7 +10,7 @@ from typing import Any
 from fedsim.errors import UsageError
 from fedsim.results.schema import KEYS, OF_TASK, TRAINED
 from fedsim.settings.config import RunConfig, default_of
-from fedsim.settings.strategies import ALGORITHMS, coded, told_downlink
+from fedsim.settings.strategies import told_coded, told_downlink
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
@@ -111,8 +111,8 @@ def _as_reference(
         if len(others) != 1:
             continue
         value = min(others)
-        coding = value in ALGORITHMS and coded(value)
-        if value == "off" if key == "momentum_masking" else coding:  # what raw sending cannot have
+        # What raw sending cannot have.
+        if value == "off" if key == "momentum_masking" else told_coded(str(value)):
             for name in raw:
                 if compared[name][key] == standard:
                     compared[name][key] = value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from compressors.calls import Call, read, value
 from fedsim.errors import UsageError, unknown
-from strategies.algorithms import ALGORITHMS
+from strategies.algorithms import ALGORITHMS, AVERAGES, CODED, OWN_DOWNLINK
 
 if TYPE_CHECKING:
     from strategies import Algorithm
@@ -145,14 +145,17 @@ def told_downlink(text: str) -> bool:
 
     A user's own is not looked up: its file may be anybody's.
     """
-    name = "" if ":" in text else _call(text)[0]
-    return name in ALGORITHMS and "downlink" in vars(kind(name))
+    return _head(text) in OWN_DOWNLINK
+
+
+def told_coded(text: str) -> bool:
+    """Whether a strategy that a folder names never takes ``raw``; as ``told_downlink``."""
+    return _head(text) in CODED
 
 
 def told_averages(text: str) -> bool:
     """Whether a strategy that a folder names moves by the mean of updates; as ``told_downlink``."""
-    name = "" if ":" in text else _call(text)[0]
-    return name in ALGORITHMS and value_of(text).averages
+    return _head(text) in AVERAGES
 
 
 def check_deployed(strategy: object) -> None:
@@ -172,6 +175,11 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
         ('dsgd', 'fedadam')
     """
     return "dsgd" if coded(strategy) else strategy
+
+
+def _head(text: str) -> str:
+    """The name in a text; empty for a user's own."""
+    return text.partition("(")[0].strip() if ":" not in text else ""
 
 
 def _call(text: str) -> tuple[str, list[Any], dict[str, Any]]:

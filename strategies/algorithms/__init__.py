@@ -26,3 +26,13 @@ ALGORITHMS: dict[str, str] = {
     "sharded": "sharded:Sharded",
 }
 """Every algorithm by the name that users type, as ``file:Class``, in the order of the help."""
+
+# What a reader of results has to know of them without torch. A test compares it with the classes.
+CODED = ("majority", "innetwork", "ef21", "diana", "marina", "fetchsgd")
+"""Those that take only methods which send codes that they add up: never ``raw``."""
+
+OWN_DOWNLINK = ("majority", "sharded")
+"""Those whose downlink is not ``raw`` by default."""
+
+AVERAGES = ("dsgd",)
+"""Those whose model moves by a mean that clients can make themselves."""

@@ -49,9 +49,14 @@ class ShardedStrategy(Asynchronous):
     rule: Sharded
 
     def __init__(
-        self, uplink: Compressor, downlink: Compressor | None = None, **common: Any
+        self,
+        uplink: Compressor,
+        downlink: Compressor | None = None,
+        *,
+        rule: Sharded,
+        **common: Any,
     ) -> None:
-        super().__init__(uplink, downlink, **common)
+        super().__init__(uplink, downlink, rule=rule, **common)
         assert self.clients is not None
         self.memories: list[State] = [{} for _ in range(self.clients)]
         self.ends: list[Copies] = []

@@ -9,8 +9,9 @@ import pytest
 
 from fedsim import UsageError
 from fedsim.federation.aggregation import make_strategy, server_rate
-from fedsim.settings.strategies import STRATEGIES, coded, of_reference, takes
+from fedsim.settings.strategies import STRATEGIES, coded, of_reference, takes, value_of
 from strategies import ChannelStrategy
+from strategies.algorithms import AVERAGES, CODED, OWN_DOWNLINK
 from tests.support.markdown import ROOT
 from tests.support.runs import small
 
@@ -52,6 +53,14 @@ def test_a_strategy_of_codes_refuses_raw_and_its_reference_does_not(name: str) -
     with pytest.raises(UsageError, match="--method is 'raw'"):
         small(strategy=name, method="raw")
     assert small(strategy=of_reference(name), method="raw").strategy == "dsgd"
+
+
+def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
+    values = {name: value_of(name) for name in STRATEGIES}
+    assert [name for name, rule in values.items() if rule.coded] == [*CODED]
+    assert [name for name, rule in values.items() if rule.averages] == [*AVERAGES]
+    own = [name for name, rule in values.items() if "downlink" in vars(type(rule))]
+    assert own == [*OWN_DOWNLINK]
 
 
 def compared(path: Path) -> Iterator[str]:
