@@ -14,7 +14,7 @@ from fedsim.federation.stackable import fit_of
 from fedsim.federation.stacks import stack_of
 from fedsim.federation.trainer import Trainer, trainer_of
 from fedsim.settings.config import RunConfig
-from strategies import Job
+from strategies import Job, Trained
 from strategies.channel.client_end import NoBase, ask_for_model
 from strategies.channel.nodes import PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY
@@ -95,32 +95,30 @@ def make_together(config: RunConfig, states: ClientStates) -> Together:
         serving: dict[int, Serving] = {}
         jobs: dict[int, Job] = {}
 
-        def step(i: int, go: Callable[[], Job]) -> Message | Exception | None:
-            """The reply or the error of a client that is done with it; None: it has a job."""
+        def go_on(i: int, trained: Trained | None = None) -> Message | Exception | None:
+            """Notes a client's next job; else its reply, or its error."""
             try:
-                jobs[i] = go()
-                return None
-            except NoBase:
-                return Message(ask_for_model(), reply_to=messages[i])
-            except StopIteration as served:
-                content, memory = served.value
-            except Exception as error:
-                return error
-            try:
-                reply = Message(content, reply_to=messages[i])
-                states.commit(contexts[i], memory)  # last: one that failed keeps what it had
-                return reply
+                try:
+                    jobs[i] = next(serving[i]) if trained is None else serving[i].send(trained)
+                    return None
+                except NoBase:
+                    return Message(ask_for_model(), reply_to=messages[i])
+                except StopIteration as served:
+                    content, memory = served.value
+                    reply = Message(content, reply_to=messages[i])
+                    states.commit(contexts[i], memory)  # last: one that failed keeps what it had
+                    return reply
             except Exception as error:
                 return error
 
-        def begin(i: int) -> Job:
-            client = client_of(messages[i], contexts[i])
-            memory = states.load(contexts[i])
-            serving[i] = serve(messages[i], client, config, stack.trainer, memory)
-            return next(serving[i])
-
-        for i in range(len(messages)):
-            if (done := step(i, lambda i=i: begin(i))) is not None:  # type: ignore[misc]
+        for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
+            try:
+                client, memory = client_of(message, context), states.load(context)
+            except Exception as error:
+                yield i, error
+                continue
+            serving[i] = serve(message, client, config, stack.trainer, memory)
+            if (done := go_on(i)) is not None:
                 yield i, done
         while jobs:
             asked, start = dict(jobs), time.perf_counter()
@@ -130,9 +128,7 @@ def make_together(config: RunConfig, states: ClientStates) -> Together:
             for i, trained in zip(asked, results, strict=True):
                 if isinstance(trained, Exception):
                     yield i, trained
-                    continue
-                timed = replace(trained, seconds=each)
-                if (done := step(i, lambda i=i, t=timed: serving[i].send(t))) is not None:  # type: ignore[misc]
+                elif (done := go_on(i, replace(trained, seconds=each))) is not None:
                     yield i, done
 
     return together
