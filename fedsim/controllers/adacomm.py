@@ -13,7 +13,7 @@ class AdaComm:
     """n = ceil(sqrt(loss / first loss) * first n), worked out again every so many iterations.
 
     Where that is not below the n before it, n halves instead; n never grows. The loss is the mean
-    training loss that clients report.
+    training loss that clients report; behind a round that nobody reported n waits for the next.
 
     Source: Wang & Joshi 2019 (Adaptive communication strategies to achieve the best error-runtime
     trade-off in local-update SGD), equations 16 and 17, at a constant learning rate. Their interval
@@ -39,4 +39,5 @@ class AdaComm:
         elif loss is not None and now > turn and first > 0:
             wanted = math.ceil(math.sqrt(max(0.0, loss) / first) * told.n)
             n = max(1, wanted if wanted < n else n // 2)
-        return Choice(n, told.p), {"n": n, "first": first, "turn": max(turn, now)}
+        turn = turn if loss is None else max(turn, now)  # of a round that nobody reported
+        return Choice(n, told.p), {"n": n, "first": first, "turn": turn}

@@ -121,7 +121,8 @@ def test_adacomm_s_turns_are_not_shifted_by_rounds_that_skip_them() -> None:
 
 
 def test_adacomm_leaves_n_where_there_is_no_loss_to_go_by() -> None:
-    rows = [(0, 4.0, 8), (10, None, 8), (15, 1.0, 8), (20, 1.0, 4)]
+    """At 10 nobody has reported: n is worked out at 15, and again at 20."""
+    rows = [(0, 4.0, 8), (10, None, 8), (15, 1.0, 4), (19, 0.01, 4), (20, 1.0, 2)]
     walk("adacomm(10)", reported(*rows))
     walk("adacomm(10)", reported((0, 0.0, 8), (10, 0.0, 8), (20, 1.0, 8)))
     assert walk("adacomm(10)", reported((0, 4.0, 8), (10, -1.0, 1)))["n"] == 1
