@@ -35,7 +35,9 @@ class Composition:
 
     def __post_init__(self) -> None:
         if ") = " not in self.equation:
-            raise ValueError(f"{self.equation!r} is no method: write 'name(p) = topk(p) | float16'")
+            raise ValueError(
+                f"{self.equation!r} is not a method: write 'name(p) = topk(p) | float16'"
+            )
 
     @property
     def __signature__(self) -> Signature:

@@ -94,7 +94,7 @@ def volume_table(frame: pd.DataFrame) -> str:
 
 
 def collect(runs: pd.DataFrame, name_of_task: str, data: Path | None) -> pd.DataFrame:
-    """A row per method: score over seeds, bits a client sent in all, and shares of dense float32.
+    """A row per method: score over seeds, bits sent per client in all, and shares of dense float32.
 
     ``score`` is accuracy in per cent, or perplexity. ``*_percent`` of wire, index, value, side,
     header and buffer are per cent of 32 bits per entry and iteration. ``wire`` is the updates'

@@ -68,7 +68,7 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 
 def curves(square: Square, results: Results) -> pd.DataFrame:
-    """A row per evaluation of the six methods of Table II: epochs, bits a client sent, error."""
+    """A row per evaluation of the six methods of Table II: epochs, bits sent per client, error."""
     higher = bool(results.runs["higher_is_better"].iloc[0])
     tables = []
     # Table II's methods in its order; a square of side 2 has no SBC (3).

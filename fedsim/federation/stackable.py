@@ -106,7 +106,7 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
 def _tried(trainer: Trainer) -> frozenset[str]:
     """The parameters that the loss reaches, after two batches at once were as one by one."""
     if type(trainer.config.plan.client).force is not Client.force:
-        raise _Cannot("--proximal and strategy scaffold change each client's own gradients")
+        raise _Cannot("--proximal, or the strategy, adds to each client's own gradients")
     if trainer.config.controller is not None:
         raise _Cannot("with --controller clients may do unlike numbers of local iterations")
     if trainer.config.plan.algorithm.clock != "rounds":

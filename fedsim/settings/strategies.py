@@ -11,8 +11,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from compressors.calls import Call, read, value
-from fedsim.errors import UsageError, unknown
+from compressors.calls import Call, value
+from fedsim.errors import UsageError, called, unknown
 from strategies.algorithms import ALGORITHMS, AVERAGES, CODED, OWN_DOWNLINK
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ FLAGS = ("weighting", "server_lr", "staleness", "buffer_size")
 
 def check_text(text: str) -> None:
     """Raises ``UsageError`` where ``--strategy`` is no name with settings, and no place."""
-    if ":" not in text and text not in _OWN and _call(text)[0] not in ALGORITHMS:
-        raise UsageError(f"--strategy: {unknown('strategy', _call(text)[0], ALGORITHMS)}")
+    if ":" not in text and text not in _OWN and (name := _call(text).name) not in ALGORITHMS:
+        raise UsageError(f"--strategy: {unknown('strategy', name, ALGORITHMS)}")
 
 
 def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
@@ -45,18 +45,37 @@ def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
         ('fedbuff(buffer_size=10)', 'dsgd')
     """
     made = value_of(strategy)
-    if isinstance(strategy, str):
-        return made if ":" in strategy or strategy in _OWN else strategy
-    name = next((n for n in ALGORITHMS if kind(n) is type(strategy)), None)
-    if name is None:
-        _OWN[strategy.written] = strategy  # its folder is read again in this process
+    if isinstance(strategy, str) and ":" not in strategy and strategy not in _OWN:
         return strategy
+    name = next((n for n in ALGORITHMS if kind(n) is type(made)), None)
+    if name is None or isinstance(strategy, str):
+        _check_own(made)
+        _OWN[made.written] = made  # its folder is read again in this process
+        return made
     said = [
-        f"{f.name}={_shown(getattr(strategy, f.name))}"
-        for f in fields(strategy)
-        if getattr(strategy, f.name) != f.default and f.default is not MISSING
+        f"{f.name}={_shown(getattr(made, f.name))}"
+        for f in fields(made)
+        if getattr(made, f.name) != f.default and f.default is not MISSING
     ]
     return f"{name}({', '.join(said)})" if said else name
+
+
+def _check_own(made: "Algorithm") -> None:
+    """Refuses a user's own that no round could be carried out with, before any work."""
+    from strategies import Algorithm
+
+    if type(made).step is Algorithm.step:
+        raise UsageError(
+            f"--strategy is {made.written!r}: it has no step(uplinks, memory, model, now), which "
+            "makes the global update"
+        )
+    try:
+        hash(made)
+    except TypeError as error:
+        raise UsageError(
+            f"--strategy is {made.written!r}: {error}; a strategy is a frozen dataclass whose "
+            "settings are numbers, texts or tuples"
+        ) from error
 
 
 def written(strategy: "str | Algorithm") -> str:
@@ -87,9 +106,10 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
         found: Algorithm = load(strategy, "--strategy", Algorithm, "strategies.Algorithm")
         return found
     check_text(strategy)
-    name, given, named = _call(strategy)
+    call = _call(strategy)
     try:
-        return kind(name)(*given, **named)
+        named = {key: _value(one) for key, one in call.named.items()}
+        return kind(call.name)(*map(_value, call.given), **named)
     except (TypeError, ValueError) as error:
         raise UsageError(f"--strategy is {strategy!r}: {error}") from error
 
@@ -182,22 +202,15 @@ def _head(text: str) -> str:
     return text.partition("(")[0].strip() if ":" not in text else ""
 
 
-def _call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """Name, values and named values of ``name(...)``; a value that is a call stays a text."""
-    try:
-        call = read(text)
-        if call.name == "|":
-            raise ValueError("'|' stands between the parts of a method")
-        named = {key: _value(one) for key, one in call.named.items()}
-        return call.name, [_value(one) for one in call.given], named
-    except ValueError as error:
-        raise UsageError(
-            f"--strategy is {text!r}: {error}; it takes a name with its settings, as in "
-            "'fedbuff(10, staleness=polynomial(0.5))', or FILE.py:NAME"
-        ) from error
+def _call(text: str) -> Call:
+    allowed = (
+        "a name with its settings, as in 'fedbuff(10, staleness=polynomial(0.5))', or FILE.py:NAME"
+    )
+    return called(text, "--strategy", allowed)
 
 
 def _value(call: Call) -> Any:
+    """What a setting says; one that is a call itself, such as a staleness, stays a text."""
     return str(call) if call.called or call.name == "|" else value(call.name)
 
 

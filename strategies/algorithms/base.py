@@ -101,7 +101,7 @@ class Round:
     """What a server's rule knows of a round beside messages and model.
 
     Attributes:
-        number: 1, 2, ...
+        number: 1, 2, ...; of a server that does not wait, the message's among those to its client.
         seed: of the run.
         clients: of the federation, of which a round's cohort may be a part.
         uplink: how clients encode their updates.

@@ -72,7 +72,8 @@ class Variates(Client):
         it was not applied. A method with a residual sends all of the change sooner or later.
         """
         change, mine = inside(CONTROL, dict(update)), _own(came, own)
-        lost = [n for n in change if f"{CONTROL}/{n}" in loses(came.uplink, update)]
+        gone = loses(came.uplink, update)
+        lost = [name for name in change if f"{CONTROL}/{name}" in gone]
         change |= {name: packet.sent[f"{CONTROL}/{name}"].decoded for name in lost}
         before = {
             name: mine[name].to(x.device) if name in mine else torch.zeros_like(x)

@@ -28,7 +28,6 @@ class NoReader(Halves):
     read_side: ClassVar[Any] = None
 
 
-
 class Plain:
     """No dataclass at all."""
 
@@ -134,7 +133,7 @@ def test_a_method_may_be_an_equation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_equation_that_says_nothing() -> None:
-    with pytest.raises(ValueError, match=r"'mine\(p\)' is no method: write 'name\(p\) = topk"):
+    with pytest.raises(ValueError, match=r"'mine\(p\)' is not a method: write 'name\(p\) = topk"):
         row("method", "mine(p)")
     with pytest.raises(ValueError, match=r"row 'mine': make is 'mine\(\) = fixed': a class or a"):
         row("coder", "mine() = fixed")

@@ -1,7 +1,7 @@
 """Strategies of a user's own, by docs/own-strategy.md: in a file, in Python, in other processes."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,12 @@ import torch
 from compressors import Raw, decompress
 from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.settings.config import from_toml
-from strategies import DSGD, FedBuff, Nesterov
+from strategies import DSGD, Algorithm, FedBuff, Nesterov
 from tests.support import replaying
 from tests.support.markdown import ROOT, blocks
 from tests.support.runs import Memories, assert_same, model, rounds, small
 
-PAGE = "".join(
-    b.text for b in blocks(ROOT / "docs" / "own-strategy.md") if b.language == "python"
-)
+PAGE = "".join(b.text for b in blocks(ROOT / "docs" / "own-strategy.md") if b.language == "python")
 
 
 @pytest.fixture
@@ -123,8 +121,8 @@ def test_a_flag_sets_what_the_text_does_not() -> None:
         ("nestero", "unknown strategy 'nestero' .did you mean nesterov"),
         ("nesterov(rate=1)", "unexpected keyword argument 'rate'"),
         ("nesterov(momentum=2)", "momentum is 2: 0 <= momentum < 1"),
-        ("nesterov(", "it takes a name with its settings"),
-        ("nesterov(momentum=0.5, momentum=0.6)", "it takes a name with its settings"),
+        ("nesterov(", "a name with its settings"),
+        ("nesterov(momentum=0.5, momentum=0.6)", "a name with its settings"),
         ("nowhere.py:Mine", "there is no file nowhere.py"),
         ("strategies.algorithms.dsgd:WEIGHTINGS", "a strategies.Algorithm is wanted .there: DSGD"),
         (3, "it is a text or a strategies.Algorithm"),
@@ -156,3 +154,24 @@ def test_one_in_a_module(tmp_path: Path) -> None:
     run(small(strategy=name, method="raw", iterations=5), tmp_path / "text")
     run(small(strategy=Half(), method="raw", iterations=5), tmp_path / "value")
     assert model(tmp_path / "text") == model(tmp_path / "value")
+
+
+@dataclass(frozen=True)
+class Stepless(Algorithm):
+    """An algorithm whose author forgot the server's rule."""
+
+
+@dataclass(frozen=True)
+class Listed(DSGD):
+    """One with a setting that cannot be compared by value."""
+
+    layers: list[str] = field(default_factory=list)
+
+
+def test_one_that_no_round_could_be_carried_out_with_is_refused_before_any_work() -> None:
+    with pytest.raises(UsageError, match=r"it has no step\(uplinks, memory, model, now\)"):
+        small(strategy=Stepless())
+    with pytest.raises(UsageError, match="unhashable type.*numbers, texts or tuples"):
+        small(strategy=Listed())
+    with pytest.raises(UsageError, match="it has no step"):
+        small(strategy=f"{__name__}:Stepless")

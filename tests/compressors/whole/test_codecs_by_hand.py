@@ -1,7 +1,5 @@
 """Codecs of two to eight entries by hand: what arrives, and how many bits it took."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -11,26 +9,8 @@ from compressors import BitReader, BitWriter, compress, decompress, parse
 from compressors.whole import minmaxsketch, subset
 from compressors.whole.lowrank import LowRank, iterate, orthonormal
 from compressors.whole.places import read_places, write_places
+from tests.support.byhand import arrives, close, spans
 from tests.support.generators import to_bits
-
-
-def arrives(method: str, x: Any, seed: int = 0) -> Tensor:
-    """What is decoded of one tensor, by its receiver too."""
-    made, update = parse(method), {"w": torch.as_tensor(x, dtype=torch.float32)}
-    packet, _ = compress(made, update, seed=seed)
-    got = decompress(made, packet.payload, update)["w"]
-    assert torch.equal(got, packet.sent["w"].decoded)
-    return got
-
-
-def spans(method: str, x: Any) -> dict[str, int]:
-    update = {"w": torch.as_tensor(x, dtype=torch.float32)}
-    return dict(compress(parse(method), update)[0].spans)
-
-
-def close(x: Tensor, values: Any, tolerance: float = 1e-6) -> bool:
-    return torch.allclose(x, torch.tensor(values), rtol=0, atol=tolerance)
-
 
 # --- drive, eden, sketched: rotations -----------------------------------------------------------
 
@@ -129,6 +109,7 @@ def test_threelc_with_a_sparsity_multiplier() -> None:
 
 # --- lowrank ------------------------------------------------------------------------------------
 
+
 def test_one_power_iteration_by_hand() -> None:
     """M = diag(3, 4, 0) and Q = (1, 1, 0): M Q is (3, 4, 0), of length 5, so P = (0.6, 0.8, 0).
 
@@ -149,9 +130,7 @@ def test_powersgd_s_two_messages_by_hand() -> None:
     method, update = parse("powersgd(1)"), {"w": torch.diag(torch.tensor([3.0, 4.0, 0.0]))}
     state = method.init(update) | {"inner/q/w": torch.tensor([[1.0, 1.0, 0.0]])}
     first, state = compress(method, update, state)
-    assert close(
-        first.sent["w"].decoded, [[1.08, 1.92, 0], [1.44, 2.56, 0], [0, 0, 0.0]], 1e-5
-    )
+    assert close(first.sent["w"].decoded, [[1.08, 1.92, 0], [1.44, 2.56, 0], [0, 0, 0.0]], 1e-5)
     left = [[1.92, -1.92, 0], [-1.44, 1.44, 0], [0, 0, 0.0]]
     assert close(state["residual/w"], left, 1e-5)
     second, _ = compress(method, update, state)

@@ -6,27 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import DGC, State, compress, decompress, parse
+from compressors import DGC, compress, decompress, parse
 from compressors.whole.growth import grows
 from compressors.whole.keepers import needs_server, parts_of
 from compressors.whole.memory import added, inside, nest, recall
 from compressors.whole.returned import holds, take_back
-
-Message = tuple[list[float], list[float], list[float]]
-"""An update, what arrives of it, and what the sender keeps."""
-
-
-def sends(method: str, kept: str, messages: list[Message]) -> State:
-    """Sends the updates one after the other; returns the memory after the last."""
-    made, state = parse(method), None
-    for update, arrives, left in messages:
-        like = {"w": torch.tensor(update)}
-        packet, state = compress(made, like, state)
-        assert packet.sent["w"].decoded.tolist() == arrives
-        assert state[f"{kept}/w"].tolist() == left
-        assert decompress(made, packet.payload, like)["w"].tolist() == arrives
-    assert state is not None
-    return state
+from tests.support.byhand import sends
 
 
 def close(x: Tensor, values: list[float]) -> bool:
