@@ -15,7 +15,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from fedsim import TASKS, Data, RunConfig, run
 from fedsim.federation.batches import Batches
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import build_model
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5, load_mnist
 
@@ -73,7 +73,7 @@ class HandWritten:
 
     def __init__(self, config: RunConfig, peers: bool = False) -> None:
         torch.set_num_threads(1)  # of this thread, as every worker of fedsim does
-        plan, federation = config.plan, Federation.of(config)
+        plan, federation = config.plan, ClientData.of(config)
         self.data, self.iterations, self.done = federation.data, plan.temporal, 0
         self.layout = torch.contiguous_format if peers else torch.channels_last
         model = build_model(plan.task, config.seed)

@@ -24,7 +24,7 @@ from torch.optim import SGD
 
 from fedsim import TASKS, Data, RunConfig
 from fedsim.federation.capturable import whole_float32
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackable import Fit, fit_of
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
@@ -84,7 +84,7 @@ def made(model: Model, clients: int, device: str) -> tuple[Trainer, Stack, list[
     config = RunConfig(
         task=task.name, method="raw", clients=clients, device=device, stack=str(clients)
     )
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     fit: Fit = fit_of(config)
     jobs = [Job(client, weights, {}, 0, STEPS, {}, 0) for client in range(clients)]

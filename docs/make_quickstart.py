@@ -9,7 +9,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from fedsim.deploy import Federation
+from fedsim.engines.deploy import Deployment
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CSV, PAGE = Path(__file__).with_name("quickstart.csv"), Path(__file__).with_name("flower.md")
@@ -21,7 +21,7 @@ _BETWEEN = re.compile(r"(<!-- quickstart -->\n).*?(<!-- end of quickstart -->)",
 def measured(names: dict[str, str]) -> list[tuple[str, ...]]:
     """A row per app: Flower's counters, and the accuracy that the app tells."""
     scores: list[str] = []
-    with tempfile.TemporaryDirectory() as folder, Federation(2, Path(folder)) as federation:
+    with tempfile.TemporaryDirectory() as folder, Deployment(2, Path(folder)) as federation:
         for name in names.values():
             federation.run_app(EXAMPLES / name, lambda line: scores.append(line.split()[-1]))
         counted = federation.traffic()

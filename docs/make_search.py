@@ -15,7 +15,8 @@ from shutil import copyfile
 
 import pandas as pd
 
-from fedsim import RunConfig, units
+from fedsim import RunConfig
+from fedsim.ground import units
 from fedsim.runs.sweep import run_cells
 from fedsim.search.curves import read_curve
 from fedsim.search.exploring import at

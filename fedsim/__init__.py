@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim.errors import DataError, RunFailed, UsageError
+    from fedsim.ground.errors import DataError, RunFailed, UsageError
     from fedsim.measure.coders import measure_coders
     from fedsim.measure.methods import measure
     from fedsim.results.load import Results, load

@@ -45,8 +45,8 @@ def test_a_row_of_the_catalogue_counts_as_an_import() -> None:
 
 def test_fedsim_is_small_enough_to_know() -> None:
     arrows = house.arrows("fedsim")
-    assert len(arrows) <= 18 and len(house.floors(arrows)) <= 8
-    assert sum(map(len, arrows.values())) <= 70
+    assert len(arrows) <= 12 and len(house.floors(arrows)) <= 9
+    assert sum(map(len, arrows.values())) <= 45
 
 
 def test_a_circle_is_named() -> None:

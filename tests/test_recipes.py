@@ -69,7 +69,7 @@ TASK = '''"""Two halves of a plane."""
 import torch
 from torch import nn
 
-from fedsim.tasklist import about
+from fedsim.tasks.tasklist import about
 from fedsim.tasks.base import Data, Task
 
 

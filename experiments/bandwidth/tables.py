@@ -14,9 +14,9 @@ import pandas as pd
 from experiments.common.scores import half_width, rows_of
 from experiments.common.tables import table
 from fedsim import Results
+from fedsim.ground.units import duration, plain
 from fedsim.network import parse
 from fedsim.show import Bandwidths, over_bandwidths, priced
-from fedsim.units import duration, plain
 
 from .rows import ROWS
 

@@ -13,7 +13,7 @@ from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.scores import of_row
 from experiments.common.tables import of_task, table
 from fedsim import Cell, Results, RunConfig
-from fedsim.units import bits, duration
+from fedsim.ground.units import bits, duration
 
 NETWORK = (
     "up=lognormal(1Mbit, 1), down=lognormal(5Mbit, 1), latency=85ms, compute=lognormal(50ms, 0.5)"

@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedsim.ground.units import FRACTIONS
 from fedsim.show import GREYS, METHODS, ink
-from fedsim.units import FRACTIONS
 
 __all__ = ["COLOURS", "GREYS", "SBC_LINES", "canvas", "grids", "ink", "score_label"]
 

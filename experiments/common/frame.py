@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments.common.tables import write_csv
 from fedsim import Cell, Results, UsageError, run_shown
-from fedsim.files import write_text
+from fedsim.ground.files import write_text
 from fedsim.show.plot import save
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from fedsim import Results
-from fedsim.units import FRACTIONS
+from fedsim.ground.units import FRACTIONS
 
 _T = {1: math.nan, 2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
 """Student's 97.5 % quantiles for so many seeds."""

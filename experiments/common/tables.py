@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedsim.files import write_text
+from fedsim.ground.files import write_text
 
 
 def table(heading: Sequence[str], *parts: Iterable[Sequence[str]]) -> str:

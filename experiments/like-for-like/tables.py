@@ -7,8 +7,8 @@ from math import exp, isfinite, log
 import pandas as pd
 
 from experiments.common.tables import table
+from fedsim.ground.units import bits as bits_told
 from fedsim.search import mean, tied
-from fedsim.units import bits as bits_told
 
 from .rows import DENSE, kind
 

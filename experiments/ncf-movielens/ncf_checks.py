@@ -18,7 +18,7 @@ from torch import Tensor
 from compressors import compress, parse
 from experiments.common.tables import write_csv
 from fedsim import Data
-from fedsim.federation import Federation, Trainer, build_model
+from fedsim.federation import ClientData, Trainer, build_model
 from fedsim.tasks import get_task
 
 ncf = import_module("experiments.ncf-movielens.run")  # by name: this file is started as a script
@@ -66,7 +66,7 @@ def zero_rows(table: Tensor) -> float:
 def moved(data: str | None) -> dict[str, float]:
     """The share of zeros of one client's updates where it has an Adam of its own."""
     config = ncf.cells(["updates"], "short", data)[0].config
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {name: p.detach().clone() for name, p in trainer.parameters.items()}
     found, state = {}, {}
     for step in range(STEPS):
@@ -83,7 +83,7 @@ def main(runs: Path, data: str | None) -> None:
     """Writes ``checks.csv``: what is told, and its value."""
     torch.set_num_threads(1)
     config = ncf.cells(["dense"], "short", data)[0].config
-    federation = Federation.of(config)
+    federation = ClientData.of(config)
     update = ncf.gradient(config, federation)
     found = users(federation.data, runs / "cells" / "dense-seed0" / "model.safetensors")
     for name in ("item", "user"):

@@ -17,7 +17,7 @@ from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.scores import of_row
 from experiments.common.tables import spread, table
 from fedsim import Cell, Data, Results, RunConfig
-from fedsim.federation import Federation, Trainer
+from fedsim.federation import ClientData, Trainer
 from fedsim.tasks import get_task
 
 from .figures import curves, figure
@@ -112,7 +112,7 @@ def show(asked: Asked, results: Results | None) -> Shown:
     """Table 2, the bits of positions, and the hit rate over rounds and bits."""
     assert results is not None
     config = runs(asked)[0].config
-    federation = Federation.of(config)
+    federation = ClientData.of(config)
     guess, frame, lines = popularity(federation.data), collect(results), curves(results)
     positions = position_bits(gradient(config, federation))
     titles = {name: row.title for name, row in ROWS.items()}
@@ -142,7 +142,7 @@ def popularity(data: Data) -> float:
     return float(hits) / len(items)
 
 
-def gradient(config: RunConfig, federation: Federation) -> dict[str, Tensor]:
+def gradient(config: RunConfig, federation: ClientData) -> dict[str, Tensor]:
     """What the first client sends in the first round, before it is compressed."""
     trainer = Trainer(config, federation)
     weights = {name: p.detach().clone() for name, p in trainer.parameters.items()}

@@ -18,8 +18,8 @@ from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.plane import SCALES, Square
 from experiments.common.tables import of_task, table
 from fedsim import Cell, Results
+from fedsim.ground.units import bits
 from fedsim.show.plot import plain_ticks
-from fedsim.units import bits
 
 from .phases import levels, phase_tables, sparsity_figure
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from experiments.common.figures import COLOURS, canvas, score_label
 from experiments.common.scores import rows_of, shown
 from experiments.common.tables import sections, spread, table
-from fedsim.units import FRACTIONS
+from fedsim.ground.units import FRACTIONS
 
 from .rows import ROWS, TABLE2, TABLE3
 

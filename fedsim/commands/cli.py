@@ -27,7 +27,7 @@ from fedsim.commands import (
     sweeping,
     theory,
 )
-from fedsim.errors import RunFailed, UsageError, unknown
+from fedsim.ground.errors import RunFailed, UsageError, unknown
 from fedsim.settings import fields as settings
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.commands.document import print_document
-from fedsim.errors import UsageError, unwritten
-from fedsim.units import bits, ratio
+from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.units import bits, ratio
 
 if TYPE_CHECKING:
     from compressors import Packet, Tensors
@@ -56,7 +56,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
 def command_compress(flags: argparse.Namespace) -> int:
     """Encodes a file and prints the bits of each part of the message."""
     from compressors import compress
-    from fedsim.files import write_bytes
+    from fedsim.ground.files import write_bytes
     from fedsim.settings.methods import compressor_of
 
     method = compressor_of(flags.method)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.show.layout import Column, Laid, Row, laid, room
 
 if TYPE_CHECKING:

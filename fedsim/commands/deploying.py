@@ -9,7 +9,7 @@ from typing import Any
 from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
-from fedsim.errors import RunFailed, UsageError
+from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.settings.config import RunConfig, default_of, from_mapping
 
 _NOT_HERE = (
@@ -81,7 +81,7 @@ def deploy(
     Raises ``UsageError`` before a process is started: the folder is in use or holds something else,
     the port is taken. Raises ``RunFailed`` where a process ends at its start, or the run fails.
     """
-    from fedsim.deploy import Federation
+    from fedsim.engines.deploy import Deployment
     from fedsim.runs import lock
     from fedsim.runs.folder import check_kind, examine
 
@@ -95,7 +95,7 @@ def deploy(
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
     clients, began = config.plan.clients, time.monotonic()
-    federation = Federation(clients, out, insecure, port)
+    federation = Deployment(clients, out, insecure, port)
     where = f"SuperLink on port {federation.port} and {clients} SuperNodes"
     say(f"starting a {where}; logs: {out / 'logs'}")
     (out / "summary.json").unlink(missing_ok=True)  # of a run that failed

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from compressors.printing import printable
-from fedsim.errors import UsageError, unknown
+from fedsim.ground.errors import UsageError, unknown
 from fedsim.settings.config import read_toml
 
 SCALES = ("smoke", "short", "paper")

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig, default_of
 from fedsim.settings.each import alone as check
 from fedsim.settings.fields import Settings, flag, type_of

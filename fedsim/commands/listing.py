@@ -9,10 +9,10 @@ from rich.console import Console
 from compressors.catalogue import ROWS, Kind
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
-from fedsim.controllers.listed import CONTROLLERS
 from fedsim.network.presets import PRESETS
+from fedsim.settings.controllers.listed import CONTROLLERS
 from fedsim.show.layout import Column, Laid, Row, laid, print_whole
-from fedsim.tasklist import LISTED
+from fedsim.tasks.tasklist import LISTED
 
 Listed = dict[str, str]
 CODERS = ("positions", "symbols", "coder")

@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from fedsim import units
 from fedsim.commands import coding
 from fedsim.commands.codec import add_shared, check_place, read
 from fedsim.commands.coding import three
 from fedsim.commands.document import print_document
-from fedsim.errors import UsageError, unwritten
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError, unwritten
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.settings.fields import flag
 from fedsim.show.layout import Column, Laid, Row, laid, print_whole, room
@@ -106,7 +106,7 @@ def command(flags: argparse.Namespace) -> int:
         frame = job.measure(updates, progress)
     if flags.csv:
         try:
-            from fedsim.files import write_text
+            from fedsim.ground.files import write_text
 
             write_text(flags.csv, frame.to_csv(index=False))
         except OSError as error:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compressors.printing import printable
-from fedsim import units
 from fedsim.commands.document import print_document, records
-from fedsim.errors import unwritten
+from fedsim.ground import units
+from fedsim.ground.errors import unwritten
 from fedsim.network.presets import PRESETS
 from fedsim.show.layout import Column, Row, laid, print_whole
 
@@ -154,7 +154,7 @@ def _write(
 ) -> None:  # fmt: skip
     import pandas as pd
 
-    from fedsim.files import write_text
+    from fedsim.ground.files import write_text
     from fedsim.show.figures import over_bandwidths, over_time
     from fedsim.show.plot.paper import drawn, save
 

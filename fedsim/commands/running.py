@@ -7,7 +7,7 @@ from typing import Any
 from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.settings.spelling import TABLE, underscored
 from fedsim.show.layout import print_whole

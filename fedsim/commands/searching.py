@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from fedsim.search.search import Found

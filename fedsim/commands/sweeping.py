@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import read_toml
 from fedsim.settings.fields import GRADIENT
 from fedsim.settings.spelling import underscored

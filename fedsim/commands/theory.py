@@ -9,7 +9,7 @@ from rich.console import Console
 
 from compressors.theory_tables import TABLES
 from fedsim.commands.document import print_document
-from fedsim.errors import UsageError, unknown
+from fedsim.ground.errors import UsageError, unknown
 from fedsim.show.layout import Column, Laid, laid, print_whole, room
 
 if TYPE_CHECKING:

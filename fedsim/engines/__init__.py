@@ -1,1 +1,1 @@
-"""What lies beneath the apps: in process, or Flower's simulation on Ray."""
+"""What lies beneath the apps: in process, Flower's simulation on Ray, or a deployment."""

@@ -6,7 +6,7 @@ import socket
 import sys
 from typing import Any
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 _KNOCK_SECONDS = 10.0
 

@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedsim.engines import cluster, compat, lost
-from fedsim.errors import RunFailed
+from fedsim.ground.errors import RunFailed
 
 
 def simulate(

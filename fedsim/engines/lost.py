@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from fedsim.errors import RunFailed
+from fedsim.ground.errors import RunFailed
 from strategies.channel.cohort_grid import CohortGrid
 
 AGAIN = 3

@@ -6,11 +6,11 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.federation.batches import Batches
+    from fedsim.federation.clientdata import ClientData
     from fedsim.federation.evaluation import spread
     from fedsim.federation.masking import mask_momentum
-    from fedsim.federation.shards import Federation
     from fedsim.federation.trainer import Trainer, build_model
 
-__all__ = ["Batches", "Federation", "Trainer", "build_model", "mask_momentum", "spread"]
+__all__ = ["Batches", "ClientData", "Trainer", "build_model", "mask_momentum", "spread"]
 
 make_lazy(__name__)

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from compressors import State
-from fedsim.errors import UsageError
 from fedsim.federation.captured import Gradients, eager, gradients_of
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from strategies.generators import seeded, states
 
@@ -30,7 +30,7 @@ def check(config: RunConfig) -> None:
     """
     if config.compile_step == "none":
         return
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     try:
         if any(layer.p > 0 for layer in trainer.dropouts):
             raise Differs("dropout draws its masks anew in every step")

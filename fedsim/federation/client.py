@@ -12,11 +12,11 @@ from flwr.app import Message, MetricRecord, RecordDict
 
 from compressors import Packet, State
 from compressors.whole.memory import inside, nest
-from fedsim.errors import training
 from fedsim.federation import orders
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
 from fedsim.federation.trainer import Trainer
+from fedsim.ground.errors import training
 from fedsim.settings.config import RunConfig
 from strategies import Change, ClientEnd, Delivery, Job, Trained
 from strategies.channel.orders import WANTED, to_report

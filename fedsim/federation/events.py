@@ -17,13 +17,13 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from compressors import derive
-from fedsim.errors import RunFailed
 from fedsim.federation import ledger
 from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.orders import START
 from fedsim.federation.server import Recorder, Server, failing
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.updates import Update, together
+from fedsim.ground.errors import RunFailed
 from fedsim.network.flows import Flows
 from fedsim.network.pricing import SECONDS
 from fedsim.network.rates import Rate

@@ -6,9 +6,9 @@ from compressors.printing import short_text
 from compressors.theory import bound
 from compressors.whole.growth import may_grow
 from compressors.whole.keepers import parts_of
-from fedsim.errors import UsageError
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import build_model
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 
 
@@ -23,7 +23,7 @@ def check(config: RunConfig) -> None:
         held = [part for part in parts_of(method) if isinstance(part, ErrorFeedback)]
         if not any(may_grow(part.inner) for part in held):
             continue
-        model = build_model(plan.task, config.seed, Federation.of(config).data)
+        model = build_model(plan.task, config.seed, ClientData.of(config).data)
         try:
             named = model.named_parameters()
             method.init({name: p.detach() for name, p in named if p.requires_grad})

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from compressors import State
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from strategies.channel.buffers import Buffers
 

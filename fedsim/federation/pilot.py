@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from compressors import State
-from fedsim.controllers import Choice, Memory, Seen, Told, parse
-from fedsim.controllers.base import AGREEMENT, REPORTS
-from fedsim.errors import RunFailed
 from fedsim.federation import ledger, orders
 from fedsim.federation.linkclock import LinkClock
 from fedsim.federation.orders import Work
 from fedsim.federation.trainer import lr_factor
+from fedsim.ground.errors import RunFailed
 from fedsim.settings.config import RunConfig
+from fedsim.settings.controllers import Choice, Memory, Seen, Told, parse
+from fedsim.settings.controllers.base import AGREEMENT, REPORTS
 from strategies import RoundTraffic
 from strategies.channel.orders import Order
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedsim.errors import DeviceFull
+from fedsim.ground.errors import DeviceFull
 from fedsim.tasks import Data
 
 _SHARE = 0.5  # of the memory that is free: the rest is for models, activations and updates
@@ -71,7 +71,7 @@ def enough(device: torch.device) -> Iterator[None]:
         >>> with enough(torch.device("cuda")):
         ...     raise torch.cuda.OutOfMemoryError("Tried to allocate 2.00 GiB. 1.50 GiB is free.")
         Traceback (most recent call last):
-        fedsim.errors.DeviceFull: cuda: 2.00 GiB more needed, 1.50 GiB free; lower --stack, \
+        fedsim.ground.errors.DeviceFull: cuda: 2.00 GiB more needed, 1.50 GiB free; lower --stack, \
 --workers, --batch-size
     """
     try:

@@ -15,7 +15,6 @@ from flwr.serverapp import Grid
 
 from compressors import State, Tensors, UpdateError
 from compressors.base import finite
-from fedsim.errors import RunFailed
 from fedsim.federation import ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.evaluation import evaluate
@@ -26,6 +25,7 @@ from fedsim.federation.pilot import Pilot
 from fedsim.federation.simulated import Simulation
 from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
+from fedsim.ground.errors import RunFailed
 from fedsim.settings.config import RunConfig
 from fedsim.settings.resolved import Plan
 from strategies import (

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
 from compressors import State
-from fedsim.errors import UsageError
 from fedsim.federation.capturable import near, whole_float32
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from strategies import Client
 from strategies.generators import seeded, states
@@ -56,7 +56,7 @@ def fit_of(config: RunConfig) -> Fit:
     """
     if config.stack == "1" or config.engine != "local":
         return Fit(1)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     auto = config.stack == "auto"
     width = min(_gaining(trainer) if auto else int(config.stack), config.plan.cohort)
     if width == 1:

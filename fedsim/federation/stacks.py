@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from compressors import State, Tensors
-from fedsim.errors import DeviceFull
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
 from fedsim.federation.stackedsteps import StackedSteps, alike
 from fedsim.federation.trainer import Trainer, lr_factor, trainer_of
+from fedsim.ground.errors import DeviceFull
 from fedsim.settings.config import RunConfig
 from strategies import Job, Trained
 from strategies.generators import drawing

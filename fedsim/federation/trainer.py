@@ -15,10 +15,10 @@ from torch.optim import Optimizer
 from compressors import State, Tensors, derive
 from fedsim.federation.batches import Batches
 from fedsim.federation.captured import gradients_of
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.room import enough, resident
-from fedsim.federation.shards import Federation
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
@@ -64,13 +64,13 @@ class Trainer:
 
     Example:
         >>> config = RunConfig(task="digits", temporal=2)
-        >>> trainer = Trainer(config, Federation.of(config))
+        >>> trainer = Trainer(config, ClientData.of(config))
         >>> weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
         >>> sorted(trainer.train(0, weights, {}, 0, 2).update) == sorted(weights)
         True
     """
 
-    def __init__(self, config: RunConfig, federation: Federation) -> None:
+    def __init__(self, config: RunConfig, federation: ClientData) -> None:
         self.config, self.federation = config, federation
         self.task = config.plan.task
         self.device = torch.device(config.device)
@@ -220,6 +220,6 @@ def trainer_of(config: RunConfig) -> Trainer:
     """This thread's trainer for ``config``, made once."""
     if getattr(_local, "config", None) != config:
         torch.set_num_threads(1)  # per thread: more would fight over the cores
-        _local.trainer = Trainer(config, Federation.of(config))
+        _local.trainer = Trainer(config, ClientData.of(config))
         _local.config = config
     return _local.trainer

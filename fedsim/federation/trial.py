@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from compressors.base import finite
-from fedsim.errors import UsageError
 from fedsim.federation import capturable, memories, stackable
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import spread
 from fedsim.federation.fingerprint import attributes
 from fedsim.federation.modelbuffers import ModelBuffers
-from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer, build_model
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 
@@ -40,7 +40,7 @@ def check(config: RunConfig) -> None:
             in which they could travel; or its clients cannot be trained at once, as ``--stack``
             asks, or its step cannot be captured, as ``--compile-step`` asks.
     """
-    Federation.of(config)
+    ClientData.of(config)
     if config.plan.algorithm.clock != "rounds":
         _without_buffers(config)
     if isinstance(config.task, Task):
@@ -55,7 +55,7 @@ def check(config: RunConfig) -> None:
 
 def _without_buffers(config: RunConfig) -> None:
     task = config.plan.task
-    model = build_model(task, config.seed, Federation.of(config).data)
+    model = build_model(task, config.seed, ClientData.of(config).data)
     if ModelBuffers(model, task.name).names:
         raise UsageError(
             f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has buffers "
@@ -98,7 +98,7 @@ def _calling(task: Task, call: str, facts: Callable[[], str] | None = None) -> I
 
 
 def _trainer(config: RunConfig) -> Trainer:
-    task, federation = config.plan.task, Federation.of(config)
+    task, federation = config.plan.task, ClientData.of(config)
     with _calling(task, "build"):
         model = task.model(federation.data)
     _check_model(task, model)

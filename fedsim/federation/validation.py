@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.tasks import Data, Task
 from fedsim.tasks.base import Samples
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from compressors.whole.keepers import needs_server
-from fedsim import units
-from fedsim.errors import UsageError
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError
 from fedsim.settings.methods import resolve
 
 FACTORS = (1, 10, 100, 1000)

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from compressors import BitReader, BitWriter, Tensors
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.measure.inputs import check_repeat, checked_updates
 from fedsim.measure.methods import Progress, in_turn, one_thread, timed

@@ -7,7 +7,7 @@ from inspect import signature
 from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
 from compressors.calls import NUMBER, split
 from compressors.given import check_finite, update_of
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.methods import compressor_of, with_fraction
 
 KINDS = ("method", "compressor", "codec", "sparsifier", "quantizer")

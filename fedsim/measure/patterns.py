@@ -10,7 +10,7 @@ from torch import Tensor
 from compressors import BitWriter, Compressor, Pipeline, Tensors, UpdateError
 from compressors.coders.fixed import unsigned
 from compressors.theory.positions import entropy_bits
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 
 @dataclass(frozen=True, eq=False)

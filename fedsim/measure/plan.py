@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from compressors import CATALOGUE, ROWS, PerTensor, parse, text
 from compressors.calls import split
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.measure.inputs import check_density
 from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction

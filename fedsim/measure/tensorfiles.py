@@ -20,8 +20,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from compressors.base import finite
-from fedsim.errors import UsageError
-from fedsim.files import replacing
+from fedsim.ground.errors import UsageError
+from fedsim.ground.files import replacing
 
 SUFFIXES = (".npy", ".pt", ".pth", ".safetensors")
 ALONE = "update"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from compressors import derive
-from fedsim.errors import RunFailed, UsageError, called
+from fedsim.ground.errors import RunFailed, UsageError, called
 from fedsim.network.quantities import quantity
 from fedsim.network.rates import Rate
 from fedsim.network.traces import ByClient, read_table, steps

@@ -9,7 +9,7 @@ import numpy as np
 
 from compressors import derive
 from compressors.calls import read
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.network.availability import Availability
 
 Leaves = Literal["", "before", "after"]

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.errors import UsageError, called
+from fedsim.ground.errors import UsageError, called
 
 _SIZES = {"": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 _TIMES = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}

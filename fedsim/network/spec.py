@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from compressors.calls import split
-from fedsim.errors import UsageError, reason, unknown
+from fedsim.ground.errors import UsageError, reason, unknown
 from fedsim.network.presets import PRESETS
 from fedsim.network.quantities import Varying, parse_varying, quantity
 from fedsim.network.rates import Rate

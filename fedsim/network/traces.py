@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from fedsim.errors import UsageError, reason
+from fedsim.ground.errors import UsageError, reason
 from fedsim.network.rates import Rate
 
 if TYPE_CHECKING:

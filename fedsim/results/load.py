@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.merge import (
     comparable,

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.schema import KEYS, OF_TASK, TRAINED
 from fedsim.settings.config import RunConfig, default_of
 from fedsim.settings.strategies import told_coded, told_downlink

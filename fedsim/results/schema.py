@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.errors import UsageError, writing
-from fedsim.files import (
+from fedsim.ground.errors import UsageError, writing
+from fedsim.ground.files import (
     CHANGED,
     FILES,
     DamagedFile,

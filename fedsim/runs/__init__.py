@@ -1,1 +1,1 @@
-"""Runs and sweeps: what carries them out, records them, resumes them and shows how far they are."""
+"""Runs and sweeps, and the Flower app: what carries them out, records, resumes and shows them."""

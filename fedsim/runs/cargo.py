@@ -7,8 +7,8 @@ from threading import Lock
 from typing import Any
 
 from compressors import CATALOGUE, Row, own_rows
-from fedsim.controllers import CONTROLLERS, Listed, own_controllers
 from fedsim.settings.config import RunConfig
+from fedsim.settings.controllers import CONTROLLERS, Listed, own_controllers
 
 _ONE = Lock()  # Flower's threads pickle at once, and numba gives a function its number meanwhile
 

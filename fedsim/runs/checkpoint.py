@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file
 
 from compressors import State
 from compressors.whole.memory import inside, nest
-from fedsim.errors import reason
-from fedsim.files import (
+from fedsim.ground.errors import reason
+from fedsim.ground.files import (
     FILES,
     DamagedFile,
     check_beside,

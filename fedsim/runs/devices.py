@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 
 DEVICES = ("cpu", "cuda", "mps")

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fedsim.errors import StoppedEarly
+from fedsim.ground.errors import StoppedEarly
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.parcel import Outbox, Parcel, mark, packed, sees
 from fedsim.runs.recorder import Progress

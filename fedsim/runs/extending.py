@@ -8,8 +8,8 @@ evaluation: BatchNorm's statistics may travel in these.
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import UsageError
-from fedsim.files import write_text
+from fedsim.ground.errors import UsageError
+from fedsim.ground.files import write_text
 from fedsim.runs import checkpoint
 from fedsim.settings.config import RunConfig
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsim.errors import UsageError, unwritten
-from fedsim.files import replacing, write_json, write_text
+from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.files import replacing, write_json, write_text
 from fedsim.results.load import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending, tensorboard

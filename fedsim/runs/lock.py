@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from fedsim.errors import UsageError, unwritten
+from fedsim.ground.errors import UsageError, unwritten
 
 if sys.platform != "win32":
     import fcntl

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.engines import cluster
-from fedsim.errors import StoppedEarly, UsageError, without_home, writing
-from fedsim.files import write_text
+from fedsim.ground.errors import StoppedEarly, UsageError, without_home, writing
+from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.board import Board, Pinned

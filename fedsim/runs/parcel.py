@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from fedsim.files import sync, write_bytes, write_text
+from fedsim.ground.files import sync, write_bytes, write_text
 from fedsim.runs import checkpoint
 
 _TOKEN = ".token"

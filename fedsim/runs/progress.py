@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.progress import TimeRemainingColumn as Remaining
 
-from fedsim.units import bits
+from fedsim.ground.units import bits
 
 Told = Callable[[str, dict[str, Any]], None]
 """Called with a run's name and the row of every round that it has finished."""

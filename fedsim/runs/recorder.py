@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.errors import writing
 from fedsim.federation import ledger
 from fedsim.federation.client_memory import InProcess
 from fedsim.federation.server import Server
-from fedsim.files import write_bytes, write_parquet
+from fedsim.ground.errors import writing
+from fedsim.ground.files import write_bytes, write_parquet
 from fedsim.runs import checkpoint
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.tensorboard import Scalars

@@ -13,19 +13,19 @@ from safetensors.torch import save
 
 from compressors import text
 from fedsim.engines import flower, heap, local
-from fedsim.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
 from fedsim.federation import ledger, trial
 from fedsim.federation.client_memory import AtNode, InProcess
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_client_app, make_together
 from fedsim.federation.events import EventServer
 from fedsim.federation.held import held
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
-from fedsim.federation.shards import Federation
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings
 from fedsim.federation.trainer import Trainer
-from fedsim.files import write_bytes, write_text
+from fedsim.ground.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
+from fedsim.ground.files import write_bytes, write_text
 from fedsim.results.schema import TOLD, TRAINED, read_summary, write_run
 from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.cargo import Cargo
@@ -118,7 +118,7 @@ def carry_out(
     devices.check(config.device)
     trial.check(config)
     tensorboard.check(config.tensorboard)
-    Federation.of(config)  # missing data and bad splits are refused before anything is written
+    ClientData.of(config)  # missing data and bad splits are refused before anything is written
     check_kind(out)
     with lock.held(out):
         return _locked(config, out, states, engine, progress)
@@ -137,7 +137,7 @@ def _locked(
     if finished is not None:
         return finished
     heap.keep()
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     # Of a server that does not wait nothing is kept: its messages are always under way.
     clock = config.plan.algorithm.clock
     kept = states if clock == "rounds" else None

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import UsageError, expect
 from fedsim.federation import trial
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
+from fedsim.ground.errors import UsageError, expect
 from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import (
     COLUMNS,
@@ -130,7 +130,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
             devices.check(cell.config.device)
             tensorboard.check(cell.config.tensorboard)
             trial.check(cell.config)
-        Federation.of(cell.config)
+        ClientData.of(cell.config)
 
 
 def check_folder(out: Path) -> None:

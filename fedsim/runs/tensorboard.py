@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.errors import UsageError
 from fedsim.federation import ledger
+from fedsim.ground.errors import UsageError
 
 FOLDER = "tensorboard"
 

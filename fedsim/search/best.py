@@ -5,7 +5,7 @@ from typing import Any
 
 import tomli_w
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.settings.config import RunConfig, default_of

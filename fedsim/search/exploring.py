@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from compressors import text
-from fedsim import units
+from fedsim.ground import units
 from fedsim.results.load import run_folders
 from fedsim.runs import checkpoint
 from fedsim.runs.parallel import Work, run_here, run_on_ray

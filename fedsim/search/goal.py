@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedsim import units
-from fedsim.errors import UsageError
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError
 
 SATURATED = (
     "saturated: no {name} can be above that of the best trials; of these, fewer bits are better"

@@ -10,7 +10,7 @@ from typing import Any
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, Row, parse, text
 from compressors.calls import split
 from compressors.parts import Lossy
-from fedsim.errors import UsageError, unknown
+from fedsim.ground.errors import UsageError, unknown
 from fedsim.measure.inputs import at
 from fedsim.settings.methods import resolve, takes_fraction
 

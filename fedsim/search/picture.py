@@ -6,7 +6,7 @@ from math import isnan
 import numpy as np
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedsim import units
-from fedsim.errors import RunFailed, UsageError, writing
-from fedsim.files import write_text
+from fedsim.ground import units
+from fedsim.ground.errors import RunFailed, UsageError, writing
+from fedsim.ground.files import write_text
 from fedsim.network.quantities import quantity
 from fedsim.runs import lock
 from fedsim.runs.sweep import check

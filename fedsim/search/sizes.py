@@ -6,7 +6,7 @@ from functools import lru_cache
 import torch
 
 from compressors import Tensors, compress, decompress
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.search.methods import compressor
 from fedsim.settings.config import RunConfig
@@ -27,7 +27,7 @@ class Sizes:
     """
 
     def __init__(self, base: RunConfig) -> None:
-        trainer = Trainer(base, Federation.of(base))
+        trainer = Trainer(base, ClientData.of(base))
         self.update = _update({n: p.detach() for n, p in trainer.parameters.items()})
         self.entries = sum(p.numel() for p in trainer.parameters.values())
         self.rate = float(trainer.optimizer.param_groups[0]["lr"])

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from compressors import text
-from fedsim.errors import UsageError
 from fedsim.federation import memories
+from fedsim.ground.errors import UsageError
 from fedsim.search.goal import Goal
 from fedsim.search.methods import CODERS, OWN, at_rate, coded, compressor, most, short
 from fedsim.search.sizes import Sizes

@@ -20,7 +20,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import DBAPIError
 
 from compressors import derive
-from fedsim.errors import writing
+from fedsim.ground.errors import writing
 from fedsim.search.goal import Curve
 from fedsim.search.methods import CODERS
 from fedsim.search.space import Params, Space
@@ -36,7 +36,7 @@ EQUALS, TOOK = "equals", "took"
 def journal(folder: Path) -> Iterator[None]:
     """Names the folder where the disk refuses the study's file in it: full, or read-only.
 
-    Raises ``RunFailed`` in the place of SQLite's error, as ``fedsim.errors.writing``.
+    Raises ``RunFailed`` in the place of SQLite's error, as ``fedsim.ground.errors.writing``.
     """
     try:
         yield

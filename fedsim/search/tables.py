@@ -5,7 +5,7 @@ from math import isfinite, isnan
 
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.search.finals import Finalist, Lot
 from fedsim.search.goal import Goal
 from fedsim.search.methods import OWN, short

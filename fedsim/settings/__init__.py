@@ -1,1 +1,1 @@
-"""What a run, a grid of runs and a method are told to be: settings, defaults filled in, cells."""
+"""What a run, a grid of runs and a method are told to be: settings, cells, controllers."""

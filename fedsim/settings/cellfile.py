@@ -26,8 +26,8 @@ from typing import Any
 
 import tomli_w
 
-from fedsim.errors import UsageError, unwritten
-from fedsim.files import write_text
+from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.files import write_text
 from fedsim.settings.config import RunConfig, check_values, from_mapping, read_toml
 from fedsim.settings.grids import GRID, Cell
 from fedsim.settings.spelling import FILE, TABLE, underscored

@@ -10,7 +10,7 @@ from torch.nn import Parameter
 from torch.optim import SGD, Optimizer
 
 from compressors import Raw
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings import collective, moving, roundless
 from fedsim.settings.differences import check_added
 from fedsim.settings.fields import WEIGHTINGS, Settings, flag

@@ -1,7 +1,7 @@
 """Collectives: what every client makes of all messages itself, and what they go with."""
 
 from compressors import Raw
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.network.spec import ALLREDUCE
 from fedsim.settings.fields import Settings, flag
 from fedsim.settings.resolved import Plan

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from fedsim.errors import PlacedError, UsageError, names_told, reason, unknown
+from fedsim.ground.errors import PlacedError, UsageError, names_told, reason, unknown
 from fedsim.settings import each, machine
 from fedsim.settings.fields import Settings, flag, type_of
 from fedsim.settings.spelling import underscored
@@ -163,7 +163,7 @@ def _plain(name: str, value: Any) -> Any:
 
         return quantity(value, flag(name), "bits")
     if name == "controller" and value is not None and not isinstance(value, str):
-        from fedsim.controllers import text as text_of
+        from fedsim.settings.controllers import text as text_of
 
         return text_of(value)
     if name in ("availability", "dropout", "deadline") and isinstance(value, int | float):

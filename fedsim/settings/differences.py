@@ -5,7 +5,7 @@ What needs torch is imported when a run is checked: the names of strategies are 
 
 from typing import TYPE_CHECKING
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from compressors import Compressor

@@ -5,7 +5,7 @@ A message names the setting, its value and what is allowed; all raise ``UsageErr
 
 from typing import Any
 
-from fedsim.errors import PlacedError, UsageError
+from fedsim.ground.errors import PlacedError, UsageError
 from fedsim.settings.fields import (
     BUFFERS,
     COMPILED,

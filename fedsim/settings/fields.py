@@ -4,7 +4,7 @@ from dataclasses import Field, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fedsim.settings.strategies import STRATEGIES
-from fedsim.tasklist import PARTITIONS
+from fedsim.tasks.tasklist import PARTITIONS
 
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:

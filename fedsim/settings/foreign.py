@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig, read_toml
 from fedsim.settings.spelling import FILE, TABLE
 from fedsim.tasks.place import origin

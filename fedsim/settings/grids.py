@@ -10,7 +10,7 @@ import numpy as np
 import tomli_w
 
 from compressors import Compressor
-from fedsim.errors import PlacedError, UsageError, names_told, unknown
+from fedsim.ground.errors import PlacedError, UsageError, names_told, unknown
 from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
 from fedsim.settings.methods import Method, resolve, spelled, takes_fraction
 from fedsim.settings.spelling import underscored

@@ -1,6 +1,6 @@
 """Checks of the settings that say on what clients train, and how many at once."""
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.fields import Settings, flag
 
 

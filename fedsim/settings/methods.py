@@ -6,7 +6,7 @@ from typing import Any
 
 from compressors import CATALOGUE, DGC, ByName, Compressor, ErrorFeedback, parse, text
 from compressors.whole.keepers import parts_of
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 
 @dataclass(frozen=True)

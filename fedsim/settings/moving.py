@@ -1,7 +1,7 @@
 """What a controller goes with."""
 
-from fedsim.controllers import parse
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
+from fedsim.settings.controllers import parse
 from fedsim.settings.fields import Settings
 from fedsim.settings.methods import corrects_momentum, takes_fraction
 from fedsim.settings.resolved import Plan

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from compressors import Compressor, parse
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.network import spec
 from fedsim.network.availability import parse_availability
 from fedsim.network.cohorts import Dropout, Rules, parse_dropout

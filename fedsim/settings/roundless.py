@@ -1,6 +1,6 @@
 """What a run of an asynchronous strategy cannot be told: what is about rounds, and checkpoints."""
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.fields import Settings, flag
 from fedsim.settings.resolved import Plan
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.errors import PlacedError
+from fedsim.ground.errors import PlacedError
 
 FILE = "runs.toml"
 """The file in a sweep's folder that lists cells which do not lie on a grid."""

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from compressors.calls import Call, value
-from fedsim.errors import UsageError, called, unknown
+from fedsim.ground.errors import UsageError, called, unknown
 from strategies.algorithms import ALGORITHMS, AVERAGES, CODED, OWN_DOWNLINK
 
 if TYPE_CHECKING:

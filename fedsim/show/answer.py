@@ -5,8 +5,8 @@ from math import log10
 import numpy as np
 import pandas as pd
 
-from fedsim import units
-from fedsim.errors import UsageError
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
 from fedsim.results.load import Results
 from fedsim.show.curves import bits_so_far

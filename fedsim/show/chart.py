@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.show.style import Look
 
 GREY = "#777777"

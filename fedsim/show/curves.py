@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.schema import KEYS
 from fedsim.show.style import CellKey, beside

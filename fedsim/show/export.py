@@ -6,8 +6,8 @@ from typing import Literal
 
 import pandas as pd
 
-from fedsim import units
-from fedsim.errors import UsageError
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError
 from fedsim.show.averages import over_seeds
 from fedsim.show.inputs import check_frame
 from fedsim.show.markup import latex, markdown

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.show.budgets import budgets, leaders
 from fedsim.show.chart import GREY, Axis, Chart, Marks, Strip
 from fedsim.show.curves import (

@@ -7,7 +7,7 @@ from math import log10
 import numpy as np
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.results.labels import of_method
 from fedsim.show.figures import titled
 from fedsim.show.inputs import check_frame

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pandas as pd
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results
 
@@ -29,7 +29,7 @@ def check_frame(frame: object, kind: Literal["runs", "rounds"], where: str) -> N
     Example:
         >>> check_frame("results/sbc", "runs", "matrix()")
         Traceback (most recent call last):
-        fedsim.errors.UsageError: matrix() takes the frame results.runs of results = \
+        fedsim.ground.errors.UsageError: matrix() takes the frame results.runs of results = \
 fedsim.load(...), and was given a str
     """
     takes = f"{where} takes the frame results.{kind} of results = fedsim.load(...)"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.labels import ends_dense, methods_of, of_method, reference, several
 from fedsim.show.style import beside
 

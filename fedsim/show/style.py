@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.results.labels import reference
 
 LABELS = {

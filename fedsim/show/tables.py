@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import rich
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.results.labels import VARIANT, reference, several
 from fedsim.show.averages import CELL, repeated
 from fedsim.show.layout import Column, Kind, Laid, Row, laid, room

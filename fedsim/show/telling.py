@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 
 PER_CLIENT = "up_wire_bits_per_client"
 _TENTH = 0.1

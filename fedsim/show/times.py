@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim import controllers
-from fedsim.controllers.base import NETWORK
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.network.availability import parse_availability
 from fedsim.network.pricing import MESSAGES, ends_over_rates, price
 from fedsim.network.spec import ALLREDUCE, Network
 from fedsim.results.labels import averages
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
+from fedsim.settings import controllers
+from fedsim.settings.controllers.base import NETWORK
 from fedsim.show.style import higher_is_better
 
 CELL = ["label", "temporal", "gradient"]

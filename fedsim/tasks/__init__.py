@@ -1,19 +1,14 @@
-"""The tasks that come with fedsim, by name.
+"""Tasks: a model, its data and how it is trained; those that come with fedsim, and their list."""
 
-To add one to fedsim: write a file with a `Task` in it, and its row in `fedsim/tasklist.py`. A task
-of a user's own needs neither: `RunConfig(task=...)` takes it, see docs/own-task.md.
-"""
+from typing import TYPE_CHECKING
 
-from __future__ import annotations
+from compressors.lazy import make_lazy
 
-from importlib import import_module
-
-from fedsim.errors import UsageError, unknown
-from fedsim.tasklist import LISTED
-from fedsim.tasks.base import Data, Task
-from fedsim.tasks.data.partition import split
-from fedsim.tasks.models.dropout import Dropout, dropouts, reseed
-from fedsim.tasks.place import SEPARATOR, load
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.tasks.base import Data, Task
+    from fedsim.tasks.data.partition import split
+    from fedsim.tasks.known import TASKS, adopt, get_task
+    from fedsim.tasks.models.dropout import Dropout, dropouts, reseed
 
 __all__ = [
     "TASKS",
@@ -27,61 +22,4 @@ __all__ = [
     "split",
 ]
 
-
-def _task(place: str) -> Task:
-    module, name = place.split(":")
-    task: Task = getattr(import_module(f"fedsim.tasks.{module}"), name)
-    return task
-
-
-TASKS: dict[str, Task] = {name: _task(listed.place) for name, listed in LISTED.items()}
-
-
-_OURS = dict(TASKS)
-
-
-def get_task(name: str | Task) -> Task:
-    """The task called `name`, or at `FILE.py:NAME`; a `Task` is returned as it is.
-
-    Raises:
-        UsageError: no such task; the message lists the known tasks.
-
-    Example:
-        >>> get_task("mnist_lenet5").iterations
-        2000
-    """
-    if isinstance(name, Task):
-        return name
-    if SEPARATOR in name:
-        found: Task = load(name, "task", Task, "fedsim.Task")
-        return found
-    try:
-        return TASKS[name]
-    except KeyError:
-        if name.endswith(".py"):
-            raise UsageError(f"task: {name!r} is a file; it takes {name}:NAME") from None
-        ours = "a task of your own is FILE.py:NAME"
-        raise UsageError(f"{unknown('task', name, TASKS)}; {ours}") from None
-
-
-def adopt(task: str | Task) -> str | Task:
-    """`task` as settings keep it: the name of one of fedsim's, or a user's own task itself.
-
-    A user's own task is in `TASKS` from then on. The task itself travels with the settings, because
-    other processes do not know its name.
-
-    Raises:
-        UsageError: `task` is unknown, is not a task, or has the name of one of fedsim's tasks.
-    """
-    if not isinstance(task, str | Task):
-        raise UsageError(f"task: {task!r} is neither the name of a task nor a fedsim.Task")
-    own = get_task(task)
-    ours = _OURS.get(own.name)
-    if ours == own:
-        return own.name
-    if ours is not None:
-        raise UsageError(f"task: {own.name!r} is a task of fedsim's; give yours another name")
-    if isinstance(task, str) and SEPARATOR not in task and task != own.name:
-        raise UsageError(f"task: TASKS[{task!r}] is named {own.name!r}; the two must be equal")
-    TASKS[own.name] = own
-    return own
+make_lazy(__name__)

@@ -18,7 +18,7 @@ from numpy import ndarray
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
-from fedsim.errors import DataError, UsageError
+from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks.roles import ROLES, check_role
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

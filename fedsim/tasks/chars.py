@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsim.errors import DataError
-from fedsim.tasklist import about
+from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
 from fedsim.tasks.data.once import Once
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
+from fedsim.tasks.tasklist import about
 
 HELD_OUT = 105_675  # characters, as many as the paper tests on
 ROW = 1409  # 75 rows of this length are exactly the held-out text

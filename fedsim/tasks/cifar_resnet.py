@@ -6,10 +6,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from fedsim.tasklist import about
 from fedsim.tasks.base import Task, correct, cross_entropy
 from fedsim.tasks.data.cifar import load
 from fedsim.tasks.optional import torchvision
+from fedsim.tasks.tasklist import about
 
 
 class Shortcut(nn.Module):

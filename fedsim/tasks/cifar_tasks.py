@@ -1,7 +1,7 @@
 """The CIFAR-10 tasks other than the ResNets of He et al., with their published settings.
 
-Each task's source in ``fedsim/tasklist.py`` says which settings are not published and were chosen
-here. Batches are the published number of images per iteration, shared by four clients.
+Each task's source in ``fedsim/tasks/tasklist.py`` says which settings are not published and were
+chosen here. Batches are the published number of images per iteration, shared by four clients.
 """
 
 from dataclasses import replace
@@ -9,10 +9,10 @@ from functools import partial
 
 from torch.optim import SGD
 
-from fedsim.tasklist import about
 from fedsim.tasks.base import Task, correct, cross_entropy
 from fedsim.tasks.data.cifar import load
 from fedsim.tasks.models import cifar as models
+from fedsim.tasks.tasklist import about
 
 CIFAR_RESNET18 = Task(
     **about("cifar_resnet18"),

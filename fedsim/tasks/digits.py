@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from fedsim.errors import DataError
-from fedsim.tasklist import about
+from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data.once import Once
+from fedsim.tasks.tasklist import about
 
 HELD_OUT = 360  # of 1797 samples, 20 %
 _ORDER = Path(__file__).with_name("digits_order.json")

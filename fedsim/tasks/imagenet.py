@@ -15,13 +15,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import SGD
 
-from fedsim.errors import DataError
-from fedsim.tasklist import about
+from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data.idx import data_folder
 from fedsim.tasks.data.images import normalised
 from fedsim.tasks.data.once import Once
 from fedsim.tasks.optional import torchvision
+from fedsim.tasks.tasklist import about
 
 SIZE, SHORT = 224, 256  # pixels: the model's input, and the short side of the image it is cut from
 CLASSES = 1000

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import idx
 from fedsim.tasks.data.once import Once
+from fedsim.tasks.tasklist import about
 
 # Mean and standard deviation of the training pixels divided by 255: the values in common use.
 _SCALE = {"MNIST": (0.1307, 0.3081), "FashionMNIST": (0.2860, 0.3530)}

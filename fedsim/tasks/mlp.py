@@ -6,9 +6,9 @@ from functools import partial
 from torch import nn
 from torch.optim import Adagrad
 
-from fedsim.tasklist import about
 from fedsim.tasks.base import Task, correct, cross_entropy
 from fedsim.tasks.lenet import load_mnist
+from fedsim.tasks.tasklist import about
 
 
 def mlp(width: int, layer_norm: bool = False) -> nn.Module:

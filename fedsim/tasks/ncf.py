@@ -18,11 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from fedsim.tasklist import about
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.data import recommend, textfiles
 from fedsim.tasks.data.once import Once
 from fedsim.tasks.models.dropout import Dropout
+from fedsim.tasks.tasklist import about
 
 FACTORS = 64
 LAYERS = (256, 256, 128, 64)

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from fedsim.errors import DataError
+from fedsim.ground.errors import DataError
 
 
 def torchvision(part: str, who: str, otherwise: str = "") -> Any:

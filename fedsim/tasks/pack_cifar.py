@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DataError, UsageError
-from fedsim.files import replacing
+from fedsim.ground.errors import DataError, UsageError
+from fedsim.ground.files import replacing
 from fedsim.tasks.data import cifar
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 SEPARATOR = ":"
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 _TAKES: dict[str, tuple[str, ...]] = {
     "build": (),
@@ -37,7 +37,7 @@ def check_role(task: str, role: str, value: object, from_data: bool) -> None:
     Example:
         >>> check_role("mine", "load", lambda: 1, False)
         Traceback (most recent call last):
-        fedsim.errors.UsageError: task mine: load is called as load(folder, download), and \
+        fedsim.ground.errors.UsageError: task mine: load is called as load(folder, download), and \
 <lambda> does not take that: too many positional arguments
     """
     made = isinstance(value, nn.Module if role == "build" else Optimizer)

@@ -15,12 +15,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from fedsim.errors import DataError
-from fedsim.tasklist import about
+from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
 from fedsim.tasks.data.once import Once
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
+from fedsim.tasks.tasklist import about
 
 WORDS = 10_000
 ROW = 10 * STEPS  # words per row of held-out text

@@ -9,7 +9,7 @@ import torch
 
 import fedsim
 from compressors import NotFinite, UpdateError, compress, parse
-from fedsim.errors import UsageError, training
+from fedsim.ground.errors import UsageError, training
 from fedsim.settings.grids import from_toml
 
 HUGE = {"w": torch.tensor([3e38, 3e38])}

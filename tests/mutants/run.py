@@ -27,7 +27,7 @@ SECONDS = 1800
 _RUNS = ("tests/fedsim/federation", "tests/fedsim/engines", "tests/fedsim/runs")
 TESTS = {
     "fedsim/network": ("tests/fedsim/network", "tests/fedsim/show", *_RUNS),
-    "fedsim/controllers": ("tests/fedsim/controllers", *_RUNS),
+    "fedsim/settings/controllers": ("tests/fedsim/controllers", *_RUNS),
     "fedsim/federation": ("tests/fedsim/controllers", *_RUNS, "tests/fedsim/results"),
     "fedsim/search": ("tests/fedsim/search",),
     "fedsim/settings": ("tests/fedsim/settings", "tests/fedsim/results"),

@@ -14,9 +14,9 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import fixedclipping_mod
 
 from compressors import Raw, sbc
-from fedsim.app import config_of
 from fedsim.engines import compat
 from fedsim.engines.local import LocalGrid
+from fedsim.runs.app import config_of
 from strategies import DelayedDSGD, TooFewReplies, answer_partition
 from strategies.channel import nodes
 from strategies.channel.cohort_grid import CohortGrid

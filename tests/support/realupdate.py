@@ -4,7 +4,7 @@ import pytest
 from torch import Tensor
 
 from fedsim import RunConfig
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 
 SOME = "raw; sbc(0.05); topk(0.1) | float32 | golomb; one_sided(0.1) | mean | golomb"
@@ -19,6 +19,6 @@ COLUMNS = [
 def real() -> dict[str, Tensor]:
     """What one client of the digits task has learned in five local iterations."""
     config = RunConfig(task="digits", temporal=5)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {name: p.detach().clone() for name, p in trainer.parameters.items()}
     return trainer.train(0, weights, {}, 0, 5).update

@@ -13,7 +13,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.show import figures
 from fedsim.show.curves import Bits
 from fedsim.show.heat import JOINED, Heat, heat, joints

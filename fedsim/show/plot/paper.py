@@ -16,8 +16,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from fedsim.errors import UsageError
-from fedsim.files import replacing
+from fedsim.ground.errors import UsageError
+from fedsim.ground.files import replacing
 from fedsim.show.chart import Axis, Chart, Marks, widened
 
 _MARKERS = "osD^vPX*"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import UsageError, unwritten, writing
-from fedsim.files import write_text
+from fedsim.ground.errors import UsageError, unwritten, writing
+from fedsim.ground.files import write_text
 from fedsim.network.quantities import quantity
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load

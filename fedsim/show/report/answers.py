@@ -2,7 +2,7 @@
 
 from html import escape
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.results.load import Results
 from fedsim.show.answer import SEEDS, best, ladder, texts
 from fedsim.show.markup import html

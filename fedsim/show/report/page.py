@@ -5,7 +5,7 @@ from html import escape
 
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.results.labels import VARIANT, reference
 from fedsim.results.load import Results
 from fedsim.show.planes import method_text, one_celled

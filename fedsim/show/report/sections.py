@@ -6,7 +6,7 @@ from dataclasses import fields
 from html import escape
 from typing import Any
 
-from fedsim.errors import without_home
+from fedsim.ground.errors import without_home
 from fedsim.results.labels import VARIANT
 from fedsim.results.load import Results
 from fedsim.results.merge import differing, settings_of

@@ -4,7 +4,7 @@ from html import escape
 
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.network.pricing import SECONDS
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of

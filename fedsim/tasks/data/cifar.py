@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedsim.errors import DataError
+from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data.idx import data_folder
 from fedsim.tasks.data.images import CropAndFlip, Pixels

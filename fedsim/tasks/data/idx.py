@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DataError
+from fedsim.ground.errors import DataError
 from fedsim.tasks.optional import torchvision
 
 FILES = (

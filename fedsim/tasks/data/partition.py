@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import UsageError, called
-from fedsim.tasklist import PARTITIONS as FORMS
+from fedsim.ground.errors import UsageError, called
+from fedsim.tasks.tasklist import PARTITIONS as FORMS
 
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from fedsim.errors import DataError
+from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedsim.errors import DataError
+from fedsim.ground.errors import DataError
 from fedsim.tasks.data.idx import data_folder
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from compressors import derive
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 
 class Dropout(nn.Module):

@@ -8,10 +8,10 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import fedsim
-from fedsim.app import config_of
 from fedsim.commands import deploying
 from fedsim.commands.cli import parser
 from fedsim.runs import lock
+from fedsim.runs.app import config_of
 from tests.support.commands import Typed, no_page, typed
 from tests.support.runs import small
 

@@ -9,7 +9,7 @@ import pytest
 
 import compressors
 import fedsim
-from fedsim.tasklist import LISTED
+from fedsim.tasks.tasklist import LISTED
 from tests.support.markdown import ROOT
 from tests.support.sweepmaker import make_sweep
 

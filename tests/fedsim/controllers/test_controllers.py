@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from fedsim.controllers import CONTROLLERS, Choice, Listed, Seen, Told, parse, text
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
+from fedsim.settings.controllers import CONTROLLERS, Choice, Listed, Seen, Told, parse, text
 
 
 def told(**facts: Any) -> Told:

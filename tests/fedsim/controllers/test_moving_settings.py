@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from fedsim import RunConfig, RunFailed, UsageError, run
-from fedsim.controllers import CONTROLLERS, Choice, Listed
 from fedsim.federation.orders import Work, from_payload, rounded, to_payload
+from fedsim.settings.controllers import CONTROLLERS, Choice, Listed
 from tests.support.runs import clients, make_task, rounds, small
 
 __all__ = ["make_task"]  # the fixture

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, load, run
-from fedsim.controllers import Seen, parse
-from fedsim.controllers.links import Pace
 from fedsim.network import parse as parse_network
 from fedsim.network.pricing import SECONDS
+from fedsim.settings.controllers import Seen, parse
+from fedsim.settings.controllers.links import Pace
 from fedsim.show.times import priced
 from tests.support.runs import clients, make_task
 from tests.support.threes import give_links, last, table, threes

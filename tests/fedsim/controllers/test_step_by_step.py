@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.controllers import Choice, Memory, Seen, Told, parse
+from fedsim.settings.controllers import Choice, Memory, Seen, Told, parse
 
 _NOT_YET = ("seconds", "train_loss", "loss", "metric", "update_norm", "agreement")
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from fedsim import RunConfig, run
-from fedsim.controllers import CONTROLLERS, Choice, Listed, Seen, Told
-from fedsim.controllers.base import NEEDS
 from fedsim.federation.pilot import Pilot
 from fedsim.federation.trainer import Trainer
+from fedsim.settings.controllers import CONTROLLERS, Choice, Listed, Seen, Told
+from fedsim.settings.controllers.base import NEEDS
 from strategies import RoundTraffic
 from strategies.channel.nodes import cohort
 from strategies.channel.traffic import Uplink

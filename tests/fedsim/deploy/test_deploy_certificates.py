@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import UsageError
-from fedsim.deploy.certificates import Certificates, write
+from fedsim.engines.deploy.certificates import Certificates, write
 
 
 def handshake(made: Certificates, trusted: Path, name: str) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from fedsim import RunFailed, UsageError
-from fedsim.deploy import Federation, programs
-from fedsim.deploy.processes import Group
-from fedsim.deploy.warm import listening
+from fedsim.engines.deploy import Deployment, programs
+from fedsim.engines.deploy.processes import Group
+from fedsim.engines.deploy.warm import listening
 
 Stand = Callable[..., None]
 _LISTENS = """
@@ -81,7 +81,7 @@ def test_nodes_are_told_who_they_are(
         return registers()
 
     monkeypatch.setattr(programs, "supernode", noting)
-    with Federation(2, tmp_path) as federation:
+    with Deployment(2, tmp_path) as federation:
         assert all(group.alive for group in started)
         federation.kill(1)
         federation.start(1)
@@ -101,7 +101,7 @@ def test_keys_that_are_not_taken_end_the_start(
 ) -> None:
     monkeypatch.setattr(programs, "register", lambda *_: ["sh", "-c", "echo known; exit 1"])
     with pytest.raises(RunFailed, match="the SuperLink takes no keys: known"):
-        Federation(1, tmp_path).__enter__()
+        Deployment(1, tmp_path).__enter__()
     assert not any(group.alive for group in started)
 
 
@@ -114,7 +114,7 @@ def test_a_program_that_ends_at_its_start_is_told_of_and_all_are_stopped(
 ) -> None:
     monkeypatch.setattr(programs, name, breaks)
     with pytest.raises(RunFailed, match=rf"(?s){called}.*exit code 5\):.*the disk is full"):
-        Federation(1, tmp_path, insecure=True).__enter__()
+        Deployment(1, tmp_path, insecure=True).__enter__()
     assert len(started) == 4 and not any(group.alive for group in started)
 
 
@@ -123,9 +123,9 @@ def test_a_node_that_never_registers_is_told_of(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "supernode", waits)
-    monkeypatch.setattr("fedsim.deploy.federation.START_SECONDS", 0.3)
+    monkeypatch.setattr("fedsim.engines.deploy.deployment.START_SECONDS", 0.3)
     with pytest.raises(RunFailed, match="SuperNode 0 is not ready after 0.3 s"):
-        Federation(1, tmp_path, insecure=True).__enter__()
+        Deployment(1, tmp_path, insecure=True).__enter__()
     assert not any(group.alive for group in started)
 
 
@@ -137,14 +137,14 @@ def test_a_federation_is_ready_when_the_clients_process_is(
         return ["sh", "-c", f"sleep 1; touch '{socket}'; sleep 60"]
 
     monkeypatch.setattr(programs, "warm", slow)
-    with Federation(1, tmp_path, insecure=True) as federation:
+    with Deployment(1, tmp_path, insecure=True) as federation:
         assert list(federation.private.glob("*.sock"))
 
 
 @pytest.mark.slow
 def test_sigterm_stops_all(started: list[Group], tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), Federation(1, tmp_path, insecure=True):
+    with pytest.raises(KeyboardInterrupt), Deployment(1, tmp_path, insecure=True):
         os.kill(os.getpid(), signal.SIGTERM)
         threading.Event().wait(10)
     assert not any(group.alive for group in started)
@@ -158,7 +158,7 @@ def test_rounds_and_ended_nodes_are_told_while_the_app_runs(
     follow = "echo noise; echo 'round 1/2 · x'; sleep 0.5; echo 'round 2/2 · y'"
     monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, follow))
     lines: list[str] = []
-    with Federation(2, tmp_path / "out", insecure=True) as federation:
+    with Deployment(2, tmp_path / "out", insecure=True) as federation:
         federation.nodes[1].process.kill()
         federation.run({"temporal": 5}, tmp_path / "out", lines.append)
         assert sorted(federation.nodes) == [0]
@@ -173,7 +173,7 @@ def test_a_run_that_is_refused_is_told_of(
 ) -> None:
     monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, "echo no; exit 1"))
     with (
-        Federation(1, tmp_path / "out", insecure=True) as federation,
+        Deployment(1, tmp_path / "out", insecure=True) as federation,
         pytest.raises(RunFailed, match=r"(?s)`flwr run` failed:.*no"),
     ):
         federation.run({}, tmp_path / "out", print)
@@ -192,7 +192,7 @@ def test_a_taken_port_is_refused_before_anything_starts(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(UsageError, match=f"--port is {port}: another process listens there"):
-            Federation(1, tmp_path, port=port)
+            Deployment(1, tmp_path, port=port)
     assert not started
 
 

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from fedsim import UsageError
-from fedsim.deploy import ports
+from fedsim.engines.deploy import ports
 
 
 def test_a_port_that_something_has_is_refused_and_named() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import RunFailed
-from fedsim.deploy.processes import Group, Guard, stop_all
+from fedsim.engines.deploy.processes import Group, Guard, stop_all
 from tests.support.markdown import ROOT
 
 _FAMILY = "sleep 60 & echo child $!; wait"
@@ -75,7 +75,7 @@ def test_children_end_whose_parent_has_ended(tmp_path: Path, guard: Guard) -> No
 def test_what_does_not_listen_is_killed(
     tmp_path: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedsim.deploy.processes._GRACE_SECONDS", 0.3)
+    monkeypatch.setattr("fedsim.engines.deploy.processes._GRACE_SECONDS", 0.3)
     group, child = family(tmp_path, guard, _STUBBORN)
     group.stop()
     assert not group.alive and gone(child)
@@ -85,7 +85,7 @@ def started_by(code: str, log: Path) -> "subprocess.Popen[bytes]":
     """A process that has started a family and sleeps; ``code`` is run before."""
     script = (
         "import os, signal, sys, time; from pathlib import Path\n"
-        "from fedsim.deploy.processes import Group, Guard\n"
+        "from fedsim.engines.deploy.processes import Group, Guard\n"
         f"{code}\n"
         f"command = ['sh', '-c', {_FAMILY!r}]\n"
         "private = Path(sys.argv[1] + '-private')\n"

@@ -7,8 +7,8 @@ import pytest
 from safetensors.torch import load_file
 
 from fedsim import RunConfig
-from fedsim.deploy import Federation
-from fedsim.federation.shards import Federation as Shards
+from fedsim.engines.deploy import Deployment
+from fedsim.federation.clientdata import ClientData as Shards
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import from_toml
 from tests.support import books
@@ -27,7 +27,7 @@ SETTINGS = {
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A deployed run of nine rounds whose second client is dead from round 3 to round 5."""
     out = tmp_path_factory.mktemp("deployed")
-    with Federation(3, out) as federation:
+    with Deployment(3, out) as federation:
 
         def told(line: str) -> None:
             if line.startswith("round 2/"):

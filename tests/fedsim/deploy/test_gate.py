@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.deploy import bundle, certificates, ports, programs
-from fedsim.deploy.certificates import Certificates, write_node_key
-from fedsim.deploy.processes import Group, Guard, stop_all
+from fedsim.engines.deploy import bundle, certificates, ports, programs
+from fedsim.engines.deploy.certificates import Certificates, write_node_key
+from fedsim.engines.deploy.processes import Group, Guard, stop_all
 from strategies.channel.owners import read
 from tests.support.markdown import ROOT
 
@@ -27,7 +27,7 @@ class Site:
         self.folder, self.guard = folder, Guard()
         self.tls: Certificates = certificates.write(folder / "tls")
         self.public, self.link = ports.free(2)
-        gate = [sys.executable, "-m", "fedsim.deploy.gate", str(folder / "tls"),
+        gate = [sys.executable, "-m", "fedsim.engines.deploy.gate", str(folder / "tls"),
                 "--host", ports.LOOPBACK, "--port", str(self.public),
                 "--link", str(self.link)]  # fmt: skip
         self.groups = [

@@ -24,7 +24,7 @@ class Without(PathFinder):  # as if they were not installed
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 
-import fedsim.app
+import fedsim.runs.app
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from fedsim.engines import compat
 from fedsim.federation.trainer import trainer_of
@@ -34,12 +34,12 @@ compat.identify()
 settings = {"clients": 3, "iterations": 8, "temporal": 2, "gradient": 0.05, "partition": "iid"}
 node = {"partition-id": 0, "num-partitions": 3, "client-id": "0", "state-dir": sys.argv[2]}
 context = Context(1, 1, node, RecordDict(), settings)
-config = fedsim.app.config_of(context)
+config = fedsim.runs.app.config_of(context)
 weights = {name: p.detach() for name, p in trainer_of(config).parameters.items()}
 end = ServerEnd(config.plan.method.compressor, config.plan.downlink, weights)
 end.begin(1, [0])
 content = end.content(0, ConfigRecord({"iterations": 2}))
-reply = fedsim.app.client_app(Message(content, dst_node_id=1, message_type="train"), context)
+reply = fedsim.runs.app.client_app(Message(content, dst_node_id=1, message_type="train"), context)
 end.take(0, reply)
 assert not end.trip.failures and len(end.trip.uplinks[0].payload) > 100, end.trip.failures
 try:

@@ -13,8 +13,8 @@ from torch import nn
 from compressors import decompress
 from compressors.whole.raw import Raw
 from fedsim import RunConfig, Task, UsageError, run
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.modelbuffers import ModelBuffers
-from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer, build_model
 from tests.support.models import normed
 from tests.support.runs import Memories, assert_same, clients, make_task, payloads, rounds, small
@@ -146,7 +146,7 @@ def test_statistics_are_those_of_a_plain_loop(make_task: MakeTask, tmp_path: Pat
     for buffers in ("mean", "local"):
         config = settings(task, method="raw", clients=1, buffers=buffers)
         run(config, tmp_path / buffers)
-        trainer = Trainer(config, Federation.of(config))
+        trainer = Trainer(config, ClientData.of(config))
         weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
         whole = trainer.train(0, weights, {}, 0, 12)
         final = load_file(tmp_path / buffers / "model.safetensors")
@@ -156,7 +156,7 @@ def test_statistics_are_those_of_a_plain_loop(make_task: MakeTask, tmp_path: Pat
 
 def test_a_trainer_passes_nothing_on(make_task: MakeTask) -> None:
     config = settings(make_task(build=normed))
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     first = trainer.train(0, weights, {}, 0, 2)
     kept = {n: x.clone() for n, x in first.buffers.items()}
@@ -223,7 +223,7 @@ def test_other_floats_are_refused(make_task: MakeTask) -> None:
     task = make_task(build=lambda: nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3).double()))
     config = settings(task)
     with pytest.raises(UsageError, match=r"running_mean.*float64.*float32"):
-        Trainer(config, Federation.of(config))
+        Trainer(config, ClientData.of(config))
 
 
 def test_what_is_in_no_state_dict_does_not_travel() -> None:

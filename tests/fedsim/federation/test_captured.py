@@ -14,7 +14,7 @@ from fedsim import RunConfig, UsageError, run
 from fedsim.federation import captured
 from fedsim.federation.capturable import check
 from fedsim.federation.captured import Graphed
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import Dropout
 from tests.support.runs import make_task
@@ -91,7 +91,7 @@ def test_graphs_give_the_numbers_of_a_plain_step(
     more: Any, make_task: Any, recorded: list[int]
 ) -> None:
     config = RunConfig(task=make_task(build=normed).name, method="raw", **more)
-    plain, graphed = (Trainer(config, Federation.of(config)) for _ in range(2))
+    plain, graphed = (Trainer(config, ClientData.of(config)) for _ in range(2))
     graphed._gradients = Graphed(graphed)
     object.__setattr__(graphed.config, "compile_step", "graphs")  # which the CPU is refused
     for one, other in zip(trained(plain), trained(graphed), strict=True):
@@ -103,7 +103,7 @@ def test_a_shard_of_another_size_has_its_own_recording(
     make_task: Any, recorded: list[int]
 ) -> None:
     config = RunConfig(task=make_task().name, method="raw")
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     gradients = Graphed(trainer)
     x, y = trainer.batch(0, 0)
     for batch in ((x, y), (x[:2], y[:2]), (x, y)):
@@ -151,7 +151,7 @@ def test_compiled_steps_are_near(make_task: Any, monkeypatch: pytest.MonkeyPatch
     config = RunConfig(task=make_task(build=normed).name, method="raw", compile_step="compile")
     check(config)
     plain = RunConfig(**{**vars(config), "compile_step": "none"})
-    both = (Trainer(one, Federation.of(one)) for one in (plain, config))
+    both = (Trainer(one, ClientData.of(one)) for one in (plain, config))
     for one, other in zip(*map(trained, both), strict=True):
         torch.testing.assert_close(one, other, rtol=2e-4, atol=2e-6)
 

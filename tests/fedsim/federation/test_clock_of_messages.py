@@ -13,9 +13,9 @@ import torch
 
 from compressors import explain, parse
 from fedsim import RunConfig, load, run
-from fedsim.controllers import CONTROLLERS, Listed
 from fedsim.network import parse as parse_network
 from fedsim.network.pricing import SECONDS
+from fedsim.settings.controllers import CONTROLLERS, Listed
 from fedsim.show.times import priced
 from tests.support.models import normed
 from tests.support.runs import clients, make_task, payloads

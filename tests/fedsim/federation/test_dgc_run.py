@@ -9,7 +9,7 @@ from torch import Tensor
 
 from compressors import Packet, State, compress
 from fedsim import RunConfig, run
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.methods import resolve
 from tests.support.runs import assert_same, make_task, small
@@ -61,7 +61,7 @@ def weights_of(trainer: Trainer) -> dict[str, Tensor]:
 def test_the_setting_is_the_optimizers_momentum(momentum: float | None, make_task) -> None:
     """The task's is 0.9. Two steps of momentum m: the buffer is g2 + m g1."""
     config = RunConfig(task=make_task().name, temporal=2, momentum=momentum)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     first = trainer.train(0, weights_of(trainer), {}, 0, 1)
     assert all(g["momentum"] == (0.9 if momentum is None else momentum)
                for g in trainer.optimizer.param_groups)  # fmt: skip
@@ -75,7 +75,7 @@ def test_sent_whole_it_is_momentum_sgd_until_it_is_masked(make_task) -> None:
     the sum of momentum SGD's steps, up to float32 rounding, if the gradients are the same.
     """
     config = RunConfig(task=make_task().name, temporal=1, momentum=0.0)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     start = weights_of(trainer)
     method = resolve("dgc(0.0001, 0)", None).compressor
     state: State | None = None

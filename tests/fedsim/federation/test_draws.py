@@ -13,7 +13,7 @@ from torch.optim import SGD
 
 from fedsim import Data, RunConfig, run
 from fedsim.federation import draws
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks.base import cross_entropy
 from strategies import generators
@@ -108,7 +108,7 @@ def test_masks_differ_by_client_iteration_and_seed(make_task: Any) -> None:
     )
 
     def update(client: int, done: int, seed: int = 0) -> Tensor:
-        trainer = Trainer(config := RunConfig(task=task, seed=seed), Federation.of(config))
+        trainer = Trainer(config := RunConfig(task=task, seed=seed), ClientData.of(config))
         zero = {n: torch.full_like(p, 0.1) for n, p in trainer.parameters.items()}
         return trainer.train(client, zero, {}, done, 1).update["last.weight"]
 

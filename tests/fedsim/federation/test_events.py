@@ -14,9 +14,9 @@ from torch import Tensor
 from compressors import decompress
 from fedsim import RunConfig, load, run
 from fedsim.engines import local
-from fedsim.errors import RunFailed
 from fedsim.federation.aggregation import server_rate
 from fedsim.federation.trainer import make_optimizer
+from fedsim.ground.errors import RunFailed
 from fedsim.network.spec import Links, Network
 from strategies import Staleness
 from strategies.channel.shards import Shards

@@ -10,7 +10,7 @@ from torch.optim import SGD, Adam
 
 from fedsim import RunConfig, UsageError, run
 from fedsim.federation.batches import Batches
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.settings.grids import SweepConfig
 from tests.support import replaying
@@ -32,7 +32,7 @@ def decayed(parameters: Any) -> torch.optim.Optimizer:
 
 def plain(config: RunConfig, lr: float) -> dict[str, torch.Tensor]:
     """The same in a loop of plain PyTorch: one model, one optimizer, the mean of gradients."""
-    task, federation = config.plan.task, Federation.of(config)
+    task, federation = config.plan.task, ClientData.of(config)
     model = build_model(task, 0)
     optimizer = task.optimizer(model.parameters())
     batches = [Batches(shard, 4, 0, c) for c, shard in enumerate(federation.shards)]
@@ -69,7 +69,7 @@ def test_it_is_the_optimizer_on_the_mean_gradient(
 
 def test_a_client_sends_the_gradient_of_one_batch(make_task: Any) -> None:
     config = RunConfig(task=make_task(optimizer=adam).name, **GRADIENTS)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     trained = trainer.train(1, weights, {}, 2, 1)
     model = build_model(config.plan.task, 0)

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from compressors import Raw, decompress, derive, parse
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from strategies import MARINA, build
 from tests.support import replaying
@@ -42,7 +42,7 @@ def test_messages_are_differences_of_gradients_on_one_batch(tmp_path: Path) -> N
     """Algorithm 1, every gradient computed again; then x - rate g with g kept by hand."""
     config = small(**SETTINGS, method="marina(float32, 0.3)")
     run(config, tmp_path)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     sent, g, dense = models(tmp_path, config), {}, []
     for number, ups in enumerate(replaying.uplinks(tmp_path, config)):
         dense.append(number == 0 or derive(config.seed, "dense", number + 1) < 0.3 * 2**32)

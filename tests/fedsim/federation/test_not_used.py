@@ -10,7 +10,7 @@ import pytest
 
 from fedsim import RunConfig, load, run
 from fedsim.engines.local import LocalGrid
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from strategies.channel.payload import KEY, put
 from tests.support import books
@@ -147,7 +147,7 @@ def test_what_a_late_upload_carried_is_sent_again(
     method = "ef(per_tensor(topk(0.2) | cnat | golomb))"
     config, summary, memories = late_run(method, make_task, tmp_path, monkeypatch)
     assert (summary["returned"], summary["lost"]) == (1, 0)
-    trainer, folder = Trainer(config, Federation.of(config)), tmp_path / "run"
+    trainer, folder = Trainer(config, ClientData.of(config)), tmp_path / "run"
     for client in range(3):
         asked = list(books.names(folder, client, "down"))
         assert asked == ([1, 3] if client == BAD else [1, 2, 3])

@@ -11,7 +11,7 @@ from torch.optim import SGD, Optimizer
 
 from fedsim import RunConfig, UsageError, run
 from fedsim.federation.batches import Batches
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import build_model
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 from tests.support.interrupting import Stopped, stop_after
@@ -47,7 +47,7 @@ def test_numbers_are_kept_over_rounds(make_task: Any, tmp_path: Path) -> None:
         task=make_task(optimizer=Counting).name, method="raw", temporal=5, clients=1
     )
     run(config, tmp_path)
-    task, federation = config.plan.task, Federation.of(config)
+    task, federation = config.plan.task, ClientData.of(config)
     plain = build_model(task, 0)
     batches = Batches(federation.shards[0], 4, 0, 0)
     indices = [batches.at(i) for i in range(12)]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
 from fedsim import run
-from fedsim.errors import RunFailed
+from fedsim.ground.errors import RunFailed
 from fedsim.runs import parallel
 from fedsim.runs.cargo import Cargo
 from strategies.channel import client_end

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
 from strategies.algorithms.fedprox import pull
 from tests.support.runs import distance, make_task, model, small
@@ -18,7 +18,7 @@ __all__ = ["make_task"]  # the fixture
 def test_the_loss_has_the_distance_in_it(mu: float, make_task: Any) -> None:
     """Four steps of the task's SGD on loss + mu / 2 |w - sent|^2, by autograd."""
     config = RunConfig(task=make_task().name, method="raw", temporal=4, proximal=mu)
-    federation = Federation.of(config)
+    federation = ClientData.of(config)
     trainer, plain = Trainer(config, federation), build_model(config.plan.task, config.seed)
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     update = trainer.train(1, weights, {}, 0, 4, forces=(pull(mu, weights),)).update

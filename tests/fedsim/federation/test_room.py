@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fedsim import Data
-from fedsim.errors import DeviceFull
 from fedsim.federation import room
+from fedsim.ground.errors import DeviceFull
 
 META = torch.device("meta")
 X, Y = torch.arange(40.0).view(20, 2), torch.arange(20)

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.errors import DeviceFull, RunFailed
 from fedsim.federation import stackable
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stacks import Stack, stack_of
 from fedsim.federation.trainer import Trainer
+from fedsim.ground.errors import DeviceFull, RunFailed
 from fedsim.tasks import Dropout
 from strategies import Job, Trained
 from tests.support.runs import make_task
@@ -140,7 +140,7 @@ def test_auto_shrinks_until_the_stack_fits(
     tried, jobs = full_above(2, stack, monkeypatch), jobs_of(stack)
     found = stack.train(jobs)
     assert tried == [6, 3, 2, 2]  # twice 2 and 1, which is trained as ever
-    alone = Trainer(config, Federation.of(config))
+    alone = Trainer(config, ClientData.of(config))
     for job, one in zip(jobs, found, strict=True):
         assert isinstance(one, Trained)
         expected = alone.train(*job).update

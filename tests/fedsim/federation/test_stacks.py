@@ -19,7 +19,7 @@ from torch.optim import (
 
 from compressors import State
 from fedsim import Data, RunConfig
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.stacks import Result, Stack, stack_of
@@ -32,7 +32,7 @@ __all__ = ["make_task"]  # the fixture
 
 
 def plain(config: RunConfig) -> Trainer:
-    return Trainer(config, Federation.of(config))
+    return Trainer(config, ClientData.of(config))
 
 
 def weights_of(trainer: Trainer) -> State:

@@ -15,8 +15,8 @@ from compressors import ALL, Raw, SentTensor, decompress
 from compressors.whole.memory import inside
 from fedsim import RunConfig, run
 from fedsim.federation.batches import Batches
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.masking import mask_momentum
-from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer, build_model
 from tests.support.runs import Memories, distance, make_task, payloads, small, steps
 
@@ -25,7 +25,7 @@ __all__ = ["make_task"]  # the fixture
 
 def plain(config: RunConfig, client: int, iterations: int, reset: int | None = None) -> nn.Module:
     """A bare PyTorch loop over the client's batches; ``reset``: a new optimizer so often."""
-    task, federation = config.plan.task, Federation.of(config)
+    task, federation = config.plan.task, ClientData.of(config)
     model = build_model(task, config.seed)
     if task.channels_last:
         model = model.to(memory_format=torch.channels_last)
@@ -74,7 +74,7 @@ def test_the_learning_rate_steps_by_local_iteration(make_task: Any, tmp_path: Pa
     )
     config = RunConfig(task=task.name, method="raw", temporal=2, clients=1, iterations=10)
     run(config, tmp_path)
-    model, federation = build_model(task, 0), Federation.of(config)
+    model, federation = build_model(task, 0), ClientData.of(config)
     batches = Batches(federation.shards[0], 4, 0, 0)
     for i in range(10):
         rate = 0.4 if i < 3 else 0.04 if i < 7 else 0.004
@@ -86,7 +86,7 @@ def test_the_learning_rate_steps_by_local_iteration(make_task: Any, tmp_path: Pa
 def test_a_learning_rate_of_the_users(make_task: Any) -> None:
     task = make_task(lr_steps=((1, 0.5),))
     config = RunConfig(task=task.name, method="raw", temporal=1, lr=0.8)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     rates = []
     for done in range(3):
@@ -97,7 +97,7 @@ def test_a_learning_rate_of_the_users(make_task: Any) -> None:
 
 def test_what_a_trainer_is_given_is_not_changed(make_task: Any) -> None:
     config = RunConfig(task=make_task().name, method="raw", temporal=2)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     kept = {n: x.clone() for n, x in weights.items()}
     first = trainer.train(0, weights, {}, 0, 2)
@@ -108,17 +108,17 @@ def test_what_a_trainer_is_given_is_not_changed(make_task: Any) -> None:
     assert all(torch.equal(first.optimizer[n], x) for n, x in state.items())
     assert all(torch.equal(first.update[n], x) for n, x in update.items())
     # nor does a trainer remember: another one does the same
-    other = Trainer(config, Federation.of(config)).train(0, weights, state, 2, 2)
+    other = Trainer(config, ClientData.of(config)).train(0, weights, state, 2, 2)
     assert all(torch.equal(again.update[n], x) for n, x in other.update.items())
     assert again.loss == other.loss
 
 
 def test_it_serves_clients_in_any_order(make_task: Any) -> None:
     config = RunConfig(task=make_task().name, method="raw", temporal=2)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     alone = {
-        c: Trainer(config, Federation.of(config)).train(c, weights, {}, 0, 3) for c in range(3)
+        c: Trainer(config, ClientData.of(config)).train(c, weights, {}, 0, 3) for c in range(3)
     }
     for client in (2, 0, 1, 0):
         trained = trainer.train(client, weights, {}, 0, 3)
@@ -226,7 +226,7 @@ def test_bfloat16_is_autocast(make_task: Any) -> None:
     updates = []
     for precision in ("float32", "bfloat16"):
         config = RunConfig(task=make_task().name, method="raw", temporal=2, precision=precision)
-        trainer = Trainer(config, Federation.of(config))
+        trainer = Trainer(config, ClientData.of(config))
         weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
         updates.append(trainer.train(0, weights, {}, 0, 2).update)
     for name, x in updates[0].items():

@@ -16,10 +16,10 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from compressors import State, compress, decompress, parse
 from fedsim import Data, RunConfig, Task
 from fedsim.federation import room, trainer
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.modelbuffers import ModelBuffers
-from fedsim.federation.shards import Federation
 from fedsim.federation.stackable import Fit
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
@@ -53,7 +53,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return ModelBuffers(model, task)
 
     made: list[nn.Module] = []
-    Federation.of(RunConfig(task="digits", clients=3))  # real, and kept
+    ClientData.of(RunConfig(task="digits", clients=3))  # real, and kept
     monkeypatch.setattr(trainer, "build_model", build)
     monkeypatch.setattr(trainer, "ModelBuffers", noted)
     monkeypatch.setattr(nn.Module, "to", lambda module, *_, **__: module)
@@ -68,9 +68,9 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     room._placed.clear()
 
 
-def settings(**more: Any) -> tuple[RunConfig, Federation]:
+def settings(**more: Any) -> tuple[RunConfig, ClientData]:
     plain = RunConfig(task="digits", clients=3, batch_size=8, **more)
-    return RunConfig(**{**vars(plain), "device": "cuda:0"}), Federation.of(plain)
+    return RunConfig(**{**vars(plain), "device": "cuda:0"}), ClientData.of(plain)
 
 
 def test_training_and_scoring(absent: None) -> None:

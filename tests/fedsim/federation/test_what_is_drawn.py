@@ -11,8 +11,8 @@ import pytest
 from compressors import derive
 from fedsim import RunConfig, run
 from fedsim.federation import drivers
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import spread
-from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer
 from tests.support.runs import small
 
@@ -30,7 +30,7 @@ def test_clients_that_train_at_once_share_the_seconds(
 
 def test_what_is_drawn_differs_from_iteration_to_iteration() -> None:
     config = small()
-    trainer, seeds = Trainer(config, Federation.of(config)), []
+    trainer, seeds = Trainer(config, ClientData.of(config)), []
     for client, iteration in ((0, 0), (0, 1), (1, 0)):
         trainer.batch(client, iteration)
         seeds.append(trainer._noise.initial_seed())
@@ -40,7 +40,7 @@ def test_what_is_drawn_differs_from_iteration_to_iteration() -> None:
 
 def test_nobody_trains_on_the_validation_part() -> None:
     plain, parted = (
-        Federation.of(RunConfig(task="digits", validation=share)) for share in (None, 0.25)
+        ClientData.of(RunConfig(task="digits", validation=share)) for share in (None, 0.25)
     )
     trained = np.concatenate(parted.shards)
     every = len(plain.data.train_x)

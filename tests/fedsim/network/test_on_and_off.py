@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedsim import RunConfig, run
-from fedsim.errors import RunFailed
+from fedsim.ground.errors import RunFailed
 from fedsim.network.availability import Availability, OnOff, There, parse_availability
 from fedsim.network.rates import Rate
 from tests.support.runs import clients, make_task

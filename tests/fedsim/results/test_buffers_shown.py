@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import SweepConfig, Task, sweep, units
+from fedsim import SweepConfig, Task, sweep
+from fedsim.ground import units
 from fedsim.results.load import load
 from fedsim.show.report import write
 from tests.support import charts

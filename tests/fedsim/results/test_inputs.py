@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim import RunConfig, SweepConfig, UsageError, errors, plot
+from fedsim import RunConfig, SweepConfig, UsageError, plot
+from fedsim.ground import errors
 from fedsim.results.load import Results, load
 from fedsim.show import inputs
 from tests.support.sweepmaker import make_sweep

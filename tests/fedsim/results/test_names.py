@@ -8,7 +8,7 @@ import pytest
 
 from compressors import CATALOGUE, Row, parse
 from fedsim import plot
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results, load
 from fedsim.runs.run import run

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fedsim.commands.cli import BAD_USAGE, DONE
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.schema import clients_of
 from tests.support.commands import Typed, typed
 from tests.support.sweepmaker import make_sweep

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsim.errors import UsageError
-from fedsim.files import replacing, write_bytes, write_json, write_parquet, write_text
+from fedsim.ground.errors import UsageError
+from fedsim.ground.files import replacing, write_bytes, write_json, write_parquet, write_text
 from fedsim.results.labels import FACTS
 from fedsim.results.load import load
 from fedsim.results.schema import COLUMNS, KEYS, frame, write_summary

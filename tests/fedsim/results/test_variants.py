@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsim import plot
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.labels import FACTS, methods_of, of_method, several
 from fedsim.results.load import Results, load
 from fedsim.results.merge import settings_of, variants

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fedsim import files, run
+from fedsim import run
 from fedsim.commands.cli import SOME_FAILED
-from fedsim.errors import RunFailed
+from fedsim.ground import files
+from fedsim.ground.errors import RunFailed
 from tests.support.commands import Typed, no_page, typed
 from tests.support.interrupting import stop_after
 from tests.support.runs import assert_same, parts, small

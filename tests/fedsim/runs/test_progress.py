@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedsim import SweepConfig, app, run, sweep
+from fedsim import SweepConfig, run, sweep
+from fedsim.ground.units import bits
+from fedsim.runs import app
 from fedsim.runs.progress import Bars, Lines, shown
-from fedsim.units import bits
 from tests.support.commands import no_page
 from tests.support.runs import small
 

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from fedsim import files
-from fedsim.errors import RunFailed
+from fedsim.ground import files
+from fedsim.ground.errors import RunFailed
 from fedsim.search.study import journal
 from tests.support.searching import searched
 

@@ -14,8 +14,8 @@ import pytest
 
 from fedsim import RunConfig, UsageError, run
 from fedsim.commands.cli import main
-from fedsim.errors import RunFailed
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
+from fedsim.ground.errors import RunFailed
 from fedsim.runs.parallel import run_here
 from fedsim.search import exploring, finals
 from fedsim.search import space as space_module
@@ -220,15 +220,15 @@ def test_every_point_of_every_published_method_can_be_run() -> None:
 
 
 def test_the_validation_part_is_trained_on_by_nobody() -> None:
-    whole, parted = Federation.of(replace(BASE, validation=None)), Federation.of(BASE)
+    whole, parted = ClientData.of(replace(BASE, validation=None)), ClientData.of(BASE)
     trained = sorted(index for shard in parted.shards for index in shard)
     assert len(trained) == 96 and len(parted.data.test_y) == 24 and len(set(trained)) == 96
     left = sorted(set(range(120)) - set(trained))
     assert (parted.data.test_x[:] == whole.data.train_x[left]).all()
-    other = Federation.of(replace(BASE, seed=5))
+    other = ClientData.of(replace(BASE, seed=5))
     assert (other.data.test_y == parted.data.test_y).all()  # every seed is scored on the same
 
 
 def test_a_part_of_no_samples_is_refused() -> None:
     with pytest.raises(UsageError, match="of 120 training samples that is 0"):
-        Federation.of(replace(BASE, validation=0.001))
+        ClientData.of(replace(BASE, validation=0.001))

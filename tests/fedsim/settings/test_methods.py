@@ -4,7 +4,7 @@ import pytest
 
 from compressors import Raw, gradient_dropping, sbc
 from compressors.whole.keepers import parts_of
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.settings.methods import (
     compressor_of,
     resolve,

@@ -8,7 +8,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from fedsim import RunConfig, UsageError
-from fedsim.app import config_of
+from fedsim.runs.app import config_of
 from tests.support.markdown import ROOT
 
 KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[

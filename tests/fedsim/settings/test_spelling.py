@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError
-from fedsim.app import config_of
+from fedsim.runs.app import config_of
 from fedsim.settings import cellfile, config, grids
 from tests.support.commands import Typed, no_page, typed
 from tests.support.runs import small

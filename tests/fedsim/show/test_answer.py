@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 import fedsim
-from fedsim import UsageError, units
+from fedsim import UsageError
 from fedsim.commands.cli import main
+from fedsim.ground import units
 from fedsim.network.quantities import quantity
 from fedsim.results.load import Results, load
 from fedsim.show.answer import best_table, ladder

@@ -10,7 +10,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.show.planes import method_text, plane
 from fedsim.show.plot import matrix, pareto, plain_ticks, save
 from fedsim.show.style import ink, looks

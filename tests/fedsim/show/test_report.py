@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
 from fedsim.show.report import write
 from tests.support import charts

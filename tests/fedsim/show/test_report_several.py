@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsim import plot
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
 from fedsim.show.heat import heat
 from fedsim.show.report import write

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
 from fedsim.show.curves import curve_lines, front, pareto_points
 from fedsim.show.plot import curves, pareto

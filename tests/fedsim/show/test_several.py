@@ -8,7 +8,7 @@ import pytest
 
 import fedsim
 from fedsim import plot
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 from fedsim.results.load import Results, load
 from fedsim.show.budgets import budgets, leaders
 from fedsim.show.curves import curve_lines, pareto_points

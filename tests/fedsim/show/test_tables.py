@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from fedsim import units
-from fedsim.errors import UsageError
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
 from fedsim.show.export import table
 from fedsim.show.layout import broken

@@ -12,7 +12,7 @@ import torch
 
 from compressors import derive
 from fedsim import RunConfig, run
-from fedsim.errors import DataError
+from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task
 from fedsim.tasks.data import cifar
 from fedsim.tasks.data.images import CropAndFlip, Pixels, crop_and_flip

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedsim import Data, RunConfig, UsageError, run
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.tasks import Dropout
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
@@ -105,7 +105,7 @@ def test_masks_differ_by_client_and_iteration_and_seed(make_task: Any) -> None:
     task = make_task(
         build=dropping, load=lambda folder, download: Data(x, y, x, y, ""), batch_size=1
     )
-    trainer = Trainer(config := RunConfig(task=task), Federation.of(config))
+    trainer = Trainer(config := RunConfig(task=task), ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
 
     def update(client: int, done: int, trainer: Trainer = trainer) -> torch.Tensor:
@@ -113,6 +113,6 @@ def test_masks_differ_by_client_and_iteration_and_seed(make_task: Any) -> None:
 
     one = update(0, 0)
     assert torch.equal(one, update(0, 0))
-    other_seed = Trainer(config := RunConfig(task=task, seed=1), Federation.of(config))
+    other_seed = Trainer(config := RunConfig(task=task, seed=1), ClientData.of(config))
     for other in (update(1, 0), update(0, 1), update(0, 0, other_seed)):
         assert not torch.equal(one, other)

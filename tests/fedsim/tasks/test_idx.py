@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsim.errors import DataError
+from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task
 from fedsim.tasks.data.idx import FILES, read
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedsim import RunConfig, run
-from fedsim.errors import DataError
+from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task, imagenet
 from fedsim.tasks.imagenet import Files, RandomCrops, crop_box, load
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fedsim import DataError, RunConfig
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate
-from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import get_task
 from fedsim.tasks.data.recommend import Known, interactions
@@ -143,7 +143,7 @@ def test_movielens_is_learnt() -> None:
     """60 iterations of one client: a guess hits one in ten."""
     folder = folder_with("ml-latest-small")
     config = RunConfig(task="ncf", clients=1, data=str(folder), batch_size=300)
-    federation = Federation.of(config)
+    federation = ClientData.of(config)
     assert "100,836 ratings, 610 users, 9,724 items" in federation.data.source
     torch.set_num_threads(1)
     trainer = Trainer(config, federation)

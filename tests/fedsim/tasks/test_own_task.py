@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fedsim import TASKS, Data, DataError, RunConfig, SweepConfig, Task, UsageError, run, sweep
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.settings.config import from_toml
 from fedsim.tasks.base import check, correct, cross_entropy
 from tests.support.markdown import ROOT, blocks
@@ -175,12 +175,12 @@ def test_a_split_by_labels_needs_labels(make_task: Any) -> None:
     y = torch.zeros(8, 5, dtype=torch.int64)
     task = make_task(load=lambda folder, download: Data(Y, y, Y, y, ""))
     with pytest.raises(UsageError, match=r"'shards\(2\)'.* no labels .* iid or contiguous"):
-        Federation.of(RunConfig(task=task, partition="shards(2)"))
-    assert len(Federation.of(RunConfig(task=task, partition="iid")).shards) == 3
+        ClientData.of(RunConfig(task=task, partition="shards(2)"))
+    assert len(ClientData.of(RunConfig(task=task, partition="iid")).shards) == 3
 
 
 def test_labels_are_what_a_split_goes_by(make_task: Any) -> None:
     labels = torch.arange(8) % 2
     task = make_task(load=lambda folder, download: Data(Y, Y, Y, Y, "", labels=labels), clients=2)
-    shards = Federation.of(RunConfig(task=task, partition="pathological(1)")).shards
+    shards = ClientData.of(RunConfig(task=task, partition="pathological(1)")).shards
     assert [set(labels[torch.from_numpy(shard)].tolist()) for shard in shards] == [{0}, {1}]

@@ -11,8 +11,8 @@ from datasets import Dataset
 from flwr_datasets.partitioner import IidPartitioner
 
 from fedsim import RunConfig
-from fedsim.errors import UsageError
-from fedsim.federation import Federation
+from fedsim.federation import ClientData
+from fedsim.ground.errors import UsageError
 from fedsim.tasks.data.partition import check, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
@@ -133,12 +133,12 @@ def test_feature_cuts_the_rising_samples():
 
 
 def test_clients_of_a_run_are_unlike_by_brightness():
-    shards = Federation.of(RunConfig(partition="feature", clients=3)).shards
-    x = Federation.of(RunConfig()).data.train_x.flatten(1).mean(1).numpy()
+    shards = ClientData.of(RunConfig(partition="feature", clients=3)).shards
+    x = ClientData.of(RunConfig()).data.train_x.flatten(1).mean(1).numpy()
     ends = [(x[shard].min(), x[shard].max()) for shard in shards]
     assert ends[0][1] <= ends[1][0] and ends[1][1] <= ends[2][0]
     with pytest.raises(UsageError, match="task digits have no source to go by"):
-        Federation.of(RunConfig(partition="natural"))
+        ClientData.of(RunConfig(partition="natural"))
 
 
 def test_spaces_are_free():

@@ -8,10 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fedsim.errors import DataError, UsageError
-from fedsim.tasklist import LISTED
+from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks import TASKS, Data, get_task
 from fedsim.tasks.lenet import LeNet5
+from fedsim.tasks.tasklist import LISTED
 
 PAIRS = torch.tensor([[0, 1], [1, 0]])
 TINY = Data(PAIRS, PAIRS, PAIRS[:, None], PAIRS, "for models whose size follows from the data")

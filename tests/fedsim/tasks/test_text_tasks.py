@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from fedsim import Data, DataError, RunConfig
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate, spread
-from fedsim.federation.shards import Federation
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import chars, get_task, words
 from fedsim.tasks.models import text
@@ -129,7 +129,7 @@ def test_perplexity_is_that_of_all_symbols(make_task: Any) -> None:
         partition="contiguous", evaluation_batch=3, optimizer=text.sgd,
     )  # fmt: skip
     config = RunConfig(task=task)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     score = evaluate(trainer, weights)
     with torch.no_grad():
@@ -146,7 +146,7 @@ def test_fewer_held_out_samples_are_spread(make_task: Any) -> None:
     seen: list[int] = []
     task = make_task(metric=lambda outputs, targets: seen.append(len(targets)) or torch.tensor(0.0))
     config = RunConfig(task=task, test_samples=5)
-    trainer = Trainer(config, Federation.of(config))
+    trainer = Trainer(config, ClientData.of(config))
     evaluate(trainer, {n: p.detach().clone() for n, p in trainer.parameters.items()})
     assert seen == [5]
     assert config.identity() != RunConfig(task=task).identity()
@@ -220,7 +220,7 @@ def test_characters_are_learnt() -> None:
     """150 iterations of one client: far below what the frequencies of characters tell (3.33)."""
     folder = folder_with("shakespeare")
     config = RunConfig(task="char_lstm", clients=1, data=str(folder), test_samples=5)
-    federation = Federation.of(config)
+    federation = ClientData.of(config)
     counts = federation.data.train_y.flatten().bincount().double()
     unigram = -float((counts / counts.sum() * (counts / counts.sum()).log()).nansum())
     assert 3.2 < unigram < 3.5

@@ -12,7 +12,7 @@ import numpy as np
 
 from compressors import derive
 from fedsim.federation.batches import Batches
-from fedsim.federation.shards import Federation
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import build_model
 from fedsim.settings.config import RunConfig
 
@@ -27,7 +27,7 @@ class Draws:
 
     def __init__(self, config: RunConfig, clients: int) -> None:
         self.seed, self.clients = config.seed, clients
-        federation = Federation.of(config)
+        federation = ClientData.of(config)
         self.x, self.y = federation.data.train_x.numpy(), federation.data.train_y.numpy()
         self.test_x = federation.data.test_x.numpy()
         self.test_y = federation.data.test_y.numpy()

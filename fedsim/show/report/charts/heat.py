@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.results.labels import of_method, several
 from fedsim.show.heat import Heat, joints, spread_text
 from fedsim.show.planes import Plane

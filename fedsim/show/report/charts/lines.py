@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.show.chart import Axis, Chart, Marks, Strip, widened
 from fedsim.show.report.charts.frame import FONT, Drawn, Trace, chart, scatter
 

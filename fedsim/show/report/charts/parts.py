@@ -5,7 +5,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from fedsim import units
+from fedsim.ground import units
 from fedsim.show.chart import Axis, Chart, Marks
 from fedsim.show.curves import by_cell, cells_of
 from fedsim.show.figures import legend, paler

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.controllers.base import AGREEMENT, Choice, Memory, Told
-from fedsim.controllers.settings import whole
+from fedsim.settings.controllers.base import AGREEMENT, Choice, Memory, Told
+from fedsim.settings.controllers.settings import whole
 
 
 @dataclass(frozen=True)

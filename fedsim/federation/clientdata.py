@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from fedsim.errors import DataError, UsageError
 from fedsim.federation.validation import parted
+from fedsim.ground.errors import DataError, UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 from fedsim.tasks.base import check
@@ -17,7 +17,7 @@ from fedsim.tasks.data import partition as partitions
 
 
 @dataclass(frozen=True)
-class Federation:
+class ClientData:
     """A data set in memory and the shard (indices of training samples) of every client.
 
     With ``validation`` the held-out part of ``data`` is that part of the training samples.
@@ -27,7 +27,7 @@ class Federation:
     shards: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, config: RunConfig) -> "Federation":
+    def of(cls, config: RunConfig) -> "ClientData":
         """The federation of a run, loaded once a process.
 
         Raises ``DataError`` where the data is missing and ``UsageError`` where it cannot be
@@ -45,7 +45,7 @@ class Federation:
 def _load(
     task: Task, folder: str | None, download: bool, clients: int, partition: str, seed: int,
     validation: float | None,
-) -> Federation:  # fmt: skip
+) -> ClientData:  # fmt: skip
     data = _data(task, folder, download)
     check(task.name, data)
     groups = data.groups()
@@ -63,11 +63,11 @@ def _load(
     labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
     if validation is None:
         every = partitions.split(labels, clients, partition, seed, feature)
-        return Federation(data, tuple(every))
+        return ClientData(data, tuple(every))
     data, left = parted(task, data, validation)
     kept = None if feature is None else feature[left]
     shards = partitions.split(labels[left], clients, partition, seed, kept)
-    return Federation(data, tuple(left[shard] for shard in shards))
+    return ClientData(data, tuple(left[shard] for shard in shards))
 
 
 def _means(task: Task, data: Data) -> np.ndarray:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedsim.deploy import guard
-from fedsim.errors import RunFailed
+from fedsim.engines.deploy import guard
+from fedsim.ground.errors import RunFailed
 
 _GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
@@ -25,7 +25,7 @@ _TOLD = 'read -r told && exec "$@" </dev/null'
 
 
 class Guard:
-    """The process that ends our groups where this process cannot: see ``fedsim.deploy.guard``.
+    """The process that ends our groups where this process cannot (``fedsim.engines.deploy.guard``).
 
     ``private``: a folder that is removed with them.
     """

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.controllers.base import Choice, Memory, Told
-from fedsim.controllers.settings import whole
+from fedsim.settings.controllers.base import Choice, Memory, Told
+from fedsim.settings.controllers.settings import whole
 
 
 @dataclass(frozen=True)

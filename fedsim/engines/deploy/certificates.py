@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 _DAYS = 30
 _CURVE = ec.SECP384R1()  # as Flower's page on SuperNode authentication has it

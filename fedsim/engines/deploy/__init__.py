@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim.deploy.federation import Federation
+    from fedsim.engines.deploy.deployment import Deployment
 
-__all__ = ["Federation"]
+__all__ = ["Deployment"]
 
 make_lazy(__name__)

@@ -1,6 +1,6 @@
 """Registers SuperNodes' public keys at a SuperLink, and writes down which client each belongs to.
 
-    python -m fedsim.deploy.register CONNECTION TABLE CLIENT=KEY ...
+    python -m fedsim.engines.deploy.register CONNECTION TABLE CLIENT=KEY ...
 
 CONNECTION is named in the ``config.toml`` of Flower's home; TABLE is the file of ``FEDSIM_CLIENTS``
 (``strategies.channel.owners``), to which lines are added; CLIENT is a ``partition-id``, else a

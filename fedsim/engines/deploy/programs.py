@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import fedsim
-from fedsim.deploy import bundle, shim
-from fedsim.deploy.certificates import Certificates
-from fedsim.deploy.ports import LOOPBACK
-from fedsim.errors import RunFailed
+from fedsim.engines.deploy import bundle, shim
+from fedsim.engines.deploy.certificates import Certificates
+from fedsim.engines.deploy.ports import LOOPBACK
+from fedsim.ground.errors import RunFailed
 
 _ROOT = Path(fedsim.__file__).resolve().parent.parent
 _POLL_SECONDS = 0.2
@@ -50,8 +50,8 @@ def find(name: str) -> str:
 
 
 def warm(socket: Path) -> list[str]:
-    """The process that forks for every message (``fedsim.deploy.warm``)."""
-    return [sys.executable, "-m", "fedsim.deploy.warm", str(socket), "fedsim.app"]
+    """The process that forks for every message (``fedsim.engines.deploy.warm``)."""
+    return [sys.executable, "-m", "fedsim.engines.deploy.warm", str(socket), "fedsim.runs.app"]
 
 
 def write_shim(folder: Path, socket: Path) -> None:
@@ -91,12 +91,13 @@ def superexec(port: int, certificates: Certificates | None) -> list[str]:
 
 
 def register(publics: Mapping[int, Path], table: Path) -> list[str]:
-    """What lets SuperNodes with these public keys, by client, join (``fedsim.deploy.register``).
+    """What lets SuperNodes with these public keys, by client, join the federation.
 
     ``table``: the file that says which node is whose.
     """
     keys = [f"{client}={path}" for client, path in publics.items()]
-    return [sys.executable, "-m", "fedsim.deploy.register", bundle.CONNECTION, str(table), *keys]
+    register = [sys.executable, "-m", "fedsim.engines.deploy.register"]
+    return [*register, bundle.CONNECTION, str(table), *keys]
 
 
 def supernode(

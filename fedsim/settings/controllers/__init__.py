@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim.controllers.base import Choice, Controller, Memory, Seen, Told
-    from fedsim.controllers.listed import CONTROLLERS, Listed, own_controllers
-    from fedsim.controllers.parsing import parse, text
+    from fedsim.settings.controllers.base import Choice, Controller, Memory, Seen, Told
+    from fedsim.settings.controllers.listed import CONTROLLERS, Listed, own_controllers
+    from fedsim.settings.controllers.parsing import parse, text
 
 __all__ = [
     "CONTROLLERS",

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.controllers.base import Choice, Memory, Told
-from fedsim.controllers.settings import above_zero, share, whole
+from fedsim.settings.controllers.base import Choice, Memory, Told
+from fedsim.settings.controllers.settings import above_zero, share, whole
 
 
 @dataclass(frozen=True)

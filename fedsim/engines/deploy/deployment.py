@@ -12,9 +12,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
-from fedsim.deploy import bundle, certificates, ports, programs
-from fedsim.deploy.processes import Group, Guard, stop_all
-from fedsim.errors import RunFailed
+from fedsim.engines.deploy import bundle, certificates, ports, programs
+from fedsim.engines.deploy.processes import Group, Guard, stop_all
+from fedsim.ground.errors import RunFailed
 from strategies.channel.owners import TABLE
 
 Told = Callable[[str], None]
@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.1
 _REGISTERED = "SuperNode ID:"
 
 
-class Federation:
+class Deployment:
     """A context in which a SuperLink and ``clients`` SuperNodes run on the loopback interface.
 
     SuperNode ``i`` is told ``partition-id=i num-partitions=CLIENTS client-id="i"
@@ -41,7 +41,7 @@ class Federation:
     before it is ready, with its last lines.
 
     Example:
-        with Federation(3, Path("out")) as federation:
+        with Deployment(3, Path("out")) as federation:
             federation.run({"temporal": 5}, Path("out"), print)
     """
 
@@ -59,7 +59,7 @@ class Federation:
         self._keys: dict[int, Path] = {}
         self._before: Any = None
 
-    def __enter__(self) -> "Federation":
+    def __enter__(self) -> "Deployment":
         self._private = tempfile.TemporaryDirectory(prefix="fedsim-deploy-")
         self.private = Path(self._private.name)
         self.table = self.private / "clients.json"  # whose the SuperNodes' keys are

@@ -103,8 +103,8 @@ def writing(folder: object) -> Iterator[None]:
         >>> with writing("out"):
         ...     raise OSError(28, "No space left on device")
         Traceback (most recent call last):
-        fedsim.errors.RunFailed: out cannot be written (No space left on device); once it can be, \
-the same command goes on with what is there
+        fedsim.ground.errors.RunFailed: out cannot be written (No space left on device); once it \
+can be, the same command goes on with what is there
     """
     try:
         yield
@@ -143,7 +143,7 @@ def expect(value: object, kind: type, where: str) -> None:
     Example:
         >>> expect("digits", dict, "run()")
         Traceback (most recent call last):
-        fedsim.errors.UsageError: run() takes a dict, and was given 'digits'
+        fedsim.ground.errors.UsageError: run() takes a dict, and was given 'digits'
     """
     if not isinstance(value, kind):
         raise UsageError(f"{where} takes a {kind.__name__}, and was given {value!r}")
@@ -160,8 +160,8 @@ def names_told(kind: type[C]) -> type[C]:
         ...     height: float = 0.0
         >>> Point(hight=2.0)
         Traceback (most recent call last):
-        fedsim.errors.UsageError: Point: unknown setting 'hight' (did you mean height?); known are \
-height
+        fedsim.ground.errors.UsageError: Point: unknown setting 'hight' (did you mean height?); \
+known are height
     """
     plain: Any = vars(kind)["__init__"]
     known = list(vars(kind)["__dataclass_fields__"])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import tomli_w
 
-from fedsim.deploy.certificates import Certificates
-from fedsim.deploy.ports import LOOPBACK
+from fedsim.engines.deploy.certificates import Certificates
+from fedsim.engines.deploy.ports import LOOPBACK
 
 CONNECTION = "here"
 """What the settings of Flower's command line call the SuperLink."""
@@ -43,7 +43,7 @@ def write_app(folder: Path, settings: Mapping[str, Value]) -> None:
     (folder / "pyproject.toml").write_text(described, encoding="utf-8")
     (folder / f"{_MODULE}.py").write_text(
         '"""The app of the fedsim that is installed."""\n\n'
-        "from fedsim.app import client_app, server_app\n\n"
+        "from fedsim.runs.app import client_app, server_app\n\n"
         '__all__ = ["client_app", "server_app"]\n',
         encoding="utf-8",
     )

@@ -4,7 +4,7 @@ import errno
 import socket
 from contextlib import ExitStack
 
-from fedsim.errors import UsageError
+from fedsim.ground.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
 
@@ -37,7 +37,7 @@ def check(port: int, flag: str) -> None:
     Example:
         >>> check(70000, "--port")
         Traceback (most recent call last):
-        fedsim.errors.UsageError: --port is 70000: a port is a number from 1 to 65535
+        fedsim.ground.errors.UsageError: --port is 70000: a port is a number from 1 to 65535
     """
     if not 0 < port < 65536:
         raise UsageError(f"{flag} is {port}: a port is a number from 1 to 65535")

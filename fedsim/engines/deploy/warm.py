@@ -1,11 +1,11 @@
 """A process that has imported Flower's ClientApp runner and fedsim, and forks for every message.
 
 Flower starts the program ``flwr-clientapp`` for each message, which imports for seconds. Here a
-program of that name (``fedsim.deploy.shim``) asks this process, which forks; the child runs
+program of that name (``fedsim.engines.deploy.shim``) asks this process, which forks; the child runs
 Flower's own ``flwr-clientapp``. Each message still has a process of its own, which remembers
 nothing. It ends at once when the program that asked is killed, as when a SuperNode's group is.
 
-    python -m fedsim.deploy.warm SOCKET MODULE
+    python -m fedsim.engines.deploy.warm SOCKET MODULE
 
 MODULE is what the messages' app will import.
 """

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.controllers.base import NETWORK, Choice, Memory, Seen, Told
-from fedsim.controllers.settings import above_zero, share, whole
+from fedsim.settings.controllers.base import NETWORK, Choice, Memory, Seen, Told
+from fedsim.settings.controllers.settings import above_zero, share, whole
 
 BITS = 16.0
 """Bits per entry that are assumed of a client's first message; later its last message says."""

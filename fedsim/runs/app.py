@@ -21,7 +21,7 @@ from fedsim.settings.config import RunConfig, from_mapping
 from fedsim.settings.spelling import underscored
 from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
-from fedsim.units import bits
+from fedsim.ground.units import bits
 
 _OWN = ("out",)
 _DATA = "data"

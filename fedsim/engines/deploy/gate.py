@@ -5,7 +5,7 @@ Flower serves three things at one port: what SuperNodes ask (``/v1/fleet/``), wh
 sends code that the SuperLink and every client run. So the SuperLink listens on the loopback
 interface, and this program, on a public one, passes on the first alone.
 
-    python -m fedsim.deploy.gate TLS --port 8000 --link 8001
+    python -m fedsim.engines.deploy.gate TLS --port 8000 --link 8001
 
 TLS is the folder of ``certificates.write``, whose certificate the gate shows and the SuperLink has,
 too; so it is for 127.0.0.1 as well.
@@ -18,8 +18,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.deploy.certificates import Certificates, in_folder
-from fedsim.deploy.ports import LOOPBACK
+from fedsim.engines.deploy.certificates import Certificates, in_folder
+from fedsim.engines.deploy.ports import LOOPBACK
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -91,7 +91,8 @@ def main(given: Sequence[str] | None = None) -> None:
     """Listens until it is stopped."""
     import uvicorn
 
-    parser = argparse.ArgumentParser(prog="python -m fedsim.deploy.gate", description=_ABOUT)
+    program = "python -m fedsim.engines.deploy.gate"
+    parser = argparse.ArgumentParser(prog=program, description=_ABOUT)
     parser.add_argument("tls", type=Path, metavar="TLS", help="folder of the certificates")
     parser.add_argument("--host", default="0.0.0.0", help="where to listen (default: everywhere)")
     parser.add_argument("--port", type=int, default=8000, help="of SuperNodes (default: 8000)")

@@ -1,4 +1,4 @@
-"""Stands where Flower looks for ``flwr-clientapp``, and has ``fedsim.deploy.warm`` do the work.
+"""Stands where Flower looks for ``flwr-clientapp``; ``fedsim.engines.deploy.warm`` does the work.
 
 Runs as a script of its own and imports nothing of fedsim. The first argument is the socket of that
 process; the others are those of ``flwr-clientapp``.

@@ -8,7 +8,7 @@ from typing import Any
 @dataclass(frozen=True)
 class Listed:
     """One controller: its class, or where the class lies (``module:Class`` in
-    ``fedsim.controllers``), a title, a source, and an example of its text.
+    ``fedsim.settings.controllers``), a title, a source, and an example of its text.
     """
 
     make: Any
@@ -22,7 +22,7 @@ class Listed:
         if not isinstance(self.make, str):
             return self.make
         module, name = self.make.split(":")
-        return vars(import_module(f"fedsim.controllers.{module}"))[name]
+        return vars(import_module(f"fedsim.settings.controllers.{module}"))[name]
 
 
 CONTROLLERS: dict[str, Listed] = {

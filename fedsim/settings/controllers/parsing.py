@@ -4,9 +4,9 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from compressors.calls import Call, value
-from fedsim.controllers.base import NEEDS, Controller
-from fedsim.controllers.listed import CONTROLLERS
-from fedsim.errors import UsageError, called, unknown
+from fedsim.ground.errors import UsageError, called, unknown
+from fedsim.settings.controllers.base import NEEDS, Controller
+from fedsim.settings.controllers.listed import CONTROLLERS
 
 _FLAG = "--controller"
 
@@ -61,7 +61,7 @@ def text(controller: Any) -> str:
     if name is None or not is_dataclass(controller):
         raise UsageError(
             f"{_FLAG} is {controller!r}: it is a frozen dataclass whose class is in CONTROLLERS "
-            "(fedsim.controllers)"
+            "(fedsim.settings.controllers)"
         )
     said = [
         f"{f.name}={getattr(controller, f.name)!r}" if f.default is not MISSING

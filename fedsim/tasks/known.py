@@ -1,0 +1,73 @@
+"""The tasks that come with fedsim, by name; a user's own among them once it is adopted.
+
+To add one to fedsim: write a file with a `Task` in it, and its row in `fedsim/tasks/tasklist.py`.
+A task of a user's own needs neither: `RunConfig(task=...)` takes it, see docs/own-task.md.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from fedsim.ground.errors import UsageError, unknown
+from fedsim.tasks.base import Task
+from fedsim.tasks.place import SEPARATOR, load
+from fedsim.tasks.tasklist import LISTED
+
+
+def _task(place: str) -> Task:
+    module, name = place.split(":")
+    task: Task = getattr(import_module(f"fedsim.tasks.{module}"), name)
+    return task
+
+
+TASKS: dict[str, Task] = {name: _task(listed.place) for name, listed in LISTED.items()}
+
+
+_OURS = dict(TASKS)
+
+
+def get_task(name: str | Task) -> Task:
+    """The task called `name`, or at `FILE.py:NAME`; a `Task` is returned as it is.
+
+    Raises:
+        UsageError: no such task; the message lists the known tasks.
+
+    Example:
+        >>> get_task("mnist_lenet5").iterations
+        2000
+    """
+    if isinstance(name, Task):
+        return name
+    if SEPARATOR in name:
+        found: Task = load(name, "task", Task, "fedsim.Task")
+        return found
+    try:
+        return TASKS[name]
+    except KeyError:
+        if name.endswith(".py"):
+            raise UsageError(f"task: {name!r} is a file; it takes {name}:NAME") from None
+        ours = "a task of your own is FILE.py:NAME"
+        raise UsageError(f"{unknown('task', name, TASKS)}; {ours}") from None
+
+
+def adopt(task: str | Task) -> str | Task:
+    """`task` as settings keep it: the name of one of fedsim's, or a user's own task itself.
+
+    A user's own task is in `TASKS` from then on. The task itself travels with the settings, because
+    other processes do not know its name.
+
+    Raises:
+        UsageError: `task` is unknown, is not a task, or has the name of one of fedsim's tasks.
+    """
+    if not isinstance(task, str | Task):
+        raise UsageError(f"task: {task!r} is neither the name of a task nor a fedsim.Task")
+    own = get_task(task)
+    ours = _OURS.get(own.name)
+    if ours == own:
+        return own.name
+    if ours is not None:
+        raise UsageError(f"task: {own.name!r} is a task of fedsim's; give yours another name")
+    if isinstance(task, str) and SEPARATOR not in task and task != own.name:
+        raise UsageError(f"task: TASKS[{task!r}] is named {own.name!r}; the two must be equal")
+    TASKS[own.name] = own
+    return own
