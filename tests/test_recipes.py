@@ -107,7 +107,7 @@ ROW = '    "halves": Listed("halves:HALVES", "halves of a plane, one layer", "th
 
 def write_task(tree: Path, listed: bool = True) -> None:
     (tree / "fedsim" / "tasks" / "halves.py").write_text(TASK)
-    table = tree / "fedsim" / "tasklist.py"
+    table = tree / "fedsim" / "tasks" / "tasklist.py"
     text = table.read_text(encoding="utf-8")
     opening = "LISTED: dict[str, Listed] = {\n"
     assert opening in text
