@@ -56,7 +56,6 @@ class Updates(RoundTraffic):
     begun: list[RoundTraffic] = field(default_factory=list)
 
     def client_of(self, key: int) -> int:
-        """See ``RoundTraffic.client_of``."""
         return self.updates[key].client
 
     @property
