@@ -138,7 +138,6 @@ class Server:
         if exchange.version == before and exchange.trip.uplinks:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
         self.simulation.coded()
-        strategy.charge_late(self.grid)
 
     @contextmanager
     def _naming(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from torch.optim import SGD, Optimizer
 
 from compressors import Compressor, Packet, Raw, State, Tensors
 from strategies.channel.client_end import Delivery
+from strategies.channel.late import Late
 from strategies.channel.traffic import Uplink
 
 Force = Callable[[Mapping[str, Tensor]], None]
@@ -159,7 +160,7 @@ class Runs(Protocol):
     clients: int | None
     cohort: int | None
     required: int | None
-    late: Literal["hold", "drop", "count"]
+    late: Late
 
 
 @dataclass(frozen=True)

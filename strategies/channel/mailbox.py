@@ -16,7 +16,6 @@ class Mailbox:
         self._clients: dict[str, int] = {}  # id of a message of this round -> client
         self._answered: set[str] = set()
         self._open: dict[str, tuple[int, int]] = {}  # id of an earlier message -> client, node
-        self._late: list[tuple[int, Message]] = []
 
     def send(self, messages: dict[int, Message]) -> list[Message]:
         """Notes the messages that leave now; those before them that have no reply stay open."""
@@ -42,24 +41,19 @@ class Mailbox:
         self._answered.add(reply.metadata.reply_to_message_id)
         return self._clients.get(reply.metadata.reply_to_message_id)
 
-    def hear(self, grid: Grid) -> None:
-        """Ends the round, and takes in what has come for earlier messages, errors too."""
+    def late(self, grid: Grid) -> list[tuple[int, Message]]:
+        """Ends the round; returns replies to earlier messages that have come, with their clients.
+
+        Each is told once. A client whose late reply is an error is not at work any more.
+        """
         self._end()
-        if not self._open:
-            return
-        for reply in grid.pull_messages(list(self._open)):
-            client, _ = self._open.pop(reply.metadata.reply_to_message_id, (None, 0))
-            if client is not None and reply.has_content():
-                self._late.append((client, reply))
+        replies = grid.pull_messages(list(self._open)) if self._open else ()
+        came = [(self._open.pop(r.metadata.reply_to_message_id, None), r) for r in replies]
+        return [(whose[0], r) for whose, r in came if whose is not None and r.has_content()]
 
     def expect(self, client: int, message: Message) -> None:
         """A message of a round before a checkpoint, whose reply is to come."""
         self._open[message.metadata.message_id] = client, message.metadata.dst_node_id
-
-    def late(self) -> list[tuple[int, Message]]:
-        """Replies that came after their round, with their clients; each is told once."""
-        late, self._late = self._late, []
-        return late
 
     def at_work(self, client: int, node: int) -> bool:
         """Whether a client has not answered an earlier message yet, to the same node."""

@@ -135,11 +135,10 @@ class ShardedClientEnd:
 
     @property
     def like(self) -> dict[str, Tensor]:
-        """What travels by its part: ``PART/TENSOR``."""
+        """What travels, by its part: ``PART/TENSOR``."""
         return {f"{i}/{name}": x for i, end in enumerate(self.ends) for name, x in end.like.items()}
 
     def decode(self, content: RecordDict, memory: State | None) -> ShardedDelivery:
-        """See ``ClientEnd.decode``."""
         each = tuple(
             end.decode(part_of(content, place), inside(f"shard-{place}", memory or {}) or None)
             for place, end in enumerate(self.ends)
@@ -151,7 +150,6 @@ class ShardedClientEnd:
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> tuple[ShardedPacket, State]:
-        """See ``ClientEnd.encode``."""
         assert isinstance(delivery, ShardedDelivery)
         packets, memory, sent = [], State(), Sent()
         for place, (end, part) in enumerate(zip(self.ends, delivery.each, strict=True)):
@@ -163,23 +161,17 @@ class ShardedClientEnd:
         return ShardedPacket(payload, sent, packets[0].spans, tuple(packets)), memory
 
     def reply(
-        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State,
-        report: bytes = b"",
-    ) -> None:  # fmt: skip
-        """See ``ClientEnd.reply``; nobody asks for a report here, so that ``report`` is empty."""
+        self, content: RecordDict, packet: Packet, delivery: Delivery, beside: Mapping[str, bytes]
+    ) -> None:
+        """The metrics in ``content`` go to each part, with its entries."""
         assert isinstance(packet, ShardedPacket) and isinstance(delivery, ShardedDelivery)
+        metrics = content.metric_records.pop(METRICS)
+        counts = dict(zip(self.like, cast(list[int], metrics[SENT]), strict=True))
         parts = zip(self.ends, packet.each, delivery.each, strict=True)
         for place, (end, mine, came) in enumerate(parts):
             record = RecordDict()
-            end.reply(record, mine, came, {})
+            end.reply(record, mine, came, beside)
+            sent = [count for name, count in counts.items() if name.startswith(f"{place}/")]
+            record[METRICS] = MetricRecord({**metrics, "sent": sum(sent), SENT: sent})
             for name, value in record.items():
                 content[f"{name}/{place}"] = value
-
-    def tell(self, content: RecordDict) -> None:
-        """Puts the metrics of a reply beside each part, with the entries that it holds."""
-        metrics = content.metric_records.pop(METRICS)
-        counts, names = cast(list[int], metrics[SENT]), list(self.like)
-        for place in range(self.count):
-            mine = [k for k, n in zip(counts, names, strict=True) if n.startswith(f"{place}/")]
-            told = {**metrics, "sent": sum(mine), SENT: mine}
-            content[f"{METRICS}/{place}"] = MetricRecord(told)
