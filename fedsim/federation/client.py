@@ -22,7 +22,7 @@ from strategies import Change, ClientEnd, Job, Trained
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import Line
 from strategies.channel.payload import METRICS, SAMPLES, SENT
-from strategies.channel.shards import ShardedClientEnd
+from strategies.channel.shards import in_parts
 
 Serving = Generator[Job, Trained, tuple[RecordDict, State]]
 """Jobs out, what they gave in; at the end the reply's content and the client's memory."""
@@ -104,9 +104,6 @@ def _line(config: RunConfig, trainer: Trainer, work: orders.Work, memory: State)
     """The client's end of the channel, for the work that its message asks for."""
     plan = config.plan
     like = plan.client.shares({n: p.detach() for n, p in trainer.parameters.items()})
-    if plan.algorithm.clock == "shards":
-        return ShardedClientEnd(
-            plan.method.compressor, plan.downlink, like, plan.clients, config.seed
-        )
     uplink, before = orders.uplink_of(config, work), orders.uplink_before(config, memory)
-    return ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
+    end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
+    return in_parts(end, plan.algorithm.parts(plan.clients))

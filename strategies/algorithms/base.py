@@ -201,6 +201,10 @@ class Algorithm:
         """What files of settings call a user's own: where it stands, or how it was made."""
         return self.place or repr(self)
 
+    def parts(self, clients: int) -> int:
+        """In how many parts the model is held, each with a channel of its own; 0: whole."""
+        return 0
+
     def refuse(self, asked: Asked) -> None:
         """Raises ``Refused`` for settings that the algorithm does not go with."""
 

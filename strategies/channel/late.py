@@ -1,7 +1,7 @@
 """Updates that come when their round is over: kept for the next one, dropped, or counted."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from flwr.app import Message
 
@@ -10,18 +10,18 @@ from strategies.channel.server_end import ServerEnd
 
 
 class Late(Protocol):
-    """What becomes of an update of an earlier round.
+    """What becomes of an update of an earlier round."""
 
-    Attributes:
-        counts: whether the round in which the update comes applies it.
-    """
+    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
+        """Decides about an update before its client is asked anew.
 
-    counts: ClassVar[bool]
+        Args:
+            end: of the channel.
+            client: whose update it is.
+            reply: that holds it.
+            in_round: whether a round has its replies and has not moved the model yet.
 
-    def refuse(self, end: ServerEnd, client: int, reply: Message) -> bool:
-        """Decides about an update that is not used, before its client is asked anew.
-
-        Returns whether the update is lost.
+        Returns whether the decision is made; where not, it is asked for again.
         """
         ...
 
@@ -30,10 +30,9 @@ class Late(Protocol):
 class Hold:
     """The client takes the update back into its residual and sends it with its next one."""
 
-    counts: ClassVar[bool] = False
-
-    def refuse(self, end: ServerEnd, client: int, reply: Message) -> bool:
-        return _read(end, client, reply) and end.loses(client)
+    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
+        end.pass_over(client, reply, lost=_read(end, client, reply) and end.loses(client))
+        return True
 
 
 @dataclass(frozen=True)
@@ -44,20 +43,22 @@ class Drop:
     nothing back.
     """
 
-    counts: ClassVar[bool] = False
-
-    def refuse(self, end: ServerEnd, client: int, reply: Message) -> bool:
-        if not _read(end, client, reply):
-            return False
-        end.applied[client] = end.told[client][0]
+    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
+        last = _read(end, client, reply)
+        if last:
+            end.applied[client] = end.told[client][0]
+        end.pass_over(client, reply, lost=last)
         return True
 
 
 @dataclass(frozen=True)
-class Count(Hold):
+class Count:
     """The round in which the update comes applies it."""
 
-    counts: ClassVar[bool] = True
+    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
+        if in_round:
+            end.take(client, reply, late=True)
+        return in_round
 
 
 LATE: dict[str, Late] = {"hold": Hold(), "drop": Drop(), "count": Count()}

@@ -126,6 +126,8 @@ class ServerEnd:
         self.last_update: Downlink | None = None
         self.trip = RoundTraffic(0)
         self._model: Downlink | None = None
+        self._passed: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
+        self._closed = True  # whether the round has its replies
         self.app: ConfigRecord | None = None  # what Flower's loop tells apps; None: another loop
 
     @property
@@ -152,6 +154,8 @@ class ServerEnd:
             round_number, downs, failures=dict(out or {}), beside=tuple(names)
         )
         self.trip.downlink_seconds = time.perf_counter() - start
+        self._closed = False
+        self._book_passed()
         return self.trip
 
     def _model_or_update(self, client: int) -> Downlink:
@@ -265,6 +269,21 @@ class ServerEnd:
         self.lost[client] = self.lost.get(client, 0) - came.lost  # its next message tells of them
         self.trip.dropped += [client] * self.loses(client)
 
+    def pass_over(self, client: int, reply: Message, lost: bool) -> None:
+        """Books an update of an earlier round that is not used: in this round, or in the next one.
+
+        ``lost``: whether nothing can take it back.
+        """
+        self._passed.append((client, reply, lost))
+        if not self._closed:
+            self._book_passed()
+
+    def _book_passed(self) -> None:
+        for client, reply, lost in self._passed:
+            self.charge(client, reply)
+            self.trip.dropped += [client] * lost
+        self._passed = []
+
     def charge(self, client: int, reply: Message) -> None:
         """Books the bits of an upload that is not used: not decodable, or of a round that is over.
 
@@ -281,6 +300,7 @@ class ServerEnd:
         Raises ``TooFewReplies`` if fewer than ``required`` (None: all that were asked) arrived
         whole.
         """
+        self._closed = True
         check_enough(self.trip, required)
         uplinks = self.trip.uplinks = dict(sorted(self.trip.uplinks.items()))
         for side in self.sides:

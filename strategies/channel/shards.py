@@ -5,7 +5,7 @@ reply. Every part has a version, a memory and an acknowledgement of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Sent, State, derive
 from compressors.whole.memory import inside, nest
-from strategies.channel.client_end import ClientEnd, Delivery
+from strategies.channel.client_end import ClientEnd, Delivery, Line
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
 
 
@@ -106,32 +106,30 @@ class ShardedClientEnd:
     """``ClientEnd`` to a model in parts.
 
     Args:
-        uplink: how the client encodes each part of its update.
-        downlink: how each part of the change of the model is encoded.
-        model: the model's parameters; values are not read.
+        whole: the end of a channel to the whole model.
         count: how many parts.
-        seed: for methods with random choices.
     """
 
-    uplink: Compressor
-    downlink: Compressor
-    model: Mapping[str, Tensor]
+    whole: ClientEnd
     count: int
-    seed: int = 0
+
+    @property
+    def uplink(self) -> Compressor:
+        return self.whole.uplink
 
     @cached_property
     def shards(self) -> Shards:
         """How the model is cut."""
-        return Shards(self.model, self.count)
+        return Shards(self.whole.like, self.count)
 
     @cached_property
     def ends(self) -> tuple[ClientEnd, ...]:
         """A line per part."""
-        cuts = [self.shards.cut(self.model, place) for place in range(self.count)]
         return tuple(
-            ClientEnd(self.uplink, self.downlink, cut, {}, line_seed(self.seed, place))
-            for place, cut in enumerate(cuts)
-        )
+            replace(self.whole, like=self.shards.cut(self.whole.like, place), buffers={},
+                    seed=line_seed(self.whole.seed, place))
+            for place in range(self.count)
+        )  # fmt: skip
 
     @property
     def like(self) -> dict[str, Tensor]:
@@ -175,3 +173,8 @@ class ShardedClientEnd:
             record[METRICS] = MetricRecord({**metrics, "sent": sum(sent), SENT: sent})
             for name, value in record.items():
                 content[f"{name}/{place}"] = value
+
+
+def in_parts(end: ClientEnd, count: int) -> Line:
+    """A client's end to a model in ``count`` parts; 0: to the whole model, ``end`` itself."""
+    return ShardedClientEnd(end, count) if count else end

@@ -111,8 +111,7 @@ class ChannelStrategy(Strategy):
         self._initial_buffers = buffers.values if buffers else {}
         self._layout: StateDict | None = None
         self._handed: ArrayRecord | None = None  # what this made of the round before
-        self._mail = Mailbox()
-        self._refused: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
+        self._mail = Mailbox(self.late)
         self._grid: Grid | None = None
 
     @abstractmethod
@@ -158,8 +157,8 @@ class ChannelStrategy(Strategy):
         """
         assert self.roster is not None and self.clients is not None and self.cohort is not None
         self._grid = grid
-        if self.exchange is not None and not self.late.counts:
-            self._refuse_late(grid, self.exchange)
+        if self.exchange is not None:
+            self._mail.hear(grid, self.exchange, in_round=False)
         if self.roster.nodes:
             self.roster.look(grid)
         else:
@@ -179,8 +178,6 @@ class ChannelStrategy(Strategy):
     def sent(self, messages: dict[int, Message], grid: Grid) -> list[Message]:
         """Notes which client each message of the round goes to, and returns them."""
         self._grid = grid
-        assert self.exchange is not None
-        self._charge_late(self.exchange)
         return self._mail.send(messages)
 
     def collect(self, replies: Iterable[Message]) -> dict[int, Message]:
@@ -196,14 +193,7 @@ class ChannelStrategy(Strategy):
             again = {client: self._once_more(client, exchange) for client in wishes}
             answers = grid.send_and_receive(self._mail.send(again), timeout=self.timeout)
             last |= self._take(answers, exchange)
-        if self.late.counts:
-            for client, reply in self._mail.late(grid):
-                exchange.take(client, reply, late=True)
-                last[client] = reply
-        else:
-            self._refuse_late(grid, exchange)
-            self._charge_late(exchange)
-        return last
+        return self._mail.hear(grid, exchange, in_round=True) | last
 
     def _take(self, replies: Iterable[Message], exchange: ServerEnd) -> dict[int, Message]:
         last = {}
@@ -222,18 +212,6 @@ class ChannelStrategy(Strategy):
         others = RecordDict({k: v for k, v in first.content.items() if k not in OURS})
         content = exchange.content(client, settings, others)
         return Message(content, first.metadata.dst_node_id, first.metadata.message_type)
-
-    def _refuse_late(self, grid: Grid, exchange: ServerEnd) -> None:
-        """Decides about updates that have come too late, before anybody is asked anew."""
-        for client, reply in self._mail.late(grid):
-            self._refused.append((client, reply, self.late.refuse(exchange, client, reply)))
-
-    def _charge_late(self, exchange: ServerEnd) -> None:
-        """Books them in the round that has begun."""
-        for client, reply, lost in self._refused:
-            exchange.charge(client, reply)
-            exchange.trip.dropped += [client] * lost
-        self._refused = []
 
     def expect(self, client: int, message: Message) -> None:
         """A client is at work on a message of a round before a checkpoint."""

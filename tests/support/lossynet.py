@@ -90,12 +90,10 @@ class World:
             self.server.charge(client, reply)  # a wish for the model that comes too late
         elif asked in (None, number) or self.late == "hold":
             self.server.take(client, reply)
-        elif self.late == "count":
-            self.server.take(client, reply, late=True)
         else:
-            lost = LATE["drop"].refuse(self.server, client, reply)
-            self.server.charge(client, reply)
-            if lost:
+            before = len(self.server.trip.dropped)
+            LATE[self.late].come(self.server, client, reply, in_round=True)
+            if len(self.server.trip.dropped) > before:
                 payload, _ = get(reply.content)
                 self.lost[client] = added(self.lost[client], decompress(self.uplink, payload, LIKE))
 
