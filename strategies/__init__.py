@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.algorithms.scaffold import Scaffold
     from strategies.algorithms.sharded import Sharded
     from strategies.algorithms.staleness import Staleness
+    from strategies.channel.asynchronous_end import Arrival
     from strategies.channel.buffers import Buffers
     from strategies.channel.client_end import ClientEnd, Delivery
     from strategies.channel.nodes import answer_partition
@@ -47,7 +48,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.channel.server_end import ServerEnd
     from strategies.channel.shortage import TooFewReplies
     from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average
-    from strategies.channel.turns import Arrival
     from strategies.client_mod import client_mod
     from strategies.server.around import WrongOrder
     from strategies.server.asynchronous import Asynchronous

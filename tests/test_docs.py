@@ -79,7 +79,17 @@ def alone(given: list[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a user works through the pages."""
-    made = tmp_path_factory.mktemp("user")
+    return prepared(tmp_path_factory.mktemp("user"))
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a user does so who waits: results of shortened commands would be in the way."""
+    return prepared(tmp_path_factory.mktemp("patient"))
+
+
+def prepared(made: Path) -> Path:
+    """A folder with the files that the pages take for given."""
     values = np.random.default_rng(0).normal(size=500).astype("float32")
     np.save(made / "update.npy", values)
     save_file({"w": values.reshape(20, 25), "b": values[:20]}, made / "update.safetensors")
@@ -141,8 +151,8 @@ def test_command(arguments: list[str], folder: Path, here: Typed) -> None:
     "arguments",
     [pytest.param(c, id=t[:80]) for _, t, c in COMMANDS if c[0] in ("run", "sweep", "deploy")],
 )
-def test_command_at_full_length(arguments: list[str], folder: Path) -> None:
-    done = start(folder, "-m", "fedsim", *(named(argument, folder) for argument in arguments))
+def test_command_at_full_length(arguments: list[str], patient: Path) -> None:
+    done = start(patient, "-m", "fedsim", *(named(argument, patient) for argument in arguments))
     assert not done.returncode, done.stderr
     assert "Traceback" not in done.stderr
 

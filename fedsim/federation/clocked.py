@@ -12,21 +12,21 @@ from strategies.channel.payload import payload_bits
 from strategies.channel.wire import of_reply
 
 
-def bits_down(trip: RoundTraffic, client: int, framing: bool) -> int:
+def bits_down(traffic: RoundTraffic, client: int, framing: bool) -> int:
     """The bits of the message to a client.
 
     Args:
-        trip: the traffic, in which the client has been sent nothing else.
+        traffic: in which the client has been sent nothing else.
         client: its number.
         framing: whether the whole message counts, or its payload alone.
     """
-    down = trip.downlinks[client]
+    down = traffic.downlinks[client]
     if not framing:
         return ledger.charged_bits(down)
-    return 8 * trip.wire.asked[client].down - ledger.free_bits(down)
+    return 8 * traffic.wire.asked[client].down - ledger.free_bits(down)
 
 
-def bits_back(trip: RoundTraffic, client: int, reply: Message, framing: bool) -> Travel:
+def bits_back(traffic: RoundTraffic, client: int, reply: Message, framing: bool) -> Travel:
     """The bits of a client's reply, up, and of what is sent down to it in answer.
 
     Up is the call for the message, too, which is booked with the message (``bits_down``).
@@ -34,4 +34,4 @@ def bits_back(trip: RoundTraffic, client: int, reply: Message, framing: bool) ->
     if not framing:
         return Travel(0, payload_bits(reply))
     back = of_reply(reply)
-    return Travel(8 * back.down, 8 * (back.up + trip.wire.asked[client].up))
+    return Travel(8 * back.down, 8 * (back.up + traffic.wire.asked[client].up))

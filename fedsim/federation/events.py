@@ -106,13 +106,13 @@ class EventServer(Server):
         """A client from its message to its reply; then the next client is asked."""
         env, flows, delay = self.env, self.flows, float(self.links.latency[client])
         job = self.ask(client)
-        trip, framing = self._exchange.trip, self.framing
+        traffic, framing = self._channel.traffic, self.framing
         down, up = (("down", client), "server down"), (("up", client), "server up")
-        yield flows.send(bits_down(trip, client, framing), down)
+        yield flows.send(bits_down(traffic, client, framing), down)
         yield env.timeout(delay)
         yield from self.train(job)
         reply = self.reply(job)
-        back = bits_back(trip, client, reply, framing)
+        back = bits_back(traffic, client, reply, framing)
         if framing:  # the server says which objects it lacks, before they are sent
             yield flows.send(back.down, down)
         yield flows.send(back.up, up)
@@ -182,16 +182,16 @@ class EventServer(Server):
 
     def _close(self) -> None:
         """Writes a row, and ends the run where it is the last."""
-        exchange, number = self._exchange, self.number + 1
-        trip = together(number, self._updates)
-        trip.begun = self.begun()
-        if len(trip.uplinks) < self.plan.min_replies:
+        channel, number = self._channel, self.number + 1
+        traffic = together(number, self._updates)
+        traffic.begun = self.begun()
+        if len(traffic.uplinks) < self.plan.min_replies:
             raise RunFailed(
-                f"round {number}: {len(trip.uplinks)} of {self.plan.cohort} updates can be used "
-                f"and {self.plan.min_replies} are required; {next(iter(trip.failures.values()))}"
+                f"round {number}: {len(traffic.uplinks)} of {self.plan.cohort} updates can be used "
+                f"and {self.plan.min_replies} are required; {next(iter(traffic.failures.values()))}"
                 f"{self._far}"
             )
-        exchange.trip = trip
+        channel.traffic = traffic
         self.work.begin(number, self.env.now)
         row = self._record(number, self._clock)
         self._updates, self.number, self._row_start = [], number, self.env.now
@@ -201,7 +201,7 @@ class EventServer(Server):
         self._full.succeed(row)
 
     def _told(
-        self, row: dict[str, Any], trip: RoundTraffic
+        self, row: dict[str, Any], traffic: RoundTraffic
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """With them the clock, and how old the models were that updates were made from."""
         updates, now = self._updates, self.env.now
@@ -212,10 +212,10 @@ class EventServer(Server):
         row |= {"version": self.strategy.steps, "staleness": float(np.mean(stale))}
         row |= {"staleness_max": max(stale), "buffered": self.strategy.held}
         return row | {"in_flight": len(self._jobs)}, [
-            {**client, "client": update.client, "message": update.trips[0].round,
+            {**client, "client": update.client, "message": update.messages[0].round,
              "staleness": update.staleness, **dict(zip(SECONDS, update.seconds, strict=True)),
              "sim_end_seconds": update.end}
-            for client, update in zip(ledger.client_rows(trip), updates, strict=True)
+            for client, update in zip(ledger.client_rows(traffic), updates, strict=True)
         ]  # fmt: skip
 
     def _next(self) -> int:

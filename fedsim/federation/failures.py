@@ -46,12 +46,12 @@ def _shown(key: str, texts: set[str]) -> str:
     return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 1]}…"
 
 
-def longest(trip: RoundTraffic, far: float = 0.0) -> str:
+def longest(traffic: RoundTraffic, far: float = 0.0) -> str:
     """Which client's update was the largest of a round, to be added to an error.
 
     Empty where none came, and where it is not above ``far`` times the median of the others' norms.
     """
-    norms = sorted(((up.norm, trip.client_of(key)) for key, up in trip.uplinks.items()))
+    norms = sorted(((up.norm, traffic.client_of(key)) for key, up in traffic.uplinks.items()))
     if not norms:
         return ""
     (most, client), others = norms[-1], [norm for norm, _ in norms[:-1]]
@@ -59,6 +59,6 @@ def longest(trip: RoundTraffic, far: float = 0.0) -> str:
         return ""
     beside = f" (the others' at most {others[-1]:.3g})" if others else ""
     return (
-        f"; the largest update of round {trip.round} is client {client}'s, of norm {most:.3g}"
+        f"; the largest update of round {traffic.round} is client {client}'s, of norm {most:.3g}"
         f"{beside}; --max-norm refuses updates above a norm"
     )

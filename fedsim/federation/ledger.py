@@ -83,7 +83,7 @@ def _beside(
     """The columns of side payloads, each the sum over messages of one way."""
     row = {}
     for name in names:
-        if way in CHARGES[name].ways:
+        if way in CHARGES[name].directions:
             paid = [m for m in messages if not (CHARGES[name].model and free_bits(m))]
             row[f"{way}_{CHARGES[name].column}"] = sum(_bits_of(m, name) for m in paid)
     return row
@@ -99,28 +99,28 @@ def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -
     return {f"{direction}_{column}": value for column, value in row.items()}
 
 
-def round_bits(trip: RoundTraffic) -> dict[str, int]:
+def round_bits(traffic: RoundTraffic) -> dict[str, int]:
     """The bit columns of one round: sums over the cohort, both directions."""
-    ups = list(trip.uplinks.values())
-    downs = [*trip.downlinks.values(), *(down for _, down in trip.unused)]
+    ups = list(traffic.uplinks.values())
+    downs = [*traffic.downlinks.values(), *(down for _, down in traffic.unused)]
     paid = [down for down in downs if down.charged]
     row = _totals([(up.payload, up.spans) for up in ups], "up")
     row |= _totals([(down.payload, down.spans) for down in paid], "down")
-    row |= _beside(trip.beside, ups, "up") | _beside(trip.beside, downs, "down")
+    row |= _beside(traffic.beside, ups, "up") | _beside(traffic.beside, downs, "down")
     row["up_wire_bits"] = sum(map(charged_bits, ups))
     row["down_wire_bits"] = sum(map(charged_bits, downs))
-    row["up_message_bits"] = 8 * sum(trip.wire.up(client) for client in trip.uplinks)
-    row["down_message_bits"] = sum(_down_message_bits(trip, c) for c in trip.downlinks)
-    row["total_bits"] = 8 * sum(trip.wire.total())
+    row["up_message_bits"] = 8 * sum(traffic.wire.up(client) for client in traffic.uplinks)
+    row["down_message_bits"] = sum(_down_message_bits(traffic, c) for c in traffic.downlinks)
+    row["total_bits"] = 8 * sum(traffic.wire.total())
     return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
 
 
-def _down_message_bits(trip: RoundTraffic, client: int) -> int:
+def _down_message_bits(traffic: RoundTraffic, client: int) -> int:
     """Of a client that is sent the initial model, the framing alone."""
-    return 8 * trip.wire.down(client) - free_bits(trip.downlinks[client])
+    return 8 * traffic.wire.down(client) - free_bits(traffic.downlinks[client])
 
 
-def failures(trip: RoundTraffic) -> dict[str, Any]:
+def failures(traffic: RoundTraffic) -> dict[str, Any]:
     """How many replies of a round's cohort were not used, why, and the bits of such uploads.
 
     ``absent`` of them had no node, so that nothing was sent to them. ``returned`` and ``lost``
@@ -128,64 +128,64 @@ def failures(trip: RoundTraffic) -> dict[str, Any]:
     The bits are those that arrived in this round: an upload that comes late is booked where it
     comes, and its failure where it was asked for.
     """
-    told = [_fates(trip, client) for client in {*trip.uplinks, *trip.dropped}]
+    told = [_fates(traffic, client) for client in {*traffic.uplinks, *traffic.dropped}]
     return {
-        "failures": len(trip.failures),
-        "failure_reasons": reasons(trip.failures.values()),
-        "failed_up_bits": sum(trip.failed_bits.values()),
-        "absent": len({*trip.failures} - {*trip.downlinks}),
+        "failures": len(traffic.failures),
+        "failure_reasons": reasons(traffic.failures.values()),
+        "failed_up_bits": sum(traffic.failed_bits.values()),
+        "absent": len({*traffic.failures} - {*traffic.downlinks}),
         **{fate: sum(own[fate] for own in told) for fate in FATES},
     }
 
 
-def _fates(trip: RoundTraffic, client: int) -> dict[str, int]:
+def _fates(traffic: RoundTraffic, client: int) -> dict[str, int]:
     """Whether an update of the client went back into its memory, and how many are lost."""
-    up = trip.uplinks.get(client)
-    lost = (up.lost if up else 0) + trip.dropped.count(client)
+    up = traffic.uplinks.get(client)
+    lost = (up.lost if up else 0) + traffic.dropped.count(client)
     return {"returned": int(up is not None and up.returned), "lost": lost}
 
 
-def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
+def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
     """One row per client of the round's cohort, and per client whose late upload arrived in it.
 
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
-    clients = {*trip.downlinks, *trip.uplinks, *trip.failures, *trip.failed_bits}
-    return [_client_row(trip, client) for client in sorted(clients)]
+    clients = {*traffic.downlinks, *traffic.uplinks, *traffic.failures, *traffic.failed_bits}
+    return [_client_row(traffic, client) for client in sorted(clients)]
 
 
-def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
-    up, down = trip.uplinks.get(client), trip.downlinks.get(client)
-    sent = [*([down] if down else []), *(first for c, first in trip.unused if c == client)]
+def _client_row(traffic: RoundTraffic, client: int) -> dict[str, Any]:
+    up, down = traffic.uplinks.get(client), traffic.downlinks.get(client)
+    sent = [*([down] if down else []), *(first for c, first in traffic.unused if c == client)]
     return {
-        "round": trip.round,
+        "round": traffic.round,
         "client": client,
         "samples": int(up.samples) if up else 0,
         "up_wire_bits": charged_bits(up) if up else 0,
         "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
         "down_wire_bits": sum(map(charged_bits, sent)),
-        **_beside(trip.beside, [up] if up else [], "up"),
-        **_beside(trip.beside, sent, "down"),
-        "up_message_bits": 8 * trip.wire.up(client),
-        "down_message_bits": _down_message_bits(trip, client) if down else 0,
+        **_beside(traffic.beside, [up] if up else [], "up"),
+        **_beside(traffic.beside, sent, "down"),
+        "up_message_bits": 8 * traffic.wire.up(client),
+        "down_message_bits": _down_message_bits(traffic, client) if down else 0,
         "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
         "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
-        "failures": int(client in trip.failures),
-        "failure_reasons": " ".join(trip.failures.get(client, "").split()),
-        "failed_up_bits": trip.failed_bits.get(client, 0),
-        **_fates(trip, client),
+        "failures": int(client in traffic.failures),
+        "failure_reasons": " ".join(traffic.failures.get(client, "").split()),
+        "failed_up_bits": traffic.failed_bits.get(client, 0),
+        **_fates(traffic, client),
     }
 
 
-def layer_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
+def layer_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
     """One row per tensor of the model: its entries, and how many travelled, the cohort's mean.
 
     Empty where no client of the round says what it sent, and where messages are sums of entries.
     """
-    told = [up for up in trip.uplinks.values() if up.sent and {*up.sent} <= {*up.update}]
+    told = [up for up in traffic.uplinks.values() if up.sent and {*up.sent} <= {*up.update}]
     return [
         {
-            "round": trip.round,
+            "round": traffic.round,
             "tensor": name,
             "entries": told[0].update[name].numel(),
             "sent": sum(up.sent[name] for up in told) / len(told),

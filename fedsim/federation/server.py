@@ -16,11 +16,11 @@ from compressors import State, Tensors, UpdateError
 from compressors.base import finite
 from fedsim.federation import ledger
 from fedsim.federation.aggregation import make_strategy
+from fedsim.federation.controlled import Controlled, Fixed
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.failures import FAR, longest
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
-from fedsim.federation.pilot import Pilot, Steady
 from fedsim.federation.simulated import Simulation
 from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
@@ -61,7 +61,7 @@ class Recorder(Protocol):
         ...
 
     def round(
-        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: RoundTraffic,
+        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], traffic: RoundTraffic,
         server: "Server",
     ) -> None:  # fmt: skip
         """Keeps one round."""
@@ -80,7 +80,7 @@ class Server:
         self.trainer, self.recorder = trainer, recorder
         model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
         self._initial = config.plan.client.shares(model)
-        self.work = Pilot(config, self._initial) if config.controller else Steady(config)
+        self.work = Controlled(config, self._initial) if config.controller else Fixed(config)
         buffers = server_buffers(config, trainer.buffers, self.work.evaluates)
         self.strategy = make_strategy(config, buffers)
         self.strategy.ordering = self.work.ordering
@@ -111,9 +111,9 @@ class Server:
         if self.simulation.matters:
             self.grid = self._timed = TimedGrid(grid, self.simulation)
         self.recorder.resume(self)
-        if self.strategy.exchange is None:
+        if self.strategy.channel is None:
             self.strategy.open(self._initial)
-        self.work.resumed(self._exchange.weights)
+        self.work.resumed(self._channel.weights)
 
     @property
     def done(self) -> bool:
@@ -129,13 +129,13 @@ class Server:
 
     def _round(self, number: int) -> None:
         """Asks a cohort, waits for the replies, moves the model."""
-        exchange, strategy = self._exchange, self.strategy
-        before = exchange.version
+        channel, strategy = self._channel, self.strategy
+        before = channel.version
         self.simulation.begin(number, self.plan.local_iterations(number))
         settings = self.work.begin(number, self.simulation.clock.now)  # enough clients are there
         messages = strategy.ask(number, settings, self.grid)
         strategy.advance(self.grid.send_and_receive(messages, timeout=self.config.timeout))
-        if exchange.version == before and exchange.trip.uplinks:
+        if channel.version == before and channel.traffic.uplinks:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
         self.simulation.coded()
 
@@ -147,17 +147,17 @@ class Server:
         except TooFewReplies as error:
             raise TooFewReplies(f"{error}{self._far}") from error
         except UpdateError as error:
-            raise UpdateError(f"{error}{longest(self._exchange.trip)}") from error
+            raise UpdateError(f"{error}{longest(self._channel.traffic)}") from error
 
     @property
-    def _exchange(self) -> ServerEnd:
-        assert self.strategy.exchange is not None
-        return self.strategy.exchange
+    def _channel(self) -> ServerEnd:
+        assert self.strategy.channel is not None
+        return self.strategy.channel
 
     def _record(self, number: int, start: float) -> dict[str, Any]:
-        exchange = self._exchange
-        _check_finite(number, exchange, self.plan)
-        self._far = longest(exchange.trip, FAR)
+        channel = self._channel
+        _check_finite(number, channel, self.plan)
+        self._far = longest(channel.traffic, FAR)
         scored = time.perf_counter()
         done = self.recorder.iterations_done
         steps = self.work.steps
@@ -165,28 +165,29 @@ class Server:
             "round": number,
             "iteration": done + steps,
             "local_iterations": steps,
-            "clients": len(exchange.trip.uplinks),
-            **ledger.failures(exchange.trip),
+            "clients": len(channel.traffic.uplinks),
+            **ledger.failures(channel.traffic),
         }
-        bits = ledger.round_bits(exchange.trip)
+        bits = ledger.round_bits(channel.traffic)
         due = self.plan.evaluates_between(done, done + steps)
         sent = ledger.of_each(bits["up_wire_bits"], row["clients"])
-        row |= self._score(due, exchange.weights, sent)
-        row["train_loss"] = _mean(exchange.trip, "train-loss")
+        row |= self._score(due, channel.weights, sent)
+        row["train_loss"] = _mean(channel.traffic, "train-loss")
         row |= bits
         now = time.perf_counter()
-        row |= _seconds(exchange.trip) | {"evaluate_seconds": now - scored, "seconds": now - start}
-        row, clients = self._told(row, exchange.trip)
+        row |= _seconds(channel.traffic)
+        row |= {"evaluate_seconds": now - scored, "seconds": now - start}
+        row, clients = self._told(row, channel.traffic)
         row |= self.work.columns(clients)
-        self.work.learn(row, exchange.trip, exchange.weights)
-        self.recorder.round(row, clients, exchange.trip, self)
+        self.work.learn(row, channel.traffic, channel.weights)
+        self.recorder.round(row, clients, channel.traffic, self)
         return row
 
     def _told(
-        self, row: dict[str, Any], trip: RoundTraffic
+        self, row: dict[str, Any], traffic: RoundTraffic
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """What is written of a round, and of each client in it."""
-        clients = ledger.client_rows(trip)
+        clients = ledger.client_rows(traffic)
         own = [client | self.simulation.client_row(client["client"]) for client in clients]
         return row | self.simulation.row(), own
 
@@ -216,31 +217,31 @@ def failing(number: int) -> Iterator[None]:
         raise RunFailed(f"round {number}, global update: {error}") from error
 
 
-def _check_finite(number: int, exchange: ServerEnd, plan: Plan) -> None:
-    for name, x in exchange.weights.items():
+def _check_finite(number: int, channel: ServerEnd, plan: Plan) -> None:
+    for name, x in channel.weights.items():
         if not finite(x):
             rates = "a learning rate (--lr, --server-lr) is too high"
             why = suspect(plan.method.compressor) or suspect(plan.downlink) or rates
-            whose = longest(exchange.trip)
+            whose = longest(channel.traffic)
             raise RunFailed(
                 f"round {number}: weight {name!r} is not finite any more: {why}{whose}"
             )
 
 
-def _mean(trip: RoundTraffic, key: str) -> float:
+def _mean(traffic: RoundTraffic, key: str) -> float:
     """Of the clients that say it; NaN where none does."""
-    values = [up.metrics[key] for _, up in sorted(trip.uplinks.items()) if key in up.metrics]
+    values = [up.metrics[key] for _, up in sorted(traffic.uplinks.items()) if key in up.metrics]
     return sum(values) / len(values) if values else float("nan")
 
 
-def _seconds(trip: RoundTraffic) -> dict[str, float]:
+def _seconds(traffic: RoundTraffic) -> dict[str, float]:
     def total(key: str) -> float:
-        return sum(up.metrics.get(key, 0.0) for up in trip.uplinks.values())
+        return sum(up.metrics.get(key, 0.0) for up in traffic.uplinks.values())
 
     return {
         "train_seconds": total("train-seconds"),
         "encode_seconds": total("encode-seconds"),
-        "decode_seconds": trip.decode_seconds,
-        "downlink_seconds": trip.downlink_seconds + total("decode-seconds"),
+        "decode_seconds": traffic.decode_seconds,
+        "downlink_seconds": traffic.downlink_seconds + total("decode-seconds"),
         "receive_seconds": total("decode-seconds"),
     }

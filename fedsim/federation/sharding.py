@@ -27,7 +27,7 @@ class ShardServer(EventServer):
         self._booked: dict[int, dict[int, Arrival]] = {}  # by worker: parts that have come
 
     def begun(self) -> list[RoundTraffic]:
-        return [arrival.trip for booked in self._booked.values() for arrival in booked.values()]
+        return [arrival.traffic for booked in self._booked.values() for arrival in booked.values()]
 
     def rates(self) -> dict[Any, Rate]:
         """As for one server, without its links."""
@@ -53,8 +53,8 @@ class ShardServer(EventServer):
 
     def _pull(self, client: int, place: int, pulled: dict[int, RecordDict]) -> Process:
         pulled[place] = self.strategy.pull(client, place, self.settings())
-        trip = self.strategy.ends[place].trip
-        yield from self._travel(bits_down(trip, client, self.framing), place, client)
+        traffic = self.strategy.ends[place].traffic
+        yield from self._travel(bits_down(traffic, client, self.framing), place, client)
 
     def _push(
         self, job: Job, place: int, reply: Message, booked: dict[int, Arrival],
@@ -64,7 +64,7 @@ class ShardServer(EventServer):
         client = job.client
         is_part = reply.has_content()
         part = Message(part_of(reply.content, place), reply_to=reply) if is_part else reply
-        asked = self.strategy.ends[place].asked[client].trip
+        asked = self.strategy.ends[place].asked[client].traffic
         back = bits_back(asked, client, part, self.framing)
         if self.framing and place != client:
             yield self.flows.send(back.down, [("up", place), ("down", client)])

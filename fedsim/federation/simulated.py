@@ -74,17 +74,17 @@ class Simulation:
         return self.timed or not self.rules.plain
 
     @property
-    def trip(self) -> RoundTraffic:
+    def traffic(self) -> RoundTraffic:
         """The traffic of the round."""
-        assert self.strategy.exchange is not None
-        return self.strategy.exchange.trip
+        assert self.strategy.channel is not None
+        return self.strategy.channel.traffic
 
     def lose(self, client: int, reply: Message | None) -> None:
         """Books the update of a client that drops out, where it has trained and keeps nothing."""
-        exchange = self.strategy.exchange
-        assert exchange is not None
-        if reply is not None and reply.has_content() and exchange.loses(client):
-            self.trip.dropped.append(client)
+        channel = self.strategy.channel
+        assert channel is not None
+        if reply is not None and reply.has_content() and channel.loses(client):
+            self.traffic.dropped.append(client)
 
     def end(self, replies: dict[int, Message | None]) -> list[int]:
         """Goes on to the end of the round.
@@ -116,13 +116,13 @@ class Simulation:
         A server that relays messages codes nothing.
         """
         if self.network.coding and not self._relays:
-            spent = self.trip.decode_seconds + self.trip.downlink_seconds
+            spent = self.traffic.decode_seconds + self.traffic.downlink_seconds
             self.clock.to(self.clock.now + self.network.coding * spent)
 
     def _work(self, client: int, reply: Message | None) -> Work:
         """What a client does in this round; one whose reply is an error sends no update."""
         framing = self.network.framing
-        work = Work(client, self.number, bits_down(self.trip, client, framing))
+        work = Work(client, self.number, bits_down(self.traffic, client, framing))
         leaves = self.leaves[client]
         if leaves == "before" or reply is None or not reply.has_content():
             work.until = "received"
@@ -131,14 +131,14 @@ class Simulation:
         if self.network.measured:
             work.seconds = seconds * _seconds(reply, "train-seconds")
         else:
-            ordered = self.trip.downlinks[client].iterations
+            ordered = self.traffic.downlinks[client].iterations
             work.seconds = seconds * (ordered or self.iterations)
         if self.network.coding:
             work.seconds += self.network.coding * sum(_seconds(reply, part) for part in _CODES)
         if leaves:
             work.until = "trained"
             return work
-        answer, work.up_bits = bits_back(self.trip, client, reply, framing)
+        answer, work.up_bits = bits_back(self.traffic, client, reply, framing)
         work.down_bits += answer
         return work
 
@@ -146,10 +146,10 @@ class Simulation:
         """The round's simulated seconds; the parts are means over the clients that are used."""
         row: dict[str, float] = {}
         if self.counts:
-            row["late"] = sum(up.asked > 0 for up in self.trip.uplinks.values())
+            row["late"] = sum(up.asked > 0 for up in self.traffic.uplinks.values())
         if not self.timed:
             return row
-        every = [self._parts(client) for client in self.trip.uplinks] or [self._parts(-1)]
+        every = [self._parts(client) for client in self.traffic.uplinks] or [self._parts(-1)]
         parts = np.mean(every, axis=0)
         row |= {"sim_seconds": self.clock.now - self.start, "sim_end_seconds": self.clock.now}
         return row | dict(zip(SECONDS, parts.tolist(), strict=True))
@@ -158,7 +158,7 @@ class Simulation:
         """A client's parts of the round, which sum to it; NaN where it was not asked."""
         row: dict[str, float] = {}
         if self.counts:
-            up = self.trip.uplinks.get(client)
+            up = self.traffic.uplinks.get(client)
             row["late"] = int(up is not None and up.asked > 0)
         if not self.timed:
             return row

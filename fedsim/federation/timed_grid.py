@@ -89,7 +89,7 @@ class TimedGrid(CohortGrid):
                 continue
             self._late[reply.metadata.reply_to_message_id] = work, reply
             simulation.late[client] = work
-            simulation.trip.failures[client] = "its update came when the round was over"
+            simulation.traffic.failures[client] = "its update came when the round was over"
         for client in in_time:
             reply = replies[client]
             assert reply is not None

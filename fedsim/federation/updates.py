@@ -30,14 +30,14 @@ class Update:
     end: float
 
     @property
-    def trips(self) -> list[RoundTraffic]:
+    def messages(self) -> list[RoundTraffic]:
         """All messages, the client's to itself too."""
-        return [arrival.trip for arrival in self.arrivals]
+        return [arrival.traffic for arrival in self.arrivals]
 
     @property
     def travelled(self) -> list[RoundTraffic]:
         """Messages over a link."""
-        return [trip for place, trip in enumerate(self.trips) if place != self.own]
+        return [traffic for place, traffic in enumerate(self.messages) if place != self.own]
 
     @property
     def staleness(self) -> float:
@@ -61,27 +61,27 @@ class Updates(RoundTraffic):
     @property
     def parts(self) -> Sequence[RoundTraffic]:
         """Every message: its round is its number among those to its client."""
-        return [trip for update in self.updates for trip in update.trips] + self.begun
+        return [traffic for update in self.updates for traffic in update.messages] + self.begun
 
 
 def together(number: int, updates: list[Update]) -> Updates:
     """The traffic of ``updates`` as that of round ``number``."""
     made = Updates(number, updates=updates)
     for place, update in enumerate(updates):
-        trips, client = update.travelled, update.client
-        downs = [trip.downlinks[client] for trip in trips]
+        messages, client = update.travelled, update.client
+        downs = [traffic.downlinks[client] for traffic in messages]
         made.downlinks[place] = _downlink(downs)
-        failures = [trip.failures[client] for trip in update.trips if client in trip.failures]
+        failures = [t.failures[client] for t in update.messages if client in t.failures]
         if failures:
             made.failures[place] = failures[0]
         else:
             made.uplinks[place] = _uplink(update)
-        if failed := sum(trip.failed_bits.get(client, 0) for trip in trips):
+        if failed := sum(traffic.failed_bits.get(client, 0) for traffic in messages):
             made.failed_bits[place] = failed
-        for trip in trips:
-            made.wire.add(place, client, trip.wire)
-        made.decode_seconds += sum(trip.decode_seconds for trip in update.trips)
-        made.downlink_seconds += sum(trip.downlink_seconds for trip in update.trips)
+        for traffic in messages:
+            made.wire.add(place, client, traffic.wire)
+        made.decode_seconds += sum(traffic.decode_seconds for traffic in update.messages)
+        made.downlink_seconds += sum(traffic.downlink_seconds for traffic in update.messages)
     return made
 
 
@@ -99,7 +99,7 @@ def _downlink(downs: list[Downlink]) -> Downlink:
 
 def _uplink(update: Update) -> Uplink:
     """One uplink of all parts; its bits, and the entries that it sent, are those that travelled."""
-    every = [trip.uplinks[update.client] for trip in update.trips]
+    every = [traffic.uplinks[update.client] for traffic in update.messages]
     if len(every) == 1 and update.own is None:
         return every[0]
     whole: dict[str, Tensor] = {}

@@ -73,7 +73,7 @@ class FolderRecorder:
             server.restore(self._loaded.server, self._loaded.values)
 
     def round(
-        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], trip: RoundTraffic,
+        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], traffic: RoundTraffic,
         server: Server,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
@@ -84,10 +84,10 @@ class FolderRecorder:
         self.up_bits += _up_bits(row)
         self.client_rows.extend(clients)
         if not math.isnan(row["metric"]):  # rows per tensor and round would outgrow the rest
-            self.layer_rows.extend(ledger.layer_rows(trip))
+            self.layer_rows.extend(ledger.layer_rows(traffic))
         with writing(self.folder):
             if self.config.keep_payloads:
-                for part in trip.parts:
+                for part in traffic.parts:
                     self._keep(part)
             if self.states is not None and self._due(row["round"], row["iteration"]):
                 self._checkpoint(row["round"], server, self.states)
@@ -140,17 +140,17 @@ class FolderRecorder:
         rows = self.rows, self.client_rows, self.layer_rows
         return Checkpoint(number, tensors, values, clients, *rows)
 
-    def _keep(self, trip: RoundTraffic) -> None:
+    def _keep(self, traffic: RoundTraffic) -> None:
         """``payloads/round-00001/client-003-up.bin``, and what each client was sent."""
-        folder = self.folder / "payloads" / f"round-{trip.round:05d}"
+        folder = self.folder / "payloads" / f"round-{traffic.round:05d}"
         folder.mkdir(parents=True, exist_ok=True)
-        for client, up in trip.uplinks.items():
-            write_bytes(folder / f"client-{client:03d}{trip.place}-up.bin", up.payload)
+        for client, up in traffic.uplinks.items():
+            write_bytes(folder / f"client-{client:03d}{traffic.place}-up.bin", up.payload)
             if BUFFERS in up.beside:
                 write_bytes(folder / f"client-{client:03d}-up.buffers", up.beside[BUFFERS])
-        for client, down in trip.downlinks.items():
+        for client, down in traffic.downlinks.items():
             charged = "" if down.charged else "-free"
-            name = f"client-{client:03d}{trip.place}-down-{down.kind}{charged}.bin"
+            name = f"client-{client:03d}{traffic.place}-down-{down.kind}{charged}.bin"
             write_bytes(folder / name, down.payload)
             if BUFFERS in down.beside:
                 name = f"client-{client:03d}-down{charged}.buffers"

@@ -188,10 +188,10 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
 def _finish(
     config: RunConfig, out: Path, recorder: FolderRecorder, server: Server
 ) -> dict[str, Any]:
-    exchange = server.strategy.exchange
-    assert exchange is not None
+    channel = server.strategy.channel
+    assert channel is not None
     buffers = server.strategy.buffers.values if server.strategy.buffers else {}
-    moved = {n: x for n, x in exchange.weights.items() if n in server.trainer.parameters}
+    moved = {n: x for n, x in channel.weights.items() if n in server.trainer.parameters}
     whole = server.trainer.frozen | moved | buffers
     weights = {n: x.contiguous().cpu() for n, x in whole.items()}
     write_bytes(out / "model.safetensors", save(weights))
@@ -199,7 +199,7 @@ def _finish(
     summary = describe(config, server.trainer) | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
     if recorder.states is not None:
-        summary |= held(exchange, recorder.states.copy(), summary["clients"])
+        summary |= held(channel, recorder.states.copy(), summary["clients"])
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {

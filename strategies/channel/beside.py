@@ -25,13 +25,13 @@ FATE = "fate"
 class Charge(NamedTuple):
     """How a side payload is booked.
 
-    ``column``: of results, behind ``up_`` or ``down_``; ``ways``: in which it travels; ``wire``:
-    whether it is in the columns ``wire`` and takes time on a simulated clock; ``model``: whether it
-    is a part of the model, and free where the initial model is.
+    ``column``: of results, behind ``up_`` or ``down_``; ``directions``: in which it travels;
+    ``wire``: whether it is in the columns ``wire`` and takes time on a simulated clock; ``model``:
+    whether it is a part of the model, and free where the initial model is.
     """
 
     column: str
-    ways: tuple[Literal["up", "down"], ...]
+    directions: tuple[Literal["up", "down"], ...]
     wire: bool
     model: bool = False
 

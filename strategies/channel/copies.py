@@ -7,12 +7,14 @@ from flwr.app import Message
 from torch import Tensor
 
 from compressors import check_decoded, compress, derive
+from strategies.channel.asynchronous_end import Arrival, AsynchronousEnd
 from strategies.channel.traffic import Downlink
-from strategies.channel.turns import Arrival, Turns
 
 
-class Copies(Turns):
-    """``Turns`` with a copy of what each client holds; the model moves by exactly its steps.
+class Copies(AsynchronousEnd):
+    """An ``AsynchronousEnd`` with a copy of what each client holds.
+
+    The model moves by exactly its steps.
 
     What a lossy downlink leaves out is in the difference the next time, so that the copies are the
     downlink's memory: a residual of the method's own would count that twice, and is not kept.

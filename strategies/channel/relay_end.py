@@ -55,7 +55,7 @@ class RelayEnd(ServerEnd):
         self.replace({name: x + delta[name] for name, x in self.weights.items()})
         self._messages = {
             client: _Message(up.payload, up.spans, int(up.samples))
-            for client, up in self.trip.uplinks.items()
+            for client, up in self.traffic.uplinks.items()
         }
 
     def _moved(self) -> None:

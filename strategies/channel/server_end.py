@@ -122,9 +122,9 @@ class ServerEnd:
         self.iterations: dict[int, int] = {}  # client -> how many it was asked for last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
-        self.channel = 2**30 + secrets.randbits(30)  # clients may know an earlier server
+        self.channel_id = 2**30 + secrets.randbits(30)  # clients may know an earlier server
         self.last_update: Downlink | None = None
-        self.trip = RoundTraffic(0)
+        self.traffic = RoundTraffic(0)
         self._model: Downlink | None = None
         self._passed: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
         self._closed = True  # whether the round has its replies
@@ -150,13 +150,13 @@ class ServerEnd:
         for side in self.sides:
             downs = side.write(round_number, downs)
         names = dict.fromkeys([*USUAL, *(name for side in self.sides for name in side.names)])
-        self.trip = RoundTraffic(
+        self.traffic = RoundTraffic(
             round_number, downs, failures=dict(out or {}), beside=tuple(names)
         )
-        self.trip.downlink_seconds = time.perf_counter() - start
+        self.traffic.downlink_seconds = time.perf_counter() - start
         self._closed = False
         self._book_passed()
-        return self.trip
+        return self.traffic
 
     def _model_or_update(self, client: int) -> Downlink:
         """The last update for a client that holds the version before it, else the whole model.
@@ -185,32 +185,32 @@ class ServerEnd:
         ``beside``: other records of the message, which come first; None: in Flower's loop the
         settings of ``app``, in a record of their own, whose keys cannot be taken for ours.
         """
-        self.told[client], down = (self.trip.round, self.version), self.trip.downlinks[client]
+        self.told[client], down = (self.traffic.round, self.version), self.traffic.downlinks[client]
         record = RecordDict(dict(beside or {}))
         if beside is None and self.app is not None:
-            record[CONFIG] = ConfigRecord({**self.app, "server-round": self.trip.round})
+            record[CONFIG] = ConfigRecord({**self.app, "server-round": self.traffic.round})
         asked = down.iterations or config.get("iterations")
         self.iterations[client] = asked if isinstance(asked, int) and asked > 0 else 1
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         own: dict[str, str | int | float | bool | bytes] = {
-            **settings, "kind": down.kind, ROUND: self.trip.round, VERSION: self.version,
-            CLIENT: client, CHANNEL: self.channel,
+            **settings, "kind": down.kind, ROUND: self.traffic.round, VERSION: self.version,
+            CLIENT: client, CHANNEL: self.channel_id,
         }  # fmt: skip
         if down.kind != "model":
             own[BASE] = self.base[client]
         if self.ends and client not in self.base:
             own[ENDS] = self.ends
         put(record, down.payload, **own, **down.settings, **down.beside)
-        self.trip.wire.sent(client, record)
+        self.traffic.wire.sent(client, record)
         return record
 
     def grant(self) -> list[int]:
         """Clients whose wish for the model is granted now; ``content`` is then the model."""
-        wishes, self.trip.wishes = self.trip.wishes, []
-        for client, first in [(client, self.trip.downlinks[client]) for client in wishes]:
-            self.trip.unused.append((client, first))
+        wishes, self.traffic.wishes = self.traffic.wishes, []
+        for client, first in [(client, self.traffic.downlinks[client]) for client in wishes]:
+            self.traffic.unused.append((client, first))
             again = self._model_or_update(client)
-            self.trip.downlinks[client] = replace(
+            self.traffic.downlinks[client] = replace(
                 first, payload=again.payload, kind=again.kind, spans=again.spans,
                 charged=again.charged,
             )  # fmt: skip
@@ -222,18 +222,18 @@ class ServerEnd:
         A client whose update arrived whole holds the version that it was sent. Of several replies
         of a client in a round the first update counts. ``late``: an earlier round asked for it.
         """
-        if client in self.trip.uplinks:
+        if client in self.traffic.uplinks:
             self.charge(client, reply)
             return
-        if wants_model(reply) and client not in dict(self.trip.unused):
+        if wants_model(reply) and client not in dict(self.traffic.unused):
             self.base.pop(client, None)
-            self.trip.wishes.append(client)
-            self.trip.wire.came(client, reply, used=False)
+            self.traffic.wishes.append(client)
+            self.traffic.wire.came(client, reply, used=False)
             return
         start = time.perf_counter()
         try:
-            down = None if late else self.trip.downlinks.get(client)
-            check_round(reply, self.told[client][0] if late else self.trip.round)
+            down = None if late else self.traffic.downlinks.get(client)
+            check_round(reply, self.told[client][0] if late else self.traffic.round)
             uplink = (down and down.uplink) or self.uplink
             came, said = uplink_of(reply, uplink, self.weights, self.max_norm)
             for side in self.sides:
@@ -241,17 +241,17 @@ class ServerEnd:
             number = asked_in(reply) if late else None
             counted = self.lost.get(client, 0)  # of a client without its memory, all are new
             lost = came.lost - counted if came.lost >= counted else came.lost
-            self.trip.uplinks[client] = replace(came, asked=number or 0, lost=lost)
+            self.traffic.uplinks[client] = replace(came, asked=number or 0, lost=lost)
             self.lost |= {client: came.lost} if came.lost != counted else {}
             self.base[client] = self.told[client][1] if late else self.version
-            self.trip.failures.pop(client, None)  # an error may have come for it before
-            self.trip.wire.came(client, reply, used=True)
+            self.traffic.failures.pop(client, None)  # an error may have come for it before
+            self.traffic.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
-            self.trip.failures[client] = str(error)
+            self.traffic.failures[client] = str(error)
             self.charge(client, reply)
             is_last = asked_in(reply) == self.told.get(client, (None,))[0] is not None
-            self.trip.dropped += [client] * (is_last and self.loses(client))
-        self.trip.decode_seconds += time.perf_counter() - start
+            self.traffic.dropped += [client] * (is_last and self.loses(client))
+        self.traffic.decode_seconds += time.perf_counter() - start
 
     def loses(self, client: int) -> bool:
         """Whether a client's last update, which is not used, is lost; it is counted here then."""
@@ -262,12 +262,12 @@ class ServerEnd:
 
     def refuse(self, client: int, reply: Message, why: str) -> None:
         """Books an update that was taken as a failure: beside those of others it cannot be used."""
-        came = self.trip.uplinks.pop(client)
-        del self.trip.wire.used[client]
-        self.trip.failures[client] = why
+        came = self.traffic.uplinks.pop(client)
+        del self.traffic.wire.used[client]
+        self.traffic.failures[client] = why
         self.charge(client, reply)
         self.lost[client] = self.lost.get(client, 0) - came.lost  # its next message tells of them
-        self.trip.dropped += [client] * self.loses(client)
+        self.traffic.dropped += [client] * self.loses(client)
 
     def pass_over(self, client: int, reply: Message, lost: bool) -> None:
         """Books an update of an earlier round that is not used: in this round, or in the next one.
@@ -281,7 +281,7 @@ class ServerEnd:
     def _book_passed(self) -> None:
         for client, reply, lost in self._passed:
             self.charge(client, reply)
-            self.trip.dropped += [client] * lost
+            self.traffic.dropped += [client] * lost
         self._passed = []
 
     def charge(self, client: int, reply: Message) -> None:
@@ -289,9 +289,9 @@ class ServerEnd:
 
         The client has sent them all the same. A reply without a payload has none.
         """
-        self.trip.wire.came(client, reply, used=False)
+        self.traffic.wire.came(client, reply, used=False)
         if bits := payload_bits(reply):
-            booked = self.trip.failed_bits
+            booked = self.traffic.failed_bits
             booked[client] = booked.get(client, 0) + bits
 
     def finish(self, required: int | None = None) -> dict[int, Uplink]:
@@ -301,8 +301,8 @@ class ServerEnd:
         whole.
         """
         self._closed = True
-        check_enough(self.trip, required)
-        uplinks = self.trip.uplinks = dict(sorted(self.trip.uplinks.items()))
+        check_enough(self.traffic, required)
+        uplinks = self.traffic.uplinks = dict(sorted(self.traffic.uplinks.items()))
         for side in self.sides:
             side.close(uplinks)
         return uplinks
@@ -325,7 +325,7 @@ class ServerEnd:
         self.last_update = Downlink(packet.payload, "update", packet.spans)
         if self.missed is not None:
             self.missed.add(self.last_update)
-        self.trip.downlink_seconds += time.perf_counter() - start
+        self.traffic.downlink_seconds += time.perf_counter() - start
 
     def replace(self, weights: Mapping[str, Tensor]) -> None:
         """Sets the shared model, which will be sent whole to everybody; as ``advance``."""
@@ -334,7 +334,8 @@ class ServerEnd:
 
     def _moved(self) -> None:
         self.version, self._model, self.last_update = self.version + 1, None, None
-        self.applied |= {c: up.asked or self.trip.round for c, up in self.trip.uplinks.items()}
+        number, uplinks = self.traffic.round, self.traffic.uplinks
+        self.applied |= {client: up.asked or number for client, up in uplinks.items()}
 
     def holds(self, weights: Mapping[str, Tensor]) -> bool:
         """Whether the shared model has these values."""
@@ -346,7 +347,7 @@ class ServerEnd:
         last = self.last_update
         values: dict[str, Any] = {
             "version": self.version,
-            "channel": self.channel,
+            "channel_id": self.channel_id,
             "update": b64encode(last.payload).decode() if last else None,
             "spans": last.spans if last else None,
             "missed": self.missed.state() if self.missed is not None else None,
@@ -362,7 +363,7 @@ class ServerEnd:
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         self.weights, self.memory = inside("weights", tensors), inside("downlink", tensors)
-        self.version, self.channel, self._model = values["version"], values["channel"], None
+        self.version, self.channel_id, self._model = values["version"], values["channel_id"], None
         for name in _BY_CLIENT:
             known = {int(client): value for client, value in values[name].items()}
             setattr(self, name, known)

@@ -15,19 +15,19 @@ class TooFewReplies(RuntimeError):
     """Fewer clients than required came back with a usable update; the message says why."""
 
 
-def check_enough(trip: RoundTraffic, required: int | None) -> None:
+def check_enough(traffic: RoundTraffic, required: int | None) -> None:
     """Books clients that did not reply; ``TooFewReplies`` where fewer than ``required`` did.
 
     ``required``: None for the whole cohort.
     """
-    for client in trip.downlinks:
-        if client not in trip.uplinks:
-            trip.failures.setdefault(client, _LATE)
-    asked, used = len({*trip.downlinks, *trip.failures}), len(trip.uplinks)
+    for client in traffic.downlinks:
+        if client not in traffic.uplinks:
+            traffic.failures.setdefault(client, _LATE)
+    asked, used = len({*traffic.downlinks, *traffic.failures}), len(traffic.uplinks)
     required = asked if required is None else required
     if used < required:
-        why = [f"; client {c}: {reason}" for c, reason in sorted(trip.failures.items())]
+        why = [f"; client {c}: {reason}" for c, reason in sorted(traffic.failures.items())]
         raise TooFewReplies(
-            f"round {trip.round}: {used} of {asked} clients replied and {required} are required"
+            f"round {traffic.round}: {used} of {asked} clients replied and {required} are required"
             + "".join(why[:1])  # none where fewer were asked than are required
         )

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from strategies.algorithms.base import Algorithm, Round
+from strategies.channel.asynchronous_end import Arrival, AsynchronousEnd
 from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import RoundTraffic
-from strategies.channel.turns import Arrival, Turns
 from strategies.server.base import ChannelStrategy
 
 
@@ -40,7 +40,7 @@ class Asynchronous(ChannelStrategy):
         0
     """
 
-    exchange: Turns | None
+    channel: AsynchronousEnd | None
 
     def __init__(
         self,
@@ -66,37 +66,38 @@ class Asynchronous(ChannelStrategy):
     @property
     def steps(self) -> int:
         """How often the model has moved."""
-        return 0 if self.exchange is None else self.exchange.version
+        return 0 if self.channel is None else self.channel.version
 
-    def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Turns:
+    def open(self, weights: dict[str, Tensor], server_round: int = 1) -> AsynchronousEnd:
         """The channel; opened once."""
-        if self.exchange is None:
-            self.exchange = Turns(self.uplink, self.downlink, weights, self.seed, self.max_norm)
-        return self.exchange
+        if self.channel is None:
+            both = self.uplink, self.downlink
+            self.channel = AsynchronousEnd(*both, weights, self.seed, self.max_norm)
+        return self.channel
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
         raise RuntimeError("this strategy was started before: make another for another start")
 
     def message(self, client: int, config: ConfigRecord) -> RecordDict:
         """The content of the next message to a client that has answered all before it."""
-        assert self.exchange is not None
-        return self.exchange.ask(client, config)
+        assert self.channel is not None
+        return self.channel.ask(client, config)
 
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Takes in the reply of a client, and moves the model where it is time."""
-        exchange = self.exchange
-        assert exchange is not None and self.clients is not None
-        arrival = exchange.arrive(client, reply)
+        channel = self.channel
+        assert channel is not None and self.clients is not None
+        arrival = channel.arrive(client, reply)
         if arrival.uplink is None:
             return arrival
         now = Round(
-            arrival.trip.round, self.seed, self.clients, self.uplink, self.cohort or 0,
+            arrival.traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
             age={client: arrival.staleness}, sent={client: arrival.asked.weights},
         )  # fmt: skip
         uplinks = {client: arrival.uplink}
-        delta, self.memory = self.rule.step(uplinks, self.memory, exchange.weights, now)
+        delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
         if delta is not None:
-            exchange.advance(delta)
+            channel.advance(delta)
         return arrival
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
@@ -111,9 +112,9 @@ class Asynchronous(ChannelStrategy):
         """Takes the replies in, in the order of their clients."""
         came = {self._mail.client_of(reply): reply for reply in replies}
         for client in sorted(c for c in came if c is not None):
-            trip = self.arrive(client, came[client]).trip
-            self._round.uplinks |= trip.uplinks
-            self._round.failures |= trip.failures
+            traffic = self.arrive(client, came[client]).traffic
+            self._round.uplinks |= traffic.uplinks
+            self._round.failures |= traffic.failures
         check_enough(self._round, self.required)
         return None
 

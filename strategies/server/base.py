@@ -35,7 +35,7 @@ class ChannelStrategy(Strategy):
 
     A round is ``ask``, then ``advance``. Flower's own loop calls them by ``configure_train`` and
     ``aggregate_train``, which hand the model over as a record; a loop that reads
-    ``exchange.weights`` calls ``open`` once and then these two, and no record is made. What
+    ``channel.weights`` calls ``open`` once and then these two, and no record is made. What
     ``start`` is given as ``train_config`` is in the message's record ``config``, as of Flower's
     own strategies; the ``config`` of ``ask`` stands beside the payload.
 
@@ -62,7 +62,7 @@ class ChannelStrategy(Strategy):
         rule: the algorithm that this strategy runs; None: it is another than ours.
 
     Attributes:
-        exchange: the channel; None before the first round.
+        channel: to every client; None before the first round.
         among: clients that can be asked now; None: all.
         roster: which client is at which node; None where clients are not known by number.
         ordering: who says what is wanted of each client, where that moves from round to round;
@@ -105,7 +105,7 @@ class ChannelStrategy(Strategy):
         self.catch_up, self.max_norm = catch_up, max_norm
         self.frozen = tuple(frozen)
         self.among: Sequence[int] | None = None
-        self.exchange: ServerEnd | None = None
+        self.channel: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
         self.ordering: Ordering | None = None
         self._initial_buffers = buffers.values if buffers else {}
@@ -132,15 +132,15 @@ class ChannelStrategy(Strategy):
         whole to everybody. With the first round of another run versions begin again, and clients
         forget what they kept, whatever the model.
         """
-        known = self.exchange
-        goes_on = known is not None and server_round > known.trip.round
+        known = self.channel
+        goes_on = known is not None and server_round > known.traffic.round
         if known is not None and goes_on and known.holds(weights):
             return known
-        self.exchange = self._end(weights)
+        self.channel = self._end(weights)
         if known is not None and goes_on:
-            self.exchange.version, self.exchange.channel = known.version + 1, known.channel
-            self.exchange.applied, self.exchange.lost = known.applied, known.lost
-        return self.exchange
+            self.channel.version, self.channel.channel_id = known.version + 1, known.channel_id
+            self.channel.applied, self.channel.lost = known.applied, known.lost
+        return self.channel
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
         sides: list[Side] = [self.buffers] if self.buffers else []
@@ -157,8 +157,8 @@ class ChannelStrategy(Strategy):
         """
         assert self.roster is not None and self.clients is not None and self.cohort is not None
         self._grid = grid
-        if self.exchange is not None:
-            self._mail.hear(grid, self.exchange, in_round=False)
+        if self.channel is not None:
+            self._mail.hear(grid, self.channel, in_round=False)
         if self.roster.nodes:
             self.roster.look(grid)
         else:
@@ -185,32 +185,32 @@ class ChannelStrategy(Strategy):
 
         A client that wants the model is sent it now, and answered for before this returns.
         """
-        exchange, grid = self.exchange, self._grid
-        assert exchange is not None and grid is not None
-        last = self._take(replies, exchange)
-        wishes = exchange.grant()
+        channel, grid = self.channel, self._grid
+        assert channel is not None and grid is not None
+        last = self._take(replies, channel)
+        wishes = channel.grant()
         if wishes:
-            again = {client: self._once_more(client, exchange) for client in wishes}
+            again = {client: self._once_more(client, channel) for client in wishes}
             answers = grid.send_and_receive(self._mail.send(again), timeout=self.timeout)
-            last |= self._take(answers, exchange)
-        return self._mail.hear(grid, exchange, in_round=True) | last
+            last |= self._take(answers, channel)
+        return self._mail.hear(grid, channel, in_round=True) | last
 
-    def _take(self, replies: Iterable[Message], exchange: ServerEnd) -> dict[int, Message]:
+    def _take(self, replies: Iterable[Message], channel: ServerEnd) -> dict[int, Message]:
         last = {}
         for reply in replies:
             client = self._mail.client_of(reply)
             client = self.client_at(reply.metadata.src_node_id) if client is None else client
-            exchange.take(client, reply)
+            channel.take(client, reply)
             last[client] = reply
         return last
 
-    def _once_more(self, client: int, exchange: ServerEnd) -> Message:
+    def _once_more(self, client: int, channel: ServerEnd) -> Message:
         """The round's message to a client, with the whole model in it."""
         first = self._mail.messages[client]
         before = first.content.config_records[KEY]
         settings = ConfigRecord({k: v for k, v in before.items() if k != BASE})
         others = RecordDict({k: v for k, v in first.content.items() if k not in OURS})
-        content = exchange.content(client, settings, others)
+        content = channel.content(client, settings, others)
         return Message(content, first.metadata.dst_node_id, first.metadata.message_type)
 
     def expect(self, client: int, message: Message) -> None:
@@ -227,15 +227,15 @@ class ChannelStrategy(Strategy):
 
         Raises ``RuntimeError`` before the first round.
         """
-        if self.exchange is None:
+        if self.channel is None:
             raise RuntimeError("there is no memory before the first round")
-        tensors, values = self.exchange.state()
+        tensors, values = self.channel.state()
         return tensors, values | ({"names": self.roster.names} if self.roster else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned, in a new strategy of the same settings."""
-        self.exchange = self._end(inside("weights", tensors))
-        self.exchange.restore(tensors, values)
+        self.channel = self._end(inside("weights", tensors))
+        self.channel.restore(tensors, values)
         if self.roster is not None:
             self.roster.names = dict(values["names"])
 
@@ -244,16 +244,16 @@ class ChannelStrategy(Strategy):
     ) -> Iterable[Message]:
         """See ``ask``; ``arrays`` is the model, and ``config`` is for the clients' apps."""
         check_around(self)
-        exchange = self._begin(arrays, server_round)
-        exchange.app = config
+        channel = self._begin(arrays, server_round)
+        channel.app = config
         known = self.buffers.values if self.buffers else ()
-        exchange.ends = ends(self.uplink, self.downlink, known)
+        channel.ends = ends(self.uplink, self.downlink, known)
         return self.ask(server_round, ConfigRecord(), grid)
 
     def _begin(self, arrays: ArrayRecord, server_round: int) -> ServerEnd:
         """The channel, for the model that Flower's loop hands over: mostly that of before."""
-        known = self.exchange
-        goes_on = known is not None and server_round > known.trip.round
+        known = self.channel
+        goes_on = known is not None and server_round > known.traffic.round
         if known is not None and goes_on and arrays is self._handed:
             return known
         if self._layout is None or not goes_on:
@@ -274,8 +274,8 @@ class ChannelStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """See ``advance``; the model as a record, buffers included, comes with the metrics."""
-        if self.exchange is None or self._layout is None:
+        if self.channel is None or self._layout is None:
             raise RuntimeError("aggregate_train before configure_train")
         metrics = self.advance(replies)
-        self._handed = self._layout.whole(self.exchange.weights)
+        self._handed = self._layout.whole(self.channel.weights)
         return self._handed, metrics

@@ -71,20 +71,20 @@ class Compressed(ChannelStrategy):
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
-        exchange = self.exchange
-        assert exchange is not None
-        arrays = held(exchange.weights)
+        channel = self.channel
+        assert channel is not None
+        arrays = held(channel.weights)
         for inner in chain(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
         there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
-        own = config if exchange.app is None else exchange.app  # and it may change that
-        if self.clients and not there and not self.required:
+        own = config if channel.app is None else channel.app  # and it may change that
+        if self.clients and not there:  # late updates may come and be enough
             # The strategy inside takes note of the model; it would wait for nodes, and is shown
             # some that are sent nothing.
             nobody = CohortGrid(grid, [*range(1, 1 + max(1, self._least()))])
             list(self.strategy.configure_train(server_round, arrays, own, nobody))
-            exchange.begin(server_round, [], out)
+            channel.begin(server_round, [], out)
             return self.sent({}, grid)
         if self.clients:
             self._check_enough(len(there), out)
@@ -93,9 +93,9 @@ class Compressed(ChannelStrategy):
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
         told = config if self._arrays == ARRAYS else ConfigRecord({**config, NAMED: self._arrays})
-        exchange.begin(server_round, sorted(clients), out)
+        channel.begin(server_round, sorted(clients), out)
         for client, message in clients.items():
-            message.content = exchange.content(client, told, _without_arrays(message.content))
+            message.content = channel.content(client, told, _without_arrays(message.content))
         return self.sent(clients, grid)
 
     def _check_enough(self, there: int, out: dict[int, str]) -> None:
@@ -114,27 +114,28 @@ class Compressed(ChannelStrategy):
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Moves to what the strategy inside makes of the decoded models, in client order."""
-        exchange = self.exchange
-        assert exchange is not None
+        channel = self.channel
+        assert channel is not None
         arrived = self.collect(replies)
-        for client, why in odd_ones(self.strategy, arrived, sorted(exchange.trip.uplinks)).items():
-            exchange.refuse(client, arrived[client], why)
-        least = int(exchange.version == 0) if self._others_go_on else self.required
-        uplinks = exchange.finish(least)
-        if exchange.app is not None:
-            _log_failures(exchange)
+        odd = odd_ones(self.strategy, arrived, sorted(channel.traffic.uplinks))
+        for client, why in odd.items():
+            channel.refuse(client, arrived[client], why)
+        least = int(channel.version == 0) if self._others_go_on else self.required
+        uplinks = channel.finish(least)
+        if channel.app is not None:
+            _log_failures(channel)
         if not uplinks:  # and none is required: the model stays
             return None
         check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
-        name, base = self._arrays, {n: x.double() for n, x in exchange.weights.items()}
+        name, base = self._arrays, {n: x.double() for n, x in channel.weights.items()}
         decoded = [_as_model(arrived[c], base, up.update, name) for c, up in uplinks.items()]
-        arrays, metrics = self.strategy.aggregate_train(exchange.trip.round, decoded)
+        arrays, metrics = self.strategy.aggregate_train(channel.traffic.round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
-            if exchange.follows:
-                exchange.advance({n: target[n] - x for n, x in exchange.weights.items()})
+            if channel.follows:
+                channel.advance({n: target[n] - x for n, x in channel.weights.items()})
             else:
-                exchange.replace(target)
+                channel.replace(target)
         return metrics
 
     def state(self) -> tuple[State, dict[str, Any]]:
@@ -157,24 +158,24 @@ class Compressed(ChannelStrategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As the strategy inside; what travels is booked in the round's ``trip.wire``.
+        """As the strategy inside; what travels is booked in the round's ``traffic.wire``.
 
         Where there are buffers, a client that keeps its own is told of which ``start`` they are.
         """
         messages = self.strategy.configure_evaluate(server_round, arrays, config, grid)
-        if self.exchange is None:
+        if self.channel is None:
             return messages
         messages = list(messages)
         if self.buffers is not None:
             for message in messages:
-                message.content[EVALUATED] = ConfigRecord({CHANNEL: self.exchange.channel})
-        return self.exchange.trip.wire.evaluating(messages)
+                message.content[EVALUATED] = ConfigRecord({CHANNEL: self.channel.channel_id})
+        return self.channel.traffic.wire.evaluating(messages)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        if self.exchange is not None:
-            replies = self.exchange.trip.wire.evaluated(replies)
+        if self.channel is not None:
+            replies = self.channel.traffic.wire.evaluated(replies)
         return self.strategy.aggregate_evaluate(server_round, replies)
 
     def summary(self) -> None:
@@ -182,11 +183,11 @@ class Compressed(ChannelStrategy):
         self.strategy.summary()
 
 
-def _log_failures(exchange: ServerEnd) -> None:
+def _log_failures(channel: ServerEnd) -> None:
     """Flower's strategies log each reply that they do without, and so does a wrapper."""
     log = logging.getLogger("flwr")
-    for client, why in sorted(exchange.trip.failures.items()):
-        log.warning("round %s goes on without client %s: %s", exchange.trip.round, client, why)
+    for client, why in sorted(channel.traffic.failures.items()):
+        log.warning("round %s goes on without client %s: %s", channel.traffic.round, client, why)
 
 
 def _without_arrays(content: RecordDict) -> RecordDict:

@@ -36,7 +36,7 @@ class DelayedDSGD(ChannelStrategy):
 
     Example:
         >>> from compressors import sbc
-        >>> DelayedDSGD(sbc(0.01), clients=4).exchange is None  # until the first round
+        >>> DelayedDSGD(sbc(0.01), clients=4).channel is None  # until the first round
         True
     """
 
@@ -63,32 +63,32 @@ class DelayedDSGD(ChannelStrategy):
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """One message per client of the round's cohort that can be asked."""
-        exchange = self.exchange
-        assert exchange is not None
+        channel = self.channel
+        assert channel is not None
         there, out = self.drawn(server_round, grid)
-        exchange.begin(server_round, there, out)
+        channel.begin(server_round, there, out)
         messages = {
-            client: Message(exchange.content(client, config), node, "train")
+            client: Message(channel.content(client, config), node, "train")
             for client, node in there.items()
         }
         return self.sent(messages, grid)
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord:
         """Decodes every reply as it comes, and moves the model by the global update."""
-        exchange = self.exchange
-        assert exchange is not None and self.clients is not None
+        channel = self.channel
+        assert channel is not None and self.clients is not None
         self.collect(replies)
-        uplinks = exchange.finish(self.required)
+        uplinks = channel.finish(self.required)
         if not uplinks:  # and none is required: the model stays
             return MetricRecord()
-        trip = exchange.trip
+        traffic = channel.traffic
         now = Round(
-            trip.round, self.seed, self.clients, self.uplink, self.cohort or 0,
-            exchange.iterations,
+            traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
+            channel.iterations,
         )  # fmt: skip
-        delta, self._memory = self.rule.step(uplinks, self._memory, exchange.weights, now)
+        delta, self._memory = self.rule.step(uplinks, self._memory, channel.weights, now)
         if delta is not None:
-            exchange.advance(delta)
+            channel.advance(delta)
         return _mean_metrics([up.metrics for up in uplinks.values()])
 
     def state(self) -> tuple[State, dict[str, Any]]:

@@ -8,10 +8,10 @@ from torch import Tensor
 from compressors import Compressor, State
 from strategies.algorithms.base import Round
 from strategies.algorithms.sharded import Sharded
+from strategies.channel.asynchronous_end import Arrival
 from strategies.channel.copies import Copies
 from strategies.channel.shards import Shards, line_seed, part_of, together
 from strategies.channel.traffic import RoundTraffic
-from strategies.channel.turns import Arrival
 from strategies.server.asynchronous import Asynchronous
 
 
@@ -20,7 +20,7 @@ class Whole:
 
     def __init__(self, shards: Shards, ends: list[Copies]) -> None:
         self.shards, self.ends = shards, ends
-        self.trip = RoundTraffic(0)
+        self.traffic = RoundTraffic(0)
 
     @property
     def weights(self) -> dict[str, Tensor]:
@@ -62,7 +62,7 @@ class ShardedStrategy(Asynchronous):
 
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Any:
         """The lines to all parts; opened once."""
-        if self.exchange is None:
+        if self.channel is None:
             assert self.clients is not None
             shards = Shards(weights, self.clients)
             self.ends = [
@@ -70,8 +70,8 @@ class ShardedStrategy(Asynchronous):
                        line_seed(self.seed, place), self.max_norm)
                 for place in range(self.clients)
             ]  # fmt: skip
-            self.exchange: Any = Whole(shards, self.ends)
-        return self.exchange
+            self.channel: Any = Whole(shards, self.ends)
+        return self.channel
 
     @property
     def steps(self) -> int:
@@ -96,7 +96,7 @@ class ShardedStrategy(Asynchronous):
             delta, self.memories[place] = self.rule.step(uplinks, memory, end.weights, now)
             assert delta is not None
             end.advance(delta)
-        arrival.trip.place = f"-shard-{place:02d}-step-{end.version:06d}"
+        arrival.traffic.place = f"-shard-{place:02d}-step-{end.version:06d}"
         return arrival
 
     def message(self, client: int, config: ConfigRecord) -> RecordDict:

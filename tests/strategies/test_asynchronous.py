@@ -39,8 +39,8 @@ def go(server: Any, order: Sequence[tuple[int, float]]) -> tuple[list[int], list
         world.ask(client)
     for client, value in order:
         stale.append(world.turn(client, {"w": torch.full((4,), value)}).staleness)
-        assert server.exchange is not None
-        models.append(float(server.exchange.weights["w"][0]))
+        assert server.channel is not None
+        models.append(float(server.channel.weights["w"][0]))
     return stale, models
 
 
@@ -78,18 +78,18 @@ def test_a_client_is_sent_what_moved_the_model_since_it_was_asked() -> None:
     """With a lossy downlink clients hold the server's model bit for bit, whatever they missed."""
     down = gradient_dropping(0.5)
     world = turning(build(FedBuff(1), Raw(), down, clients=3), down=down)
-    assert world.server.exchange is not None
+    assert world.server.channel is not None
     for client in range(3):
         world.ask(client)
     generator = torch.Generator().manual_seed(0)
     for client in (0, 0, 1, 0, 2, 2, 1):
         world.turn(client, {"w": torch.randn(4, generator=generator)})
-        assert torch.equal(world.seen[client]["w"], world.server.exchange.weights["w"])
+        assert torch.equal(world.seen[client]["w"], world.server.channel.weights["w"])
 
 
 def held(world: Turning, client: int) -> Tensor:
     """A client's residual, and what it has sent that the server does not have."""
-    memory, end = world.memory.get(client, {}), world.server.exchange
+    memory, end = world.memory.get(client, {}), world.server.channel
     assert end is not None
     total = memory.get("uplink/residual/w", torch.zeros(4)).double()
     if "pending/round" in memory and end.applied.get(client) != int(memory["pending/round"]):
@@ -118,7 +118,8 @@ def test_taken_in_and_held_is_what_was_trained(events: list[tuple[int, str]]) ->
         arrival = world.arrive(client, reply if event == "comes" else None)
         if arrival.uplink is not None:
             taken += arrival.uplink.update["w"]
-        assert (arrival.uplink is None) == (client in arrival.trip.failures) == (event != "comes")
+        failed = client in arrival.traffic.failures
+        assert (arrival.uplink is None) == failed == (event != "comes")
         world.ask(client)
         assert torch.equal(taken + sum(held(world, c) for c in range(3)), trained)
 
@@ -131,5 +132,5 @@ def test_in_flower_s_own_loop_replies_are_taken_in_one_by_one() -> None:
         strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
     finally:
         grid.close()
-    assert strategy.exchange is not None
-    assert vector(strategy.exchange.weights) == [2 / 2 + 4 / 2 / 2, 0]
+    assert strategy.channel is not None
+    assert vector(strategy.channel.weights) == [2 / 2 + 4 / 2 / 2, 0]

@@ -27,7 +27,7 @@ def held(*values: float) -> dict[str, Tensor]:
     return {"mean": torch.tensor(values)}
 
 
-def exchange(**more: Any) -> ServerEnd:
+def make_channel(**more: Any) -> ServerEnd:
     return ServerEnd(Raw(), Raw(), tensor(0.0, 0.0), 0, [Buffers(held(1.0, 2.0), **more)])
 
 
@@ -51,7 +51,7 @@ def sends(*values: float, samples: int = 1) -> Message:
     ("weighting", "expected"), [("uniform", [3.0, 5.0]), ("samples", [4.0, 7.0])]
 )
 def test_the_mean_of_what_arrived_is_sent_on(weighting: str, expected: list[float]) -> None:
-    channel = exchange(weighting=weighting)
+    channel = make_channel(weighting=weighting)
     first = channel.begin(1, [0, 1]).downlinks[0]
     assert not first.charged and first.beside[BUFFERS] == to_payload(held(1.0, 2.0))
     channel.take(1, sends(5.0, 9.0, samples=3))  # in any order
@@ -66,7 +66,7 @@ def test_the_mean_of_what_arrived_is_sent_on(weighting: str, expected: list[floa
 
 
 def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
-    channel = exchange(down=False, asked=lambda round_number: round_number == 2)
+    channel = make_channel(down=False, asked=lambda round_number: round_number == 2)
     channel.begin(1, [0])
     message = channel.content(0, ConfigRecord({}))[KEY]
     assert BUFFERS not in message and ASKED not in message
@@ -85,11 +85,11 @@ def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
     ids=["none", "no bytes", "cut short", "of another model"],
 )  # fmt: skip
 def test_a_reply_without_them_is_a_failure(beside: dict[str, Any], why: str) -> None:
-    channel = exchange()
+    channel = make_channel()
     channel.begin(1, [0, 1])
     channel.take(0, reply(**beside))
     channel.take(1, sends(5.0, 9.0))
-    assert list(channel.trip.failures) == [0] and why in channel.trip.failures[0]
+    assert list(channel.traffic.failures) == [0] and why in channel.traffic.failures[0]
     with pytest.raises(TooFewReplies):
         channel.finish(2)
     channel.finish(1)

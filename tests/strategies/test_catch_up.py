@@ -63,14 +63,14 @@ def test_five_rounds_by_hand() -> None:
     rounds = Rounds(FEW)
     for number, cohort in enumerate(([0, 1, 2], [0, 1], [0, 1], [0, 1, 2]), 1):
         rounds.play(number, cohort)
-    down = rounds.server.trip.downlinks[2]
+    down = rounds.server.traffic.downlinks[2]
     assert (down.kind, down.charged) == ("updates", True)
     assert down.payload == join(rounds.updates[:3])
     assert len(down.payload) == sum(map(len, rounds.updates[:3])) + 3
     assert sum(down.spans.values()) == 8 * len(down.payload)
-    assert rounds.server.trip.downlinks[0].kind == "update"
+    assert rounds.server.traffic.downlinks[0].kind == "update"
     rounds.play(5, [2])
-    assert rounds.server.trip.downlinks[2].kind == "update"
+    assert rounds.server.traffic.downlinks[2].kind == "update"
 
 
 def test_the_model_where_the_updates_are_longer() -> None:
@@ -78,12 +78,13 @@ def test_the_model_where_the_updates_are_longer() -> None:
     rounds = Rounds(MANY)
     for number, cohort in enumerate(([0, 2], [0], [0], [0, 2], [0, 2]), 1):
         rounds.play(number, cohort)
-        kind = rounds.server.trip.downlinks[0].kind
+        kind = rounds.server.traffic.downlinks[0].kind
         assert kind == ("model" if number == 1 else "update")
         if number == 4:
-            assert rounds.server.trip.downlinks[2].kind == "model"
-            assert sum(map(len, rounds.updates[:3])) > len(rounds.server.trip.downlinks[2].payload)
-    assert rounds.server.trip.downlinks[2].kind == "update"
+            down = rounds.server.traffic.downlinks[2]
+            assert down.kind == "model"
+            assert sum(map(len, rounds.updates[:3])) > len(down.payload)
+    assert rounds.server.traffic.downlinks[2].kind == "update"
 
 
 def test_a_client_whose_answer_was_lost_leaves_out_what_it_has() -> None:
@@ -93,7 +94,7 @@ def test_a_client_whose_answer_was_lost_leaves_out_what_it_has() -> None:
     rounds.play(2, [0, 2], answers=False)
     rounds.play(3, [0])
     rounds.play(4, [0, 2])
-    assert rounds.server.trip.downlinks[2].payload == join(rounds.updates[:3])
+    assert rounds.server.traffic.downlinks[2].payload == join(rounds.updates[:3])
 
 
 def test_what_is_missed_outlives_a_restart() -> None:

@@ -48,7 +48,7 @@ def test_both_ends_hold_the_same_model() -> None:
     assert seen == [0.0, 0.0]
     assert set(memory) == {"uplink/residual/w", "base/w", "version", *WAITING, "pending/payload"}
     seen, memory = round_of(server, client, 2, memory, tensor(0.0, 1.0))
-    assert server.trip.downlinks[0].kind == "update"
+    assert server.traffic.downlinks[0].kind == "update"
     assert seen == [4.0, 0.0] and memory["base/w"].tolist() == seen
     assert vector(server.weights) == [4.0, 2.0]  # 1 waited, and 1 more
     assert memory["uplink/residual/w"].tolist() == [0.0, 0.0]

@@ -247,7 +247,7 @@ def test_a_strategy_within_a_wrapper_is_told_what_clients_hold_and_remembered() 
     second.restore(*first.state())
     mine, theirs = (s.strategy.strategy for s in (first, second))
     assert np.array_equal(mine.m_t["w"], theirs.m_t["w"]) and np.any(mine.m_t["w"])
-    assert torch.equal(first.exchange.weights["w"], second.exchange.weights["w"])
+    assert torch.equal(first.channel.weights["w"], second.channel.weights["w"])
 
 
 def test_noise_is_for_a_whole_cohort() -> None:

@@ -66,7 +66,7 @@ def test_it_learns_compressed(make: MakeInner) -> None:
     grid.close()
     after = result.arrays["w"].numpy()
     assert np.linalg.norm(after - targets[0]) < np.linalg.norm([7.0, 2.0]) - 0.1
-    assert vector(strategy.exchange.weights) == after.tolist()
+    assert vector(strategy.channel.weights) == after.tolist()
     for seen in pull.seen.values():  # what every client starts from is the server's model
         assert seen == pull.seen[0]
 
@@ -103,8 +103,8 @@ def test_the_strategy_inside_starts_from_the_model_that_clients_hold(
     grid.close()
     second = np.array([(8 - 4 * rate) / 2, 2.0]) * rate + [0.0, 2 * rate]
     sent = np.where(np.abs(second) == np.abs(second).max(), second, 0.0)
-    assert vector(strategy.exchange.weights) == [4 * rate + sent[0], sent[1]]
-    assert strategy.exchange.memory["residual/w"].tolist() == (second - sent).tolist()
+    assert vector(strategy.channel.weights) == [4 * rate + sent[0], sent[1]]
+    assert strategy.channel.memory["residual/w"].tolist() == (second - sent).tolist()
 
 
 def test_the_cohort_is_ours() -> None:
@@ -223,5 +223,5 @@ def test_arrays_keep_names_and_order() -> None:
     grid = grid_of(modded_app(Pull(TARGETS[:1]), Raw()), 1)
     list(strategy.configure_train(1, arrays, ConfigRecord(), grid))
     grid.close()
-    assert list(strategy.exchange.weights) == ["b", "a"]
-    assert torch.equal(strategy.exchange.weights["a"], torch.tensor([2.0, 3.0]))
+    assert list(strategy.channel.weights) == ["b", "a"]
+    assert torch.equal(strategy.channel.weights["a"], torch.tensor([2.0, 3.0]))

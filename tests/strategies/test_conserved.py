@@ -81,7 +81,7 @@ def test_nothing_that_was_trained_is_lost_without_a_count(
     for number in (len(happens) + 1, len(happens) + 2):  # all is well again: all fates are told
         world.round(number, dict.fromkeys(range(CLIENTS), "fine"), updates(number))
         assert_conserved(world)
-    assert len(world.server.trip.uplinks) == CLIENTS
+    assert len(world.server.traffic.uplinks) == CLIENTS
     assert late == "drop" or not any(x.any() for lost in world.lost.values() for x in lost.values())
 
 
@@ -119,13 +119,13 @@ def test_a_refused_update_is_sent_with_the_next_by_hand() -> None:
     first = {"a": torch.zeros(3, 2), "b": torch.tensor([4.0, 1.0])}
     second = {"a": torch.zeros(3, 2), "b": torch.tensor([0.0, 1.0])}
     world.round(1, fine | {0: "reply late"}, dict.fromkeys(range(CLIENTS), first))
-    assert world.server.trip.failures == {0: "no reply within the timeout"}
+    assert world.server.traffic.failures == {0: "no reply within the timeout"}
     world.round(2, fine, dict.fromkeys(range(CLIENTS), second))
     assert world.fates == ["returned"]
-    assert world.server.trip.uplinks[0].update["b"].tolist() == [4.0, 0.0]
-    assert world.server.trip.uplinks[1].update["b"].tolist() == [0.0, 2.0]
+    assert world.server.traffic.uplinks[0].update["b"].tolist() == [4.0, 0.0]
+    assert world.server.traffic.uplinks[1].update["b"].tolist() == [0.0, 2.0]
     assert world.memory[0]["uplink/residual/b"].tolist() == [0.0, 2.0]
-    assert world.server.trip.failed_bits[0] > 0  # the late upload came in the second round
+    assert world.server.traffic.failed_bits[0] > 0  # the late upload came in the second round
 
 
 def test_a_method_without_a_memory_counts_what_is_lost() -> None:

@@ -40,7 +40,7 @@ def test_three_rounds_by_hand() -> None:
         {0: [8.0, 0.0], 1: [0.0, -9.0]},
     ]
     assert models == [[0.0, -4.0], [0.0, 2.0], [6.0, 2.0]]
-    assert vector({"w": strategy.exchange.memory["residual/w"]}) == [0.0, -4.5]
+    assert vector({"w": strategy.channel.memory["residual/w"]}) == [0.0, -4.5]
     assert kinds == [["model"] * 2, ["update"] * 2, ["update", "model"]]
     assert charged == [[0, 0], [UPDATE_BITS] * 2, [UPDATE_BITS, MODEL_BITS]]
     assert pull.seen == {
@@ -57,12 +57,12 @@ def three_rounds(strategy: DelayedDSGD, grid: LocalGrid) -> Any:
     for number in (1, 2, 3):
         messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
         arrays, metrics = strategy.aggregate_train(number, grid.send_and_receive(messages))
-        trip = strategy.exchange.trip
-        uplinks.append({c: vector(up.update) for c, up in trip.uplinks.items()})
-        kinds.append([d.kind for d in trip.downlinks.values()])
-        charged.append([8 * len(d.payload) * d.charged for d in trip.downlinks.values()])
-        models.append(vector(strategy.exchange.weights))
-        assert {8 * len(up.payload) for up in trip.uplinks.values()} == {UPDATE_BITS}
+        traffic = strategy.channel.traffic
+        uplinks.append({c: vector(up.update) for c, up in traffic.uplinks.items()})
+        kinds.append([d.kind for d in traffic.downlinks.values()])
+        charged.append([8 * len(d.payload) * d.charged for d in traffic.downlinks.values()])
+        models.append(vector(strategy.channel.weights))
+        assert {8 * len(up.payload) for up in traffic.uplinks.values()} == {UPDATE_BITS}
         assert arrays["w"].numpy().tolist() == models[-1]
     return uplinks, kinds, charged, models, metrics
 
@@ -78,7 +78,7 @@ def test_flowers_own_loop_runs_it() -> None:
     assert len(result.train_metrics_clientapp) == 60
     mean = [4.0, -4.0]
     assert result.arrays["w"].numpy() == pytest.approx(mean, abs=2.5)  # top-1 of 2: it circles
-    assert vector(strategy.exchange.weights) == result.arrays["w"].numpy().tolist()
+    assert vector(strategy.channel.weights) == result.arrays["w"].numpy().tolist()
 
 
 def test_raw_is_the_mean_of_the_models() -> None:
@@ -114,7 +114,7 @@ def test_a_new_start_forgets_the_last() -> None:
     again = strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
     grid.close()
     assert again.arrays["w"].numpy().tolist() == [4.0, 0.0]
-    assert strategy.exchange.version == 1
+    assert strategy.channel.version == 1
 
 
 def one_round(strategy: DelayedDSGD, number: int, arrays: ArrayRecord, grid: LocalGrid) -> None:
@@ -127,10 +127,10 @@ def test_a_copy_of_the_model_is_the_model() -> None:
     grid = grid_of(modded_app(Pull([(8.0, 4.0)]), Raw(), HALF), 1)
     strategy = DelayedDSGD(Raw(), HALF, clients=1)
     one_round(strategy, 1, record([0.0, 0.0]), grid)
-    assert strategy.exchange is not None
-    one_round(strategy, 2, record(vector(strategy.exchange.weights)), grid)
+    assert strategy.channel is not None
+    one_round(strategy, 2, record(vector(strategy.channel.weights)), grid)
     grid.close()
-    assert strategy.exchange.trip.downlinks[0].kind == "update" and strategy.exchange.version == 2
+    assert strategy.channel.traffic.downlinks[0].kind == "update" and strategy.channel.version == 2
 
 
 def test_a_model_that_was_changed_between_rounds_is_sent_whole_and_charged() -> None:
@@ -140,8 +140,8 @@ def test_a_model_that_was_changed_between_rounds_is_sent_whole_and_charged() -> 
     one_round(strategy, 1, record([0.0, 0.0]), grid)
     one_round(strategy, 2, record([1.0, 1.0]), grid)  # as a wrapper that adds noise
     grid.close()
-    assert strategy.exchange is not None and strategy.exchange.version == 3
-    down = strategy.exchange.trip.downlinks[0]
+    assert strategy.channel is not None and strategy.channel.version == 3
+    down = strategy.channel.traffic.downlinks[0]
     assert (down.kind, down.charged) == ("model", True)
     assert pull.seen[0] == [[0.0, 0.0], [1.0, 1.0]]
 

@@ -52,8 +52,8 @@ def test_the_app_sees_and_ends_with_its_own_dtype(dtype: str, down: Compressor) 
         seen, after = ends(dtype, 0.25, strategy)
         assert seen == {dtype} and after.dtype == dtype
         assert float(after.numpy().sum()) > 0.8 + 0.25
-        assert strategy.exchange is not None
-        kinds = [one.kind for one in strategy.exchange.trip.downlinks.values()]
+        assert strategy.channel is not None
+        kinds = [one.kind for one in strategy.channel.traffic.downlinks.values()]
         assert kinds == ["model" if isinstance(down, Raw) else "update"]  # it is the same model
 
 

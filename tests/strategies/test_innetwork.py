@@ -157,7 +157,7 @@ def test_two_rounds_by_hand() -> None:
     strategy.start(grid, record([0.0, 0.0]), num_rounds=2)
     grid.close()
     assert pull.seen == {c: [[0.0, 0.0], [1.0, 0.0]] for c in range(3)}
-    assert vector(strategy.exchange.weights) == [float(np.float32(1) + np.float32(2.5 / 3)), 0]
+    assert vector(strategy.channel.weights) == [float(np.float32(1) + np.float32(2.5 / 3)), 0]
 
 
 def test_other_methods_and_windows_are_refused_when_it_is_built() -> None:

@@ -97,10 +97,10 @@ def test_three_rounds_by_hand() -> None:
     for number in (1, 2, 3):
         messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
         arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
-        trip = strategy.exchange.trip
-        sizes.append([len(d.payload) for d in trip.downlinks.values()])
-        assert {len(up.payload) for up in trip.uplinks.values()} == {4}  # 24 bits and 2
-        assert vector(strategy.exchange.weights) == [number / 2, number / 2]
+        traffic = strategy.channel.traffic
+        sizes.append([len(d.payload) for d in traffic.downlinks.values()])
+        assert {len(up.payload) for up in traffic.uplinks.values()} == {4}  # 24 bits and 2
+        assert vector(strategy.channel.weights) == [number / 2, number / 2]
     grid.close()
     assert sizes[1:] == [[4] * 3] * 2
     assert pull.seen == {c: [[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]] for c in range(3)}
@@ -112,4 +112,4 @@ def test_the_mean_of_signs_is_not_the_vote() -> None:
     strategy = DelayedDSGD(SIGN, clients=3)
     strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
     grid.close()
-    assert vector(strategy.exchange.weights) == pytest.approx([1 / 6, 1 / 6])
+    assert vector(strategy.channel.weights) == pytest.approx([1 / 6, 1 / 6])

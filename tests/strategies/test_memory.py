@@ -70,12 +70,12 @@ def test_it_goes_on_bit_for_bit(make: Callable[[object], ChannelStrategy], down:
     values = json.loads(json.dumps(values))
     second = make(down)
     second.restore(tensors, values)
-    in_parts = go(second, grid, to_arrays(second.exchange.weights), range(4, 8))
+    in_parts = go(second, grid, to_arrays(second.channel.weights), range(4, 8))
     grid.close()
 
     assert in_parts["w"].numpy().tobytes() == at_once["w"].numpy().tobytes()
     after, state = whole.state(), second.state()
-    own = {"channel": 0}  # no two servers have the same
+    own = {"channel_id": 0}  # no two servers have the same
     assert after[1] | own == state[1] | own
     assert list(after[0]) == list(state[0])
     for name, x in after[0].items():

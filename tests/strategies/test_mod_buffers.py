@@ -94,17 +94,17 @@ def rounds(count: int, up: Any, buffers: Buffers | None, known: list[str]) -> tu
         after, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
         assert after is not None
         arrays = after
-        trips.append(strategy.exchange.trip)
+        trips.append(strategy.channel.traffic)
     return strategy, quick, trips
 
 
 @pytest.mark.parametrize("up", [Raw(), sbc(0.2)], ids=["raw", "sbc"])
 def test_the_mean_travels_in_payloads_of_its_own(up: Any) -> None:
     strategy, quick, trips = rounds(3, up, Buffers(statistics()), names())
-    for number, trip in enumerate(trips):
-        assert [8 * len(u.beside[BUFFERS]) for u in trip.uplinks.values()] == [BITS, BITS]
-        assert [8 * len(d.beside[BUFFERS]) for d in trip.downlinks.values()] == [BITS, BITS]
-        assert not {n for u in trip.uplinks.values() for n in u.update} & set(names())
+    for number, traffic in enumerate(trips):
+        assert [8 * len(u.beside[BUFFERS]) for u in traffic.uplinks.values()] == [BITS, BITS]
+        assert [8 * len(d.beside[BUFFERS]) for d in traffic.downlinks.values()] == [BITS, BITS]
+        assert not {n for u in traffic.uplinks.values() for n in u.update} & set(names())
         for name in statistics():  # what the server sends next, or holds in the end
             mean = (quick.left[0][number][name] + quick.left[1][number][name]) / 2
             later = [s[number + 1][name] for s in quick.seen.values() if number < 2]
@@ -119,12 +119,12 @@ def test_updates_are_those_of_a_model_without_them() -> None:
     mean, _, trips = rounds(3, sbc(0.2), Buffers(statistics()), names())
     kept = Buffers(statistics(), down=False, asked=lambda number: False)
     local, _, others = rounds(3, sbc(0.2), kept, names())
-    for trip, other in zip(trips, others, strict=True):
-        assert [u.payload for u in trip.uplinks.values()] == [
+    for traffic, other in zip(trips, others, strict=True):
+        assert [u.payload for u in traffic.uplinks.values()] == [
             u.payload for u in other.uplinks.values()
         ]
         assert not any(BUFFERS in u.beside for u in other.uplinks.values())
-    assert all(torch.equal(mean.exchange.weights[n], x) for n, x in local.exchange.weights.items())
+    assert all(torch.equal(mean.channel.weights[n], x) for n, x in local.channel.weights.items())
 
 
 def test_local_statistics_stay_with_their_client() -> None:
@@ -134,9 +134,9 @@ def test_local_statistics_stay_with_their_client() -> None:
         for number in (0, 1):
             left, seen = quick.left[client][number], quick.seen[client][number + 1]
             assert all(torch.equal(left[name], seen[name]) for name in names())
-    ups = [[8 * len(u.beside.get(BUFFERS, b"")) for u in trip.uplinks.values()] for trip in trips]
+    ups = [[8 * len(u.beside.get(BUFFERS, b"")) for u in t.uplinks.values()] for t in trips]
     assert ups == [[0, 0], [BITS, BITS], [0, 0]]
-    assert not any(BUFFERS in d.beside for trip in trips for d in trip.downlinks.values())
+    assert not any(BUFFERS in d.beside for traffic in trips for d in traffic.downlinks.values())
     for name, x in strategy.buffers.values.items():
         torch.testing.assert_close(x, (quick.left[0][1][name] + quick.left[1][1][name]) / 2)
 
@@ -198,7 +198,7 @@ def test_who_has_not_trained_in_this_start_evaluates_without_the_last_ones_stati
         inside = FedAvg(min_train_nodes=1, min_available_nodes=1)
         strategy = Compressed(inside, Raw(), buffers=own, clients=2, cohort=cohort)
         strategy.start(grid, whole, num_rounds=1)
-        trains = sorted(strategy.exchange.trip.uplinks)
+        trains = sorted(strategy.channel.traffic.uplinks)
         for client in (0, 1):
             left = float(quick.left[client][-1]["1.running_mean"][0]) if client in trains else 0.0
             assert evaluated[client] == (left, ["arrays", "config"])

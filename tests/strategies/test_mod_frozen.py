@@ -43,12 +43,12 @@ def rounds(strategy: Any, downlink: Any, how: Any = train) -> Any:
     app = ClientApp(mods=[client_mod(Raw(), downlink, initial(), frozen=FROZEN)])
     app.train()(how)
     answer_partition(app)
-    grid, arrays, trips = LocalGrid(app, 2, 1), initial(), []
+    grid, arrays, messages = LocalGrid(app, 2, 1), initial(), []
     for number in (1, 2):
-        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
-        arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
-        trips.append(strategy.exchange.trip)
-    return arrays, trips
+        asked = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(asked))
+        messages.append(strategy.channel.traffic)
+    return arrays, messages
 
 
 @pytest.mark.parametrize("downlink", ["raw", "cnat"])
@@ -60,10 +60,10 @@ def test_frozen_arrays_are_in_the_model_and_in_no_message(wrapped: bool, downlin
     strategy = (
         Compressed(inside, Raw(), down, **common) if wrapped else DelayedDSGD(Raw(), down, **common)
     )
-    arrays, trips = rounds(strategy, down)
-    for trip in trips:
-        assert [8 * len(up.payload) for up in trip.uplinks.values()] == [32 * 9 + 24] * 2
-        assert all(8 * len(d.payload) <= 32 * 9 + 24 for d in trip.downlinks.values())
+    arrays, messages = rounds(strategy, down)
+    for traffic in messages:
+        assert [8 * len(up.payload) for up in traffic.uplinks.values()] == [32 * 9 + 24] * 2
+        assert all(8 * len(d.payload) <= 32 * 9 + 24 for d in traffic.downlinks.values())
     found, first = arrays.to_torch_state_dict(), model().state_dict()
     assert list(found) == list(first)
     assert all(torch.equal(found[name], first[name]) for name in FROZEN)
@@ -73,7 +73,7 @@ def test_frozen_arrays_are_in_the_model_and_in_no_message(wrapped: bool, downlin
 def test_what_is_trained_all_the_same_is_told() -> None:
     strategy = DelayedDSGD(Raw(), clients=2, frozen=FROZEN, required=0)
     rounds(strategy, Raw(), lambda message, context: train(message, context, ("0.", "1.")))
-    assert "the app trained 0.weight, which is frozen" in str(strategy.exchange.trip.failures)
+    assert "the app trained 0.weight, which is frozen" in str(strategy.channel.traffic.failures)
 
 
 def test_unknown_names_are_refused() -> None:

@@ -139,20 +139,20 @@ def round_of(strategy: ChannelStrategy, odd: Odd) -> ChannelStrategy:
 
 def check(strategy: ChannelStrategy, why: str) -> None:
     """Three or four are used, the failure has its reason, and the books hold what can be."""
-    exchange = strategy.exchange
-    assert exchange is not None
-    trip = exchange.trip
-    assert sorted(trip.uplinks) == [c for c in range(4) if c != LIAR or not why]
-    assert why in trip.failures.get(LIAR, "") and bool(trip.failures) == bool(why)
-    assert torch.isfinite(exchange.weights["w"]).all()
-    assert ledger.round_bits(trip)["up_sent"] == 2 * len(trip.uplinks)
-    assert ledger.failures(trip)["failures"] == int(bool(why))
-    assert [row["up_sent"] for row in ledger.client_rows(trip)].count(2) == len(trip.uplinks)
-    assert ledger.layer_rows(trip) == [{"round": 1, "tensor": "w", "entries": 2, "sent": 2.0}]
-    assert math.isfinite(_mean(trip, "train-loss"))
-    assert all(0 <= seconds < 1e6 for seconds in _seconds(trip).values())
+    channel = strategy.channel
+    assert channel is not None
+    traffic = channel.traffic
+    assert sorted(traffic.uplinks) == [c for c in range(4) if c != LIAR or not why]
+    assert why in traffic.failures.get(LIAR, "") and bool(traffic.failures) == bool(why)
+    assert torch.isfinite(channel.weights["w"]).all()
+    assert ledger.round_bits(traffic)["up_sent"] == 2 * len(traffic.uplinks)
+    assert ledger.failures(traffic)["failures"] == int(bool(why))
+    assert [row["up_sent"] for row in ledger.client_rows(traffic)].count(2) == len(traffic.uplinks)
+    assert ledger.layer_rows(traffic) == [{"round": 1, "tensor": "w", "entries": 2, "sent": 2.0}]
+    assert math.isfinite(_mean(traffic, "train-loss"))
+    assert all(0 <= seconds < 1e6 for seconds in _seconds(traffic).values())
     alive = 4 - bool(why)
-    assert len(trip.wire.used) == alive and len(trip.wire.unused) == 4 - alive
+    assert len(traffic.wire.used) == alive and len(traffic.wire.unused) == 4 - alive
 
 
 @pytest.mark.parametrize("odd", REPLIES)
@@ -169,14 +169,14 @@ def test_an_odd_reply_ends_no_round_of_a_strategy_inside(odd: str) -> None:
     strategy = round_of(Compressed(inner, Raw(), clients=4, required=3), change)
     check(strategy, why)
     if why == UNLIKE:  # raw has no residual: what is not used is lost, and counted
-        assert strategy.exchange is not None and strategy.exchange.trip.dropped == [LIAR]
+        assert strategy.channel is not None and strategy.channel.traffic.dropped == [LIAR]
 
 
 def test_the_mean_is_that_of_the_others() -> None:
     strategy = DelayedDSGD(Raw(), clients=4, required=3)
-    exchange = round_of(strategy, metric("num-examples", 10**18)).exchange
-    assert exchange is not None
-    assert vector(exchange.weights) == [3.0, 2.0]  # half-way to the mean of three targets
+    channel = round_of(strategy, metric("num-examples", 10**18)).channel
+    assert channel is not None
+    assert vector(channel.weights) == [3.0, 2.0]  # half-way to the mean of three targets
 
 
 def test_a_custom_weight_is_looked_at() -> None:
@@ -184,8 +184,8 @@ def test_a_custom_weight_is_looked_at() -> None:
         inner = FedAvg(fraction_evaluate=0.0, weighted_by_key="train-seconds", min_train_nodes=3,
                        min_available_nodes=3)  # fmt: skip
         strategy = Compressed(inner, Raw(), clients=4, required=3)
-        exchange = round_of(strategy, metric("train-seconds", weight)).exchange
-        assert exchange is not None and list(exchange.trip.failures) == [LIAR]
+        channel = round_of(strategy, metric("train-seconds", weight)).channel
+        assert channel is not None and list(channel.traffic.failures) == [LIAR]
 
 
 def test_a_report_is_finite() -> None:
@@ -197,11 +197,11 @@ def test_a_report_is_finite() -> None:
 @pytest.mark.parametrize(("most", "used"), [(100.0, 4), (3.0, 2)])
 def test_a_longer_update_than_allowed_is_not_used(most: float, used: int) -> None:
     strategy = DelayedDSGD(Raw(), clients=4, required=2, max_norm=most)
-    exchange = round_of(strategy, lambda content: None).exchange
-    assert exchange is not None
-    assert len(exchange.trip.uplinks) == used  # of norms 4.47, 4.47, 1.41 and 3
+    channel = round_of(strategy, lambda content: None).channel
+    assert channel is not None
+    assert len(channel.traffic.uplinks) == used  # of norms 4.47, 4.47, 1.41 and 3
     told = dict.fromkeys((0, 1), "the update has norm 4.47: at most 3 is allowed")
-    assert exchange.trip.failures == (told if used == 2 else {})
+    assert channel.traffic.failures == (told if used == 2 else {})
 
 
 def test_a_norm_beyond_float32_is_a_number() -> None:
@@ -210,5 +210,5 @@ def test_a_norm_beyond_float32_is_a_number() -> None:
         content[KEY] = ConfigRecord({**content[KEY], "payload": payload})
 
     strategy = DelayedDSGD(Raw(), clients=4, required=3, max_norm=1e30)
-    exchange = round_of(strategy, huge).exchange
-    assert exchange is not None and "norm 4.24e+38" in exchange.trip.failures[LIAR]
+    channel = round_of(strategy, huge).channel
+    assert channel is not None and "norm 4.24e+38" in channel.traffic.failures[LIAR]

@@ -51,7 +51,7 @@ class Rounds:
     ) -> dict[int, Any]:  # fmt: skip
         """A round; ``silent`` clients train, and their replies never come. What each was sent."""
         self.server.begin(number, list(updates))
-        asked = dict(self.server.trip.downlinks)
+        asked = dict(self.server.traffic.downlinks)
         replies = {}
         for client, values in updates.items():
             content = self.server.content(client, ConfigRecord())
@@ -86,7 +86,7 @@ def test_two_rounds_by_hand() -> None:
     free = rounds.play(1, {0: [3.0, 0, 0], 1: [0, 6.0, 0], 2: [0, 0, 9.0]})
     assert {(down.kind, down.charged) for down in free.values()} == {("model", False)}
     assert rounds.server.weights["w"].tolist() == [1.0, 2.0, 3.0]
-    ups = [up.payload for up in rounds.server.trip.uplinks.values()]
+    ups = [up.payload for up in rounds.server.traffic.uplinks.values()]
     assert [len(up) for up in ups] == [15, 15, 15]
     sent = rounds.play(2, {client: [1.0, 1.0, 1.0] for client in range(3)})
     assert sent[0].payload == bytes([2, 15]) + ups[1] + bytes([15]) + ups[2]
@@ -104,7 +104,7 @@ def test_by_samples_the_numbers_travel() -> None:
     rounds = Rounds(Raw(), by_samples=True)
     counts = (1, 299, 1, 1)
     rounds.play(1, {0: [300.0, 0, 0], 1: [0, 0, 300.0]}, samples=counts)
-    ups = [up.payload for up in rounds.server.trip.uplinks.values()]
+    ups = [up.payload for up in rounds.server.traffic.uplinks.values()]
     sent = rounds.play(2, {0: [0.0, 0, 0], 1: [0.0, 0, 0]}, samples=counts)
     assert sent[0].payload == bytes([3, 1, 0xAB, 0x02, 15]) + ups[1]
     assert sent[1].payload == bytes([5, 0xAB, 0x02, 1, 15]) + ups[0]
@@ -116,7 +116,7 @@ def test_who_missed_the_round_or_is_new_is_sent_the_model() -> None:
     one = [1.0, 2.0, 3.0]
     rounds.play(1, {0: one, 1: one})
     assert rounds.play(2, {0: one, 2: one})[2].kind == "model"  # new, and charged
-    assert rounds.server.trip.downlinks[2].charged
+    assert rounds.server.traffic.downlinks[2].charged
     sent = rounds.play(3, {0: one, 1: one, 2: one})
     assert {c: down.kind for c, down in sent.items()} == {0: "relay", 1: "model", 2: "relay"}
 
@@ -142,8 +142,8 @@ def test_one_that_was_refused_is_sent_all_messages() -> None:
     server._messages.pop(1)
     server.weights = {"w": torch.tensor(one)}  # of two equal updates
     server.begin(2, [0, 1])
-    place, all_but_own = server.trip.downlinks[1].payload[0], server.trip.downlinks[0].payload
-    assert place == 0 and len(server.trip.downlinks[1].payload) > len(all_but_own)
+    place, all_but_own = server.traffic.downlinks[1].payload[0], server.traffic.downlinks[0].payload
+    assert place == 0 and len(server.traffic.downlinks[1].payload) > len(all_but_own)
     delivery = rounds.end.decode(server.content(1, ConfigRecord()), rounds.memory[1])
     assert delivery.weights["w"].tolist() == one
 
@@ -198,6 +198,6 @@ def test_flowers_own_loop_with_the_mod_relays_too() -> None:
         strategy = DelayedDSGD(half, down, clients=2)
         models.append(strategy.start(grid, record([0.0, 0.0]), num_rounds=3).arrays["w"].numpy())
         grid.close()
-    assert strategy.exchange is not None
-    assert {down.kind for down in strategy.exchange.trip.downlinks.values()} == {"relay"}
+    assert strategy.channel is not None
+    assert {down.kind for down in strategy.channel.traffic.downlinks.values()} == {"relay"}
     assert models[0].tolist() == models[1].tolist() and models[0].any()

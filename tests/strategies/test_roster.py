@@ -81,15 +81,15 @@ def test_a_run_starts_with_the_clients_that_are_required(monkeypatch: pytest.Mon
     monkeypatch.setattr(nodes, "REGISTRATION_SECONDS", 0.2)
     whole = grid_of(modded_app(Pull([(8.0, 4.0)] * 3), Raw()), 3)
     grid, strategy = Seen(whole, [1, 3]), DelayedDSGD(Raw(), clients=3, required=2)
-    exchange = strategy.open(tensor(0.0, 0.0))
+    channel = strategy.open(tensor(0.0, 0.0))
     messages = strategy.ask(1, ConfigRecord(), grid)
     assert [m.metadata.dst_node_id for m in messages] == [1, 3]
     strategy.advance(grid.send_and_receive(messages, timeout=10))
-    assert exchange.trip.failures == {1: ABSENT} and sorted(exchange.trip.uplinks) == [0, 2]
+    assert channel.traffic.failures == {1: ABSENT} and sorted(channel.traffic.uplinks) == [0, 2]
     messages = strategy.ask(2, ConfigRecord(), grid.set(1, 2, 3))  # it joins
     strategy.advance(grid.send_and_receive(messages, timeout=10))
-    assert exchange.trip.failures == {} and sorted(exchange.trip.uplinks) == [0, 1, 2]
-    assert exchange.trip.downlinks[1].kind == "model" and exchange.trip.downlinks[1].charged
+    assert channel.traffic.failures == {} and sorted(channel.traffic.uplinks) == [0, 1, 2]
+    assert channel.traffic.downlinks[1].kind == "model" and channel.traffic.downlinks[1].charged
     whole.close()
 
 
@@ -129,7 +129,7 @@ def test_the_reply_for_a_dead_node_counts_for_its_client() -> None:
     """It comes from node 1, which is another client's; that client's update is used."""
     grid = grid_of(modded_app(Pull([(8.0, 4.0)] * 3), Raw()), 3)
     strategy = DelayedDSGD(Raw(), clients=3, required=2)
-    exchange = strategy.open(tensor(0.0, 0.0))
+    channel = strategy.open(tensor(0.0, 0.0))
     replies = list(grid.send_and_receive(strategy.ask(1, ConfigRecord(), grid)))
     dead = next(r for r in replies if r.metadata.src_node_id == 3)
     from flwr.app import Error
@@ -138,8 +138,8 @@ def test_the_reply_for_a_dead_node_counts_for_its_client() -> None:
     error.metadata.__dict__["_reply_to_message_id"] = dead.metadata.reply_to_message_id
     error.metadata.__dict__["_src_node_id"] = 1
     strategy.advance([error, *(r for r in replies if r is not dead)])
-    assert exchange.trip.failures == {2: "Node Unavailable"}
-    assert sorted(exchange.trip.uplinks) == [0, 1]
+    assert channel.traffic.failures == {2: "Node Unavailable"}
+    assert sorted(channel.traffic.uplinks) == [0, 1]
     grid.close()
 
 
@@ -147,16 +147,16 @@ def test_a_client_that_forgot_its_model_is_sent_it_in_the_same_round() -> None:
     method, pull = sbc(0.5), Pull([(8.0, 4.0)] * 2)
     grid = grid_of(modded_app(pull, method, method), 2)
     strategy = DelayedDSGD(method, method, clients=2)
-    exchange = strategy.open(tensor(0.0, 0.0))
+    channel = strategy.open(tensor(0.0, 0.0))
     for number in (1, 2):
         messages = strategy.ask(number, ConfigRecord(), grid)
         if number == 2:
             grid._contexts[2].state = RecordDict()  # the node was restarted, its memory is gone
         strategy.advance(grid.send_and_receive(messages, timeout=10))
-    trip = exchange.trip
-    assert sorted(trip.uplinks) == [0, 1] and trip.failures == {}
-    assert [(client, down.kind) for client, down in trip.unused] == [(1, "update")]
-    assert trip.downlinks[1].kind == "model" and trip.downlinks[1].charged
+    traffic = channel.traffic
+    assert sorted(traffic.uplinks) == [0, 1] and traffic.failures == {}
+    assert [(client, down.kind) for client, down in traffic.unused] == [(1, "update")]
+    assert traffic.downlinks[1].kind == "model" and traffic.downlinks[1].charged
     assert pull.seen[0][1] == pull.seen[1][1]  # both trained from the same model
     grid.close()
 

@@ -58,13 +58,13 @@ def opened(strategy: Any, entries: int = 1) -> Any:
 
 def moves(strategy: Any, number: int, ups: Mapping[int, Uplink]) -> list[float]:
     """The model after a round of these uplinks."""
-    strategy.exchange.trip.round = number
-    clients, asked = strategy.clients, strategy.exchange.iterations
+    strategy.channel.traffic.round = number
+    clients, asked = strategy.clients, strategy.channel.iterations
     now = Round(number, strategy.seed, clients, strategy.uplink, clients, asked)
-    weights = strategy.exchange.weights
+    weights = strategy.channel.weights
     delta, strategy._memory = strategy.rule.step(ups, strategy._memory, weights, now)
-    strategy.exchange.advance(delta)
-    return strategy.exchange.weights["w"].tolist()
+    strategy.channel.advance(delta)
+    return strategy.channel.weights["w"].tolist()
 
 
 # --- the mean -----------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_fednova_by_hand() -> None:
     ups = {0: up(4.0, samples=1), 1: up(6.0, samples=3)}
     asked: tuple[dict[int, int], ...] = ({0: 2, 1: 6}, {0: 4, 1: 4}, {})
     for counts, model in zip(asked, (6.25, 11.75, 17.25), strict=True):
-        strategy.exchange.iterations = counts
+        strategy.channel.iterations = counts
         assert moves(strategy, 1, ups) == [model]
 
 
@@ -134,7 +134,7 @@ def test_nesterov_by_samples() -> None:
 def test_nesterov_of_unlike_iterations() -> None:
     """FedNova's mean, 6.25 as above, and not the mean by samples, 5.5."""
     strategy = ruled(Nesterov("nova", server_lr=1.0, momentum=0.0))
-    strategy.exchange.iterations = {0: 2, 1: 6}
+    strategy.channel.iterations = {0: 2, 1: 6}
     assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(6.0, samples=3)}) == [6.25]
 
 

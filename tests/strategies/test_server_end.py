@@ -34,26 +34,26 @@ def sends(*values: float) -> Message:
 
 
 def test_the_initial_model_is_free_and_later_ones_are_charged() -> None:
-    exchange = ServerEnd(HALF, Raw(), ZERO)
-    first = exchange.begin(1, [0]).downlinks[0]
+    channel = ServerEnd(HALF, Raw(), ZERO)
+    first = channel.begin(1, [0]).downlinks[0]
     assert (first.kind, first.charged) == ("model", False)
-    exchange.take(0, sends(4.0, 1.0))
-    exchange.finish(1)
-    exchange.advance(tensor(4.0, 0.0))
-    second = exchange.begin(2, [0, 7]).downlinks
+    channel.take(0, sends(4.0, 1.0))
+    channel.finish(1)
+    channel.advance(tensor(4.0, 0.0))
+    second = channel.begin(2, [0, 7]).downlinks
     assert [(d.kind, d.charged) for d in second.values()] == [("model", True)] * 2
     assert vector(decompress(Raw(), second[7].payload, ZERO)) == [4.0, 0.0]
 
 
 def test_only_who_holds_the_base_is_sent_the_update() -> None:
-    exchange = ServerEnd(HALF, HALF, ZERO)
-    exchange.begin(1, [0, 1, 2])
-    exchange.take(0, sends(4.0, 1.0))
-    exchange.take(1, Message(Error(code=2, reason="no power"), reply_to=asked()))
-    exchange.finish(1)  # client 2 said nothing
-    assert exchange.trip.failures == {1: "no power", 2: "no reply within the timeout"}
-    exchange.advance(tensor(4.0, 1.0))
-    downlinks = exchange.begin(2, [0, 1, 2, 3]).downlinks
+    channel = ServerEnd(HALF, HALF, ZERO)
+    channel.begin(1, [0, 1, 2])
+    channel.take(0, sends(4.0, 1.0))
+    channel.take(1, Message(Error(code=2, reason="no power"), reply_to=asked()))
+    channel.finish(1)  # client 2 said nothing
+    assert channel.traffic.failures == {1: "no power", 2: "no reply within the timeout"}
+    channel.advance(tensor(4.0, 1.0))
+    downlinks = channel.begin(2, [0, 1, 2, 3]).downlinks
     assert [d.kind for d in downlinks.values()] == ["update", "model", "model", "model"]
     assert all(d.charged for d in downlinks.values())
     assert vector(decompress(HALF, downlinks[0].payload, ZERO)) == [4.0, 0.0]
@@ -61,23 +61,23 @@ def test_only_who_holds_the_base_is_sent_the_update() -> None:
 
 
 def test_a_base_of_two_rounds_ago_is_too_old() -> None:
-    exchange = ServerEnd(HALF, HALF, ZERO)
+    channel = ServerEnd(HALF, HALF, ZERO)
     for number, cohort in ((1, [0, 1]), (2, [0]), (3, [0, 1])):
-        kinds = {c: d.kind for c, d in exchange.begin(number, cohort).downlinks.items()}
+        kinds = {c: d.kind for c, d in channel.begin(number, cohort).downlinks.items()}
         for client in cohort:
-            exchange.take(client, sends(1.0, 0.0))
-        exchange.finish(len(cohort))
-        exchange.advance(tensor(1.0, 0.0))
+            channel.take(client, sends(1.0, 0.0))
+        channel.finish(len(cohort))
+        channel.advance(tensor(1.0, 0.0))
     assert kinds == {0: "update", 1: "model"}
 
 
 def test_the_model_moves_by_what_is_decoded_and_the_rest_waits() -> None:
-    exchange = ServerEnd(HALF, HALF, ZERO)
-    exchange.begin(1, [0])
-    exchange.advance(tensor(3.0, 2.0))
-    assert vector(exchange.weights) == [3.0, 0.0]
-    exchange.advance(tensor(0.0, 2.0))
-    assert vector(exchange.weights) == [3.0, 4.0]  # 2 held back and 2 more
+    channel = ServerEnd(HALF, HALF, ZERO)
+    channel.begin(1, [0])
+    channel.advance(tensor(3.0, 2.0))
+    assert vector(channel.weights) == [3.0, 0.0]
+    channel.advance(tensor(0.0, 2.0))
+    assert vector(channel.weights) == [3.0, 4.0]  # 2 held back and 2 more
 
 
 @pytest.mark.parametrize(
@@ -90,20 +90,20 @@ def test_the_model_moves_by_what_is_decoded_and_the_rest_waits() -> None:
     ],
 )
 def test_a_payload_that_cannot_be_read_is_a_failure(payload: bytes, reason: str) -> None:
-    exchange = ServerEnd(HALF, Raw(), ZERO)
-    exchange.begin(1, [5])
-    exchange.take(5, reply(payload))
+    channel = ServerEnd(HALF, Raw(), ZERO)
+    channel.begin(1, [5])
+    channel.take(5, reply(payload))
     with pytest.raises(TooFewReplies, match=r"round 1: 0 of 1 .* 1 are required; client 5: ") as e:
-        exchange.finish(1)
+        channel.finish(1)
     assert reason in str(e.value)
-    assert exchange.base == {}  # it may or may not have kept what it was sent
+    assert channel.base == {}  # it may or may not have kept what it was sent
 
 
 def test_a_reply_without_payload_is_a_failure() -> None:
-    exchange = ServerEnd(HALF, Raw(), ZERO)
-    exchange.begin(1, [0])
-    exchange.take(0, Message(RecordDict(), reply_to=asked()))
-    assert KEY in exchange.trip.failures[0]
+    channel = ServerEnd(HALF, Raw(), ZERO)
+    channel.begin(1, [0])
+    channel.take(0, Message(RecordDict(), reply_to=asked()))
+    assert KEY in channel.traffic.failures[0]
 
 
 def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
@@ -117,10 +117,10 @@ def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
     assert nan != good
     with pytest.raises(PayloadError, match="'w'"):
         decompress(Raw(), nan, ZERO)
-    exchange = ServerEnd(Raw(), Raw(), ZERO)
-    exchange.begin(1, [0])
-    exchange.take(0, reply(nan))
-    assert "'w'" in exchange.trip.failures[0]
+    channel = ServerEnd(Raw(), Raw(), ZERO)
+    channel.begin(1, [0])
+    channel.take(0, reply(nan))
+    assert "'w'" in channel.traffic.failures[0]
 
 
 @pytest.mark.parametrize(
@@ -133,36 +133,36 @@ def test_a_payload_that_decodes_to_nan_is_a_failure() -> None:
     ],
 )
 def test_a_reason_is_one_line(said: str, kept: str) -> None:
-    exchange = ServerEnd(HALF, Raw(), ZERO)
-    exchange.begin(1, [0])
-    exchange.take(0, Message(Error(code=2, reason=said), reply_to=asked()))
-    assert exchange.trip.failures == {0: kept}
+    channel = ServerEnd(HALF, Raw(), ZERO)
+    channel.begin(1, [0])
+    channel.take(0, Message(Error(code=2, reason=said), reply_to=asked()))
+    assert channel.traffic.failures == {0: kept}
 
 
 def test_more_replies_required_than_asked_for() -> None:
-    exchange = ServerEnd(HALF, Raw(), ZERO)
-    exchange.begin(1, [0])
-    exchange.take(0, sends(1.0, 0.0))
+    channel = ServerEnd(HALF, Raw(), ZERO)
+    channel.begin(1, [0])
+    channel.take(0, sends(1.0, 0.0))
     with pytest.raises(TooFewReplies, match="1 of 1 clients replied and 2 are required"):
-        exchange.finish(2)
+        channel.finish(2)
 
 
 def test_uplinks_come_in_client_order_with_their_metrics() -> None:
-    exchange = ServerEnd(HALF, Raw(), ZERO)
-    exchange.begin(1, [0, 1, 2])
+    channel = ServerEnd(HALF, Raw(), ZERO)
+    channel.begin(1, [0, 1, 2])
     for client in (2, 0, 1):
         payload = compress(HALF, tensor(float(client), 0.0))[0].payload
-        exchange.take(client, reply(payload, **{"num-examples": 10.0 * client + 1, "sent": 1}))
-    uplinks = exchange.finish(3)
+        channel.take(client, reply(payload, **{"num-examples": 10.0 * client + 1, "sent": 1}))
+    uplinks = channel.finish(3)
     assert list(uplinks) == [0, 1, 2]
     assert [up.samples for up in uplinks.values()] == [1.0, 11.0, 21.0]
     assert sum(uplinks[1].spans.values()) == 8 * len(uplinks[1].payload)
 
 
 def test_settings_travel_beside_the_payload() -> None:
-    exchange = ServerEnd(HALF, Raw(), ZERO)
-    exchange.begin(3, [0])
-    content = exchange.content(0, ConfigRecord({"iterations": 7, "list": [1, 2]}))
+    channel = ServerEnd(HALF, Raw(), ZERO)
+    channel.begin(3, [0])
+    content = channel.content(0, ConfigRecord({"iterations": 7, "list": [1, 2]}))
     sent = content[KEY]
     assert sent["iterations"] == 7 and sent["round"] == 3 and sent["kind"] == "model"
     assert "list" not in sent

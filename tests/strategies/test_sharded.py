@@ -35,9 +35,9 @@ def gradient(first: float, second: float) -> dict[str, Tensor]:
 
 
 def model(world: Turning) -> list[float]:
-    exchange = world.server.exchange
-    assert exchange is not None
-    return exchange.weights["w"][:2].tolist()
+    channel = world.server.channel
+    assert channel is not None
+    return channel.weights["w"][:2].tolist()
 
 
 # Worker, its gradient in the first part, the part after the push, what the worker pulls of it.
@@ -72,7 +72,7 @@ def test_a_pull_that_failed_is_made_good_by_the_next() -> None:
     for worker, values, _, _ in BY_HAND[:2]:
         world.turn(worker, gradient(*values))
     arrival = world.arrive(1, None)
-    assert arrival.uplink is None and arrival.trip.failures == {1: "out of order"}
+    assert arrival.uplink is None and arrival.traffic.failures == {1: "out of order"}
     world.ask(1)
     assert world.seen[1]["w"].tolist()[:2] == [-4, 0]  # from what worker 1 holds: (0, 0)
 

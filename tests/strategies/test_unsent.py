@@ -61,7 +61,7 @@ def test_entries_that_nobody_sent_stay_as_they_were(inner: str, down: Any) -> No
         messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
         arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
     grid.close()
-    after = strategy.exchange.weights["w"]
+    after = strategy.channel.weights["w"]
     assert 0 < int(sent.sum()) < SIZE // 5
     assert torch.equal(after[~sent], start[~sent])
     assert bool((after[sent] != start[sent]).all())

@@ -86,14 +86,14 @@ class World:
     def _take(self, client: int, reply: Message, number: int) -> None:
         """What the strategy does with a reply: in time, or late by its policy."""
         asked = asked_in(reply)
-        if client not in self.server.trip.downlinks and asked is None:
+        if client not in self.server.traffic.downlinks and asked is None:
             self.server.charge(client, reply)  # a wish for the model that comes too late
         elif asked in (None, number) or self.late == "hold":
             self.server.take(client, reply)
         else:
-            before = len(self.server.trip.dropped)
+            before = len(self.server.traffic.dropped)
             LATE[self.late].come(self.server, client, reply, in_round=True)
-            if len(self.server.trip.dropped) > before:
+            if len(self.server.traffic.dropped) > before:
                 payload, _ = get(reply.content)
                 self.lost[client] = added(self.lost[client], decompress(self.uplink, payload, LIKE))
 

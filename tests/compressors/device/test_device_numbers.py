@@ -1,9 +1,9 @@
 """Numbers that no order of summation changes, and those that are in doubt."""
 
 import numpy as np
+from compressors.device.directions import Number
 
 from compressors.device.numbers import of_spreads, of_sums, stronger
-from compressors.device.ways import Number
 
 MEAN = Number("mean", float)
 

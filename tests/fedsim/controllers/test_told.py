@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedsim import RunConfig, run
-from fedsim.federation.pilot import Pilot
+from fedsim.federation.controlled import Controlled
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.controllers import CONTROLLERS, Choice, Listed, Seen, Told
 from fedsim.settings.controllers.base import NEEDS
@@ -244,14 +244,14 @@ def flight(recorded: type[Recorded], make_task: Any) -> Callable[..., list[Told]
         network = "compute=1s"
         config = RunConfig(task=task.name, controller="recorded", network=network, **settings)
         weights = {"w": torch.zeros(3)}
-        pilot = Pilot(config, weights)
+        pilot = Controlled(config, weights)
         for number, move in enumerate(moves, 1):
             pilot.give(number, [0, 1])
             weights = {"w": weights["w"] + torch.tensor(move)}
             said = reports[number - 1] if reports else {}
-            trip = RoundTraffic(number, uplinks={c: up(x) for c, x in said.items()})
+            traffic = RoundTraffic(number, uplinks={c: up(x) for c, x in said.items()})
             row = ROW | {"iteration": number} | (rows[number - 1] if rows else {})
-            pilot.learn(row, trip, weights)
+            pilot.learn(row, traffic, weights)
         pilot.give(len(moves) + 1, [0, 1])
         return recorded.told
 
@@ -313,13 +313,13 @@ def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> No
     task = make_task(**threes([16.0, 32.0]))
     settings = {"method": METHOD, "gradient": 0.34, "temporal": 4, "iterations": 40}
     config = RunConfig(task=task.name, controller="plateau(2)", **settings)
-    pilot = Pilot(config, {"w": torch.zeros(3)})
+    pilot = Controlled(config, {"w": torch.zeros(3)})
     orders = []
     for number in range(1, 5):
         orders.append(pilot.give(number, [0])[0].iterations)
-        trip = RoundTraffic(number, uplinks={0: up({"train_loss": 1.0})})
-        pilot.learn(ROW | {"iteration": 4 * number}, trip, {"w": torch.zeros(3)})
+        traffic = RoundTraffic(number, uplinks={0: up({"train_loss": 1.0})})
+        pilot.learn(ROW | {"iteration": 4 * number}, traffic, {"w": torch.zeros(3)})
         tensors, values = pilot.state()
-        pilot = Pilot(config, {"w": torch.zeros(3)})
+        pilot = Controlled(config, {"w": torch.zeros(3)})
         pilot.restore(tensors, json.loads(json.dumps(values)))
     assert orders == [4, 4, 4, 2]

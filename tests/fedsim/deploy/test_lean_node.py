@@ -41,7 +41,7 @@ end.begin(1, [0])
 content = end.content(0, ConfigRecord({"iterations": 2}))
 reply = fedsim.runs.app.client_app(Message(content, dst_node_id=1, message_type="train"), context)
 end.take(0, reply)
-assert not end.trip.failures and len(end.trip.uplinks[0].payload) > 100, end.trip.failures
+assert not end.traffic.failures and len(end.traffic.uplinks[0].payload) > 100, end.traffic.failures
 try:
     import pandas
 except ModuleNotFoundError:

@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
-from fedsim.engines.calls import Turns
+from fedsim.engines.calls import AsynchronousEnd
 from fedsim.engines.local import LocalGrid, Together
 from strategies.channel.client_end import ClientEnd
 from tests.support.runs import assert_same, clients, make_task, rounds
@@ -158,9 +158,9 @@ def test_nodes_are_free_before_their_replies_are_there(
     grid_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who asks again at once finds the same clients side by side, however slow the worker is."""
-    let_go, seen = Turns.let_go, []
+    let_go, seen = AsynchronousEnd.let_go, []
 
-    def slow(turns: Turns, node: int) -> Any:
+    def slow(turns: AsynchronousEnd, node: int) -> Any:
         time.sleep(0.05 if node <= 2 else 0)  # the other worker is free before
         return let_go(turns, node)
 
@@ -169,7 +169,7 @@ def test_nodes_are_free_before_their_replies_are_there(
         for i, message in enumerate(messages):
             yield i, echo(message, contexts[i])
 
-    monkeypatch.setattr(Turns, "let_go", slow)
+    monkeypatch.setattr(AsynchronousEnd, "let_go", slow)
     grid = grid_of(together, 4, 2, 2)
     for _ in range(5):
         ask(grid)

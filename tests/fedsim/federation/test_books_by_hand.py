@@ -127,9 +127,9 @@ def test_what_is_lost_counts_every_update() -> None:
 
 
 def test_without_orders_there_are_no_such_columns() -> None:
-    trip = RoundTraffic(1, downlinks={0: Downlink(b"d", "model", spans(8, 0, 0, 0))})
-    assert "down_order_bits" not in ledger.round_bits(trip)
-    assert ledger.round_bits(trip)["down_wire_bits"] == 8
+    traffic = RoundTraffic(1, downlinks={0: Downlink(b"d", "model", spans(8, 0, 0, 0))})
+    assert "down_order_bits" not in ledger.round_bits(traffic)
+    assert ledger.round_bits(traffic)["down_wire_bits"] == 8
 
 
 @pytest.mark.parametrize(

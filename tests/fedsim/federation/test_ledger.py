@@ -22,7 +22,7 @@ def spans(header: int, positions: int, values: int, side: int) -> dict:
     return {"header": header, "positions": positions, "values": values, "side": side}
 
 
-def trip() -> RoundTraffic:
+def traffic() -> RoundTraffic:
     """Clients 0 and 2 replied, 1 did not; 0 got the initial model, 1 and 2 were charged.
 
     Buffers beside: 5 bytes to each, 4 from client 2. What 1 sent cannot be decoded; 3 is late.
@@ -59,7 +59,7 @@ def trip() -> RoundTraffic:
 
 
 def test_a_round_by_hand() -> None:
-    assert ledger.round_bits(trip()) == {
+    assert ledger.round_bits(traffic()) == {
         "up_wire_bits": 184, "up_content_bits": 94, "up_header_bits": 58, "up_position_bits": 9,
         "up_value_bits": 21, "up_side_bits": 64, "up_buffer_bits": 32,
         "down_wire_bits": 232, "down_content_bits": 102, "down_header_bits": 50,
@@ -73,7 +73,7 @@ def test_a_round_by_hand() -> None:
 
 
 def test_clients_by_hand() -> None:
-    first, failed, second, late = ledger.client_rows(trip())
+    first, failed, second, late = ledger.client_rows(traffic())
     assert first == {
         "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
         "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
@@ -98,7 +98,7 @@ def test_clients_by_hand() -> None:
 
 
 def test_failures_by_hand() -> None:
-    assert ledger.failures(trip()) == {
+    assert ledger.failures(traffic()) == {
         "failures": 1, "failure_reasons": "no reply x 1", "failed_up_bits": 128,
         "absent": 0, "returned": 1, "lost": 0,
     }  # fmt: skip
@@ -119,7 +119,7 @@ def test_failures_by_hand() -> None:
 
 def test_nothing_reaches_a_client_without_a_node() -> None:
     """Two uplinks, one failure that was sent a model, one that was not: three receivers."""
-    absent = trip()
+    absent = traffic()
     absent.failures[5] = "no node is connected"
     assert ledger.failures(absent)["failures"] == 2 and ledger.failures(absent)["absent"] == 1
     row = ledger.client_rows(absent)[-1]
@@ -129,7 +129,7 @@ def test_nothing_reaches_a_client_without_a_node() -> None:
 
 
 def test_what_was_sent_before_the_model_is_charged() -> None:
-    wished = trip()
+    wished = traffic()
     first = Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), beside={APPLIED: b"n"})
     wished.unused.append((2, first))
     assert ledger.round_bits(wished)["down_wire_bits"] == 232 + 64
@@ -160,7 +160,7 @@ def test_layers_by_hand() -> None:
         {"round": 7, "tensor": "w", "entries": 12, "sent": 3.5},
         {"round": 7, "tensor": "b", "entries": 3, "sent": 2.0},
     ]
-    assert ledger.layer_rows(trip()) == []
+    assert ledger.layer_rows(traffic()) == []
 
 
 def test_a_participation_by_hand() -> None:

@@ -68,7 +68,7 @@ def test_evaluation_by_clients_is_booked() -> None:
     strategy = Compressed(FedAvg(), half, clients=3)
     strategy.start(grid, record([0.0, 0.0]), num_rounds=2)
     grid.close()
-    wire = strategy.exchange.trip.wire
+    wire = strategy.channel.traffic.wire
     asked = RecordDict({"arrays": record([0.0, 1.0]), "config": ConfigRecord({"server-round": 2})})
     down, up = to_client(asked, "evaluate"), to_server(metrics, "evaluate")
     assert {*wire.evaluation} == {1, 2, 3}

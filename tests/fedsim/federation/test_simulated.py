@@ -37,11 +37,11 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     def simulated_client(message: Any) -> int:
         return int(message.metadata.src_node_id) - 1
 
-    def back(trip: Any, client: int, message: Any, framing: bool) -> Travel:
+    def back(traffic: Any, client: int, message: Any, framing: bool) -> Travel:
         return Travel(0, up(message))
 
     monkeypatch.setattr(simulated, "bits_back", back)
-    monkeypatch.setattr(simulated, "bits_down", lambda trip, client, framing: 0)
+    monkeypatch.setattr(simulated, "bits_down", lambda traffic, client, framing: 0)
 
 
 def done(config: RunConfig, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -99,8 +99,8 @@ def test_each_part_of_a_sharded_model_counts_its_own_pushes() -> None:
     found = []
     for worker in (0, 0, 1, 0, 1):
         world.turn(worker, {"w": torch.full((4,), 8.0)})
-        assert server.exchange is not None
-        found.append(server.exchange.weights["w"].tolist())
+        assert server.channel is not None
+        found.append(server.channel.weights["w"].tolist())
     assert found == [[x] * 4 for x in (-8, -16, -20, -24, -26)]
 
 

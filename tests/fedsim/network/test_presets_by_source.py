@@ -20,7 +20,7 @@ class WebPageTest(NamedTuple):
     name: str
     down: float
     up: float
-    trip: float
+    traffic: float
 
 
 PROFILES = {
@@ -50,7 +50,7 @@ def numbers(name: str) -> tuple[float, float, float]:
 @pytest.mark.parametrize("name", PROFILES)
 def test_webpagetest_s_profiles(name: str) -> None:
     profile = PROFILES[name]
-    wanted = (1000 * profile.up, 1000 * profile.down, profile.trip / 2 / 1000)
+    wanted = (1000 * profile.up, 1000 * profile.down, profile.traffic / 2 / 1000)
     assert numbers(name) == pytest.approx(wanted, rel=1e-12)
     source = PRESETS[name].source
     assert "WebPageTest" in source and source.split("profile ")[1].startswith(profile.name + ";")

@@ -21,7 +21,7 @@ class Asked:
     ``weights``: the model that the client works from; ``version``: its number.
     """
 
-    trip: RoundTraffic
+    traffic: RoundTraffic
     version: int
     weights: Mapping[str, Tensor]
 
@@ -31,7 +31,7 @@ class Arrival:
     """One reply, booked.
 
     ``staleness``: steps of the server's model since the client was sent its own; ``uplink``: None
-    where the reply is not used, for which ``trip`` has the reason.
+    where the reply is not used, for which ``traffic`` has the reason.
     """
 
     client: int
@@ -40,13 +40,13 @@ class Arrival:
     uplink: Uplink | None
 
     @property
-    def trip(self) -> RoundTraffic:
+    def traffic(self) -> RoundTraffic:
         """What travelled: the message and its reply."""
-        return self.asked.trip
+        return self.asked.traffic
 
 
-class Turns(ServerEnd):
-    """A ``ServerEnd`` without rounds: every message is a trip of its own.
+class AsynchronousEnd(ServerEnd):
+    """A ``ServerEnd`` without rounds: every message is a round of its own.
 
     A message's number (``round``, on the wire) counts the messages to its client, 1, 2, ...; the
     acknowledgement and the seeds of random methods go by it. An update counts as applied when the
@@ -62,9 +62,9 @@ class Turns(ServerEnd):
     Example:
         >>> import torch
         >>> from compressors import Raw
-        >>> end = Turns(Raw(), Raw(), {"w": torch.zeros(2)})
+        >>> end = AsynchronousEnd(Raw(), Raw(), {"w": torch.zeros(2)})
         >>> _ = end.ask(3, ConfigRecord())
-        >>> end.asked[3].version, end.asked[3].trip.round
+        >>> end.asked[3].version, end.asked[3].traffic.round
         (0, 1)
     """
 
@@ -79,23 +79,23 @@ class Turns(ServerEnd):
     def ask(self, client: int, config: ConfigRecord) -> RecordDict:
         """The content of the next message to ``client``, who has answered all before it."""
         number = self._count[client] = self._count.get(client, 0) + 1
-        trip = self.begin(number, [client])
+        traffic = self.begin(number, [client])
         content = self.content(client, config)
-        self.asked[client] = Asked(trip, self.version, self.weights)
+        self.asked[client] = Asked(traffic, self.version, self.weights)
         return content
 
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Books the reply of ``client`` to its last message."""
         asked = self.asked.pop(client)
-        self.trip = asked.trip
+        self.traffic = asked.traffic
         self.take(client, reply)
-        if asked.trip.wishes:
-            asked.trip.wishes.clear()
-            asked.trip.failures[client] = _GONE
-        uplink = asked.trip.uplinks.get(client)
+        if asked.traffic.wishes:
+            asked.traffic.wishes.clear()
+            asked.traffic.failures[client] = _GONE
+        uplink = asked.traffic.uplinks.get(client)
         if uplink is not None:
             self.base[client] = asked.version  # the model may have moved since
-            self.applied[client] = asked.trip.round
+            self.applied[client] = asked.traffic.round
         return Arrival(client, asked, self.version - asked.version, uplink)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -39,10 +39,10 @@ class Facts:
     clients: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class Steady:
+class Fixed:
     """n and p of every round as the settings have them, with which nothing travels."""
 
-    ordering: "Pilot | None" = None
+    ordering: "Controlled | None" = None
     steps = 0
     """The local iterations of the round: the most that a client of it does."""
 
@@ -62,7 +62,7 @@ class Steady:
         """The model from which the run goes on."""
 
     def learn(
-        self, row: Mapping[str, Any], trip: RoundTraffic, weights: Mapping[str, Tensor]
+        self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor]
     ) -> None:
         """Takes in a finished round: its row, its traffic, the model after."""
 
@@ -71,7 +71,7 @@ class Steady:
         return {}
 
 
-class Pilot(Steady):
+class Controlled(Fixed):
     """A run's controller at work; the ``ordering`` of the run's strategy.
 
     Args:
@@ -161,7 +161,7 @@ class Pilot(Steady):
         self._weights = dict(weights)
 
     def learn(
-        self, row: Mapping[str, Any], trip: RoundTraffic, weights: Mapping[str, Tensor]
+        self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor]
     ) -> None:
         facts, asked = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
@@ -172,7 +172,7 @@ class Pilot(Steady):
         facts.seconds = row.get("sim_end_seconds", 0.0)
         self._moved(weights)
         losses = []
-        for client, up in sorted(trip.uplinks.items()):
+        for client, up in sorted(traffic.uplinks.items()):
             work = self.work[client]
             bits, sent = 8 * len(up.payload), int(up.metrics.get("sent", 0))
             known = {"n": work.n, "p": work.p, "up_bits": bits, "sent": sent}
