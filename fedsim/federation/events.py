@@ -20,7 +20,7 @@ from compressors import derive
 from fedsim.federation import ledger
 from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.orders import START
-from fedsim.federation.server import Recorder, Server, failing
+from fedsim.federation.server import Recorder, Server
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.updates import Update, together
 from fedsim.ground.errors import RunFailed
@@ -85,7 +85,7 @@ class EventServer(Server):
         plan, roster = self.plan, self.strategy.roster
         assert roster is not None
         self.strategy.open(self._initial)
-        with failing(1):
+        with self.failing(1):
             roster.gather(grid, plan.clients)
         self.grid, self._nodes = grid, roster.nodes
         for client in cohort(plan.clients, plan.cohort, self.config.seed, 1):
@@ -106,7 +106,7 @@ class EventServer(Server):
         """A client from its message to its reply; then the next client is asked."""
         env, flows, delay = self.env, self.flows, float(self.links.latency[client])
         job = self.ask(client)
-        traffic, framing = self._channel.traffic, self.framing
+        traffic, framing = self.channel.traffic, self.framing
         down, up = (("down", client), "server down"), (("up", client), "server up")
         yield flows.send(bits_down(traffic, client, framing), down)
         yield env.timeout(delay)
@@ -119,7 +119,7 @@ class EventServer(Server):
         yield env.timeout(delay)
         if self.over.triggered:  # at this very moment, by another client
             return
-        with failing(self.number + 1):
+        with self.failing(self.number + 1):
             arrival = self.strategy.arrive(client, reply)
         self.came(job, [arrival])
         if not self.over.triggered:
@@ -182,7 +182,7 @@ class EventServer(Server):
 
     def _close(self) -> None:
         """Writes a row, and ends the run where it is the last."""
-        channel, number = self._channel, self.number + 1
+        channel, number = self.channel, self.number + 1
         traffic = together(number, self._updates)
         traffic.begun = self.begun()
         if len(traffic.uplinks) < self.plan.min_replies:
@@ -193,17 +193,15 @@ class EventServer(Server):
             )
         channel.traffic = traffic
         self.work.begin(number, self.env.now)
-        row = self._record(number, self._clock)
+        row = self.book(number, self._clock)
         self._updates, self.number, self._row_start = [], number, self.env.now
         self._clock = time.perf_counter()
         if self.plan.ends(self.plan.iterations_after(number), self.recorder.up_bits):
             self.over.succeed()
         self._full.succeed(row)
 
-    def _told(
-        self, row: dict[str, Any], traffic: RoundTraffic
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """With them the clock, and how old the models were that updates were made from."""
+    def rows(self, row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """With them how old the models were that updates were made from."""
         updates, now = self._updates, self.env.now
         means = np.mean([update.seconds for update in updates], axis=0)
         row |= dict(zip(SECONDS, means.tolist(), strict=True))
@@ -211,11 +209,12 @@ class EventServer(Server):
         stale = [update.staleness for update in updates]
         row |= {"version": self.strategy.steps, "staleness": float(np.mean(stale))}
         row |= {"staleness_max": max(stale), "buffered": self.strategy.held}
+        rows = ledger.client_rows(self.channel.traffic)
         return row | {"in_flight": len(self._jobs)}, [
             {**client, "client": update.client, "message": update.messages[0].round,
              "staleness": update.staleness, **dict(zip(SECONDS, update.seconds, strict=True)),
              "sim_end_seconds": update.end}
-            for client, update in zip(ledger.client_rows(traffic), updates, strict=True)
+            for client, update in zip(rows, updates, strict=True)
         ]  # fmt: skip
 
     def _next(self) -> int:

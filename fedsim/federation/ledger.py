@@ -120,6 +120,27 @@ def _down_message_bits(traffic: RoundTraffic, client: int) -> int:
     return 8 * traffic.wire.down(client) - free_bits(traffic.downlinks[client])
 
 
+def mean_metric(traffic: RoundTraffic, key: str) -> float:
+    """The mean of what clients say under ``key``; NaN where none does."""
+    values = [up.metrics[key] for _, up in sorted(traffic.uplinks.items()) if key in up.metrics]
+    return sum(values) / len(values) if values else float("nan")
+
+
+def round_seconds(traffic: RoundTraffic) -> dict[str, float]:
+    """The columns of what a round's parts took, over all clients and at the server."""
+
+    def total(key: str) -> float:
+        return sum(up.metrics.get(key, 0.0) for up in traffic.uplinks.values())
+
+    return {
+        "train_seconds": total("train-seconds"),
+        "encode_seconds": total("encode-seconds"),
+        "decode_seconds": traffic.decode_seconds,
+        "downlink_seconds": traffic.downlink_seconds + total("decode-seconds"),
+        "receive_seconds": total("decode-seconds"),
+    }
+
+
 def failures(traffic: RoundTraffic) -> dict[str, Any]:
     """How many replies of a round's cohort were not used, why, and the bits of such uploads.
 

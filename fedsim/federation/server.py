@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from flwr.serverapp import Grid
 
-from compressors import State, Tensors, UpdateError
+from compressors import State, UpdateError
 from compressors.base import finite
 from fedsim.federation import ledger
 from fedsim.federation.aggregation import make_strategy
@@ -26,7 +26,6 @@ from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import RunFailed
 from fedsim.settings.config import RunConfig
-from fedsim.settings.resolved import Plan
 from strategies import (
     AccumulatorOverflow,
     RoundTraffic,
@@ -113,7 +112,7 @@ class Server:
         self.recorder.resume(self)
         if self.strategy.channel is None:
             self.strategy.open(self._initial)
-        self.work.resumed(self._channel.weights)
+        self.work.resumed(self.channel.weights)
 
     @property
     def done(self) -> bool:
@@ -123,125 +122,94 @@ class Server:
     def step(self) -> dict[str, Any]:
         """One round; returns its row."""
         number, start = self.recorder.rounds_done + 1, time.perf_counter()
-        with failing(number), self._naming():
-            self._round(number)
-        return self._record(number, start)
-
-    def _round(self, number: int) -> None:
-        """Asks a cohort, waits for the replies, moves the model."""
-        channel, strategy = self._channel, self.strategy
+        channel, strategy = self.channel, self.strategy
         before = channel.version
-        self.simulation.begin(number, self.plan.local_iterations(number))
-        settings = self.work.begin(number, self.simulation.clock.now)  # enough clients are there
-        messages = strategy.ask(number, settings, self.grid)
-        strategy.advance(self.grid.send_and_receive(messages, timeout=self.config.timeout))
-        if channel.version == before and channel.traffic.uplinks:
-            raise RunFailed(f"round {number}: the strategy made no model of the replies")
-        self.simulation.coded()
-
-    @contextmanager
-    def _naming(self) -> Iterator[None]:
-        """Names the client of the largest update, where that may be why a round cannot be done."""
-        try:
-            yield
-        except TooFewReplies as error:
-            raise TooFewReplies(f"{error}{self._far}") from error
-        except UpdateError as error:
-            raise UpdateError(f"{error}{longest(self._channel.traffic)}") from error
+        with self.failing(number):
+            self.simulation.begin(number, self.plan.local_iterations(number))
+            settings = self.work.begin(number, self.simulation.clock.now)
+            messages = strategy.ask(number, settings, self.grid)
+            strategy.advance(self.grid.send_and_receive(messages, timeout=self.config.timeout))
+            if channel.version == before and channel.traffic.uplinks:
+                raise RunFailed(f"round {number}: the strategy made no model of the replies")
+            self.simulation.coded()
+        return self.book(number, start)
 
     @property
-    def _channel(self) -> ServerEnd:
+    def channel(self) -> ServerEnd:
+        """The server's end of the channel, which has the model."""
         assert self.strategy.channel is not None
         return self.strategy.channel
 
-    def _record(self, number: int, start: float) -> dict[str, Any]:
-        channel = self._channel
-        _check_finite(number, channel, self.plan)
-        self._far = longest(channel.traffic, FAR)
-        scored = time.perf_counter()
-        done = self.recorder.iterations_done
-        steps = self.work.steps
+    @contextmanager
+    def failing(self, number: int) -> Iterator[None]:
+        """Makes errors that end a run ``RunFailed``.
+
+        The error names the client of the largest update, where that may be why.
+        """
+        try:
+            yield
+        except TooFewReplies as error:
+            raise RunFailed(f"{error}{self._far}") from error
+        except (TimeoutError, AccumulatorOverflow) as error:
+            raise RunFailed(str(error)) from error
+        except UpdateError as error:  # of the server's own: clients' are failed replies
+            whose = longest(self.channel.traffic)
+            raise RunFailed(f"round {number}, global update: {error}{whose}") from error
+
+    def book(self, number: int, start: float) -> dict[str, Any]:
+        """Scores the model where it is time, and writes the round's row; returns the row.
+
+        Args:
+            number: of the round, which is done.
+            start: when it began (``time.perf_counter``).
+        """
+        channel, traffic, scored = self.channel, self.channel.traffic, time.perf_counter()
+        for name, x in channel.weights.items():
+            if not finite(x):
+                methods = self.plan.method.compressor, self.plan.downlink
+                rates = "a learning rate (--lr, --server-lr) is too high"
+                why = next(filter(None, map(suspect, methods)), rates)
+                raise RunFailed(
+                    f"round {number}: weight {name!r} is not finite any more: "
+                    f"{why}{longest(traffic)}"
+                )
+        self._far = longest(traffic, FAR)
+        done, steps, clients = self.recorder.iterations_done, self.work.steps, len(traffic.uplinks)
         row: dict[str, Any] = {
             "round": number,
             "iteration": done + steps,
             "local_iterations": steps,
-            "clients": len(channel.traffic.uplinks),
-            **ledger.failures(channel.traffic),
+            "clients": clients,
+            **ledger.failures(traffic),
         }
-        bits = ledger.round_bits(channel.traffic)
+        bits = ledger.round_bits(traffic)
         due = self.plan.evaluates_between(done, done + steps)
-        sent = ledger.of_each(bits["up_wire_bits"], row["clients"])
-        row |= self._score(due, channel.weights, sent)
-        row["train_loss"] = _mean(channel.traffic, "train-loss")
-        row |= bits
+        row |= self._score(due, ledger.of_each(bits["up_wire_bits"], clients))
         now = time.perf_counter()
-        row |= _seconds(channel.traffic)
+        row |= {"train_loss": ledger.mean_metric(traffic, "train-loss"), **bits}
+        row |= ledger.round_seconds(traffic)
         row |= {"evaluate_seconds": now - scored, "seconds": now - start}
-        row, clients = self._told(row, channel.traffic)
-        row |= self.work.columns(clients)
-        self.work.learn(row, channel.traffic, channel.weights)
-        self.recorder.round(row, clients, channel.traffic, self)
+        row, rows = self.rows(row)
+        row |= self.work.columns(rows)
+        self.work.learn(row, traffic, channel.weights)
+        self.recorder.round(row, rows, traffic, self)
         return row
 
-    def _told(
-        self, row: dict[str, Any], traffic: RoundTraffic
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """What is written of a round, and of each client in it."""
-        clients = ledger.client_rows(traffic)
-        own = [client | self.simulation.client_row(client["client"]) for client in clients]
-        return row | self.simulation.row(), own
+    def rows(self, row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The row of the round with what the clock says, and one of each client in it."""
+        rows = ledger.client_rows(self.channel.traffic)
+        timed = [client | self.simulation.client_row(client["client"]) for client in rows]
+        return row | self.simulation.row(), timed
 
-    def _score(self, due: bool, weights: Tensors, sent: float) -> dict[str, float]:
+    def _score(self, due: bool, sent: float) -> dict[str, float]:
         """Metric and loss, NaN where none is ``due``; ``sent``: a client's bits of this round.
 
         The last round is scored. A run that stops at so many bits is scored in the round before the
         last too, the last within its budget: the next message is taken to be as large as this one.
         """
-        stops = self.plan.reaches(self.recorder.up_bits + 2 * sent)
-        if not (stops or due):
+        if not due and not self.plan.reaches(self.recorder.up_bits + 2 * sent):
             return {"metric": float("nan"), "loss": float("nan")}
         if self.strategy.buffers is not None:
             self.trainer.buffers.load(self.strategy.buffers.values)
-        score = evaluate(self.trainer, weights)
+        score = evaluate(self.trainer, self.channel.weights)
         return {"metric": score.metric, "loss": score.loss}
-
-
-@contextmanager
-def failing(number: int) -> Iterator[None]:
-    """Makes errors that end a run ``RunFailed``."""
-    try:
-        yield
-    except (TooFewReplies, TimeoutError, AccumulatorOverflow) as error:
-        raise RunFailed(str(error)) from error
-    except UpdateError as error:  # of the server's own: clients' are failed replies
-        raise RunFailed(f"round {number}, global update: {error}") from error
-
-
-def _check_finite(number: int, channel: ServerEnd, plan: Plan) -> None:
-    for name, x in channel.weights.items():
-        if not finite(x):
-            rates = "a learning rate (--lr, --server-lr) is too high"
-            why = suspect(plan.method.compressor) or suspect(plan.downlink) or rates
-            whose = longest(channel.traffic)
-            raise RunFailed(
-                f"round {number}: weight {name!r} is not finite any more: {why}{whose}"
-            )
-
-
-def _mean(traffic: RoundTraffic, key: str) -> float:
-    """Of the clients that say it; NaN where none does."""
-    values = [up.metrics[key] for _, up in sorted(traffic.uplinks.items()) if key in up.metrics]
-    return sum(values) / len(values) if values else float("nan")
-
-
-def _seconds(traffic: RoundTraffic) -> dict[str, float]:
-    def total(key: str) -> float:
-        return sum(up.metrics.get(key, 0.0) for up in traffic.uplinks.values())
-
-    return {
-        "train_seconds": total("train-seconds"),
-        "encode_seconds": total("encode-seconds"),
-        "decode_seconds": traffic.decode_seconds,
-        "downlink_seconds": traffic.downlink_seconds + total("decode-seconds"),
-        "receive_seconds": total("decode-seconds"),
-    }

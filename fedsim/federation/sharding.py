@@ -7,7 +7,6 @@ from flwr.app import Message, RecordDict
 
 from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.events import EventServer, Job, Process
-from fedsim.federation.server import failing
 from fedsim.network.rates import Rate
 from strategies import Arrival, RoundTraffic, ShardedStrategy
 from strategies.channel.shards import part_of, together
@@ -71,7 +70,7 @@ class ShardServer(EventServer):
         yield from self._travel(back.up, client, place)
         if self.over.triggered:  # at this very moment, by another worker
             return
-        with failing(self.number + 1):
+        with self.failing(self.number + 1):
             booked[place] = self.strategy.push(client, place, reply)
         if len(booked) == self.plan.clients:
             self._booked.pop(client)

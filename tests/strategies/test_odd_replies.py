@@ -11,7 +11,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from compressors import Raw, compress
 from fedsim.federation import ledger
-from fedsim.federation.server import _mean, _seconds
+from fedsim.federation.ledger import mean_metric, round_seconds
 from strategies import DSGD, ChannelStrategy, Compressed, DelayedDSGD
 from strategies.channel.orders import from_report, to_report
 from strategies.channel.payload import KEY, METRICS, SENT
@@ -149,8 +149,8 @@ def check(strategy: ChannelStrategy, why: str) -> None:
     assert ledger.failures(traffic)["failures"] == int(bool(why))
     assert [row["up_sent"] for row in ledger.client_rows(traffic)].count(2) == len(traffic.uplinks)
     assert ledger.layer_rows(traffic) == [{"round": 1, "tensor": "w", "entries": 2, "sent": 2.0}]
-    assert math.isfinite(_mean(traffic, "train-loss"))
-    assert all(0 <= seconds < 1e6 for seconds in _seconds(traffic).values())
+    assert math.isfinite(mean_metric(traffic, "train-loss"))
+    assert all(0 <= seconds < 1e6 for seconds in round_seconds(traffic).values())
     alive = 4 - bool(why)
     assert len(traffic.wire.used) == alive and len(traffic.wire.unused) == 4 - alive
 
