@@ -3,12 +3,13 @@
 A room is a file or a sub-package directly inside a package. A room stands one floor above the
 highest room that it imports. A row of the catalogue, which names the place of a class as a text
 (``"whole.raw:Raw"``), counts as an import of that place. ``python docs/make_map.py`` writes
-the pictures of ``PICTURES`` and the tables of rooms in ``docs/design.md``; a test compares both
-with the imports.
+the pictures of ``PICTURES``, and in ``docs/design.md`` the tables of rooms and the code of a round;
+a test compares them with the code.
 """
 
 import ast
 import re
+import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,6 +23,8 @@ OUTSIDE = "__init__", "__main__"  # a package's front doors import every room an
 _WIDTH, _HEIGHT, _BOX, _LIFT, _MARGIN = 980, 30, 108, 64, 18
 
 _PLACE = re.compile(r"(\w+(?:\.\w+)*):\w+")  # of a class in the catalogue of compressors
+
+_CODE = re.compile(r"(<!-- code of (\S+) (\S+) -->)\n.*?(<!-- end of code -->)", re.DOTALL)
 
 Arrows = Mapping[str, set[str]]
 
@@ -202,8 +205,30 @@ def _box(room: str, x: float, y: float) -> str:
     )
 
 
+def source(file: str, name: str) -> str:
+    """A function's source as a block of Markdown, without its words.
+
+    Args:
+        file: from the root.
+        name: of a function, or ``Class.function``.
+    """
+    text = (ROOT / file).read_text(encoding="utf-8")
+    node: ast.AST = ast.parse(text)
+    for part in name.split("."):
+        node = next(n for n in ast.iter_child_nodes(node) if getattr(n, "name", "") == part)
+    assert isinstance(node, ast.FunctionDef)
+    lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
+    if ast.get_docstring(node):
+        words, start = node.body[0], node.lineno
+        assert words.end_lineno is not None
+        del lines[words.lineno - start : words.end_lineno - start + 1]
+    code = textwrap.dedent("\n".join(lines))
+    return f"`{file}`:\n\n```py\n{code}\n```"
+
+
 def page(text: str) -> str:
-    """The design page with its tables of rooms written anew between their marks."""
+    """The design page with its code and tables of rooms written anew between their marks."""
+    text = _CODE.sub(lambda m: f"{m[1]}\n{source(m[2], m[3])}\n{m[4]}", text)
     for package in PACKAGES:
         start, end = f"<!-- rooms of {package} -->\n", f"<!-- end of {package} -->"
         before, _, rest = text.partition(start)
