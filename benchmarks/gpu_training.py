@@ -1,12 +1,12 @@
-"""What training on a GPU gains: stacks, captured steps, and what compression costs of a round.
+"""What training on a GPU gains: stacks, and what compression costs of a round.
 
 A part of ``benchmarks/gpu.py``, which prints it: ``make gpu``. Random images of the task's shape,
 batch 32; every way is compared with the plain one before it is timed.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any
@@ -16,7 +16,6 @@ import torch
 from stack import Model
 
 from compressors import State, Tensors, compress, decompress, parse
-from fedsim.federation.trainer import Trainer
 from fedsim.tasks.cifar_resnet import cifar_resnet
 from strategies import Job, Trained
 
@@ -73,32 +72,6 @@ def stacked(model: Model, clients: int, device: str, repeats: int, least: float)
                   least=True)  # fmt: skip
 
 
-def captured(model: Model, device: str, repeats: int, ways: Sequence[str]) -> list[str]:
-    """Lines: milliseconds per iteration of a captured step, and how many times faster it is."""
-    plain, _, jobs = stack.made(model, 2, device)
-    expected = plain.train(*jobs[0])
-    lines = ["| model | `--compile-step` | ms per iteration | times faster |",
-             "| --- | --- | ---: | ---: |"]  # fmt: skip
-    for way in ways:
-        other = Trainer(replace(plain.config, stack="1", compile_step=way), plain.federation)
-        stack.agree([expected], [other.train(*jobs[0])])
-        ours, theirs = in_turns(
-            lambda trainer=other: trainer.train(*jobs[0]), lambda: plain.train(*jobs[0]),
-            device, repeats,
-        )  # fmt: skip
-        each = 1e3 * ours / stack.STEPS
-        lines.append(f"| {model.name} | `{way}` | {each:.3f} | {theirs / ours:.1f} |")
-    return lines
-
-
-def in_turns(
-    ours: Callable[[], Any], theirs: Callable[[], Any], device: str, repeats: int
-) -> tuple[float, float]:
-    """Median seconds of both, which take turns."""
-    both = [(stack.timed(ours, device), stack.timed(theirs, device)) for _ in range(repeats)]
-    return median(a for a, _ in both), median(b for _, b in both)
-
-
 def share(model: Model, clients: int, device: str, repeats: int, most: float) -> Target:
     """The part of a round that compression takes: each client's message, and the mean's.
 
@@ -128,14 +101,13 @@ def _messages(
         decompress(method, packet.payload, like)
 
 
-def report(device: str, repeats: int, ways: Sequence[str]) -> tuple[list[str], list[Target]]:
-    """The lines of captured steps, and the targets of training."""
+def report(device: str, repeats: int) -> tuple[str, list[Target]]:
+    """How long it took, and the targets of training."""
     start = time.perf_counter()
     found = [
         stacked(LENET5, 64, device, repeats, 10.0),
         stacked(RESNET20, 32, device, repeats, 1.0),
         share(RESNET20, 32, device, repeats, 5.0),
     ]
-    lines = captured(LENET5, device, repeats, ways)
     spent = time.perf_counter() - start
-    return [*lines, "", f"Training was measured in {spent:.0f} s."], found
+    return f"Training was measured in {spent:.0f} s.", found

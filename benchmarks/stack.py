@@ -23,9 +23,8 @@ from torch import nn
 from torch.optim import SGD
 
 from fedsim import TASKS, Data, RunConfig
-from fedsim.federation.capturable import whole_float32
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.stackable import Fit, fit_of
+from fedsim.federation.stackable import Fit, fit_of, whole_float32
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks.digits import build as digits_cnn

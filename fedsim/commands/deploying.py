@@ -14,8 +14,7 @@ from fedsim.settings.config import RunConfig, default_of, from_mapping
 
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "tensorboard", "label",
-    "stack", "compile_step", "network", "availability", "dropout", "ask", "deadline", "staleness",
-    "buffer_size",
+    "stack", "network", "availability", "dropout", "ask", "deadline", "staleness", "buffer_size",
 )  # fmt: skip
 """Settings of other engines, of what only `run` does, and of simulated time."""
 

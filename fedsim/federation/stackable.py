@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,7 +11,6 @@ from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
 from compressors import State
-from fedsim.federation.capturable import near, whole_float32
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer
@@ -23,6 +23,9 @@ AT_ONCE = 32
 """Clients at once under ``auto``, where stacks gain."""
 AT_MOST = 250_000
 """Entries of a model above which dense layers gain nothing on a CPU: benchmarks/README.md."""
+NEAR = {"float32": 1e-3, "bfloat16": 0.3}
+"""Of a gradient's norm. Sums in another order differ by less, and a step that is wrong by more: in
+bfloat16 the gradients of a small CNN are off by 0.1 either way."""
 
 Gradients = Callable[[State, State, Tensor, Tensor], tuple[State, Tensor, State]]
 """(weights, buffers, x, y), all stacked -> gradients by name, losses (K,), the buffers after."""
@@ -159,3 +162,24 @@ def _one(trainer: Trainer, x: Tensor, y: Tensor) -> tuple[State, Tensor, State]:
     loss.backward()
     found = {n: p.grad.clone() for n, p in trainer.parameters.items() if p.grad is not None}
     return found, loss.detach(), trainer.buffers.copy()
+
+
+def whole_float32(device: torch.device) -> AbstractContextManager[None]:
+    """Inside, convolutions on a GPU multiply float32 numbers and not their upper 19 bits (TF32).
+
+    For comparisons: two ways to train then differ as sums in another order do.
+    """
+    if device.type != "cuda":
+        return nullcontext()
+    return torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
+
+
+def near(one: Tensor, other: Tensor, precision: str) -> bool:
+    """Whether ``other`` is ``one`` but for sums in another order.
+
+    Example:
+        >>> near(torch.ones(3), torch.ones(3) * 1.0001, "float32")
+        True
+    """
+    allowed = NEAR[precision] * float(one.double().norm()) + 1e-6
+    return float((one.double() - other.double()).norm()) <= allowed

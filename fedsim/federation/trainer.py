@@ -14,7 +14,6 @@ from torch.optim import Optimizer
 
 from compressors import State, Tensors, derive
 from fedsim.federation.batches import Batches
-from fedsim.federation.captured import gradients_of
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
@@ -92,7 +91,6 @@ class Trainer:
         self._batches: dict[int, Batches] = {}
         self.dropouts, self._noise = dropouts(self.model), torch.Generator()
         self.watch = Watch(self.task, self.device)
-        self._gradients = gradients_of(self)
 
     def train(
         self,
@@ -143,10 +141,7 @@ class Trainer:
             return {n: (p - weights[n].to(self.device)).contiguous() for n, p in self._named()}
         named = self.parameters.items()  # a parameter that the loss does not reach has no gradient
         zero = torch.zeros_like
-        found = {n: (zero(p) if p.grad is None else p.grad).contiguous() for n, p in named}
-        if self.config.compile_step == "none":
-            return found
-        return {n: x.clone() for n, x in found.items()}  # the next step writes to the same memory
+        return {n: (zero(p) if p.grad is None else p.grad).contiguous() for n, p in named}
 
     def filled(self, weights: Tensors) -> Tensors:
         """Every parameter: as in ``weights``, and where these lack one, as in a new model."""
@@ -178,12 +173,15 @@ class Trainer:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
 
     def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:
-        loss = self._gradients(x, y)
+        with self.precision():
+            loss = self.task.loss(self.model(x), y)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
         for force in forces:
             force(self.parameters)
         if self.steps:
             self.optimizer.step()
-        return loss
+        return loss.detach()
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [(name, p.detach()) for name, p in self.parameters.items()]

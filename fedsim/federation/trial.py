@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from compressors.base import finite
-from fedsim.federation import capturable, memories, stackable
+from fedsim.federation import memories, stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import spread
 from fedsim.federation.fingerprint import attributes
@@ -38,7 +38,7 @@ def check(config: RunConfig) -> None:
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy no rounds
             in which they could travel; or its clients cannot be trained at once, as ``--stack``
-            asks, or its step cannot be captured, as ``--compile-step`` asks.
+            asks.
     """
     ClientData.of(config)
     if config.plan.algorithm.clock != "rounds":
@@ -50,7 +50,6 @@ def check(config: RunConfig) -> None:
     memories.check(config)
     with _untouched(torch.device(config.device)):
         stackable.check(config)
-        capturable.check(config)
 
 
 def _without_buffers(config: RunConfig) -> None:

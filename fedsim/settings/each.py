@@ -8,7 +8,6 @@ from typing import Any
 from fedsim.ground.errors import PlacedError, UsageError
 from fedsim.settings.fields import (
     BUFFERS,
-    COMPILED,
     ENGINES,
     LATE,
     MASKING,
@@ -22,7 +21,7 @@ from fedsim.settings.strategies import check_text
 _CHOICES = {
     "engine": ENGINES, "weighting": WEIGHTINGS, "momentum_masking": MASKING,
     "buffers": BUFFERS, "precision": PRECISIONS,
-    "late": LATE, "compile_step": COMPILED,
+    "late": LATE,
 }  # fmt: skip
 _ABOVE_ZERO = (
     "temporal", "clients", "cohort", "iterations", "batch_size", "evaluate_every", "test_samples",

@@ -17,7 +17,6 @@ MASKING = ("auto", "on", "off")
 BUFFERS = ("mean", "local")
 LATE = ("hold", "drop", "count")
 PRECISIONS = ("float32", "bfloat16")
-COMPILED = ("none", "graphs", "compile")
 GRADIENT = 0.01
 
 
@@ -151,10 +150,6 @@ class Settings:
     stack: str = setting(
         "1", "clients of a round that a worker trains at once (torch.func): a number, or auto "
         "(as many as gain, docs/gpu.md)", later=True,
-    )  # fmt: skip
-    compile_step: str = setting(
-        "none", "how a local step is launched: none (operation by operation), graphs (recorded as "
-        "a CUDA graph) or compile (torch.compile); docs/gpu.md", later=True,
     )  # fmt: skip
     engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
     workers: int = setting(1, "clients at the same time, one torch thread each", result=False)
