@@ -128,7 +128,7 @@ class Server:
         # With a controller every client has an order of its own.
         settings = ConfigRecord({} if self.pilot else {"iterations": iterations})
         messages = strategy.ask(number, settings, grid)
-        strategy.advance(grid.send_and_receive(messages, timeout=self.config.timeout))
+        strategy.advance(grid.send_and_receive(messages, timeout=self.config.machine.timeout))
         if exchange.version == before and exchange.trip.uplinks:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
         self.simulation.coded()

@@ -56,7 +56,7 @@ class Stack:
 
     def __init__(self, trainer: Trainer, fit: Fit) -> None:
         self.trainer = trainer
-        self._width, self._auto = fit.width, trainer.config.stack == "auto"
+        self._width, self._auto = fit.width, trainer.config.machine.stack == "auto"
         self._gradients = gradients_of(trainer, fit.trained)
 
     def train(self, jobs: Sequence[Job]) -> list[Result]:
