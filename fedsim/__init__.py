@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.runs.run import run
     from fedsim.runs.sweep import SweepConfig, run_cells, sweep
     from fedsim.settings.config import RunConfig
+    from fedsim.settings.fields import Clients, Evaluation, Keep, Machine, Network, Training
     from fedsim.settings.grids import Cell
     from fedsim.show import plot, report
     from fedsim.show.answer import best
@@ -28,13 +29,19 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
 __all__ = [
     "TASKS",
     "Cell",
+    "Clients",
     "Data",
     "DataError",
+    "Evaluation",
+    "Keep",
+    "Machine",
+    "Network",
     "Results",
     "RunConfig",
     "RunFailed",
     "SweepConfig",
     "Task",
+    "Training",
     "UsageError",
     "best",
     "load",

@@ -8,8 +8,15 @@ from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
-from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
-from fedsim.settings.spelling import TABLE, underscored
+from fedsim.settings.config import (
+    TABLE,
+    RunConfig,
+    default_of,
+    flattened,
+    from_flat,
+    over,
+    read_toml,
+)
 from fedsim.show.layout import print_whole
 
 
@@ -61,10 +68,11 @@ def command(flags: argparse.Namespace) -> int:
 
 def from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags ask for; flags go over the settings of a TOML file."""
-    values = read_toml(Path(flags.config)) if flags.config else {}
-    if TABLE in values:
+    written = read_toml(Path(flags.config)) if flags.config else {}
+    if TABLE in written:
         raise UsageError(f"{flags.config}: it lists cells, which `fedsim sweep --config` runs")
-    values = underscored(values, flags.config) | shared.given(flags)
+    typed = shared.given(flags)
+    values = over(flattened(written, flags.config), typed)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round
-    return from_mapping(values, flags.config or "run")
+    return from_flat(values, flags.config or "run")

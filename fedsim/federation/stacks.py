@@ -46,7 +46,7 @@ class Stack:
         fit: how the run's clients are stacked.
 
     Example:
-        >>> config = RunConfig(task="digits", temporal=2, stack="2")
+        >>> config = RunConfig.of(task="digits", temporal=2, stack="2")
         >>> stack = stack_of(config)
         >>> weights = {n: p.detach().clone() for n, p in stack.trainer.parameters.items()}
         >>> jobs = [Job(client, weights, {}, 0, 2, {}, 0) for client in (0, 1)]

@@ -3,20 +3,19 @@ in which settings they differ."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.schema import KEYS, OF_TASK, TRAINED
-from fedsim.settings.config import RunConfig, default_of
+from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.strategies import told_coded, told_downlink
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
 
 _BESIDE = (*KEYS, "evaluate_every")  # when the server looks does not change what it finds
-_SETTINGS = [f.name for f in fields(RunConfig) if f.metadata["result"] and f.name not in _BESIDE]
+_SETTINGS = [name for name, one in SETTINGS.items() if one.result and name not in _BESIDE]
 _SCORED = ("test_samples", "validation")
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
 _DIGEST = re.compile(r"sha256 \w+")
@@ -114,7 +113,7 @@ def _as_reference(
         # What raw sending cannot have.
         if value == "off" if key == "momentum_masking" else told_coded(str(value)):
             for name in raw:
-                if compared[name][key] == standard:
+                if str(compared[name][key]).partition("(")[0] == standard:
                     compared[name][key] = value
     return compared
 

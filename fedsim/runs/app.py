@@ -17,8 +17,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedsim.federation.drivers import make_client_app
-from fedsim.settings.config import RunConfig, from_mapping
-from fedsim.settings.spelling import underscored
+from fedsim.settings.config import RunConfig, from_flat, underscored
 from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
 from fedsim.ground.units import bits
@@ -40,7 +39,7 @@ def config_of(context: Context) -> RunConfig:
     check_deployed(values.get("strategy"))
     if _DATA in context.node_config:
         values |= {"data": str(context.node_config[_DATA]), "partition": "whole"}
-    return from_mapping(values | {"engine": "flower"}, "run_config")
+    return from_flat(values | {"engine": "flower"}, "run_config")
 
 
 client_app = make_client_app(config_of, AtNode())

@@ -59,7 +59,7 @@ def prepare(config: RunConfig, out: Path, found: Found) -> dict[str, Any] | None
         if before.label != config.label:  # no number of the run depends on the label
             write_text(out / "config.toml", replace(before, label=config.label).to_toml())
         tidy(out)  # a kill may have come between the summary and this
-        if config.tensorboard:
+        if config.keep.tensorboard:
             tensorboard.export(out, summary)
         return summary
     write_text(out / "config.toml", config.to_toml())

@@ -60,7 +60,7 @@ def _attempt(
         with lock.held(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             _forget_failed(folder)
         run(config, folder, progress)
-        if not config.keep_checkpoint:  # a sweep's cells are many, and are not extended
+        if not config.keep.checkpoint:  # a sweep's cells are many, and are not extended
             checkpoint.forget_end(folder)
     except Exception as error:
         _record(config, folder, error)

@@ -76,7 +76,7 @@ class FolderRecorder:
         server: Server,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
-        if self.config.tensorboard:
+        if self.config.keep.tensorboard:
             with writing(self.folder):
                 self._tell(row)
         self.rows.append(row)
@@ -85,7 +85,7 @@ class FolderRecorder:
         if not math.isnan(row["metric"]):  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(trip))
         with writing(self.folder):
-            if self.config.keep_payloads:
+            if self.config.keep.payloads:
                 for part in trip.parts:
                     self._keep(part)
             if self.states is not None and self._due(row["round"], row["iteration"]):
@@ -117,8 +117,8 @@ class FolderRecorder:
     def _due(self, number: int, iteration: int) -> bool:
         if self.config.plan.ends(iteration, self.up_bits):
             return False  # a finished run needs no checkpoint
-        if self.config.checkpoint_every is not None:
-            return number % self.config.checkpoint_every == 0
+        if self.config.keep.checkpoint_every is not None:
+            return number % self.config.keep.checkpoint_every == 0
         return time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
 
     def keep_end(self, server: Server) -> None:
@@ -126,7 +126,7 @@ class FolderRecorder:
         checkpoint.forget_end(self.folder)  # an earlier attempt may have left one
         if self.states is not None:
             end = self._memory(len(self.rows), server, self.states)
-            if self.config.keep_checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
+            if self.config.keep.checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
                 checkpoint.save_end(self.folder, end)
 
     def _checkpoint(self, number: int, server: Server, states: InProcess) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
-from compressors import text
 from fedsim.engines import flower, heap, local
 from fedsim.federation import ledger, trial
 from fedsim.federation.client_memory import AtNode, InProcess
@@ -22,11 +21,11 @@ from fedsim.federation.held import held
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.trained import entries as trained_entries
-from fedsim.federation.trained import settings
+from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
 from fedsim.ground.files import write_bytes, write_text
-from fedsim.results.schema import TOLD, TRAINED, read_summary, write_run
+from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
 from fedsim.runs import devices, lock, tensorboard
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.folder import check_kind, examine, prepare, tidy
@@ -84,15 +83,15 @@ def run(
 
 def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | None, Engine]:
     """The clients' memory, where this process holds it, and the engine of ``config``."""
-    if address is not None and (config.engine != "flower" or config.workers != 1):
-        what = "--engine" if config.engine != "flower" else "--workers"
-        value = config.engine if what == "--engine" else config.workers
+    if address is not None and (config.machine.engine != "flower" or config.machine.workers != 1):
+        what = "--engine" if config.machine.engine != "flower" else "--workers"
+        value = config.machine.engine if what == "--engine" else config.machine.workers
         raise UsageError(
             f"--ray-address is {address!r} and {what} is {value!r}: a cluster is for --engine "
             "flower, and all of its cores serve clients"
         )
-    cargo, clients, workers = Cargo(config), config.plan.clients, config.workers
-    if config.engine == "flower":
+    cargo, clients, workers = Cargo(config), config.plan.clients, config.machine.workers
+    if config.machine.engine == "flower":
         app = make_client_app(lambda _: cargo.config, AtNode())
         gpus = devices.gpus_per_client(config)
         return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
@@ -115,9 +114,9 @@ def carry_out(
 
     The server works on one torch thread, as every worker does.
     """
-    devices.check(config.device)
+    devices.check(config.machine.device)
     trial.check(config)
-    tensorboard.check(config.tensorboard)
+    tensorboard.check(config.keep.tensorboard)
     ClientData.of(config)  # missing data and bad splits are refused before anything is written
     check_kind(out)
     with lock.held(out):
@@ -159,20 +158,12 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
     ``trainer``: None where a run failed before there was a model.
     """
     plan = config.plan
-    known = {
-        "task": plan.task.name,
-        "method": plan.method.text,
-        "temporal": plan.temporal,
-        "gradient": plan.method.gradient,
-        "seed": config.seed,
-        "clients": plan.clients,
-        "iterations": plan.iterations,
+    settings = {**config.flat(), **config.filled()}
+    known = {name: settings[name] for name in COLUMNS if name in settings} | {
         "rounds": plan.rounds,
         "metric_name": plan.task.metric_name,
         "higher_is_better": plan.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
-        "engine": config.engine,
-        "downlink": text(plan.downlink),
         TOLD: told(config.method, plan.method.text, plan.method.gradient),
     }
     if trainer is None:
@@ -181,7 +172,7 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "trained_parameters": trained_entries(trainer),
         "data_source": trainer.federation.data.source,
-        TRAINED: settings(config, trainer.parameters.values()),
+        TRAINED: trained_settings(config, trainer.parameters.values()),
     }
 
 

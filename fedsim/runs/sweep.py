@@ -121,14 +121,14 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
         raise UsageError(f"--jobs is {jobs}: it is above 0")
     cellfile.check_names(cells)
     for cell in cells:
-        if cell.config.engine == "flower" and (jobs > 1 or not here):
+        if cell.config.machine.engine == "flower" and (jobs > 1 or not here):
             raise UsageError(
                 f"--engine is 'flower' and --jobs is {jobs}: Flower's simulation starts Ray "
                 "itself; run its cells with --jobs 1 and without --ray-address"
             )
         if here:
-            devices.check(cell.config.device)
-            tensorboard.check(cell.config.tensorboard)
+            devices.check(cell.config.machine.device)
+            tensorboard.check(cell.config.keep.tensorboard)
             trial.check(cell.config)
         ClientData.of(cell.config)
 

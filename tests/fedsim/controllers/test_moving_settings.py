@@ -28,7 +28,7 @@ __all__ = ["make_task"]  # the fixture
 )
 def test_what_does_not_go_together(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        RunConfig(**{"method": "sbc", **settings})
+        RunConfig.of(**{"method": "sbc", **settings})
 
 
 def test_a_name_is_told_only_where_there_is_a_controller() -> None:

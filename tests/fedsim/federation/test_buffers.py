@@ -1,7 +1,6 @@
 """BatchNorm's statistics: they travel only in messages, are counted, and are nobody else's."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ BITS = 8 * 32 + 24  # of eight numbers and a header
 def settings(task: Task, **more: Any) -> RunConfig:
     """Six rounds of two local iterations, scored after the third and the sixth."""
     given = {"method": "sbc(0.2)", "temporal": 2, "evaluate_every": 3, "keep_payloads": True}
-    return RunConfig(task=task.name, **(given | more))
+    return RunConfig.of(task=task.name, **(given | more))
 
 
 def read(folder: Path, name: str, like: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -185,7 +184,7 @@ def test_it_goes_on_where_it_was_stopped(
         run(config, tmp_path / "stopped", stop)
     assert list((tmp_path / "stopped").glob("checkpoint-*"))
     run(config, tmp_path / "stopped")
-    run(replace(config, workers=2), tmp_path / "whole")
+    run(config.but(workers=2), tmp_path / "whole")
     assert_same(tmp_path / "whole", tmp_path / "stopped")
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fedsim import RunConfig, RunFailed, run
+from fedsim import Machine, RunConfig, RunFailed, run
 from fedsim.federation.trainer import Trainer
 from tests.support import replaying
 from tests.support.hanging import LONG, asks, given_up
@@ -143,7 +143,7 @@ def test_a_client_that_hangs_is_given_up(
 
     in_round_two(hangs)
     given_up(monkeypatch, lambda message: asks(message, BAD, 2))
-    config = RunConfig(task=make_task().name, method="raw", temporal=4, workers=3)
+    config = RunConfig(task=make_task().name, method="raw", temporal=4, machine=Machine(workers=3))
     try:
         with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
             run(config, tmp_path / "run")
@@ -166,7 +166,7 @@ def test_the_others_go_on_without_one_that_hangs(
     given_up(monkeypatch, lambda message: asks(message, BAD))
     task = make_task().name
     try:
-        run(RunConfig(task=task, method="raw", temporal=12, workers=3, min_replies=2), tmp_path)
+        run(RunConfig.of(task=task, method="raw", temporal=12, workers=3, min_replies=2), tmp_path)
     finally:
         go.set()
     assert rounds(tmp_path)["clients"].tolist() == [2]

@@ -34,7 +34,7 @@ def test_what_is_trained_travels(
     downlink: str, stack: str, make_task: Any, tmp_path: Path
 ) -> None:
     task = make_task(build=partly)
-    config = RunConfig(task=task.name, method="raw", temporal=1, downlink=downlink, stack=stack)
+    config = RunConfig.of(task=task.name, method="raw", temporal=1, downlink=downlink, stack=stack)
     summary = run(config, tmp_path)
     messages = clients(tmp_path)
     assert set(messages["up_wire_bits"]) == {32 * TRAINED + 24}

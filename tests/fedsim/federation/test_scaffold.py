@@ -110,7 +110,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
 )
 def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        RunConfig(**{"strategy": "scaffold", "method": "sbc(0.1)", **settings})
+        RunConfig.of(**{"strategy": "scaffold", "method": "sbc(0.1)", **settings})
 
 
 @pytest.mark.parametrize("method", ["raw", "topk(0.1) | float32 | golomb", "qsgd(4)"])

@@ -1,6 +1,5 @@
 """A finished run with more iterations: bit-identical to a longer one, or refused with a reason."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +92,13 @@ def test_what_is_large_is_kept_where_it_is_asked_for(
 def test_a_sweep_that_is_refused_has_changed_no_cell(tmp_path: Path) -> None:
     """Of two finished cells one can be extended; the other kept no memory."""
     short, long = sized(2), sized(4)
-    kept = replace(short, seed=1, keep_checkpoint=True)
+    kept = short.but(seed=1, keep_checkpoint=True)
     run_cells([Cell("kept", kept), Cell("plain", short)], tmp_path)
     (tmp_path / "cells" / "kept" / "summary.json").touch()
     before = files(tmp_path / "cells")
     with pytest.raises(UsageError, match="its memory was not kept"):
         run_cells(
-            [Cell("kept", replace(long, seed=1, keep_checkpoint=True)), Cell("plain", long)],
+            [Cell("kept", long.but(seed=1, keep_checkpoint=True)), Cell("plain", long)],
             tmp_path,
         )
     assert files(tmp_path / "cells") == before

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim import Machine, RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.runs.sweep import run_cells
 from tests.support.runs import done, finished, small
 
@@ -74,7 +74,7 @@ def test_a_split_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_missing_data_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    config = RunConfig(task="mnist_lenet5", data=str(tmp_path / "nowhere"))
+    config = RunConfig(task="mnist_lenet5", machine=Machine(data=str(tmp_path / "nowhere")))
     with pytest.raises(UsageError, match="nowhere") as error:
         run(config, tmp_path / "out")
     assert str(error.value).count("\n") == 1

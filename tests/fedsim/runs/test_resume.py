@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ def test_a_stopped_run_ends_as_if_it_had_not(settings: dict[str, Any], tmp_path:
 def test_checkpoints_change_nothing(tmp_path: Path) -> None:
     config = small(downlink="sbc(0.1)", strategy="fedadam")
     run(config, tmp_path / "without")
-    run(replace(config, checkpoint_every=1), tmp_path / "with")
+    run(config.but(checkpoint_every=1), tmp_path / "with")
     assert_same(tmp_path / "without", tmp_path / "with")
 
 
@@ -60,7 +59,7 @@ def test_other_workers_may_go_on_and_messages_are_kept(tmp_path: Path) -> None:
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
         run(config, tmp_path / "parts", stop_after(2))
-    run(replace(config, workers=2), tmp_path / "parts")
+    run(config.but(workers=2), tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
     assert len(payloads(tmp_path / "parts")) == 4 * 8
 
@@ -189,7 +188,7 @@ def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> 
         "downlink": "gradient_dropping(0.05)", "strategy": "fedadam", "cohort": 3,
         "keep_payloads": True,
     }  # fmt: skip
-    config = RunConfig(**settings)
+    config = RunConfig.of(**settings)
     out = tmp_path / "killed"
     killed(config, settings, out, where, number)
     left = parts(out)

@@ -145,7 +145,7 @@ def test_partial_cohorts(tmp_path: Path) -> None:
 def test_flowers_strategies_run(strategy: str, make_task: Any, tmp_path: Path) -> None:
     task = make_task(iterations=60)
     rate = {"fedavg": None, "fedavgm": 0.1}.get(strategy, 0.05)  # momentum 0.9: ten times it
-    config = RunConfig(task=task.name, method="sbc(0.2)", downlink="sbc(0.5)", temporal=5,
+    config = RunConfig.of(task=task.name, method="sbc(0.2)", downlink="sbc(0.5)", temporal=5,
                        strategy=strategy, server_lr=rate, clients=3, cohort=2)  # fmt: skip
     run(config, tmp_path)
     frame = rounds(tmp_path)
@@ -165,7 +165,7 @@ def test_strategies_differ(make_task: Any, tmp_path: Path) -> None:
 def test_a_server_learning_rate(make_task: Any, tmp_path: Path) -> None:
     task = make_task()
     for rate in (0.01, 0.02):
-        config = RunConfig(task=task.name, method="raw", temporal=12, strategy="fedadam",
+        config = RunConfig.of(task=task.name, method="raw", temporal=12, strategy="fedadam",
                            server_lr=rate)  # fmt: skip
         run(config, tmp_path / str(rate))
     start = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
@@ -178,8 +178,8 @@ def test_weighting_by_samples(make_task: Any, tmp_path: Path) -> None:
     task = make_task()
     common = {"task": task.name, "method": "raw", "temporal": 4, "partition": "dirichlet(0.5)"}
     for weighting in ("uniform", "samples"):
-        run(RunConfig(**common, weighting=weighting), tmp_path / weighting)
-    run(RunConfig(**common, strategy="fedavg"), tmp_path / "fedavg")
+        run(RunConfig.of(**common, weighting=weighting), tmp_path / weighting)
+    run(RunConfig.of(**common, strategy="fedavg"), tmp_path / "fedavg")
     assert clients(tmp_path / "uniform")["samples"].nunique() > 1
     assert model(tmp_path / "uniform") != model(tmp_path / "samples")
     mine = load_file(tmp_path / "samples" / "model.safetensors")
@@ -214,7 +214,7 @@ def test_the_summary_says_what_trained_the_model(tmp_path: Path) -> None:
     }  # fmt: skip
     assert (found["clients"], found["cohort"], found["partition"]) == (2, 2, "iid")
     assert found["downlink"] == "raw" and found["momentum_masking"] is True
-    assert found["server_lr"] is None
+    assert found["weighting"] == "uniform" and "server_lr" not in found
     given = run(small(strategy="fedadam", lr=0.5, momentum=0.0, batch_size=8), tmp_path / "b")
     found = given["settings"]
     assert (found["lr"], found["momentum"], found["batch_size"]) == (0.5, 0.0, 8)

@@ -1,7 +1,6 @@
 """Grids: which cells, by which names, in which order, and as TOML."""
 
 import doctest
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,12 @@ def test_the_dense_reference_comes_first_then_the_grid_in_order() -> None:
 
 
 def test_each_cell_is_its_place_on_the_plane() -> None:
-    base = replace(SBC, iterations=60, partition="dirichlet(0.3)")
+    base = SBC.but(iterations=60, partition="dirichlet(0.3)")
     for cell in SweepConfig(base, (5, 10), (1, 0.1), seeds=2).cells():
         n, p, seed = (part[1:] for part in cell.name.split("-"))
         config, plan = cell.config, cell.config.plan
         assert (config.temporal, plan.method.gradient, config.seed) == (int(n), float(p), int(seed))
-        assert (plan.iterations, config.partition) == (60, "dirichlet(0.3)")
+        assert (plan.iterations, config.clients.partition) == (60, "dirichlet(0.3)")
         text = "raw" if p == "1" else "ef(per_tensor(one_sided(0.1) | mean | golomb))"
         assert plan.method.text == text
 
@@ -81,7 +80,7 @@ def test_doctests() -> None:
 CONFIGS = {
     "default grid": SweepConfig(SBC, (10,), (0.1,)),
     "much": SweepConfig(
-        replace(SBC, clients=7, partition="dirichlet(0.3)", lr=0.5, keep_payloads=True),
+        SBC.but(clients=7, partition="dirichlet(0.3)", lr=0.5, keep_payloads=True),
         (1, 100), (0.1, 1.0, 0.003), seeds=3, baseline=False,
     ),
     "own fraction": SweepConfig(RunConfig(method="sbc(0.01)", temporal=1), (2,), ()),
@@ -150,7 +149,7 @@ def test_the_dense_reference_is_raw_both_ways() -> None:
         "n1-p1-s0", None, "sbc(0.1)",
     )  # fmt: skip
     caught = SweepConfig.of(method="sbc", temporal=[10], downlink="sbc(0.1)", catch_up=True)
-    assert [cell.config.catch_up for cell in caught.cells()] == [False, True]  # raw has no missed
+    assert [c.config.clients.catch_up for c in caught.cells()] == [False, True]  # raw has no missed
     own = SweepConfig.of(
         method="gradient_dropping", temporal=[1], gradient=[1], downlink="sbc(0.1)"
     )

@@ -119,7 +119,7 @@ def test_what_is_no_imagenet_is_refused(
 @pytest.mark.slow
 def test_a_few_rounds_on_the_cpu(folder: Path, tmp_path: Path) -> None:
     """It starts, trains, scores and counts; what it needs a GPU for is to finish."""
-    config = RunConfig(
+    config = RunConfig.of(
         task="imagenet_resnet50", method="sbc(0.001)", temporal=1, iterations=2, clients=2,
         batch_size=2, evaluate_every=2, test_samples=2, data=str(folder),
     )  # fmt: skip
