@@ -10,6 +10,7 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from compressors import Compressor, State
 from compressors.whole.memory import inside, nest
 from strategies.channel.acknowledge import of_channel
+from strategies.channel.buffers import answered
 from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model
 from strategies.channel.memory import commit, load
 from strategies.channel.nodes import PARTITION_ID
@@ -111,7 +112,8 @@ class _Mod:
             update[name] = torch.from_numpy(np.asarray(step)).float()
         client = context.node_config.get(PARTITION_ID, context.node_id)
         packet, memory = self.end.encode(str(client), update, delivery)
-        self.end.reply(reply.content, packet, delivery, after)
+        beside = answered(delivery.settings, after, self.end.buffers)
+        self.end.reply(reply.content, packet, delivery, beside)
         kept = {n: trained[n] for n in self.initial if n not in delivery.buffers}
         memory |= nest(BUFFERS, to_state(ArrayRecord(kept)))
         commit(context, MEMORY, memory)  # last: a client that failed keeps what it had

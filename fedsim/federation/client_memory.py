@@ -42,12 +42,10 @@ class InProcess:
         self._lock = threading.Lock()
 
     def load(self, context: Context) -> State:
-        """See ``ClientStates.load``."""
         with self._lock:
             return self.states.get(number(context), {})
 
     def commit(self, context: Context, state: State) -> None:
-        """See ``ClientStates.commit``."""
         with self._lock:
             self.states[number(context)] = state
 
@@ -61,9 +59,7 @@ class AtNode:
     """Memory at the client's node: Flower's ``Context.state``, or the node's ``state-dir``."""
 
     def load(self, context: Context) -> State:
-        """See ``ClientStates.load``."""
         return memory.load(context, _KEY)
 
     def commit(self, context: Context, state: State) -> None:
-        """See ``ClientStates.commit``."""
         memory.commit(context, _KEY, state)

@@ -22,7 +22,7 @@ def bits_down(trip: RoundTraffic, client: int, framing: bool) -> int:
     """
     down = trip.downlinks[client]
     if not framing:
-        return ledger.down_bits(down)
+        return ledger.charged_bits(down)
     return 8 * trip.wire.asked[client].down - ledger.free_bits(down)
 
 

@@ -80,19 +80,29 @@ class EventServer(Server):
             **{name: Rate.constant(capacity) for name, capacity in ends.items()},
         }
 
-    def main(self, grid: Grid) -> None:
-        """Runs all rounds; there is no checkpoint to go on from."""
+    def open(self, grid: Grid) -> None:
+        """Asks the first clients; there is no checkpoint to go on from."""
         plan, roster = self.plan, self.strategy.roster
         assert roster is not None
         self.strategy.open(self._initial)
         with failing(1):
             roster.gather(grid, plan.clients)
-        self._grid, self._nodes = grid, roster.nodes
+        self.grid, self._nodes = grid, roster.nodes
         for client in cohort(plan.clients, plan.cohort, self.config.seed, 1):
-            self.env.process(self.work(client))
-        self.env.run(until=self.over)
+            self.env.process(self.serve(client))
 
-    def work(self, client: int) -> Process:
+    @property
+    def done(self) -> bool:
+        return self.over.triggered
+
+    def step(self) -> dict[str, Any]:
+        """Goes on until a row is full; returns that."""
+        self._full = self.env.event()
+        row = self.env.run(until=self._full)
+        assert row is not None
+        return dict(row)
+
+    def serve(self, client: int) -> Process:
         """A client from its message to its reply; then the next client is asked."""
         env, flows, delay = self.env, self.flows, float(self.links.latency[client])
         job = self.ask(client)
@@ -113,7 +123,7 @@ class EventServer(Server):
             arrival = self.strategy.arrive(client, reply)
         self.came(job, [arrival])
         if not self.over.triggered:
-            env.process(self.work(self._next()))
+            env.process(self.serve(self._next()))
 
     def ask(self, client: int) -> Job:
         """The next message to a client; it waits until somebody needs a reply."""
@@ -149,7 +159,7 @@ class EventServer(Server):
             waiting = {job.client: job for job in self._jobs.values() if job.reply is None}
             asked = [waiting[client].message for client in sorted(waiting)]
             timeout = self.config.machine.timeout
-            replies = list(self._grid.send_and_receive(asked, timeout=timeout))
+            replies = list(self.grid.send_and_receive(asked, timeout=timeout))
             ids = {job.message.metadata.message_id: job for job in waiting.values()}
             for reply in replies:
                 ids[reply.metadata.reply_to_message_id].reply = reply
@@ -183,11 +193,13 @@ class EventServer(Server):
                 f"{self._far}"
             )
         exchange.trip = trip
-        self._record(number, self._clock)
+        self.work.begin(number, self.env.now)
+        row = self._record(number, self._clock)
         self._updates, self.number, self._row_start = [], number, self.env.now
         self._clock = time.perf_counter()
         if self.plan.ends(self.plan.iterations_after(number), self.recorder.up_bits):
             self.over.succeed()
+        self._full.succeed(row)
 
     def _told(
         self, row: dict[str, Any], trip: RoundTraffic

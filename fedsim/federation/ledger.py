@@ -2,17 +2,17 @@
 
 Uplinks are counted as they arrived, downlinks once for each receiver. The initial model
 is known to all and not charged. ``wire`` is the whole message; ``content`` is what
-papers report: positions, values and side information, without the header. Buffers
-(BatchNorm's statistics), which papers leave out, are in ``wire`` and in a column of their own.
-With a controller an order to a client and what the client reports are in ``wire`` and in columns.
-What a message says of the client's own last uplink (``news``, some 8 bits) has a column, too, and
-is in no other: it is not a part of the model.
+papers report: positions, values and side information, without the header. What travels beside
+models and updates (``strategies/channel/beside.py``) has a column per name. Buffers (BatchNorm's
+statistics), which papers leave out, orders and reports are in ``wire``, too. What a message says of
+the client's own last uplink (``news`` down, ``fate`` up) is in no other column: it is not a part of
+a model.
 ``message`` is ``wire`` and what Flower sends around it (``strategies/channel/framing.py``);
 ``total`` is all that travels: the initial model, failures and uploads that are not used, too.
 The server evaluates, which costs no bits.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -20,6 +20,7 @@ import pandas as pd
 from compressors.bits import Span
 from fedsim.federation.failures import reasons
 from strategies import RoundTraffic
+from strategies.channel.beside import CHARGES
 from strategies.channel.traffic import Downlink, Uplink
 
 _SPLIT: dict[str, Span] = {
@@ -48,19 +49,44 @@ def wire_bits(payload: bytes) -> int:
     return 8 * len(payload)
 
 
-def down_bits(down: Downlink) -> int:
-    """What one message to a client takes: the model's, the buffers' and the order's payload.
+def charged_bits(message: Downlink | Uplink) -> int:
+    """What one message takes: its payload, and the side payloads that are in ``wire``.
 
-    The initial model, which is known to all, is not charged, and its buffers are not.
+    The initial model, which is known to all, is not charged, nor is what is a part of it.
 
     Example:
-        >>> down_bits(Downlink(b"ab", "update", {}, buffers=b"c"))
+        >>> charged_bits(Downlink(b"ab", "update", {}, beside={"buffers": b"c", "applied": b"d"}))
         24
-        >>> down_bits(Downlink(b"ab", "model", {}, charged=False))
-        0
+        >>> charged_bits(Downlink(b"ab", "model", {}, charged=False, beside={"order": b"c"}))
+        8
     """
-    charged = wire_bits(down.payload) + wire_bits(down.buffers) if down.charged else 0
-    return charged + _order_bits(down)
+    model, free = wire_bits(message.payload), free_bits(message)
+    return model - free + sum(_bits_of(message, name) for name in CHARGES if CHARGES[name].wire)
+
+
+def free_bits(message: Downlink | Uplink) -> int:
+    """What is not charged of a message: the initial model, with what is a part of it."""
+    if isinstance(message, Uplink) or message.charged:
+        return 0
+    parts = (name for name, charge in CHARGES.items() if charge.model)
+    return wire_bits(message.payload) + sum(_bits_of(message, name) for name in parts)
+
+
+def _bits_of(message: Downlink | Uplink, name: str) -> int:
+    """The bits of a side payload; 0 where the message has none of that name."""
+    return wire_bits(message.beside.get(name, b""))
+
+
+def _beside(
+    names: Iterable[str], messages: Sequence[Downlink | Uplink], way: str
+) -> dict[str, int]:
+    """The columns of side payloads, each the sum over messages of one way."""
+    row = {}
+    for name in names:
+        if way in CHARGES[name].ways:
+            paid = [m for m in messages if not (CHARGES[name].model and free_bits(m))]
+            row[f"{way}_{CHARGES[name].column}"] = sum(_bits_of(m, name) for m in paid)
+    return row
 
 
 def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -> dict[str, int]:
@@ -76,39 +102,17 @@ def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -
 def round_bits(trip: RoundTraffic) -> dict[str, int]:
     """The bit columns of one round: sums over the cohort, both directions."""
     ups = list(trip.uplinks.values())
-    sent = [*trip.downlinks.values(), *(down for _, down in trip.unused)]
-    downs = [down for down in sent if down.charged]
+    downs = [*trip.downlinks.values(), *(down for _, down in trip.unused)]
+    paid = [down for down in downs if down.charged]
     row = _totals([(up.payload, up.spans) for up in ups], "up")
-    row |= _totals([(down.payload, down.spans) for down in downs], "down")
-    row["up_buffer_bits"] = sum(wire_bits(up.buffers) for up in ups)
-    row["down_buffer_bits"] = sum(wire_bits(down.buffers) for down in downs)
-    for direction in ("up", "down"):
-        row[f"{direction}_wire_bits"] += row[f"{direction}_buffer_bits"]
-    if trip.ordered:
-        row |= {"up_report_bits": sum(_report_bits(up) for up in ups)}
-        row |= {"down_order_bits": sum(_order_bits(down) for down in sent)}
-        row["up_wire_bits"] += row["up_report_bits"]
-        row["down_wire_bits"] += row["down_order_bits"]
-    row["down_news_bits"] = sum(wire_bits(down.news) for down in sent)
+    row |= _totals([(down.payload, down.spans) for down in paid], "down")
+    row |= _beside(trip.beside, ups, "up") | _beside(trip.beside, downs, "down")
+    row["up_wire_bits"] = sum(map(charged_bits, ups))
+    row["down_wire_bits"] = sum(map(charged_bits, downs))
     row["up_message_bits"] = 8 * sum(trip.wire.up(client) for client in trip.uplinks)
     row["down_message_bits"] = sum(_down_message_bits(trip, c) for c in trip.downlinks)
     row["total_bits"] = 8 * sum(trip.wire.total())
     return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
-
-
-def _report_bits(up: Uplink) -> int:
-    """What a client reports beside its update, 32 bits each."""
-    return 32 * len(up.report)
-
-
-def _order_bits(down: Downlink) -> int:
-    """What a client is told to do, where that moves from round to round."""
-    return wire_bits(down.order.payload) if down.order else 0
-
-
-def free_bits(down: Downlink) -> int:
-    """What is not charged of a message: the initial model, which is known to all."""
-    return 0 if down.charged else wire_bits(down.payload) + wire_bits(down.buffers)
 
 
 def _down_message_bits(trip: RoundTraffic, client: int) -> int:
@@ -153,15 +157,15 @@ def client_rows(trip: RoundTraffic) -> list[dict[str, Any]]:
 def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
     up, down = trip.uplinks.get(client), trip.downlinks.get(client)
     sent = [*([down] if down else []), *(first for c, first in trip.unused if c == client)]
-    row: dict[str, Any] = {
+    return {
         "round": trip.round,
         "client": client,
         "samples": int(up.samples) if up else 0,
-        "up_wire_bits": wire_bits(up.payload) + wire_bits(up.buffers) if up else 0,
+        "up_wire_bits": charged_bits(up) if up else 0,
         "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
-        "up_buffer_bits": wire_bits(up.buffers) if up else 0,
-        "down_wire_bits": sum(down_bits(message) for message in sent),
-        "down_news_bits": sum(wire_bits(m.news) for m in sent),
+        "down_wire_bits": sum(map(charged_bits, sent)),
+        **_beside(trip.beside, [up] if up else [], "up"),
+        **_beside(trip.beside, sent, "down"),
         "up_message_bits": 8 * trip.wire.up(client),
         "down_message_bits": _down_message_bits(trip, client) if down else 0,
         "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
@@ -171,11 +175,6 @@ def _client_row(trip: RoundTraffic, client: int) -> dict[str, Any]:
         "failed_up_bits": trip.failed_bits.get(client, 0),
         **_fates(trip, client),
     }
-    if trip.ordered:
-        row |= {"up_report_bits": _report_bits(up) if up else 0}
-        row |= {"down_order_bits": sum(_order_bits(message) for message in sent)}
-        row["up_wire_bits"] += row["up_report_bits"]
-    return row
 
 
 def layer_rows(trip: RoundTraffic) -> list[dict[str, Any]]:

@@ -6,17 +6,22 @@ far, as n. Everything else the client knows from the run's settings.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+import torch
 from flwr.app import RecordDict
 
 from compressors import Compressor, ErrorFeedback, Raw, State
 from compressors.whole.memory import inside
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
-from strategies import Delivery
-from strategies.channel.orders import ORDER
-from strategies.channel.payload import KEY
+from strategies import Trained
+from strategies.channel.beside import ORDER, REPORT
+from strategies.channel.orders import to_report, wanted_in
+from strategies.channel.payload import ROUND, settings_in
+from strategies.channel.varints import read_varint, varint
 
 FRACTION = "order/p"
 """In a client's memory: p of its last message, to read that message again."""
@@ -25,30 +30,35 @@ START = "start"
 """In a message of an asynchronous server: the run's iterations so far, by which the rate goes."""
 
 _DIGITS = 1000
-_LONGEST = 9  # bytes of a whole number, of 7 bits each: reading n would take n**2 steps
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one client does in one round: n iterations from ``start`` of the run, the fraction p."""
+    """What one client does in one round: n iterations from ``start`` of the run, the fraction p.
+
+    ``ordered``: whether a controller says so, and not the settings.
+    """
 
     n: int
     p: float
     start: int
+    ordered: bool = field(default=False, compare=False)
 
 
-def given(config: RunConfig, content: RecordDict) -> Work | None:
-    """The work that a message orders; None: no controller gives orders."""
-    ordered = content.config_records[KEY].get(ORDER)
-    return from_payload(config, ordered) if isinstance(ordered, bytes) else None
+def work_of(config: RunConfig, content: RecordDict) -> Work:
+    """The work that a message asks for: its order's, else that of the settings and the round."""
+    settings = settings_in(content)
+    ordered = settings.get(ORDER)
+    if isinstance(ordered, bytes):
+        return from_payload(config, ordered)
+    plan, start = config.plan, settings.get(START)
+    begun = plan.iterations_after(int(str(settings[ROUND])) - 1) if start is None else start
+    return Work(int(str(settings["iterations"])), plan.method.gradient, int(str(begun)))
 
 
-def usual(config: RunConfig, came: Delivery) -> Work:
-    """The work of a message without an order, at the iteration that it or its round says."""
-    plan, n = config.plan, int(str(came.settings["iterations"]))
-    start = came.settings.get(START)
-    begun = plan.iterations_after(came.round - 1) if start is None else int(str(start))
-    return Work(n, plan.method.gradient, begun)
+def remembered(work: Work) -> State:
+    """What a client keeps of an order in its memory."""
+    return {FRACTION: torch.tensor(work.p, dtype=torch.float64)} if work.ordered else {}
 
 
 def rounded(p: float) -> float:
@@ -63,12 +73,12 @@ def rounded(p: float) -> float:
 
 def to_payload(config: RunConfig, work: Work) -> bytes:
     """The order of ``work``, whose p is ``rounded``."""
-    data = _whole(work.n)
+    data = varint(work.n)
     if takes_fraction(config.method):
         down = 2 - math.floor(math.log10(work.p))
         data += (down * _DIGITS + round(work.p * 10**down)).to_bytes(2, "big")
     if config.plan.task.lr_steps:
-        data += _whole(work.start)
+        data += varint(work.start)
     return data
 
 
@@ -78,18 +88,17 @@ def from_payload(config: RunConfig, data: bytes) -> Work:
     Example:
         >>> config = RunConfig(method="sbc")
         >>> from_payload(config, to_payload(config, Work(300, 0.0123, 0)))
-        Work(n=300, p=0.0123, start=0)
+        Work(n=300, p=0.0123, start=0, ordered=True)
     """
-    n, rest = _read_whole(data)
-    p, start = config.plan.method.gradient, 0
+    (n, at), p, start = read_varint(data), config.plan.method.gradient, 0
     if takes_fraction(config.method):
-        down, digits = divmod(int.from_bytes(rest[:2], "big"), _DIGITS)
-        p, rest = float(f"{digits}e-{down}"), rest[2:]
+        down, digits = divmod(int.from_bytes(data[at : at + 2], "big"), _DIGITS)
+        p, at = float(f"{digits}e-{down}"), at + 2
     if config.plan.task.lr_steps:
-        start, rest = _read_whole(rest)
-    if rest:
-        raise ValueError(f"the order has {len(rest)} bytes too many")
-    return Work(n, p, start)
+        start, at = read_varint(data, at)
+    if at != len(data):
+        raise ValueError(f"the order has {len(data)} bytes: its numbers have {at}")
+    return Work(n, p, start, ordered=True)
 
 
 def uplink_at(config: RunConfig, p: float) -> Compressor:
@@ -102,6 +111,11 @@ def uplink_at(config: RunConfig, p: float) -> Compressor:
         return own.compressor
     found = own.compressor if p == own.gradient else resolve(config.method, p).compressor
     return ErrorFeedback(found) if isinstance(found, Raw) else found
+
+
+def uplink_of(config: RunConfig, work: Work) -> Compressor:
+    """How a client encodes the update of its ``work``."""
+    return uplink_at(config, work.p) if work.ordered else config.plan.method.compressor
 
 
 def uplink_before(config: RunConfig, state: State) -> Compressor | None:
@@ -127,18 +141,12 @@ def kept(uplink: Compressor, memory: State) -> State:
     return inside(name, inside("uplink", memory)) if isinstance(name, str) else {}
 
 
-def _whole(value: int) -> bytes:
-    parts = bytearray()
-    while value >= 0x80:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(parts) + bytes([value])
-
-
-def _read_whole(data: bytes) -> tuple[int, bytes]:
-    value = 0
-    for i, byte in enumerate(data[:_LONGEST]):
-        value |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80:
-            return value, data[i + 1 :]
-    raise ValueError(f"the order ends within a number, or one has more than {_LONGEST} bytes")
+def report(settings: Mapping[str, Any], trained: Trained, residual: State) -> dict[str, bytes]:
+    """What the client says beside its update: the numbers that its message's settings want."""
+    known = {
+        "train_loss": lambda: trained.loss,
+        "update_norm": lambda: norm(trained.update),
+        "residual_norm": lambda: norm(residual),
+    }
+    wanted = wanted_in(settings)
+    return {REPORT: to_report(known[name]() for name in wanted)} if wanted else {}

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+from flwr.app import ConfigRecord
 from torch import Tensor
 
 from compressors import State
@@ -38,7 +39,39 @@ class Facts:
     clients: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class Pilot:
+class Steady:
+    """n and p of every round as the settings have them, with which nothing travels."""
+
+    ordering: "Pilot | None" = None
+    steps = 0
+    """The local iterations of the round: the most that a client of it does."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config, self.plan = config, config.plan
+
+    def begin(self, round_number: int, now: float) -> ConfigRecord:
+        """Begins a round at a simulated time; returns what every message of it says."""
+        self.steps = self.plan.local_iterations(round_number)
+        return ConfigRecord({"iterations": self.steps})
+
+    def evaluates(self, round_number: int) -> bool:
+        """Whether the server scores its model after the round that was begun last."""
+        return self.plan.evaluates(round_number)
+
+    def resumed(self, weights: Mapping[str, Tensor]) -> None:
+        """The model from which the run goes on."""
+
+    def learn(
+        self, row: Mapping[str, Any], trip: RoundTraffic, weights: Mapping[str, Tensor]
+    ) -> None:
+        """Takes in a finished round: its row, its traffic, the model after."""
+
+    def columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Adds to the clients' rows what each was to do; returns what the round's row has of it."""
+        return {}
+
+
+class Pilot(Steady):
     """A run's controller at work; the ``ordering`` of the run's strategy.
 
     Args:
@@ -47,31 +80,30 @@ class Pilot:
     """
 
     def __init__(self, config: RunConfig, weights: Mapping[str, Tensor]) -> None:
+        super().__init__(config)
         assert config.controller is not None
-        self.config, self.plan, self.name = config, config.plan, config.controller
-        self.controller = parse(config.controller)
+        self.controller, self.name = parse(config.controller), config.controller
+        self.ordering = self
         self.clock = LinkClock(config)
         self.facts, self.memory = Facts(), Memory()
         self.work: dict[int, Work] = {}
         self._weights, self._change = dict(weights), State()
         self._entries = sum(x.numel() for x in weights.values())
 
-    @property
-    def steps(self) -> int:
-        """The local iterations of the round: the most that a client of it does."""
-        return max((work.n for work in self.work.values()), default=0)
+    def begin(self, round_number: int, now: float) -> ConfigRecord:
+        self.facts.seconds = now
+        return ConfigRecord()  # every client has an order of its own
 
     def evaluates(self, round_number: int) -> bool:
-        """Whether the server scores its model after the round that was given its orders last."""
         done = self.facts.iteration
         return self.plan.evaluates_between(done, done + self.steps)
 
     def give(self, round_number: int, clients: Sequence[int]) -> dict[int, Order]:
-        """See ``Ordering.give``."""
         told = self._told(round_number, clients)
         chosen, memory = self.controller.choose(told, self.memory)
         self.memory = self._plain(round_number, memory)
         self.work = {c: self._work(round_number, c, chosen) for c in clients}
+        self.steps = max((work.n for work in self.work.values()), default=0)
         wanted = tuple(name for name in REPORTS if name in self.controller.needs)
         return {
             client: Order(
@@ -126,13 +158,11 @@ class Pilot:
         return RunFailed(f"round {number}: controller {self.name}: {why}")
 
     def resumed(self, weights: Mapping[str, Tensor]) -> None:
-        """The model from which the run goes on."""
         self._weights = dict(weights)
 
     def learn(
         self, row: Mapping[str, Any], trip: RoundTraffic, weights: Mapping[str, Tensor]
     ) -> None:
-        """Takes in a finished round: its row, its traffic, the model after."""
         facts, asked = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
         facts.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])
@@ -164,7 +194,6 @@ class Pilot:
         self._change = change
 
     def columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """Adds n and p to the clients' rows; returns those of the round, p being the mean."""
         for row in rows:
             work = self.work.get(row["client"])
             row["local_iterations"] = work.n if work else 0
@@ -173,10 +202,8 @@ class Pilot:
         return {"sent_fraction": sum(fractions) / len(fractions) if fractions else float("nan")}
 
     def state(self) -> tuple[State, dict[str, Any]]:
-        """See ``Ordering.state``."""
         return self._change, {"facts": asdict(self.facts), "memory": self.memory}
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """See ``Ordering.restore``."""
         self._change, self.memory = tensors, values["memory"]
         self.facts = Facts(**values["facts"])

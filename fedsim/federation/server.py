@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from flwr.app import ConfigRecord
 from flwr.serverapp import Grid
 
 from compressors import State, Tensors, UpdateError
@@ -21,7 +20,7 @@ from fedsim.federation.evaluation import evaluate
 from fedsim.federation.failures import FAR, longest
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
-from fedsim.federation.pilot import Pilot
+from fedsim.federation.pilot import Pilot, Steady
 from fedsim.federation.simulated import Simulation
 from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
@@ -81,10 +80,10 @@ class Server:
         self.trainer, self.recorder = trainer, recorder
         model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
         self._initial = config.plan.client.shares(model)
-        self.pilot = Pilot(config, self._initial) if config.controller else None
-        asked = self.pilot.evaluates if self.pilot else None
-        self.strategy = make_strategy(config, server_buffers(config, trainer.buffers, asked))
-        self.strategy.ordering = self.pilot
+        self.work = Pilot(config, self._initial) if config.controller else Steady(config)
+        buffers = server_buffers(config, trainer.buffers, self.work.evaluates)
+        self.strategy = make_strategy(config, buffers)
+        self.strategy.ordering = self.work.ordering
         self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
         self._timed: TimedGrid | None = None
         self._far = ""  # who sent an update in the round before that is far from the others'
@@ -102,37 +101,43 @@ class Server:
 
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""
+        self.open(grid)
+        while not self.done:
+            self.step()
+
+    def open(self, grid: Grid) -> None:
+        """Goes on from where the recorder is, over ``grid``."""
+        self.grid = grid
         if self.simulation.matters:
-            grid = self._timed = TimedGrid(grid, self.simulation)
+            self.grid = self._timed = TimedGrid(grid, self.simulation)
         self.recorder.resume(self)
         if self.strategy.exchange is None:
             self.strategy.open(self._initial)
-        if self.pilot is not None:
-            self.pilot.resumed(self._exchange.weights)
-        number = self.recorder.rounds_done
-        while not self.plan.ends(self.recorder.iterations_done, self.recorder.up_bits):
-            number += 1
-            start = time.perf_counter()
-            with failing(number), self._naming():
-                self._round(number, grid)
-            self._record(number, start)
+        self.work.resumed(self._exchange.weights)
 
-    def _round(self, number: int, grid: Grid) -> None:
-        """One round: ask the cohort, wait for the replies, move the model."""
+    @property
+    def done(self) -> bool:
+        """Whether the run is over."""
+        return self.plan.ends(self.recorder.iterations_done, self.recorder.up_bits)
+
+    def step(self) -> dict[str, Any]:
+        """One round; returns its row."""
+        number, start = self.recorder.rounds_done + 1, time.perf_counter()
+        with failing(number), self._naming():
+            self._round(number)
+        return self._record(number, start)
+
+    def _round(self, number: int) -> None:
+        """Asks a cohort, waits for the replies, moves the model."""
         exchange, strategy = self._exchange, self.strategy
         before = exchange.version
-        iterations = self.plan.local_iterations(number)
-        self.simulation.begin(number, iterations)
-        if self.pilot:
-            self.pilot.facts.seconds = self.simulation.clock.now  # enough clients are there
-        # With a controller every client has an order of its own.
-        settings = ConfigRecord({} if self.pilot else {"iterations": iterations})
-        messages = strategy.ask(number, settings, grid)
-        strategy.advance(grid.send_and_receive(messages, timeout=self.config.machine.timeout))
+        self.simulation.begin(number, self.plan.local_iterations(number))
+        settings = self.work.begin(number, self.simulation.clock.now)  # enough clients are there
+        messages = strategy.ask(number, settings, self.grid)
+        strategy.advance(self.grid.send_and_receive(messages, timeout=self.config.machine.timeout))
         if exchange.version == before and exchange.trip.uplinks:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
         self.simulation.coded()
-        strategy.charge_late(grid)
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -149,13 +154,13 @@ class Server:
         assert self.strategy.exchange is not None
         return self.strategy.exchange
 
-    def _record(self, number: int, start: float) -> None:
+    def _record(self, number: int, start: float) -> dict[str, Any]:
         exchange = self._exchange
         _check_finite(number, exchange, self.plan)
         self._far = longest(exchange.trip, FAR)
         scored = time.perf_counter()
         done = self.recorder.iterations_done
-        steps = self.pilot.steps if self.pilot else self.plan.local_iterations(number)
+        steps = self.work.steps
         row: dict[str, Any] = {
             "round": number,
             "iteration": done + steps,
@@ -172,10 +177,10 @@ class Server:
         now = time.perf_counter()
         row |= _seconds(exchange.trip) | {"evaluate_seconds": now - scored, "seconds": now - start}
         row, clients = self._told(row, exchange.trip)
-        if self.pilot is not None:
-            row |= self.pilot.columns(clients)
-            self.pilot.learn(row, exchange.trip, exchange.weights)
+        row |= self.work.columns(clients)
+        self.work.learn(row, exchange.trip, exchange.weights)
         self.recorder.round(row, clients, exchange.trip, self)
+        return row
 
     def _told(
         self, row: dict[str, Any], trip: RoundTraffic

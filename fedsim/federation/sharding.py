@@ -27,14 +27,13 @@ class ShardServer(EventServer):
         self._booked: dict[int, dict[int, Arrival]] = {}  # by worker: parts that have come
 
     def begun(self) -> list[RoundTraffic]:
-        """See ``EventServer.begun``."""
         return [arrival.trip for booked in self._booked.values() for arrival in booked.values()]
 
     def rates(self) -> dict[Any, Rate]:
         """As for one server, without its links."""
         return {link: rate for link, rate in super().rates().items() if isinstance(link, tuple)}
 
-    def work(self, client: int) -> Process:
+    def serve(self, client: int) -> Process:
         """A worker, again and again: pulls of all parts, a batch, pushes to all parts."""
         places = range(self.plan.clients)
         pulled: dict[int, RecordDict] = {}

@@ -131,8 +131,8 @@ class Simulation:
         if self.network.measured:
             work.seconds = seconds * _seconds(reply, "train-seconds")
         else:
-            order = self.trip.downlinks[client].order
-            work.seconds = seconds * (order.iterations if order else self.iterations)
+            ordered = self.trip.downlinks[client].iterations
+            work.seconds = seconds * (ordered or self.iterations)
         if self.network.coding:
             work.seconds += self.network.coding * sum(_seconds(reply, part) for part in _CODES)
         if leaves:

@@ -56,7 +56,6 @@ class Updates(RoundTraffic):
     begun: list[RoundTraffic] = field(default_factory=list)
 
     def client_of(self, key: int) -> int:
-        """See ``RoundTraffic.client_of``."""
         return self.updates[key].client
 
     @property
@@ -94,7 +93,7 @@ def _downlink(downs: list[Downlink]) -> Downlink:
         kind=downs[0].kind if downs else "model",
         spans=_spans([down.spans for down in downs]),
         charged=all(down.charged for down in downs),
-        news=b"".join(down.news for down in downs),
+        beside=_beside(downs),
     )
 
 
@@ -113,7 +112,14 @@ def _uplink(update: Update) -> Uplink:
     return Uplink(
         payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
         update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
+        beside=_beside(ups),
     )  # fmt: skip
+
+
+def _beside(parts: Sequence[Downlink | Uplink]) -> dict[str, bytes]:
+    """The side payloads of all parts."""
+    names = dict.fromkeys(name for part in parts for name in part.beside)
+    return {name: b"".join(part.beside.get(name, b"") for part in parts) for name in names}
 
 
 def _spans(every: list[dict[Span, int]]) -> dict[Span, int]:

@@ -18,6 +18,7 @@ from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.tensorboard import Scalars
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
+from strategies.channel.beside import BUFFERS
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with the row of every round, ``up_bits`` (the upstream bits so far of a client that takes
@@ -145,14 +146,15 @@ class FolderRecorder:
         folder.mkdir(parents=True, exist_ok=True)
         for client, up in trip.uplinks.items():
             write_bytes(folder / f"client-{client:03d}{trip.place}-up.bin", up.payload)
-            if up.buffers:
-                write_bytes(folder / f"client-{client:03d}-up.buffers", up.buffers)
+            if BUFFERS in up.beside:
+                write_bytes(folder / f"client-{client:03d}-up.buffers", up.beside[BUFFERS])
         for client, down in trip.downlinks.items():
             charged = "" if down.charged else "-free"
             name = f"client-{client:03d}{trip.place}-down-{down.kind}{charged}.bin"
             write_bytes(folder / name, down.payload)
-            if down.buffers:
-                write_bytes(folder / f"client-{client:03d}-down{charged}.buffers", down.buffers)
+            if BUFFERS in down.beside:
+                name = f"client-{client:03d}-down{charged}.buffers"
+                write_bytes(folder / name, down.beside[BUFFERS])
 
 
 def _up_bits(row: dict[str, Any]) -> float:

@@ -181,7 +181,7 @@ def _finish(
 ) -> dict[str, Any]:
     exchange = server.strategy.exchange
     assert exchange is not None
-    buffers = exchange.buffers.values if exchange.buffers else {}
+    buffers = server.strategy.buffers.values if server.strategy.buffers else {}
     moved = {n: x for n, x in exchange.weights.items() if n in server.trainer.parameters}
     whole = server.trainer.frozen | moved | buffers
     weights = {n: x.contiguous().cpu() for n, x in whole.items()}

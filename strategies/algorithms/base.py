@@ -9,6 +9,7 @@ from torch.optim import SGD, Optimizer
 
 from compressors import Compressor, Packet, Raw, State, Tensors
 from strategies.channel.client_end import Delivery
+from strategies.channel.late import Late
 from strategies.channel.traffic import Uplink
 
 Force = Callable[[Mapping[str, Tensor]], None]
@@ -159,7 +160,7 @@ class Runs(Protocol):
     clients: int | None
     cohort: int | None
     required: int | None
-    late: Literal["hold", "drop", "count"]
+    late: Late
 
 
 @dataclass(frozen=True)
@@ -199,6 +200,10 @@ class Algorithm:
     def written(self) -> str:
         """What files of settings call a user's own: where it stands, or how it was made."""
         return self.place or repr(self)
+
+    def parts(self, clients: int) -> int:
+        """In how many parts the model is held, each with a channel of its own; 0: whole."""
+        return 0
 
     def refuse(self, asked: Asked) -> None:
         """Raises ``Refused`` for settings that the algorithm does not go with."""

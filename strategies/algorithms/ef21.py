@@ -8,6 +8,7 @@ from compressors import State, Tensors
 from compressors.base import empty_like
 from compressors.whole import feedback
 from strategies.algorithms.base import Algorithm, Asked, Refused, Round, Runs
+from strategies.channel.late import Drop
 from strategies.channel.traffic import Uplink
 
 
@@ -28,7 +29,7 @@ class EF21(Algorithm):
         >>> from compressors import parse
         >>> from strategies import build
         >>> build(EF21(), parse("ef21(topk(0.1) | float32)"), clients=4).late
-        'hold'
+        Hold()
     """
 
     coded: ClassVar[bool] = True
@@ -40,7 +41,7 @@ class EF21(Algorithm):
     def check(self, strategy: Runs) -> None:
         if not isinstance(strategy.uplink, feedback.EF21):
             raise ValueError("EF21 adds up differences: its uplink is ef21(...)")
-        if strategy.late == "drop":
+        if isinstance(strategy.late, Drop):
             raise ValueError("late is 'drop': a sum without one difference is not the client's")
 
     def step(

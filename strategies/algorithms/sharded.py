@@ -32,6 +32,9 @@ class Sharded(Algorithm):
     optimizer: Make = torch.optim.SGD
     factor: Callable[[int], float] = constant
 
+    def parts(self, clients: int) -> int:
+        return clients
+
     def refuse(self, asked: Asked) -> None:
         check_gradients(asked)
         check_timed(asked)

@@ -13,33 +13,25 @@ message, and by the client, whose replies say how many were lost so far.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from reprlib import repr
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from compressors import Compressor, State, decompress
+from compressors import Compressor, PayloadError, State, decompress
 from compressors.whole.memory import inside
 from compressors.whole.returned import holds, take_back
-
-APPLIED = "applied"
-"""In a message to a client: rounds since its last uplink that was applied; none where none was."""
+from strategies.channel.beside import APPLIED, FATE
+from strategies.channel.varints import read_varint, varint
 
 CHANNEL = "channel"
 """In a message to a client: a number that another server, or another run, does not have."""
-
-RETURNED = "returned"
-"""In a reply: the client's message before was not applied, and went back into its memory."""
-
-LOST = "lost"
-"""In a reply: how many of the client's updates are lost so far; left out where none is."""
 
 CHANNEL_KEPT, ROUND_KEPT, PAYLOAD_KEPT, LOST_KEPT = (
     f"pending/{name}" for name in ("channel", "round", "payload", "lost")
 )
 """In a client's memory."""
-
-_LONGEST = 9  # bytes of a whole number, of 7 bits each
 
 
 class OutOfOrder(RuntimeError):
@@ -58,22 +50,8 @@ def told(round_number: int, applied: int) -> bytes:
     return varint(round_number - applied) if applied else b""
 
 
-def varint(number: int) -> bytes:
-    """A whole number from 0 up, 7 bits per byte, the lowest first.
-
-    Example:
-        >>> varint(1), varint(200).hex()
-        (b'\\x01', 'c801')
-    """
-    parts = bytearray()
-    while number >= 0x80:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes(parts) + bytes([number])
-
-
 def heard(settings: Mapping[str, Any]) -> int:
-    """The round that ``told`` names, 0 for none; ``ValueError`` for more bytes than a number has.
+    """The round that ``told`` names, 0 for none; ``PayloadError`` for bytes that are no number.
 
     Example:
         >>> heard({"round": 7, APPLIED: b"\\x01"}), heard({"round": 7})
@@ -82,10 +60,7 @@ def heard(settings: Mapping[str, Any]) -> int:
     data = settings.get(APPLIED)
     if not isinstance(data, bytes) or not data:
         return 0
-    if len(data) > _LONGEST:  # reading n of them would take n**2 steps
-        raise ValueError(f"{APPLIED!r} has {len(data)} bytes: a number has at most {_LONGEST}")
-    ago = sum((byte & 0x7F) << (7 * i) for i, byte in enumerate(data))
-    return int(str(settings["round"])) - ago
+    return int(str(settings["round"])) - read_varint(data)[0]
 
 
 @dataclass(frozen=True)
@@ -100,6 +75,36 @@ class Settled:
     applied: bool = True
     returned: bool = False
     lost: int = 0
+
+
+def fate_of(settled: Settled) -> dict[str, bytes]:
+    """What a reply says of the client's message before, as the side payload ``FATE``.
+
+    Nothing where all has gone well, else a whole number: twice how many updates of the client are
+    lost so far, and 1 more where its last one went back into its memory.
+
+    Example:
+        >>> fate_of(Settled({}, returned=True, lost=2)), fate_of(Settled({}))
+        ({'fate': b'\\x05'}, {})
+    """
+    number = 2 * settled.lost + settled.returned
+    return {FATE: varint(number)} if number else {}
+
+
+def read_fate(beside: Mapping[str, Any]) -> tuple[bytes, bool, int]:
+    """The bytes of ``fate_of``, whether the message went back, and how many are lost.
+
+    Raises ``PayloadError`` where the bytes say no such number.
+    """
+    data = beside.get(FATE, b"")
+    if not isinstance(data, bytes):
+        raise PayloadError(f"{FATE} is {repr(data)}: it is a whole number, as bytes")
+    if not data:
+        return b"", False, 0
+    number, end = read_varint(data)
+    if end != len(data) or number // 2 >= 2**53:
+        raise PayloadError(f"{FATE} is {repr(data)}: it is one whole number below 2**54")
+    return data, bool(number % 2), number // 2
 
 
 def pending(

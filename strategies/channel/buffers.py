@@ -5,16 +5,16 @@ update's bytes do not depend on them, what is not in a message does not arrive, 
 their length is what they cost.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from flwr.app import ConfigRecord
 from torch import Tensor
 
-from compressors import Raw, compress, decompress
-
-PAYLOAD = "buffers"
-"""Their payload in a message, down or up."""
+from compressors import Raw, State, compress, decompress
+from strategies.channel.beside import BUFFERS
+from strategies.channel.traffic import Downlink, Uplink, average_buffers
 
 ASKED = "buffers-asked"
 """Whether a message to a client asks for the client's own in its reply."""
@@ -32,30 +32,64 @@ class Buffers:
 
     Example:
         >>> import torch
-        >>> 8 * len(Buffers({"bn.running_mean": torch.zeros(16)}).payload())  # 24 of header
+        >>> buffers = Buffers({"bn.running_mean": torch.zeros(16)})
+        >>> 8 * len(to_payload(buffers.values))  # 24 of header
         536
     """
 
+    names: ClassVar[tuple[str, ...]] = (BUFFERS,)
     values: dict[str, Tensor]
     down: bool = True
     asked: Callable[[int], bool] = lambda round_number: True
     weighting: str = "uniform"
+    _asks: bool = field(default=False, init=False, repr=False, compare=False)  # in this round
 
-    def payload(self) -> bytes:
-        """What clients are sent: nothing where ``down`` is off."""
-        return to_payload(self.values) if self.down else b""
+    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
+        payload = to_payload(self.values) if self.down and downs else b""
+        self._asks = self.asked(round_number)
+        asks = {ASKED: True} if self._asks else {}
+        return {c: down.with_beside(BUFFERS, payload, **asks) for c, down in downs.items()}
 
-    def read(self, beside: ConfigRecord) -> tuple[bytes, dict[str, Tensor]]:
-        """The payload in a reply and what it says.
-
-        Raises ``ValueError`` where there is none and ``PayloadError`` where it is damaged.
-        """
-        payload = beside.get(PAYLOAD)
+    def read(self, up: Uplink, said: ConfigRecord, down: Downlink | None) -> Uplink:
+        payload = said.get(BUFFERS)
+        if payload is None if down is None else ASKED not in down.settings:
+            return up
         if not isinstance(payload, bytes):
             raise ValueError("the reply lacks the buffers that were asked for")
-        return payload, decompress(Raw(), payload, self.values)
+        statistics = decompress(Raw(), payload, self.values)
+        return replace(up, beside={**up.beside, BUFFERS: payload}, statistics=statistics)
+
+    def close(self, uplinks: Mapping[int, Uplink]) -> None:
+        """The mean of those that came becomes the server's."""
+        those = {client: up for client, up in uplinks.items() if up.statistics}
+        if those and self._asks:
+            self.values = average_buffers(those, self.weighting)
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        return self.values, {}
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        self.values = tensors
 
 
 def to_payload(values: dict[str, Tensor]) -> bytes:
     """The message that carries ``values``; ``UpdateError`` names a tensor that is not finite."""
     return compress(Raw(), values)[0].payload
+
+
+def from_payload(settings: ConfigRecord, like: Mapping[str, Tensor]) -> State:
+    """The server's buffers, where they came with the model; ``like``: those of the client's model.
+
+    Raises ``ValueError`` where the client knows of none and the server has some.
+    """
+    payload = settings.get(BUFFERS)
+    if not like and (payload or ASKED in settings):
+        raise ValueError("the strategy has buffers: name the model's, client_mod(buffers=)")
+    return decompress(Raw(), payload, like) if isinstance(payload, bytes) else {}
+
+
+def answered(settings: ConfigRecord, own: State, like: Mapping[str, Tensor]) -> dict[str, bytes]:
+    """What a reply holds of the client's ``own`` buffers: nothing where nobody asked."""
+    if ASKED not in settings or not like:
+        return {}
+    return {BUFFERS: to_payload({name: own[name] for name in like})}

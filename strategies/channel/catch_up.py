@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from compressors import PayloadError
-from strategies.channel.acknowledge import varint
 from strategies.channel.traffic import Downlink
+from strategies.channel.varints import read_varint, varint
 
 
 def join(payloads: Sequence[bytes]) -> bytes:
@@ -30,13 +30,7 @@ def split(payload: bytes, count: int) -> list[bytes]:
     """The payloads that ``join`` made one of; ``PayloadError`` where they are not ``count``."""
     parts, place = list[bytes](), 0
     while place < len(payload):
-        length, shift = 0, 0
-        while place < len(payload):
-            byte = payload[place]
-            length |= (byte & 0x7F) << shift
-            place, shift = place + 1, shift + 7
-            if byte < 0x80:
-                break
+        length, place = read_varint(payload, place)
         parts.append(payload[place : place + length])
         place += length
     if len(parts) != count or place != len(payload):

@@ -11,6 +11,7 @@ a compressor's memory is, so that a client that fails keeps what it had:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from flwr.app import ConfigRecord, RecordDict
@@ -20,18 +21,16 @@ from compressors import Compressor, Packet, Raw, State, check_decoded, compress,
 from compressors.whole.memory import inside, nest
 from strategies.channel import directions
 from strategies.channel.acknowledge import (
-    LOST,
     PAYLOAD_KEPT,
-    RETURNED,
     Settled,
+    fate_of,
     of_channel,
     pending,
     placed,
     settle,
 )
-from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
+from strategies.channel.buffers import from_payload
 from strategies.channel.catch_up import split
-from strategies.channel.orders import REPORT
 from strategies.channel.payload import BASE, ENDS, KEY, VERSION, WANTS, ends, get, put
 from strategies.channel.relay import Relay, includes_own, mean_update
 
@@ -65,6 +64,37 @@ class Delivery:
     def round(self) -> int:
         """The round's number."""
         return int(str(self.settings["round"]))
+
+
+class Line(Protocol):
+    """A client's end of the channel, to a whole model or to one in parts.
+
+    Attributes:
+        uplink: how the client encodes its updates.
+        like: what travels: names, shapes and devices.
+    """
+
+    @property
+    def uplink(self) -> Compressor: ...
+
+    @property
+    def like(self) -> Mapping[str, Tensor]: ...
+
+    def decode(self, content: RecordDict, memory: State | None) -> Delivery:
+        """What a message says, to a client with this ``memory`` (None: its first message)."""
+        ...
+
+    def encode(
+        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
+    ) -> tuple[Packet, State]:
+        """The message that carries ``update``, and what the client remembers from now on."""
+        ...
+
+    def reply(
+        self, content: RecordDict, packet: Packet, delivery: Delivery, beside: Mapping[str, bytes]
+    ) -> None:
+        """Puts the message into a reply's ``content``, with the side payloads ``beside`` it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -118,9 +148,9 @@ class ClientEnd:
         else:
             base = self._updated(payload, settings, held)
         weights = {name: base[name] for name in self.like}
-        came = self._arrived(settings)
+        buffers = from_payload(settings, self.buffers)
         return Delivery(
-            weights, came, settings, not held, settled, base, self.uplink, self.seed
+            weights, buffers, settings, not held, settled, base, self.uplink, self.seed
         )
 
     def _check(self, settings: ConfigRecord) -> None:
@@ -158,13 +188,6 @@ class ClientEnd:
         moved = mean_update(payload, own, self.uplink, self.like)
         return placed({name: x.cpu() + moved[name] for name, x in base.items()}, self._device)
 
-    def _arrived(self, settings: ConfigRecord) -> State:
-        """The server's buffers, where they came with the model."""
-        payload = settings.get(PAYLOAD)
-        if not self.buffers and (payload or ASKED in settings):
-            raise ValueError("the strategy has buffers: name the model's, client_mod(buffers=)")
-        return decompress(Raw(), payload, self.buffers) if isinstance(payload, bytes) else {}
-
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> tuple[Packet, State]:
@@ -185,28 +208,16 @@ class ClientEnd:
         return packet, memory
 
     def reply(
-        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State,
-        report: bytes = b"",
-    ) -> None:  # fmt: skip
-        """Puts the message into a reply's ``content``, and the ``buffers`` that were asked for.
+        self, content: RecordDict, packet: Packet, delivery: Delivery, beside: Mapping[str, bytes]
+    ) -> None:
+        """Puts the message into a reply's ``content``, with the side payloads ``beside`` it.
 
         A client's first message is decoded and compared with what it was said to hold; later
         messages are taken on trust.
         """
         if delivery.first:
             check_decoded(self.uplink, packet, self.like)
-        own = {name: buffers[name] for name in self.buffers} if ASKED in delivery.settings else {}
-        beside: dict[str, int | bytes] = {PAYLOAD: to_payload(own)} if own else {}
-        if report:
-            beside[REPORT] = report
-        if delivery.settled.returned:
-            beside[RETURNED] = 1
-        if delivery.settled.lost:
-            beside[LOST] = delivery.settled.lost
-        put(content, packet.payload, round=delivery.round, **beside)
-
-    def tell(self, content: RecordDict) -> None:
-        """The metrics of a reply stay as they are."""
+        put(content, packet.payload, round=delivery.round, **beside, **fate_of(delivery.settled))
 
     @property
     def _device(self) -> torch.device:

@@ -42,7 +42,6 @@ class Copies(Turns):
         return Downlink(packet.payload, "update", packet.spans)
 
     def arrive(self, client: int, reply: Message) -> Arrival:
-        """See ``Turns.arrive``; a client that answered holds what it was sent."""
         arrival, given = super().arrive(client, reply), self._given.pop(client)
         if arrival.uplink is not None:
             self._copies[client] = given

@@ -1,28 +1,77 @@
 """Updates that come when their round is over: kept for the next one, dropped, or counted."""
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Protocol
 
 from flwr.app import Message
 
 from strategies.channel.replies import asked_in
 from strategies.channel.server_end import ServerEnd
 
-Late = Literal["hold", "drop", "count"]
-"""``hold``: the client takes the update back into its residual and sends it with its next one.
-``drop``: the update is lost, and counted. ``count``: the round in which it comes applies it."""
+
+class Late(Protocol):
+    """What becomes of an update of an earlier round."""
+
+    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
+        """Decides about an update before its client is asked anew.
+
+        Args:
+            end: of the channel.
+            client: whose update it is.
+            reply: that holds it.
+            in_round: whether a round has its replies and has not moved the model yet.
+
+        Returns whether the decision is made; where not, it is asked for again.
+        """
+        ...
 
 
-def refuse(end: ServerEnd, client: int, reply: Message, late: Late) -> bool:
-    """Decides about an update that is not used; returns whether it is lost.
+@dataclass(frozen=True)
+class Hold:
+    """The client takes the update back into its residual and sends it with its next one."""
 
-    The client of one that is dropped hears that the server is done with it, as of one that was
-    applied; so it takes nothing back. It is decided before the client is asked anew.
+    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
+        end.pass_over(client, reply, lost=_read(end, client, reply) and end.loses(client))
+        return True
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The update is lost, and counted.
+
+    Its client hears that the server is done with it, as of one that was applied, and so takes
+    nothing back.
+    """
+
+    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
+        last = _read(end, client, reply)
+        if last:
+            end.applied[client] = end.told[client][0]
+        end.pass_over(client, reply, lost=last)
+        return True
+
+
+@dataclass(frozen=True)
+class Count:
+    """The round in which the update comes applies it."""
+
+    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
+        if in_round:
+            end.take(client, reply, late=True)
+        return in_round
+
+
+LATE: dict[str, Late] = {"hold": Hold(), "drop": Drop(), "count": Count()}
+"""By what users type."""
+
+
+def _read(end: ServerEnd, client: int, reply: Message) -> bool:
+    """Whether a reply answers the client's last message, which the client has then read.
+
+    A client that was asked again has heard that the update was not used.
     """
     asked, (last, version) = asked_in(reply), end.told.get(client, (0, 0))
-    if asked is None or asked != last:  # it was asked again, and has heard that this was not used
+    if asked is None or asked != last:
         return False
-    end.base[client] = version  # it has read what it was sent
-    if late == "drop":
-        end.applied[client] = asked
-        return True
-    return end.loses(client)
+    end.base[client] = version
+    return True

@@ -3,20 +3,26 @@
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from strategies.channel.late import Late
+from strategies.channel.server_end import ServerEnd
+
 
 class Mailbox:
     """The messages of a round, and those of earlier rounds that have no reply yet.
+
+    Args:
+        late: what becomes of replies of earlier rounds.
 
     Attributes:
         messages: client -> its message of this round.
     """
 
-    def __init__(self) -> None:
-        self.messages: dict[int, Message] = {}
+    def __init__(self, late: Late) -> None:
+        self.late, self.messages = late, dict[int, Message]()
         self._clients: dict[str, int] = {}  # id of a message of this round -> client
         self._answered: set[str] = set()
         self._open: dict[str, tuple[int, int]] = {}  # id of an earlier message -> client, node
-        self._late: list[tuple[int, Message]] = []
+        self._came: list[tuple[int, Message]] = []  # replies of earlier rounds, not decided yet
 
     def send(self, messages: dict[int, Message]) -> list[Message]:
         """Notes the messages that leave now; those before them that have no reply stay open."""
@@ -42,25 +48,38 @@ class Mailbox:
         self._answered.add(reply.metadata.reply_to_message_id)
         return self._clients.get(reply.metadata.reply_to_message_id)
 
-    def hear(self, grid: Grid) -> None:
-        """Ends the round, and takes in what has come for earlier messages, errors too."""
+    def hear(self, grid: Grid, end: ServerEnd, in_round: bool) -> dict[int, Message]:
+        """Takes in what has come for messages of earlier rounds, once it is decided about.
+
+        A client whose late reply is an error is not at work any more.
+
+        Args:
+            grid: on which it comes.
+            end: of the channel, which books it.
+            in_round: whether a round has its replies and has not moved the model yet.
+
+        Returns the replies by client.
+        """
         self._end()
-        if not self._open:
-            return
-        for reply in grid.pull_messages(list(self._open)):
+        for reply in grid.pull_messages(list(self._open)) if self._open else ():
             client, _ = self._open.pop(reply.metadata.reply_to_message_id, (None, 0))
             if client is not None and reply.has_content():
-                self._late.append((client, reply))
+                self._came.append((client, reply))
+        waiting, self._came, decided = self._came, [], dict[int, Message]()
+        for client, reply in waiting:
+            if self.late.come(end, client, reply, in_round):
+                decided[client] = reply
+            else:
+                self._came.append((client, reply))
+        return decided
 
     def expect(self, client: int, message: Message) -> None:
         """A message of a round before a checkpoint, whose reply is to come."""
         self._open[message.metadata.message_id] = client, message.metadata.dst_node_id
 
-    def late(self) -> list[tuple[int, Message]]:
-        """Replies that came after their round, with their clients; each is told once."""
-        late, self._late = self._late, []
-        return late
-
     def at_work(self, client: int, node: int) -> bool:
-        """Whether a client has not answered an earlier message yet, to the same node."""
-        return (client, node) in self._open.values()
+        """Whether a client has not answered an earlier message yet, to the same node.
+
+        Or it has, and its answer is not decided about yet.
+        """
+        return (client, node) in self._open.values() or client in dict(self._came)

@@ -8,19 +8,17 @@ travels as float32 numbers and is charged, too.
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from flwr.app import ConfigRecord
 
 from compressors import Compressor, State
-
-ORDER = "order"
-"""In a message to a client: the order, as bytes."""
+from strategies.channel.beside import ORDER, REPORT
+from strategies.channel.traffic import Downlink, Uplink
 
 WANTED = "wanted"
 """In a message to a client: the names of what it is to report; they are the same in every round."""
-
-REPORT = "report"
-"""In a reply: what was wanted, as float32 numbers in that order."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,46 @@ class Ordering(Protocol):
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         ...
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Every client's order beside its model, and what the client reports beside its update."""
+
+    names: ClassVar[tuple[str, ...]] = (ORDER, REPORT)
+    ordering: Ordering
+
+    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
+        orders = self.ordering.give(round_number, list(downs))
+        ordered = {}
+        for client, down in downs.items():
+            order = orders[client]
+            said = down.with_beside(ORDER, order.payload, **{WANTED: ",".join(order.wanted)})
+            ordered[client] = replace(said, uplink=order.uplink, iterations=order.iterations)
+        return ordered
+
+    def read(self, up: Uplink, said: ConfigRecord, down: Downlink | None) -> Uplink:
+        wanted = wanted_in(down.settings) if down else ()
+        if not wanted:
+            return up
+        payload = said.get(REPORT)
+        report = from_report(payload, wanted)
+        assert isinstance(payload, bytes)
+        return replace(up, beside={**up.beside, REPORT: payload}, report=report)
+
+    def close(self, uplinks: Mapping[int, Uplink]) -> None:
+        pass
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        return self.ordering.state()
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        self.ordering.restore(tensors, values)
+
+
+def wanted_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of what the client is to report, by the settings of its message."""
+    return tuple(name for name in str(settings.get(WANTED, "")).split(",") if name)
 
 
 def to_report(values: Iterable[float]) -> bytes:

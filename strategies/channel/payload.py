@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from compressors import Compressor, UpdateError, text
+from strategies.channel.beside import CHARGES
 
 KEY = "fedsim"
 CHUNKED = "fedsim.payload"
@@ -96,6 +97,12 @@ def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
     return payload, beside
 
 
+def settings_in(record: RecordDict) -> ConfigRecord:
+    """The settings of a message to a client; of a model in parts, those of the first part."""
+    first = f"{KEY}/0"
+    return record.config_records[first if first in record else KEY]
+
+
 def _payload(record: RecordDict) -> bytes | None:
     beside, chunked = record.config_records.get(KEY), record.array_records.get(CHUNKED)
     payload = beside.get("payload") if beside is not None else None
@@ -112,13 +119,14 @@ def hint(code: int) -> str:
 
 
 def payload_bits(message: Message) -> int:
-    """The bits of a message's payloads, that of the buffers too; 0 where there is none."""
+    """The bits of a message's payload, and of what is charged beside it; 0 where there is none."""
     if not message.has_content():
         return 0
-    beside = message.content.config_records.get(KEY) or ConfigRecord()
-    small = sum(len(value) for value in beside.values() if isinstance(value, bytes))
+    said = message.content.config_records.get(KEY) or ConfigRecord()
+    names = ["payload", *(name for name, charge in CHARGES.items() if charge.wire)]
+    parts = [part for name in names if isinstance(part := said.get(name), bytes)]
     large = message.content.array_records.get(CHUNKED) or ArrayRecord()
-    return 8 * (small + sum(len(array.data) for array in large.values()))
+    return 8 * (sum(map(len, parts)) + sum(len(array.data) for array in large.values()))
 
 
 def check_names(setting: str, names: Collection[str], record: ArrayRecord) -> None:

@@ -17,10 +17,8 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, Sent, State, Tensors, decompress
 from compressors.bits import BitReader, BitWriter
-from strategies.channel.acknowledge import varint
 from strategies.channel.traffic import mean
-
-_LONGEST = 9  # bytes of a whole number, of 7 bits each
+from strategies.channel.varints import read_varint, varint
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def join(payloads: Sequence[bytes], own: int | None, samples: Sequence[int] = ()
 
 def includes_own(payload: bytes) -> bool:
     """Whether the receiver of a message that ``join`` made is among the senders."""
-    return _whole(payload, 0)[0] > 1
+    return read_varint(payload)[0] > 1
 
 
 def split(payload: bytes, own: bytes) -> tuple[list[bytes], list[int]]:
@@ -87,16 +85,16 @@ def split(payload: bytes, own: bytes) -> tuple[list[bytes], list[int]]:
 
     Raises ``PayloadError`` where the bytes do not say that.
     """
-    first, at = _whole(payload, 0)
+    first, at = read_varint(payload)
     place, counted = divmod(first, 2)
     messages, samples = list[bytes](), list[int]()
     if counted and place:
-        mine, at = _whole(payload, at)
+        mine, at = read_varint(payload, at)
     while at < len(payload):
         if counted:
-            count, at = _whole(payload, at)
+            count, at = read_varint(payload, at)
             samples.append(count)
-        length, at = _whole(payload, at)
+        length, at = read_varint(payload, at)
         messages.append(payload[at : at + length])
         at += length
     if at > len(payload) or place > len(messages) + 1 or not (messages or place):
@@ -126,13 +124,3 @@ def mean_update(payload: bytes, own: bytes, uplink: Compressor, like: Tensors) -
     shapes = {name: torch.empty_like(x, device="cpu") for name, x in like.items()}
     updates = [decompress(uplink, message, shapes) for message in messages]
     return mean(updates, [float(count) for count in samples] or [1.0] * len(updates))
-
-
-def _whole(payload: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at a place, and where it ends."""
-    number = 0
-    for i, byte in enumerate(payload[at : at + _LONGEST]):
-        number |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80:
-            return number, at + i + 1
-    raise PayloadError("the relayed messages end within a number, or one has more than 9 bytes")

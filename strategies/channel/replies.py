@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from reprlib import repr
 
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
@@ -10,9 +9,8 @@ from torch import Tensor
 
 from compressors import Compressor, receive
 from compressors.printing import printable
-from strategies.channel.acknowledge import LOST, RETURNED
-from strategies.channel.buffers import PAYLOAD, Buffers
-from strategies.channel.orders import REPORT, from_report
+from strategies.channel.acknowledge import read_fate
+from strategies.channel.beside import FATE
 from strategies.channel.payload import KEY, METRICS, ROUND, SAMPLES, WANTS, get, hint
 from strategies.channel.traffic import Uplink
 
@@ -27,12 +25,6 @@ def wants_model(reply: Message) -> bool:
         return False
     beside = reply.content.config_records.get(KEY)
     return beside is not None and beside.get(WANTS) == "model"
-
-
-def carries_buffers(reply: Message) -> bool:
-    """Whether a reply holds its client's buffers."""
-    beside = reply.content.config_records.get(KEY) if reply.has_content() else None
-    return beside is not None and PAYLOAD in beside
 
 
 def asked_in(reply: Message) -> int | None:
@@ -76,19 +68,16 @@ def numbers_of(content: RecordDict) -> dict[str, float]:
 
 
 def uplink_of(
-    reply: Message, uplink: Compressor, like: Mapping[str, Tensor], buffers: Buffers | None,
-    wanted: tuple[str, ...] = (), max_norm: float | None = None,
-) -> Uplink:  # fmt: skip
-    """The decoded update of a reply, with what stands beside it, checked.
+    reply: Message, uplink: Compressor, like: Mapping[str, Tensor], max_norm: float | None = None
+) -> tuple[Uplink, ConfigRecord]:
+    """The decoded update of a reply, checked, and what stands beside it.
 
     How many entries travelled is counted in the message; what the client says of it is not read.
 
     Args:
         reply: of a client, or of what lies between in its place.
-        uplink: how clients encode their updates.
+        uplink: how the client was to encode its update.
         like: the model's parameters.
-        buffers: the server's, where the reply is to hold the client's; None: it is not.
-        wanted: the names of the numbers that the client was asked to report.
         max_norm: the greatest L2 norm of an update; None: any.
 
     Raises ``ValueError`` where the reply is an error, lacks what it should hold, says a number that
@@ -97,27 +86,18 @@ def uplink_of(
     """
     if reply.has_error():
         raise ValueError(_reason(reply.error.reason) + hint(reply.error.code))
-    payload, beside = get(reply.content)
+    payload, said = get(reply.content)
     message = receive(uplink, payload, like)
-    statistics = buffers.read(beside) if buffers else ()
-    returned, lost = _told(beside)
+    fate, returned, lost = read_fate(said)
     numbers = numbers_of(reply.content) | {"sent": float(sum(message.sent.values()))}
-    report = from_report(beside.get(REPORT), wanted) if wanted else {}
-    sent = {name: count for name, count in message.sent.items() if name in like}
-    up = Uplink(payload, message.spans, message.update, numbers, sent, returned, *statistics)
+    up = Uplink(
+        payload, message.spans, message.update, numbers,
+        sent={name: count for name, count in message.sent.items() if name in like},
+        beside={FATE: fate} if fate else {}, returned=returned, lost=lost,
+    )  # fmt: skip
     if max_norm is not None and not up.norm <= max_norm:
         raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")
-    return replace(up, report=report, lost=lost)
-
-
-def _told(beside: ConfigRecord) -> tuple[bool, int]:
-    """Whether the client took its message before back, and how many updates it lost so far."""
-    returned, lost = beside.get(RETURNED, 0), beside.get(LOST, 0)
-    if returned not in (0, 1) or not isinstance(lost, int) or not 0 <= lost < _MOST:
-        raise ValueError(
-            f"{RETURNED} is {repr(returned)} and {LOST} is {repr(lost)}: 0 or 1, and a count"
-        )
-    return bool(returned), lost
+    return up, said
 
 
 def reason(reply: Message) -> str:

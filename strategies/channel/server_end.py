@@ -11,9 +11,10 @@ was restarted) asks for the whole model, and is sent it in the same round.
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -21,13 +22,12 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
 from compressors.bits import SPANS
+from compressors.whole.memory import inside, nest
 from compressors.whole.returned import loses
-from strategies.channel import server_memory
 from strategies.channel.acknowledge import CHANNEL, told
-from strategies.channel.buffers import ASKED, PAYLOAD, Buffers
+from strategies.channel.beside import APPLIED, USUAL
 from strategies.channel.catch_up import Missed
 from strategies.channel.directions import stepped, told_beside
-from strategies.channel.orders import Order, Ordering
 from strategies.channel.payload import (
     BASE,
     CLIENT,
@@ -35,19 +35,54 @@ from strategies.channel.payload import (
     ENDS,
     ROUND,
     VERSION,
-    ends,
     payload_bits,
     put,
 )
-from strategies.channel.replies import (
-    asked_in,
-    carries_buffers,
-    check_round,
-    uplink_of,
-    wants_model,
-)
+from strategies.channel.replies import asked_in, check_round, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
-from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers
+from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
+
+_BY_CLIENT = ("base", "told", "iterations", "applied", "lost")
+"""What an end knows of each client, as attributes."""
+
+
+class Side(Protocol):
+    """Something that travels beside models and updates, at the server's end of a channel.
+
+    Attributes:
+        names: of its side payloads (``beside``).
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
+        """The messages of a round, by client, with what stands in each beside the model."""
+        ...
+
+    def read(self, up: Uplink, said: ConfigRecord, down: Downlink | None) -> Uplink:
+        """An uplink with what it says beside its update.
+
+        Args:
+            up: the update.
+            said: what stands beside it in the reply.
+            down: the message that asked for it; None: it was one of an earlier round.
+
+        Raises ``ValueError`` or ``PayloadError`` where that is not what was asked for.
+        """
+        ...
+
+    def close(self, uplinks: Mapping[int, Uplink]) -> None:
+        """The round has these uplinks, in client order."""
+        ...
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The memory after a finished round: tensors, and values that JSON can hold."""
+        ...
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        ...
 
 
 class ServerEnd:
@@ -58,9 +93,13 @@ class ServerEnd:
         downlink: how the server encodes the global update.
         weights: the initial model, known to all; float32 tensors by name.
         seed: for methods with random choices.
-        buffers: what else the model has, and when it travels; None: nothing.
+        sides: what travels beside models and updates, such as ``Buffers``.
         catch_up: whether a client that missed updates is sent these, where they are shorter.
         max_norm: the greatest L2 norm of an update, decoded: one above is not used; None: any.
+
+    Attributes:
+        ends: what clients are told that both ends have to agree about, with the first message of
+            Flower's own loop; empty: another loop.
     """
 
     def __init__(
@@ -69,12 +108,12 @@ class ServerEnd:
         downlink: Compressor,
         weights: Mapping[str, Tensor],
         seed: int = 0,
-        buffers: Buffers | None = None,
+        sides: Sequence[Side] = (),
         catch_up: bool = False,
         max_norm: float | None = None,
     ) -> None:
-        self.uplink, self.downlink, self.seed, self.buffers = uplink, downlink, seed, buffers
-        self.max_norm = max_norm
+        self.uplink, self.downlink, self.seed = uplink, downlink, seed
+        self.sides, self.max_norm, self.ends = tuple(sides), max_norm, ""
         self.weights = {name: x.detach().clone() for name, x in weights.items()}
         self.memory: State = downlink.init(self.weights)
         self.version, self.missed = 0, Missed(self.weights) if catch_up else None
@@ -87,7 +126,8 @@ class ServerEnd:
         self.last_update: Downlink | None = None
         self.trip = RoundTraffic(0)
         self._model: Downlink | None = None
-        self.ordering: Ordering | None = None
+        self._passed: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
+        self._closed = True  # whether the round has its replies
         self.app: ConfigRecord | None = None  # what Flower's loop tells apps; None: another loop
 
     @property
@@ -103,23 +143,20 @@ class ServerEnd:
         ``out``: clients of the cohort that are sent nothing, with the reason.
         """
         start = time.perf_counter()
-        asked = list(clients)
-        orders = self.ordering.give(round_number, asked) if self.ordering else {}
-        downlinks = {c: self._for(c, round_number, orders.get(c)) for c in asked}
-        self.trip = RoundTraffic(round_number, downlinks, failures=dict(out or {}))
-        self.trip.ordered = self.ordering is not None
-        if self.buffers is not None:
-            self.trip.asks_buffers = self.buffers.asked(round_number)
-            beside = self.buffers.payload()
-            downs = self.trip.downlinks.items()
-            self.trip.downlinks = {c: replace(down, buffers=beside) for c, down in downs}
+        downs = {}
+        for client in clients:
+            news = told(round_number, self.applied.get(client, 0))
+            downs[client] = self._model_or_update(client).with_beside(APPLIED, news)
+        for side in self.sides:
+            downs = side.write(round_number, downs)
+        names = dict.fromkeys([*USUAL, *(name for side in self.sides for name in side.names)])
+        self.trip = RoundTraffic(
+            round_number, downs, failures=dict(out or {}), beside=tuple(names)
+        )
         self.trip.downlink_seconds = time.perf_counter() - start
+        self._closed = False
+        self._book_passed()
         return self.trip
-
-    def _for(self, client: int, round_number: int, order: Order | None) -> Downlink:
-        """The model or its update, the client's order, and news of its last uplink."""
-        news = told(round_number, self.applied.get(client, 0))
-        return replace(self._model_or_update(client), news=news, order=order)
 
     def _model_or_update(self, client: int) -> Downlink:
         """The last update for a client that holds the version before it, else the whole model.
@@ -152,7 +189,7 @@ class ServerEnd:
         record = RecordDict(dict(beside or {}))
         if beside is None and self.app is not None:
             record[CONFIG] = ConfigRecord({**self.app, "server-round": self.trip.round})
-        asked = down.order.iterations if down.order else config.get("iterations")
+        asked = down.iterations or config.get("iterations")
         self.iterations[client] = asked if isinstance(asked, int) and asked > 0 else 1
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         own: dict[str, str | int | float | bool | bytes] = {
@@ -161,15 +198,9 @@ class ServerEnd:
         }  # fmt: skip
         if down.kind != "model":
             own[BASE] = self.base[client]
-        if self.app is not None and client not in self.base:
-            known = self.buffers.values if self.buffers else ()
-            own[ENDS] = ends(self.uplink, self.downlink, known)
-        own |= down.beside()
-        if self.trip.asks_buffers:
-            own[ASKED] = True
-        if down.buffers:
-            own[PAYLOAD] = down.buffers
-        put(record, down.payload, **own)
+        if self.ends and client not in self.base:
+            own[ENDS] = self.ends
+        put(record, down.payload, **own, **down.settings, **down.beside)
         self.trip.wire.sent(client, record)
         return record
 
@@ -178,8 +209,11 @@ class ServerEnd:
         wishes, self.trip.wishes = self.trip.wishes, []
         for client, first in [(client, self.trip.downlinks[client]) for client in wishes]:
             self.trip.unused.append((client, first))
-            again = self._for(client, self.trip.round, first.order)
-            self.trip.downlinks[client] = replace(again, buffers=first.buffers)
+            again = self._model_or_update(client)
+            self.trip.downlinks[client] = replace(
+                first, payload=again.payload, kind=again.kind, spans=again.spans,
+                charged=again.charged,
+            )  # fmt: skip
         return wishes
 
     def take(self, client: int, reply: Message, late: bool = False) -> None:
@@ -198,11 +232,12 @@ class ServerEnd:
             return
         start = time.perf_counter()
         try:
-            asks = carries_buffers(reply) if late else self.trip.asks_buffers
-            asked = self.buffers if asks else None
+            down = None if late else self.trip.downlinks.get(client)
             check_round(reply, self.told[client][0] if late else self.trip.round)
-            uplink, wanted = self.trip.asked_of(client, self.uplink)
-            came = uplink_of(reply, uplink, self.weights, asked, wanted, self.max_norm)
+            uplink = (down and down.uplink) or self.uplink
+            came, said = uplink_of(reply, uplink, self.weights, self.max_norm)
+            for side in self.sides:
+                came = side.read(came, said, down)
             number = asked_in(reply) if late else None
             counted = self.lost.get(client, 0)  # of a client without its memory, all are new
             lost = came.lost - counted if came.lost >= counted else came.lost
@@ -234,6 +269,21 @@ class ServerEnd:
         self.lost[client] = self.lost.get(client, 0) - came.lost  # its next message tells of them
         self.trip.dropped += [client] * self.loses(client)
 
+    def pass_over(self, client: int, reply: Message, lost: bool) -> None:
+        """Books an update of an earlier round that is not used: in this round, or in the next one.
+
+        ``lost``: whether nothing can take it back.
+        """
+        self._passed.append((client, reply, lost))
+        if not self._closed:
+            self._book_passed()
+
+    def _book_passed(self) -> None:
+        for client, reply, lost in self._passed:
+            self.charge(client, reply)
+            self.trip.dropped += [client] * lost
+        self._passed = []
+
     def charge(self, client: int, reply: Message) -> None:
         """Books the bits of an upload that is not used: not decodable, or of a round that is over.
 
@@ -245,17 +295,16 @@ class ServerEnd:
             booked[client] = booked.get(client, 0) + bits
 
     def finish(self, required: int | None = None) -> dict[int, Uplink]:
-        """The uplinks in client order; the buffers that came with them become the server's.
+        """The uplinks in client order.
 
         Raises ``TooFewReplies`` if fewer than ``required`` (None: all that were asked) arrived
         whole.
         """
+        self._closed = True
         check_enough(self.trip, required)
         uplinks = self.trip.uplinks = dict(sorted(self.trip.uplinks.items()))
-        if self.buffers is not None and self.trip.asks_buffers:
-            those = {c: up for c, up in uplinks.items() if up.buffers}  # one that is late has none
-            if those:
-                self.buffers.values = average_buffers(those, self.buffers.weighting)
+        for side in self.sides:
+            side.close(uplinks)
         return uplinks
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:
@@ -294,9 +343,33 @@ class ServerEnd:
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold."""
-        return server_memory.kept(self)
+        last = self.last_update
+        values: dict[str, Any] = {
+            "version": self.version,
+            "channel": self.channel,
+            "update": b64encode(last.payload).decode() if last else None,
+            "spans": last.spans if last else None,
+            "missed": self.missed.state() if self.missed is not None else None,
+        }
+        for name in _BY_CLIENT:
+            values[name] = {str(client): known for client, known in getattr(self, name).items()}
+        tensors = nest("weights", self.weights) | nest("downlink", self.memory)
+        for place, side in enumerate(self.sides):
+            held, values[f"side {place}"] = side.state()
+            tensors |= nest(f"side-{place}", held)
+        return tensors, values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
-        server_memory.put_back(self, tensors, values)
-        self._model = None
+        self.weights, self.memory = inside("weights", tensors), inside("downlink", tensors)
+        self.version, self.channel, self._model = values["version"], values["channel"], None
+        for name in _BY_CLIENT:
+            known = {int(client): value for client, value in values[name].items()}
+            setattr(self, name, known)
+        self.told = {client: (number, version) for client, (number, version) in self.told.items()}
+        if values["update"] is not None:
+            self.last_update = Downlink(b64decode(values["update"]), "update", values["spans"])
+        if self.missed is not None:
+            self.missed.restore(values["missed"])
+        for place, side in enumerate(self.sides):
+            side.restore(inside(f"side-{place}", tensors), values[f"side {place}"])

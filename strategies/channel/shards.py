@@ -5,7 +5,7 @@ reply. Every part has a version, a memory and an acknowledgement of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Sent, State, derive
 from compressors.whole.memory import inside, nest
-from strategies.channel.client_end import ClientEnd, Delivery
+from strategies.channel.client_end import ClientEnd, Delivery, Line
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
 
 
@@ -106,40 +106,37 @@ class ShardedClientEnd:
     """``ClientEnd`` to a model in parts.
 
     Args:
-        uplink: how the client encodes each part of its update.
-        downlink: how each part of the change of the model is encoded.
-        model: the model's parameters; values are not read.
+        whole: the end of a channel to the whole model.
         count: how many parts.
-        seed: for methods with random choices.
     """
 
-    uplink: Compressor
-    downlink: Compressor
-    model: Mapping[str, Tensor]
+    whole: ClientEnd
     count: int
-    seed: int = 0
+
+    @property
+    def uplink(self) -> Compressor:
+        return self.whole.uplink
 
     @cached_property
     def shards(self) -> Shards:
         """How the model is cut."""
-        return Shards(self.model, self.count)
+        return Shards(self.whole.like, self.count)
 
     @cached_property
     def ends(self) -> tuple[ClientEnd, ...]:
         """A line per part."""
-        cuts = [self.shards.cut(self.model, place) for place in range(self.count)]
         return tuple(
-            ClientEnd(self.uplink, self.downlink, cut, {}, line_seed(self.seed, place))
-            for place, cut in enumerate(cuts)
-        )
+            replace(self.whole, like=self.shards.cut(self.whole.like, place), buffers={},
+                    seed=line_seed(self.whole.seed, place))
+            for place in range(self.count)
+        )  # fmt: skip
 
     @property
     def like(self) -> dict[str, Tensor]:
-        """What travels by its part: ``PART/TENSOR``."""
+        """What travels, by its part: ``PART/TENSOR``."""
         return {f"{i}/{name}": x for i, end in enumerate(self.ends) for name, x in end.like.items()}
 
     def decode(self, content: RecordDict, memory: State | None) -> ShardedDelivery:
-        """See ``ClientEnd.decode``."""
         each = tuple(
             end.decode(part_of(content, place), inside(f"shard-{place}", memory or {}) or None)
             for place, end in enumerate(self.ends)
@@ -151,7 +148,6 @@ class ShardedClientEnd:
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> tuple[ShardedPacket, State]:
-        """See ``ClientEnd.encode``."""
         assert isinstance(delivery, ShardedDelivery)
         packets, memory, sent = [], State(), Sent()
         for place, (end, part) in enumerate(zip(self.ends, delivery.each, strict=True)):
@@ -163,23 +159,22 @@ class ShardedClientEnd:
         return ShardedPacket(payload, sent, packets[0].spans, tuple(packets)), memory
 
     def reply(
-        self, content: RecordDict, packet: Packet, delivery: Delivery, buffers: State,
-        report: bytes = b"",
-    ) -> None:  # fmt: skip
-        """See ``ClientEnd.reply``; nobody asks for a report here, so that ``report`` is empty."""
+        self, content: RecordDict, packet: Packet, delivery: Delivery, beside: Mapping[str, bytes]
+    ) -> None:
+        """The metrics in ``content`` go to each part, with its entries."""
         assert isinstance(packet, ShardedPacket) and isinstance(delivery, ShardedDelivery)
+        metrics = content.metric_records.pop(METRICS)
+        counts = dict(zip(self.like, cast(list[int], metrics[SENT]), strict=True))
         parts = zip(self.ends, packet.each, delivery.each, strict=True)
         for place, (end, mine, came) in enumerate(parts):
             record = RecordDict()
-            end.reply(record, mine, came, {})
+            end.reply(record, mine, came, beside)
+            sent = [count for name, count in counts.items() if name.startswith(f"{place}/")]
+            record[METRICS] = MetricRecord({**metrics, "sent": sum(sent), SENT: sent})
             for name, value in record.items():
                 content[f"{name}/{place}"] = value
 
-    def tell(self, content: RecordDict) -> None:
-        """Puts the metrics of a reply beside each part, with the entries that it holds."""
-        metrics = content.metric_records.pop(METRICS)
-        counts, names = cast(list[int], metrics[SENT]), list(self.like)
-        for place in range(self.count):
-            mine = [k for k, n in zip(counts, names, strict=True) if n.startswith(f"{place}/")]
-            told = {**metrics, "sent": sum(mine), SENT: mine}
-            content[f"{METRICS}/{place}"] = MetricRecord(told)
+
+def in_parts(end: ClientEnd, count: int) -> Line:
+    """A client's end to a model in ``count`` parts; 0: to the whole model, ``end`` itself."""
+    return ShardedClientEnd(end, count) if count else end

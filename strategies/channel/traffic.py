@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -10,8 +10,7 @@ from torch import Tensor
 
 from compressors import Compressor
 from compressors.bits import Span
-from strategies.channel.acknowledge import APPLIED
-from strategies.channel.orders import ORDER, WANTED, Order
+from strategies.channel.beside import USUAL
 from strategies.channel.payload import SAMPLES, Kind
 from strategies.channel.wire import Wire
 
@@ -20,24 +19,24 @@ from strategies.channel.wire import Wire
 class Downlink:
     """What one client is sent. The initial model is known to all and not ``charged``.
 
-    ``news``: which of the client's own uplinks was applied last (``acknowledge``). ``order``: what
-    is wanted of the client, where that moves (``orders``).
+    ``beside``: side payloads by name (``beside``); ``settings``: what else the message says;
+    ``uplink``: how the client is to encode its update; None: as all clients do; ``iterations``: how
+    many local iterations it is to do; 0: as many as the round's settings say.
     """
 
     payload: bytes
     kind: Kind
     spans: dict[Span, int]
     charged: bool = True
-    buffers: bytes = b""
-    news: bytes = b""
-    order: Order | None = None
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+    settings: Mapping[str, str | int | bool] = field(default_factory=dict)
+    uplink: Compressor | None = None
+    iterations: int = 0
 
-    def beside(self) -> dict[str, str | bytes]:
-        """What the message says of the client's last uplink, and what it orders."""
-        news: dict[str, str | bytes] = {APPLIED: self.news} if self.news else {}
-        if self.order is None:
-            return news
-        return news | {ORDER: self.order.payload, WANTED: ",".join(self.order.wanted)}
+    def with_beside(self, name: str, payload: bytes, **settings: str | int | bool) -> "Downlink":
+        """The same with a side payload, unless that is empty, and with more settings."""
+        beside = {**self.beside, name: payload} if payload else self.beside
+        return replace(self, beside=beside, settings={**self.settings, **settings})
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ class Uplink:
     """What one client sent back, decoded, with the metrics beside it.
 
     ``sent``: by tensor, how many entries travelled, as the message has it.
+    ``beside``: side payloads by name (``beside``); ``statistics``, ``report``: what they say.
     ``returned``: whether the client's message before went back into its memory; ``lost``: how many
     of its updates are lost of which the server had not heard.
-    ``report``: what the client was asked to say beside its update (``orders``).
     ``asked``: the round that asked for it, where that is an earlier one.
     """
 
@@ -56,12 +55,12 @@ class Uplink:
     update: dict[str, Tensor]
     metrics: dict[str, float]
     sent: dict[str, int] = field(default_factory=dict)
-    returned: bool = False
-    buffers: bytes = b""
-    statistics: dict[str, Tensor] = field(default_factory=dict)  # what ``buffers`` says
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+    statistics: dict[str, Tensor] = field(default_factory=dict)
     report: dict[str, float] = field(default_factory=dict)
-    asked: int = 0
+    returned: bool = False
     lost: int = 0
+    asked: int = 0
 
     @property
     def samples(self) -> float:
@@ -91,7 +90,7 @@ class RoundTraffic:
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
     ``wire``: what travelled for all of them, framing included.
-    ``ordered``: whether clients are told what to do from round to round.
+    ``beside``: the names of the side payloads that messages of this channel may have.
     ``place``: of whose messages, in the names of files, where a client has several in a round.
     """
 
@@ -104,8 +103,7 @@ class RoundTraffic:
     wishes: list[int] = field(default_factory=list)
     unused: list[tuple[int, Downlink]] = field(default_factory=list)
     wire: Wire = field(default_factory=Wire)
-    asks_buffers: bool = False
-    ordered: bool = False
+    beside: tuple[str, ...] = USUAL
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding
     place: str = ""
@@ -118,11 +116,6 @@ class RoundTraffic:
     def client_of(self, key: int) -> int:
         """Whose message stands under a key: the key; or else, where a client has several."""
         return key
-
-    def asked_of(self, client: int, uplink: Compressor) -> tuple[Compressor, tuple[str, ...]]:
-        """How a client was to encode its update (``uplink`` unless ordered), and to report what."""
-        order = self.downlinks[client].order if client in self.downlinks else None
-        return (uplink, ()) if order is None else (order.uplink, order.wanted)
 
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:

@@ -12,19 +12,19 @@ from torch import Tensor
 
 from compressors import Compressor, Raw, State
 from compressors.whole.keepers import needs_server
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import inside
 from strategies.algorithms.base import Algorithm
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
 from strategies.channel.directions import directs
-from strategies.channel.late import Late, refuse
+from strategies.channel.late import LATE, Late
 from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import Roster
-from strategies.channel.orders import Ordering
-from strategies.channel.payload import BASE, KEY, OURS
+from strategies.channel.orders import Ordering, Orders
+from strategies.channel.payload import BASE, KEY, OURS, ends
 from strategies.channel.relay import Relay
 from strategies.channel.relay_end import RelayEnd
-from strategies.channel.server_end import ServerEnd
+from strategies.channel.server_end import ServerEnd, Side
 from strategies.channel.shortage import ABSENT, AT_WORK
 from strategies.server.around import check_around
 from strategies.server.statedict import StateDict
@@ -53,7 +53,8 @@ class ChannelStrategy(Strategy):
         buffers: what else the model has (BatchNorm's statistics), and when it travels.
         frozen: the names of arrays of the model that nobody trains, as given to ``client_mod``: in
             no update and in no model that is sent. The model that ``start`` returns has them.
-        late: what becomes of an update that comes when its round is over (``channel.late``).
+        late: what becomes of an update that comes when its round is over (``channel.late``): a
+            value, or ``hold``, ``drop`` or ``count``.
         catch_up: whether a client that missed rounds is sent the updates that it missed, where
             they are shorter than the model.
         max_norm: the greatest L2 norm of a client's update, decoded: one above is not used, and
@@ -80,7 +81,7 @@ class ChannelStrategy(Strategy):
         timeout: float = 60.0,
         buffers: Buffers | None = None,
         frozen: Collection[str] = (),
-        late: Late = "hold",
+        late: Late | str = "hold",
         catch_up: bool = False,
         max_norm: float | None = None,
         rule: Algorithm | None = None,
@@ -100,7 +101,8 @@ class ChannelStrategy(Strategy):
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout = seed, timeout
         self.buffers = replace(buffers) if buffers else None  # another strategy may share them
-        self.late, self.catch_up, self.max_norm = late, catch_up, max_norm
+        self.late = LATE[late] if isinstance(late, str) else late
+        self.catch_up, self.max_norm = catch_up, max_norm
         self.frozen = tuple(frozen)
         self.among: Sequence[int] | None = None
         self.exchange: ServerEnd | None = None
@@ -109,8 +111,7 @@ class ChannelStrategy(Strategy):
         self._initial_buffers = buffers.values if buffers else {}
         self._layout: StateDict | None = None
         self._handed: ArrayRecord | None = None  # what this made of the round before
-        self._mail = Mailbox()
-        self._refused: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
+        self._mail = Mailbox(self.late)
         self._grid: Grid | None = None
 
     @abstractmethod
@@ -142,11 +143,11 @@ class ChannelStrategy(Strategy):
         return self.exchange
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
-        own = self.seed, self.buffers, self.catch_up, self.max_norm
+        sides: list[Side] = [self.buffers] if self.buffers else []
+        sides += [Orders(self.ordering)] if self.ordering else []
         kind = RelayEnd if isinstance(self.downlink, Relay) else ServerEnd
-        end = kind(self.uplink, self.downlink, weights, *own)
-        end.ordering = self.ordering
-        return end
+        own = self.seed, sides, self.catch_up, self.max_norm
+        return kind(self.uplink, self.downlink, weights, *own)
 
     def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], dict[int, str]]:
         """A round's cohort: the node of each client, and why others of it cannot be asked now.
@@ -156,7 +157,8 @@ class ChannelStrategy(Strategy):
         """
         assert self.roster is not None and self.clients is not None and self.cohort is not None
         self._grid = grid
-        self._hear_late(grid)
+        if self.exchange is not None:
+            self._mail.hear(grid, self.exchange, in_round=False)
         if self.roster.nodes:
             self.roster.look(grid)
         else:
@@ -176,7 +178,6 @@ class ChannelStrategy(Strategy):
     def sent(self, messages: dict[int, Message], grid: Grid) -> list[Message]:
         """Notes which client each message of the round goes to, and returns them."""
         self._grid = grid
-        self._book_late()
         return self._mail.send(messages)
 
     def collect(self, replies: Iterable[Message]) -> dict[int, Message]:
@@ -192,12 +193,7 @@ class ChannelStrategy(Strategy):
             again = {client: self._once_more(client, exchange) for client in wishes}
             answers = grid.send_and_receive(self._mail.send(again), timeout=self.timeout)
             last |= self._take(answers, exchange)
-        if self.late == "count":
-            self._mail.hear(grid)
-            for client, reply in self._mail.late():
-                exchange.take(client, reply, late=True)
-                last[client] = reply
-        return last
+        return self._mail.hear(grid, exchange, in_round=True) | last
 
     def _take(self, replies: Iterable[Message], exchange: ServerEnd) -> dict[int, Message]:
         last = {}
@@ -217,27 +213,6 @@ class ChannelStrategy(Strategy):
         content = exchange.content(client, settings, others)
         return Message(content, first.metadata.dst_node_id, first.metadata.message_type)
 
-    def charge_late(self, grid: Grid) -> None:
-        """Charges uploads of earlier rounds that have come by now and are not used."""
-        self._hear_late(grid)
-        self._book_late()
-
-    def _hear_late(self, grid: Grid) -> None:
-        """Decides about updates that have come and are not used, before anybody is asked anew."""
-        if self.late == "count" or self.exchange is None:
-            return
-        self._mail.hear(grid)
-        for client, reply in self._mail.late():
-            self._refused.append((client, reply, refuse(self.exchange, client, reply, self.late)))
-
-    def _book_late(self) -> None:
-        """Charges them to the round that has begun."""
-        assert self.exchange is not None
-        refused, self._refused = self._refused, []
-        for client, reply, lost in refused:
-            self.exchange.charge(client, reply)
-            self.exchange.trip.dropped += [client] * lost
-
     def expect(self, client: int, message: Message) -> None:
         """A client is at work on a message of a round before a checkpoint."""
         self._mail.expect(client, message)
@@ -255,26 +230,24 @@ class ChannelStrategy(Strategy):
         if self.exchange is None:
             raise RuntimeError("there is no memory before the first round")
         tensors, values = self.exchange.state()
-        if self.ordering is not None:
-            kept, notes = self.ordering.state()
-            tensors, values = tensors | nest("ordering", kept), values | {"ordering": notes}
         return tensors, values | ({"names": self.roster.names} if self.roster else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned, in a new strategy of the same settings."""
         self.exchange = self._end(inside("weights", tensors))
         self.exchange.restore(tensors, values)
-        if self.ordering is not None:
-            self.ordering.restore(inside("ordering", tensors), values["ordering"])
         if self.roster is not None:
-            self.roster.names = dict(values.get("names", {}))
+            self.roster.names = dict(values["names"])
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """See ``ask``; ``arrays`` is the model, and ``config`` is for the clients' apps."""
         check_around(self)
-        self._begin(arrays, server_round).app = config
+        exchange = self._begin(arrays, server_round)
+        exchange.app = config
+        known = self.buffers.values if self.buffers else ()
+        exchange.ends = ends(self.uplink, self.downlink, known)
         return self.ask(server_round, ConfigRecord(), grid)
 
     def _begin(self, arrays: ArrayRecord, server_round: int) -> ServerEnd:

@@ -173,7 +173,6 @@ class Compressed(ChannelStrategy):
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """As ``configure_evaluate``."""
         if self.exchange is not None:
             replies = self.exchange.trip.wire.evaluated(replies)
         return self.strategy.aggregate_evaluate(server_round, replies)

@@ -21,7 +21,6 @@ class Whole:
     def __init__(self, shards: Shards, ends: list[Copies]) -> None:
         self.shards, self.ends = shards, ends
         self.trip = RoundTraffic(0)
-        self.buffers = None
 
     @property
     def weights(self) -> dict[str, Tensor]:

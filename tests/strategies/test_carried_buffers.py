@@ -10,7 +10,8 @@ from torch import Tensor
 from compressors import Raw, compress, decompress
 from fedsim.engines import compat
 from strategies import Buffers, ServerEnd, TooFewReplies
-from strategies.channel.buffers import ASKED, PAYLOAD, to_payload
+from strategies.channel.beside import BUFFERS
+from strategies.channel.buffers import ASKED, to_payload
 from strategies.channel.payload import KEY, put
 from tests.support.linear import tensor
 
@@ -27,7 +28,13 @@ def held(*values: float) -> dict[str, Tensor]:
 
 
 def exchange(**more: Any) -> ServerEnd:
-    return ServerEnd(Raw(), Raw(), tensor(0.0, 0.0), 0, Buffers(held(1.0, 2.0), **more))
+    return ServerEnd(Raw(), Raw(), tensor(0.0, 0.0), 0, [Buffers(held(1.0, 2.0), **more)])
+
+
+def values_of(channel: ServerEnd) -> list[float]:
+    (buffers,) = channel.sides
+    assert isinstance(buffers, Buffers)
+    return buffers.values["mean"].tolist()
 
 
 def reply(samples: int = 1, **beside: Any) -> Message:
@@ -37,7 +44,7 @@ def reply(samples: int = 1, **beside: Any) -> Message:
 
 
 def sends(*values: float, samples: int = 1) -> Message:
-    return reply(samples, **{PAYLOAD: to_payload(held(*values))})
+    return reply(samples, **{BUFFERS: to_payload(held(*values))})
 
 
 @pytest.mark.parametrize(
@@ -46,35 +53,35 @@ def sends(*values: float, samples: int = 1) -> Message:
 def test_the_mean_of_what_arrived_is_sent_on(weighting: str, expected: list[float]) -> None:
     channel = exchange(weighting=weighting)
     first = channel.begin(1, [0, 1]).downlinks[0]
-    assert not first.charged and first.buffers == to_payload(held(1.0, 2.0))
+    assert not first.charged and first.beside[BUFFERS] == to_payload(held(1.0, 2.0))
     channel.take(1, sends(5.0, 9.0, samples=3))  # in any order
     channel.take(0, sends(1.0, 1.0))
     channel.finish(2)
     channel.advance(tensor(1.0, 1.0))
     second = channel.begin(2, [0, 1]).downlinks[0]
     assert second.charged
-    assert decompress(Raw(), second.buffers, held(0.0, 0.0))["mean"].tolist() == expected
+    assert decompress(Raw(), second.beside[BUFFERS], held(0.0, 0.0))["mean"].tolist() == expected
     message = channel.content(0, ConfigRecord({}))[KEY]
-    assert message[PAYLOAD] == second.buffers and message[ASKED] is True
+    assert message[BUFFERS] == second.beside[BUFFERS] and message[ASKED] is True
 
 
 def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
     channel = exchange(down=False, asked=lambda round_number: round_number == 2)
     channel.begin(1, [0])
     message = channel.content(0, ConfigRecord({}))[KEY]
-    assert PAYLOAD not in message and ASKED not in message
+    assert BUFFERS not in message and ASKED not in message
     channel.take(0, sends(9.0, 9.0))  # unasked, so unread and uncounted
     uplink = channel.finish(1)[0]
-    assert uplink.buffers == b"" and not uplink.statistics
-    assert channel.buffers is not None and channel.buffers.values["mean"].tolist() == [1.0, 2.0]
-    assert channel.begin(2, [0]).asks_buffers
+    assert BUFFERS not in uplink.beside and not uplink.statistics
+    assert values_of(channel) == [1.0, 2.0]
+    assert channel.begin(2, [0]).downlinks[0].settings[ASKED] is True
 
 
 @pytest.mark.parametrize(
     ("beside", "why"),
-    [({}, "lacks the buffers"), ({PAYLOAD: "text"}, "lacks the buffers"),
-     ({PAYLOAD: to_payload(held(1.0, 2.0))[:-1]}, "ends early"),
-     ({PAYLOAD: to_payload(held(1.0, 2.0, 3.0))}, "")],
+    [({}, "lacks the buffers"), ({BUFFERS: "text"}, "lacks the buffers"),
+     ({BUFFERS: to_payload(held(1.0, 2.0))[:-1]}, "ends early"),
+     ({BUFFERS: to_payload(held(1.0, 2.0, 3.0))}, "")],
     ids=["none", "no bytes", "cut short", "of another model"],
 )  # fmt: skip
 def test_a_reply_without_them_is_a_failure(beside: dict[str, Any], why: str) -> None:
@@ -86,7 +93,7 @@ def test_a_reply_without_them_is_a_failure(beside: dict[str, Any], why: str) -> 
     with pytest.raises(TooFewReplies):
         channel.finish(2)
     channel.finish(1)
-    assert channel.buffers is not None and channel.buffers.values["mean"].tolist() == [5.0, 9.0]
+    assert values_of(channel) == [5.0, 9.0]
 
 
 def test_a_model_without_them_sends_what_it_always_sent() -> None:

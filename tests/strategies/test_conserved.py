@@ -1,6 +1,5 @@
 """applied + residual + pending = trained, whatever is lost, late, doubled or reordered."""
 
-from typing import get_args
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ from compressors import (
 from compressors.whole.returned import take_back
 from fedsim.engines import compat
 from strategies import EF21, build
-from strategies.channel.late import Late
+from strategies.channel.late import LATE
 from tests.support.lossynet import CLIENTS, EVENTS, LIKE, World, added
 
 METHODS = {
@@ -68,11 +67,11 @@ def identity() -> None:
 
 @pytest.mark.parametrize("downlink", DOWNLINKS)
 @pytest.mark.parametrize("method", METHODS)
-@given(events, st.sampled_from(get_args(Late)), st.booleans())
+@given(events, st.sampled_from(list(LATE)), st.booleans())
 @example(ASKS_AGAIN, "drop", False)
 @settings(max_examples=15, deadline=None)
 def test_nothing_that_was_trained_is_lost_without_a_count(
-    method: str, downlink: str, happens: list[tuple[str, ...]], late: Late, catch_up: bool
+    method: str, downlink: str, happens: list[tuple[str, ...]], late: str, catch_up: bool
 ) -> None:
     """applied + residual + pending + counted as lost = trained; only what is dropped is lost."""
     world = World(METHODS[method], DOWNLINKS[downlink], late, catch_up)
@@ -89,7 +88,7 @@ def test_nothing_that_was_trained_is_lost_without_a_count(
 @given(events, st.sampled_from(("hold", "count")))
 @settings(max_examples=25, deadline=None)
 def test_what_a_client_has_sent_as_differences_is_what_the_server_has_added_up(
-    happens: list[tuple[str, ...]], late: Late
+    happens: list[tuple[str, ...]], late: str
 ) -> None:
     """The memory of ef21 is minus the sum of what was applied, once all fates are told."""
     world = World(parse("ef21(topk(0.5) | float32)"), Raw(), late)

@@ -9,7 +9,7 @@ from torch.optim import SGD
 
 from compressors import Compressor, Raw, gradient_dropping
 from fedsim.engines import compat
-from strategies import Sharded, build
+from strategies import ClientEnd, Sharded, build
 from strategies.channel.shards import ShardedClientEnd, Shards
 from tests.support.turning import Turning
 
@@ -24,7 +24,7 @@ def identity() -> None:
 def three(up: Compressor, down: Compressor) -> Turning:
     """Three workers; worker i holds the entries 2 i and 2 i + 1."""
     server = build(Sharded(partial(SGD, lr=1.0)), up, down, clients=3)
-    world = Turning(server, ShardedClientEnd(up, down, LIKE, 3), LIKE)
+    world = Turning(server, ShardedClientEnd(ClientEnd(up, down, LIKE), 3), LIKE)
     for worker in range(3):
         world.ask(worker)
     return world

@@ -10,7 +10,7 @@ from compressors import Compressor, State, decompress
 from strategies import ClientEnd, ServerEnd
 from strategies.channel.acknowledge import OutOfOrder
 from strategies.channel.client_end import NoBase, ask_for_model
-from strategies.channel.late import Late, refuse
+from strategies.channel.late import LATE
 from strategies.channel.payload import KEY, get
 from strategies.channel.replies import asked_in
 
@@ -38,7 +38,7 @@ class World:
     """
 
     def __init__(
-        self, uplink: Compressor, downlink: Compressor, late: Late = "hold", catch_up: bool = False
+        self, uplink: Compressor, downlink: Compressor, late: str = "hold", catch_up: bool = False
     ) -> None:
         self.uplink, self.late = uplink, late
         self.server = ServerEnd(uplink, downlink, LIKE, catch_up=catch_up)
@@ -90,12 +90,10 @@ class World:
             self.server.charge(client, reply)  # a wish for the model that comes too late
         elif asked in (None, number) or self.late == "hold":
             self.server.take(client, reply)
-        elif self.late == "count":
-            self.server.take(client, reply, late=True)
         else:
-            lost = refuse(self.server, client, reply, "drop")
-            self.server.charge(client, reply)
-            if lost:
+            before = len(self.server.trip.dropped)
+            LATE[self.late].come(self.server, client, reply, in_round=True)
+            if len(self.server.trip.dropped) > before:
                 payload, _ = get(reply.content)
                 self.lost[client] = added(self.lost[client], decompress(self.uplink, payload, LIKE))
 

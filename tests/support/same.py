@@ -1,5 +1,7 @@
 """Forty runs, bit for bit: `python -m tests.support.same > FILE.txt` before a change and after it.
 
+Columns that a change adds or takes away are left out where they are named behind the command.
+
 Each line is a digest of what a run leaves and the settings of that run: its messages, its weights,
 every row of rounds and clients without measured times. Each strategy, late policy and controller
 is in the list, and both engines. Digests are of one machine: compare two trees on the same.
@@ -7,6 +9,7 @@ is in the list, and both engines. Digests are of one machine: compare two trees 
 
 import os
 import sys
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -80,8 +83,8 @@ _STANDS = {"clients": 4, "temporal": 5, "iterations": 20, "method": "sbc(0.05)",
            "keep_payloads": True}  # fmt: skip
 
 
-def digest(folder: Path) -> str:
-    """Sixteen hex digits of what a run left, without measured times."""
+def digest(folder: Path, without: Sequence[str] = ()) -> str:
+    """Sixteen hex digits of what a run left, less measured times and the columns ``without``."""
     made = blake2b(digest_size=8)
     for file in sorted((folder / "payloads").rglob("*")):
         if file.is_file():
@@ -90,17 +93,19 @@ def digest(folder: Path) -> str:
     for name in ("rounds", "clients"):
         frame = pd.read_parquet(folder / f"{name}.parquet")
         measured = [c for c in frame if c.endswith("seconds") and "sim" not in c]
-        made.update(frame.drop(columns=measured).to_csv(float_format="%.17g").encode())
+        kept = sorted({*frame} - {*measured, *without})
+        made.update(frame[kept].to_csv(float_format="%.17g").encode())
     return made.hexdigest()
 
 
-def main() -> None:
+def main(without: Sequence[str]) -> None:
+    """Prints a line per run; a column that only one version has is named on the command line."""
     torch.set_num_threads(1)
     for settings in RUNS:
         with TemporaryDirectory() as folder:
             try:
                 run(RunConfig.of(**_STANDS | settings), Path(folder) / "run", progress=False)
-                told = digest(Path(folder) / "run")
+                told = digest(Path(folder) / "run", without)
             except Exception as error:
                 told = f"{type(error).__name__}: {error}"[:200]
         print(told, settings, flush=True)
@@ -109,4 +114,4 @@ def main() -> None:
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    main()
+    main(sys.argv[1:])

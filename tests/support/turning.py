@@ -36,10 +36,9 @@ class Turning:
         """What a client sends; from now on it remembers that."""
         delivery, content = self._deliveries.pop(client), RecordDict()
         packet, self.memory[client] = self.end.encode(client, update, delivery)
-        self.end.reply(content, packet, delivery, {})
         counts = [packet.sent[name].count for name in self.end.like]
         content[METRICS] = MetricRecord({"sent": sum(counts), SENT: counts})
-        self.end.tell(content)
+        self.end.reply(content, packet, delivery, {})
         return content
 
     def arrive(self, client: int, content: RecordDict | None) -> Arrival:

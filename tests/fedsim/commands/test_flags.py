@@ -10,14 +10,16 @@ from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
 
-RUN = """
-ask availability batch-size buffer-size buffers catch-up checkpoint-every clients cohort config
-controller data deadline device downlink download dropout engine evaluate-every gpus-per-client
-gpus-per-run gradient iterations json keep-checkpoint keep-payloads label late lr max-norm method
-min-replies momentum momentum-masking network out partition precision proximal ray-address seed
-server-lr stack staleness stop-at-bits strategy task temporal tensorboard test-samples timeout
-validation weighting workers
-""".split()
+RUN = (
+    "ask", "availability", "batch-size", "buffer-size", "buffers", "catch-up", "checkpoint-every",
+    "clients", "cohort", "config", "controller", "data", "deadline", "device", "downlink",
+    "download", "dropout", "engine", "evaluate-every", "gpus-per-client", "gpus-per-run",
+    "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label", "late", "lr",
+    "max-norm", "method", "min-replies", "momentum", "momentum-masking", "network", "out",
+    "partition", "precision", "proximal", "ray-address", "seed", "server-lr", "stack", "staleness",
+    "stop-at-bits", "strategy", "task", "temporal", "tensorboard", "test-samples", "timeout",
+    "validation", "weighting", "workers",
+)  # fmt: skip
 GONE = {
     "run": set(),
     "sweep": {"seed"},

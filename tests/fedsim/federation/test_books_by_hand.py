@@ -15,11 +15,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from compressors import parse
 from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
 from strategies import Downlink, RoundTraffic, Uplink
-from strategies.channel.orders import Order
+from strategies.channel.beside import ORDER, REPORT, USUAL
+from strategies.channel.orders import to_report
 
 ROUNDS = pd.DataFrame({
     "round": [1, 2, 3], "clients": [3, 4, 1], "failures": [2, 1, 0], "absent": [1, 0, 0],
@@ -96,16 +96,16 @@ def with_orders() -> RoundTraffic:
     """Client 0 is told 2 bytes and reports two numbers; client 1 is told 3 bytes and fails; client
     2 was dropped for being late, and its message before is lost."""
     zero = spans(24, 0, 40, 0)
-    order = [Order(b"o" * k, parse("raw"), ("a", "b")) for k in (2, 3)]
+    order = [{ORDER: b"o" * k} for k in (2, 3)]
     return RoundTraffic(
         5,
         downlinks={
-            0: Downlink(b"d" * 8, "update", zero, order=order[0]),
-            1: Downlink(b"d" * 8, "update", zero, order=order[1]),
+            0: Downlink(b"d" * 8, "update", zero, beside=order[0]),
+            1: Downlink(b"d" * 8, "update", zero, beside=order[1]),
         },
-        uplinks={0: Uplink(b"u" * 9, spans(24, 8, 30, 10), {}, {}, report={"a": 1.0, "b": 2.0},
-                           lost=1)},
-        failures={1: "no reply"}, dropped=[2, 2], ordered=True,
+        uplinks={0: Uplink(b"u" * 9, spans(24, 8, 30, 10), {}, {}, lost=1,
+                           beside={REPORT: to_report([1.0, 2.0])})},
+        failures={1: "no reply"}, dropped=[2, 2], beside=(*USUAL, ORDER, REPORT),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from fedsim import run
 from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
 from strategies import Downlink, RoundTraffic, Uplink
+from strategies.channel.beside import APPLIED, BUFFERS, FATE
 from strategies.channel.framing import Travel
 from strategies.channel.wire import Wire
 from tests.support.runs import clients, layers, rounds, small
@@ -31,14 +32,16 @@ def trip() -> RoundTraffic:
     return RoundTraffic(
         round=4,
         downlinks={
-            0: Downlink(b"m" * 11, "model", model, charged=False, buffers=b"b" * 5),
-            1: Downlink(b"m" * 11, "model", model, buffers=b"b" * 5),
-            2: Downlink(b"u" * 8, "update", update, buffers=b"b" * 5, news=b"nn"),
+            0: Downlink(b"m" * 11, "model", model, charged=False, beside={BUFFERS: b"b" * 5}),
+            1: Downlink(b"m" * 11, "model", model, beside={BUFFERS: b"b" * 5}),
+            2: Downlink(
+                b"u" * 8, "update", update, beside={BUFFERS: b"b" * 5, APPLIED: b"nn"}
+            ),
         },
         uplinks={
             2: Uplink(
                 b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
-                buffers=b"s" * 4, returned=True,
+                beside={BUFFERS: b"s" * 4, FATE: b"f"}, returned=True,
             ),
             0: Uplink(
                 b"y" * 9, spans(28, 4, 8, 32), {},
@@ -62,7 +65,7 @@ def test_a_round_by_hand() -> None:
         "down_wire_bits": 232, "down_content_bits": 102, "down_header_bits": 50,
         "down_buffer_bits": 80,
         "down_position_bits": 3, "down_value_bits": 64, "down_side_bits": 35,
-        "up_sent": 5, "down_news_bits": 16,
+        "up_sent": 5, "down_news_bits": 16, "up_fate_bits": 8,
         "up_message_bits": 8 * (70 + 3 + 71 + 3),
         "down_message_bits": 8 * (100 + 20 + 101 + 102 + 21) - 128,
         "total_bits": 8 * (303 + 9 + 41 + 141 + 45 + 145),
@@ -76,7 +79,7 @@ def test_clients_by_hand() -> None:
         "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
         "up_message_bits": 584, "down_message_bits": 832,
         "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
-        "down_news_bits": 0, "returned": 0, "lost": 0,
+        "down_news_bits": 0, "down_buffer_bits": 0, "up_fate_bits": 0, "returned": 0, "lost": 0,
     }  # fmt: skip
     assert failed["train_loss"] != failed.pop("train_loss")  # NaN
     assert failed == {
@@ -84,7 +87,7 @@ def test_clients_by_hand() -> None:
         "up_buffer_bits": 0, "down_wire_bits": 128, "up_sent": 0,
         "up_message_bits": 0, "down_message_bits": 808,
         "failures": 1, "failure_reasons": "no reply", "failed_up_bits": 48,
-        "down_news_bits": 0, "returned": 0, "lost": 0,
+        "down_news_bits": 0, "down_buffer_bits": 40, "up_fate_bits": 0, "returned": 0, "lost": 0,
     }  # fmt: skip
     assert (late["client"], late["failures"], late["failed_up_bits"]) == (3, 0, 80)
     assert late["down_wire_bits"] == late["samples"] == 0
@@ -127,7 +130,8 @@ def test_nothing_reaches_a_client_without_a_node() -> None:
 
 def test_what_was_sent_before_the_model_is_charged() -> None:
     wished = trip()
-    wished.unused.append((2, Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), news=b"n")))
+    first = Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), beside={APPLIED: b"n"})
+    wished.unused.append((2, first))
     assert ledger.round_bits(wished)["down_wire_bits"] == 232 + 64
     assert ledger.round_bits(wished)["down_news_bits"] == 24
     row = next(r for r in ledger.client_rows(wished) if r["client"] == 2)

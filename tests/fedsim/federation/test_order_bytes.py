@@ -84,8 +84,8 @@ def test_the_iterations_so_far_where_the_rate_has_steps(
 
 @pytest.mark.parametrize(
     ("method", "data", "said"),
-    [("raw", "80", "ends within a number"), ("raw", "0101", "1 bytes too many"),
-     ("sbc", "010cb205", "1 bytes too many")],
+    [("raw", "80", "number is cut"), ("raw", "0101", "2 bytes: its numbers have 1"),
+     ("sbc", "010cb205", "4 bytes: its numbers have 3")],
 )  # fmt: skip
 def test_what_is_no_order(method: str, data: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):

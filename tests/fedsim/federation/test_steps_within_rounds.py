@@ -13,7 +13,7 @@ from compressors import Raw
 from fedsim import RunConfig, run
 from fedsim.engines import compat
 from fedsim.federation.trainer import lr_factor
-from strategies import Sharded, build
+from strategies import ClientEnd, Sharded, build
 from strategies.channel.shards import ShardedClientEnd
 from tests.support.runs import Memories, clients, make_task
 from tests.support.threes import give_links, last, threes
@@ -93,7 +93,7 @@ def test_each_part_of_a_sharded_model_counts_its_own_pushes() -> None:
     both = Raw(), Raw()
     rule = Sharded(partial(SGD, lr=1.0), lambda number: rates[number])
     server: Any = build(rule, *both, clients=2)
-    world = Turning(server, ShardedClientEnd(*both, LIKE, 2), LIKE)
+    world = Turning(server, ShardedClientEnd(ClientEnd(*both, LIKE), 2), LIKE)
     for worker in (0, 1):
         world.ask(worker)
     found = []

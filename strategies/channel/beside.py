@@ -1,0 +1,48 @@
+"""What travels beside a model or an update: side payloads, each by its name.
+
+A message holds them beside its payload, as bytes. One table says how each is charged. Whoever
+writes, reads, books or times them goes over what a message has, and the round knows none of them.
+"""
+
+from typing import Literal, NamedTuple
+
+BUFFERS = "buffers"
+"""Tensors of the model that are not parameters, down or up (``buffers``)."""
+
+ORDER = "order"
+"""Down: what the server wants of this client, where that moves from round to round (``orders``)."""
+
+REPORT = "report"
+"""Up: what the client was asked to say, as float32 numbers (``orders``)."""
+
+APPLIED = "applied"
+"""Down: which of the client's own uplinks was applied last (``acknowledge``)."""
+
+FATE = "fate"
+"""Up: what became of the client's message before, where it was not applied (``acknowledge``)."""
+
+
+class Charge(NamedTuple):
+    """How a side payload is booked.
+
+    ``column``: of results, behind ``up_`` or ``down_``; ``ways``: in which it travels; ``wire``:
+    whether it is in the columns ``wire`` and takes time on a simulated clock; ``model``: whether it
+    is a part of the model, and free where the initial model is.
+    """
+
+    column: str
+    ways: tuple[Literal["up", "down"], ...]
+    wire: bool
+    model: bool = False
+
+
+CHARGES = {
+    BUFFERS: Charge("buffer_bits", ("up", "down"), wire=True, model=True),
+    ORDER: Charge("order_bits", ("down",), wire=True),
+    REPORT: Charge("report_bits", ("up",), wire=True),
+    APPLIED: Charge("news_bits", ("down",), wire=False),
+    FATE: Charge("fate_bits", ("up",), wire=False),
+}
+
+USUAL = (BUFFERS, APPLIED, FATE)
+"""Those of which every channel's results have a column, whether or not something travels."""
