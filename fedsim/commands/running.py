@@ -45,7 +45,7 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim import report
     from fedsim.results.schema import write_summary
-    from fedsim.runs.progress import Bars
+    from fedsim.runs.progress import Bars, Named
     from fedsim.runs.run import run
     from fedsim.show.tables import summary_table
 
@@ -53,7 +53,9 @@ def command(flags: argparse.Namespace) -> int:
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:
-        summary = run(config, out, lambda row: bars(name, row), ray_address=flags.ray_address)
+        shown = [Named(name, bars)]
+        done = run(config, out, progress=False, callbacks=shown, ray_address=flags.ray_address)
+    summary = done.summary
     write_summary(out, [summary])
     results, _ = report.read([out])
     report.written(results, out)

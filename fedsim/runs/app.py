@@ -8,8 +8,6 @@ the folder ``out``; empty: ``fedsim-results/NAME``.
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
 
-import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedsim.federation.drivers import make_client_app
+from fedsim.runs.callbacks import Callback, Row
 from fedsim.settings.config import RunConfig, from_flat, underscored
 from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
@@ -55,13 +54,16 @@ def main(grid: Grid, context: Context) -> None:
     out = str(context.run_config.get("out", ""))
     name = f"{config.plan.task.name}-run-{config.digest}"
     folder = Path(out) if out else Path("fedsim-results") / name
-    carry_out(config, folder, None, lambda body: body(grid), partial(_told, config))
+    carry_out(config, folder, None, lambda body: body(grid), _Told(config))
 
 
-def _told(config: RunConfig, row: dict[str, Any]) -> None:
+class _Told(Callback):
     """One line per evaluation for whoever follows the run (`flwr run --stream`, `flwr log`)."""
-    if not math.isnan(row["metric"]):
-        plan = config.plan
-        score = f"{plan.task.metric_name} {row['metric']:.4g}"
+
+    def __init__(self, config: RunConfig) -> None:
+        self.plan = config.plan
+
+    def evaluation(self, row: Row) -> None:
+        score = f"{self.plan.task.metric_name} {row['metric']:.4g}"
         sent = f"{bits(row['up_bits'])} up"
-        print(f"round {row['round']}/{plan.rounds} · {score} · {sent}", flush=True)
+        print(f"round {row['round']}/{self.plan.rounds} · {score} · {sent}", flush=True)

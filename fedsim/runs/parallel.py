@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.engines import cluster
-from fedsim.ground.errors import StoppedEarly, UsageError, without_home, writing
+from fedsim.ground.errors import UsageError, without_home, writing
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.board import Board, Pinned
+from fedsim.runs.callbacks import Callback, Several
 from fedsim.runs.errand import Errand, tell_strangers
 from fedsim.runs.parcel import Parcel, unmark
+from fedsim.runs.progress import Named
 from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
 
@@ -41,25 +43,15 @@ def run_here(
     ``work`` is asked for a run when the one before has ended.
     """
     for name, config, folder in work:
-        _attempt(config, folder, _named(name, progress))
+        _attempt(config, folder, Several([] if progress is None else [Named(name, progress)]))
         ended(name)
 
 
-def _named(name: str, progress: Progress | None) -> Callable[[dict[str, Any]], None] | None:
-    def tell(row: dict[str, Any]) -> None:
-        if progress is not None and (why := progress(name, row)):
-            raise StoppedEarly(why)
-
-    return None if progress is None else tell
-
-
-def _attempt(
-    config: RunConfig, folder: Path, progress: Callable[[dict[str, Any]], None] | None
-) -> None:
+def _attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
     try:
         with lock.held(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             _forget_failed(folder)
-        run(config, folder, progress)
+        run(config, folder, progress=False, callbacks=[follower])
         if not config.keep.checkpoint:  # a sweep's cells are many, and are not extended
             checkpoint.forget_end(folder)
     except Exception as error:

@@ -75,6 +75,6 @@ def test_a_late_update_counts_by_the_iterations_that_were_asked_for(
     )  # fmt: skip
     if stopped:
         with pytest.raises(Stopped):
-            run(config, tmp_path, stop_after(1))
+            run(config, tmp_path, callbacks=[stop_after(1)])
     run(config, tmp_path)
     assert last(tmp_path) == [22.5] * 3

@@ -33,7 +33,7 @@ def test_fedper_s_last_layer_stays_with_the_client(
     that: the next begins where this one ended."""
     memories = Memories(monkeypatch)
     config = small(strategy=f"{mine}:FedPer", method="raw", keep_payloads=True)
-    run(config, tmp_path / "run", memories)
+    run(config, tmp_path / "run", callbacks=[memories])
     whole = replaying.initial(config)
     shared = {n: x for n, x in whole.items() if not n.startswith("7.")}
     assert 0 < len(shared) < len(whole)

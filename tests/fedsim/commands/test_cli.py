@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim import report
+from fedsim import RunResult, report
 from fedsim.commands.cli import COMMANDS, main, parser
 from fedsim.commands.flags import KNOWN
 from fedsim.results import schema
@@ -214,7 +214,7 @@ def test_json_has_no_nan(
 ) -> None:
     summary = json.loads((demo / "cells" / "n1-p1-s0" / "summary.json").read_text())
     diverged = summary | {"metric": math.nan, "loss": math.inf}
-    monkeypatch.setattr(run_module, "run", lambda config, out, progress, **_: diverged)
+    monkeypatch.setattr(run_module, "run", lambda config, out, **_: RunResult(config, diverged))
     monkeypatch.setattr(schema, "write_summary", lambda out, cells: None)
     monkeypatch.setattr(report, "read", lambda folders: (None, folders[0]))
     printed = document(typed("run", "--json").out)

@@ -107,7 +107,7 @@ def typed(script: str, checkout: Path, environment: dict[str, str], out: Path) -
 
 def assert_as_local(summary: dict[str, Any], out: Path, here: Path) -> None:
     """The same numbers and weights as on the local engine."""
-    local = run(from_toml(out / "config.toml").but(engine="local"), here)
+    local = run(from_toml(out / "config.toml").but(engine="local"), here).summary
     assert_same(here, out)
     assert {k: v for k, v in local.items() if k not in OWN} == {
         k: v for k, v in summary.items() if k not in OWN

@@ -64,9 +64,9 @@ class Drawing(nn.Module):
 
 def on_both(config: RunConfig, folder: Path, cluster: str) -> None:
     """Runs it on one thread, on two, and on Ray, and compares all three."""
-    run(config, folder / "local", progress=None)
-    run(config.but(workers=2), folder / "threads", progress=None)
-    run(config.but(engine="flower"), folder / "flower", progress=None, ray_address=cluster)
+    run(config, folder / "local", progress=False)
+    run(config.but(workers=2), folder / "threads", progress=False)
+    run(config.but(engine="flower"), folder / "flower", progress=False, ray_address=cluster)
     for name in ("threads", "flower"):
         assert_same(folder / "local", folder / name)
 
@@ -189,9 +189,9 @@ class Plain:
 
 CATALOGUE["plain"] = Row("plain", "codec", Plain, "T", "here", "plain")
 for engine in ("local", "flower"):
-    config = fedsim.RunConfig(task=spirals, engine=engine, iterations=20, method="ef(plain)")
+    config = fedsim.RunConfig.of(task=spirals, engine=engine, iterations=20, method="ef(plain)")
     address = sys.argv[1] if engine == "flower" else None
-    print(fedsim.run(config, engine, ray_address=address)["loss"])
+    print(fedsim.run(config, engine, ray_address=address).summary["loss"])
 cells = [fedsim.Cell(name, fedsim.RunConfig(task=spirals, iterations=10, method=method))
          for name, method in (("good", "ef(plain)"), ("bad", "plain(true)"))]
 for cell in fedsim.run_cells(cells, "cells", jobs=2, ray_address=sys.argv[1]):

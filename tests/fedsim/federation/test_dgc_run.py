@@ -26,7 +26,7 @@ def test_it_learns_the_digits(tmp_path: Path) -> None:
         task="digits", method="dgc(0.05)", temporal=1, momentum=0.0, iterations=80, clients=2,
         evaluate_every=80,
     )  # fmt: skip
-    assert run(config, tmp_path / "out")["metric"] > 0.7
+    assert run(config, tmp_path / "out").summary["metric"] > 0.7
 
 
 def test_the_fraction_is_known() -> None:
@@ -48,7 +48,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_end(tmp_path: Path, monkeypatch)
             raise Stop
 
     with pytest.raises(Stop):
-        run(config, tmp_path / "parts", stop)
+        run(config, tmp_path / "parts", callbacks=[stop])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
 

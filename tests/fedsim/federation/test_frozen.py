@@ -35,7 +35,7 @@ def test_what_is_trained_travels(
 ) -> None:
     task = make_task(build=partly)
     config = RunConfig.of(task=task.name, method="raw", temporal=1, downlink=downlink, stack=stack)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     messages = clients(tmp_path)
     assert set(messages["up_wire_bits"]) == {32 * TRAINED + 24}
     later = messages[messages["round"] > 1]["down_wire_bits"]

@@ -100,7 +100,7 @@ def test_sparse_gradients_with_a_lossy_downlink_learn(tmp_path: Path) -> None:
         strategy="gradients", method="topk(0.1) | float32 | golomb", downlink="ef(cnat)",
         temporal=1, iterations=40, lr=0.05, evaluate_every=40,
     )  # fmt: skip
-    assert run(config, tmp_path)["metric"] > 0.6  # ten classes
+    assert run(config, tmp_path).summary["metric"] > 0.6  # ten classes
 
 
 def test_residuals_mask_no_momentum() -> None:

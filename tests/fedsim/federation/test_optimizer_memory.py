@@ -74,7 +74,7 @@ def test_a_stopped_run_goes_on(strategy: str, make_task: Any, tmp_path: Path) ->
                        iterations=6, strategy=strategy, checkpoint_every=2)  # fmt: skip
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
-        run(config, tmp_path / "parts", stop_after(3))
+        run(config, tmp_path / "parts", callbacks=[stop_after(3)])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
 

@@ -229,7 +229,7 @@ def test_a_run_with_uploads_under_way_goes_on_from_its_checkpoint(
     run(config, tmp_path / "whole")
     for number in (3, 7):
         with pytest.raises(Stopped):
-            run(config, tmp_path / "parts", stop_after(number))
+            run(config, tmp_path / "parts", callbacks=[stop_after(number)])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
     ends = [pd.read_parquet(tmp_path / name / "rounds.parquet")["sim_end_seconds"]

@@ -77,8 +77,8 @@ def test_auto_says_so_once_and_trains_one_by_one(
     plain = RunConfig(task=make_task(build=Drawing).name, method="raw", temporal=4)
     auto = RunConfig.of(**{**plain.flat(), "stack": "auto"})
     with caplog.at_level(logging.WARNING, "fedsim"):
-        one = run(plain, tmp_path / "plain", progress=False)
-        other = run(auto, tmp_path / "auto", progress=False)
+        one = run(plain, tmp_path / "plain", progress=False).summary
+        other = run(auto, tmp_path / "auto", progress=False).summary
     told = [r.getMessage() for r in caplog.records if "--stack" in r.getMessage()]
     assert len(told) == 1 and "cannot be stacked" in told[0]
     assert one["loss"] == other["loss"]

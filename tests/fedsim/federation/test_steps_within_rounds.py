@@ -71,7 +71,8 @@ def test_scaffold_s_control_variates_over_two_rounds(
     task = make_task(**threes([0.0, 48.0], lr_steps=STEPS))
     memories = Memories(monkeypatch)
     common = {"method": "raw", "temporal": 2, "iterations": 4, "strategy": "scaffold"}
-    run(RunConfig.of(task=task.name, checkpoint_every=1, **common | more), tmp_path, memories)
+    config = RunConfig.of(task=task.name, checkpoint_every=1, **common | more)
+    run(config, tmp_path, callbacks=[memories])
     owns = [[float(state[c]["rule/own/w"][0]) for c in (0, 1)] for state in memories.rounds]
     assert owns[0] == pytest.approx([0, -40], abs=1e-4)
     assert owns[1] == pytest.approx([15 + 5 / 12, -31 - 11 / 12], abs=1e-4)

@@ -173,7 +173,7 @@ def test_masking_in_a_run(
         memories = Memories(monkeypatch)
         config = RunConfig.of(task=task.name, method=method, temporal=3, iterations=3,
                            momentum_masking=masking, keep_payloads=True)  # fmt: skip
-        run(config, tmp_path / masking, memories)
+        run(config, tmp_path / masking, callbacks=[memories])
         states[masking] = memories.rounds[0]
     like = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
     stored = payloads(tmp_path / "on")

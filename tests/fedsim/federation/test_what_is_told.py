@@ -25,7 +25,7 @@ def test_the_metric_is_the_last_model_s(
     """Neither the best nor the worst of the run: nobody knows while training which that is."""
     told = iter(scores)
     monkeypatch.setattr(server, "evaluate", lambda *given: Score(s := next(told), 1 - s))
-    summary = run(small(evaluate_every=1), tmp_path)
+    summary = run(small(evaluate_every=1), tmp_path).summary
     assert rounds(tmp_path)["metric"].tolist() == list(scores)
     assert (summary["metric"], summary["loss"]) == (0.5, 0.5)
 

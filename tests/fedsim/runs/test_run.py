@@ -56,7 +56,7 @@ CLIENT_COLUMNS = {
 def test_the_folder_of_a_run(tmp_path: Path) -> None:
     config = small(iterations=18)
     out = tmp_path / "deep" / "run"
-    summary = run(config, out)
+    summary = run(config, out).summary
     assert sorted(f.name for f in out.iterdir()) == [
         "clients.parquet", "config.toml", "environment.json", "final", "layers.parquet",
         "model.safetensors", "rounds.parquet", "summary.json",
@@ -80,7 +80,7 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
 
 
 def test_the_summary(tmp_path: Path) -> None:
-    summary = run(small(seed=2, clients=3), tmp_path)
+    summary = run(small(seed=2, clients=3), tmp_path).summary
     expected = {
         "task": "digits", "method": "ef(per_tensor(one_sided(0.05) | mean | golomb))",
         "temporal": 5, "gradient": 0.05, "seed": 2, "clients": 3, "iterations": 20, "rounds": 4,
@@ -106,7 +106,7 @@ def test_evaluation_on_schedule(finished: Path, tmp_path: Path) -> None:
 
 def test_progress_is_told(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
-    run(small(), tmp_path, rows.append)
+    run(small(), tmp_path, callbacks=[rows.append])
     assert [row["round"] for row in rows] == [1, 2, 3, 4]
     assert [row["up_wire_bits"] for row in rows] == rounds(tmp_path)["up_wire_bits"].tolist()
 
@@ -208,7 +208,7 @@ def test_environment_and_config_name_no_machine(finished: Path) -> None:
 
 
 def test_the_summary_says_what_trained_the_model(tmp_path: Path) -> None:
-    summary = run(small(clients=2), tmp_path / "a")
+    summary = run(small(clients=2), tmp_path / "a").summary
     found = summary["settings"]
     assert {name: found[name] for name in ("optimizer", "lr", "momentum", "batch_size")} == {
         "optimizer": "SGD", "lr": 0.02, "momentum": 0.9, "batch_size": 32,
@@ -217,12 +217,12 @@ def test_the_summary_says_what_trained_the_model(tmp_path: Path) -> None:
     assert found["downlink"] == "raw" and found["momentum_masking"] is True
     assert found["weighting"] == "uniform" and "server_lr" not in found
     given = run(small(strategy="fedadam", lr=0.5, momentum=0.0, batch_size=8), tmp_path / "b")
-    found = given["settings"]
+    found = given.summary["settings"]
     assert (found["lr"], found["momentum"], found["batch_size"]) == (0.5, 0.0, 8)
     assert found["server_lr"] == FedAdam().eta
 
 
 def test_a_schedule_does_not_change_the_rate_that_is_told(make_task: Any, tmp_path: Path) -> None:
     task = make_task(lr_steps=((2, 0.1),))
-    found = run(RunConfig(task=task.name, method="raw", temporal=4), tmp_path)["settings"]
+    found = run(RunConfig(task=task.name, method="raw", temporal=4), tmp_path).summary["settings"]
     assert (found["lr"], found["lr_steps"]) == (0.1, [[2, 0.1]])

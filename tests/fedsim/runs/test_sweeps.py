@@ -32,9 +32,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counting:
     """A function that names the cells that were run since it was last asked."""
     real, seen = parallel.run, list[str]()
 
-    def run(config: RunConfig, folder: Path, progress: Any) -> Any:
+    def run(config: RunConfig, folder: Path, **how: Any) -> Any:
         seen.append(folder.name)
-        return real(config, folder, progress)
+        return real(config, folder, **how)
 
     def take() -> list[str]:
         taken = list(seen)
@@ -155,10 +155,10 @@ def test_a_run_that_fails_before_it_begins_is_recorded_too(
 ) -> None:
     real = parallel.run
 
-    def run(config: RunConfig, folder: Path, progress: Any) -> Any:
+    def run(config: RunConfig, folder: Path, **how: Any) -> Any:
         if config.temporal == 2:
             raise MemoryError("no room\nat all")
-        return real(config, folder, progress)
+        return real(config, folder, **how)
 
     monkeypatch.setattr(parallel, "run", run)
     config = SweepConfig(tiny, (2, 4), (0.1,))

@@ -105,16 +105,16 @@ def test_the_winner_runs_again_with_the_same_result(tmp_path: Path) -> None:
     point = found.winner.held.points[0]
     config = from_toml(tmp_path / "a" / "best.toml")
     assert config.evaluation.validation is None
-    run(config, tmp_path / "again", progress=None)
+    run(config, tmp_path / "again", progress=False)
     assert found.goal.point(read_curve(tmp_path / "again")) == point
 
 
 @pytest.mark.slow
 def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
     own = RunConfig.of(task=TINY, method="sbc", gradient=0.25, temporal=2, validation=0.2)
-    run(own, tmp_path / "cells" / "mine", progress=None)
-    run(own.but(lr=9.0), tmp_path / "cells" / "far", progress=None)  # outside of the space
-    run(own.but(validation=None), tmp_path / "cells" / "held", progress=None)
+    run(own, tmp_path / "cells" / "mine", progress=False)
+    run(own.but(lr=9.0), tmp_path / "cells" / "far", progress=False)  # outside of the space
+    run(own.but(validation=None), tmp_path / "cells" / "held", progress=False)
     said: list[str] = []
     found = searched(tmp_path, trials=4, say=said.append)
     assert said[0].startswith("preparing: ") and said[1].startswith("1 of 3 runs in")
@@ -159,7 +159,7 @@ def test_the_fewest_bits_to_a_target_are_those_of_every_point_tried(
     ):
         point = {"method": method, "temporal": n, "coder": coder, "gradient": 1.0, "lr": 0.3}
         folder = tmp_path / "grid" / str(number)
-        run(space.config(point), folder, progress=None)
+        run(space.config(point), folder, progress=False)
         if there := goal.point(read_curve(folder)):
             fewest.append(there[0])
     monkeypatch.setattr("fedsim.search.study.CODERS", ("own", "golomb | ans", "ans | ans"))

@@ -228,7 +228,7 @@ def test_metrics_that_are_sums(make_task: Any, tmp_path: Path) -> None:
     ]
     for number, metric in enumerate(metrics):
         config = RunConfig(task=make_task(metric=metric), temporal=3, iterations=3)
-        assert run(config, tmp_path / str(number))["status"] == "done"
+        assert run(config, tmp_path / str(number)).summary["status"] == "done"
 
 
 def test_fedsims_own_tasks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
