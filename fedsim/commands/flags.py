@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import UsageError
-from fedsim.settings.config import SETTINGS
+from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.declared import flag
-from fedsim.settings.strategies import FLAGS
+from fedsim.settings.strategies import FLAGS, check_text
 
 KNOWN = {
     **{name: one for name, one in SETTINGS.items() if not one.group}, **FLAGS,
@@ -54,6 +54,7 @@ def given(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]
     typed = {name: value for name, value in values.items() if value is not None}
     for name, value in typed.items():
         KNOWN[name].fitting(KNOWN[name].kept(value))
+    check_text(typed.get("strategy", default_of("strategy")))
     return typed
 
 

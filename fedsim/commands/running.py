@@ -77,4 +77,4 @@ def from_flags(flags: argparse.Namespace) -> RunConfig:
     values = over(flattened(written, flags.config), typed)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round
-    return from_flat(values, flags.config or "run")
+    return from_flat(values)

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedsim.federation.drivers import make_client_app
 from fedsim.runs.callbacks import Callback, Row
-from fedsim.settings.config import RunConfig, from_flat, underscored
+from fedsim.settings.config import RunConfig, flattened, from_flat, underscored
 from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
 from fedsim.ground.units import bits
@@ -38,7 +38,8 @@ def config_of(context: Context) -> RunConfig:
     check_deployed(values.get("strategy"))
     if _DATA in context.node_config:
         values |= {"data": str(context.node_config[_DATA]), "partition": "whole"}
-    return from_flat(values | {"engine": "flower"}, "run_config")
+    values |= {"engine": "flower"}
+    return from_flat(flattened(values, "run_config", flags=True))
 
 
 client_app = make_client_app(config_of, AtNode())

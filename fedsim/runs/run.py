@@ -162,7 +162,7 @@ def carry_out(
 
 def check_kept(config: RunConfig) -> None:
     """Refuses to keep what goes to a folder, where there is none."""
-    for one in declared(Keep):
+    for one in declared(Keep, "keep"):
         if (value := getattr(config.keep, one.attr)) != one.default:
             raise UsageError(f"{one.flag} is {value}: it goes to the folder of a run; give out")
 

@@ -36,7 +36,6 @@ from fedsim.settings.config import (
     FILE,
     SETTINGS,
     TABLE,
-    check,
     flattened,
     from_flat,
     over,
@@ -82,8 +81,21 @@ def to_toml(cells: Sequence[Cell]) -> str:
         if name in _ALWAYS or given[0][name] != SETTINGS[name].default
     }  # fmt: skip
     varied = [name for name in names if name not in shared]
-    left = [cell for cell in cells if not _is_named(cell)]
-    parts = ["".join(f"# {line}\n" for line in _remarks(kept, left)), tomli_w.dumps(tables(always))]
+    remarks = [
+        f"`python -m fedsim sweep --config {FILE} --out DIR`",
+        "runs these cells; --data says where data sets lie.",
+    ]
+    for task in dict.fromkeys(cell.config.plan.task for cell in kept):
+        mine = [cell.config.flat() for cell in kept if cell.config.plan.task == task]
+        open_ = [n for n in _FROM_TASK if all(own[n] is None for own in mine)]
+        said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
+        remarks += [f"Left to the task {task.name}: {said}."] if said else []
+    if left := [cell for cell in cells if not _is_named(cell)]:
+        plans = [cell.config.plan for cell in left]
+        own = ", ".join(dict.fromkeys(f"{plan.task.name} with {plan.strategy}" for plan in plans))
+        names = [cell.name for cell in left]
+        remarks.append(f"Left out, for they are defined in Python ({own}): {', '.join(names)}.")
+    parts = ["".join(f"# {line}\n" for line in remarks), tomli_w.dumps(tables(always))]
     for cell, one in zip(kept, given, strict=True):
         head = tomli_w.dumps({TABLE: {cell.name: {}}})
         parts.append(head + dotted(tables({name: one[name] for name in varied})))
@@ -133,16 +145,14 @@ def from_values(
     if not isinstance(named, dict) or not named:
         raise UsageError(f"{origin}: cells is {named!r}; it takes a table per cell: [cells.sbc]")
     shared = flattened(rest, origin)
-    check(shared, origin)
     found = []
     for name, table in named.items():
         where = f"{origin}: cell {name!r}"
         if not isinstance(table, dict):
             raise UsageError(f"{where} is {table!r}; it takes a table of settings")
         own = flattened(table, where)
-        check(own, where)
         try:
-            found.append(Cell(name, from_flat(over({**shared, **own}, flags), where)))
+            found.append(Cell(name, from_flat(over({**shared, **own}, flags))))
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
     return found
@@ -217,22 +227,3 @@ def digest(cells: Sequence[Cell]) -> str:
 def _is_named(cell: Cell) -> bool:
     own = cell.config.task, cell.config.strategy
     return all(isinstance(one, str) or one.place for one in own)
-
-
-def _remarks(cells: Sequence[Cell], left: Sequence[Cell]) -> list[str]:
-    """How the cells are run, what their tasks decide, and which cells are ``left`` out."""
-    remarks = [
-        f"`python -m fedsim sweep --config {FILE} --out DIR`",
-        "runs these cells; --data says where data sets lie.",
-    ]
-    for task in dict.fromkeys(cell.config.plan.task for cell in cells):
-        mine = [cell.config for cell in cells if cell.config.plan.task == task]
-        open_ = [n for n in _FROM_TASK if all(config.flat()[n] is None for config in mine)]
-        said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
-        remarks += [f"Left to the task {task.name}: {said}."] if said else []
-    if left:
-        plans = [cell.config.plan for cell in left]
-        own = ", ".join(dict.fromkeys(f"{plan.task.name} with {plan.strategy}" for plan in plans))
-        names = ", ".join(cell.name for cell in left)
-        remarks.append(f"Left out, for they are defined in Python ({own}): {names}.")
-    return remarks

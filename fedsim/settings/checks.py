@@ -40,25 +40,6 @@ def together(config: Settings, plan: Plan) -> None:
         )
     if plan.cohort > plan.clients:
         raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
-    _cohorts(config, plan)
-    if plan.min_replies > plan.cohort:
-        raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
-    _strategy(config, plan)
-    _relay(config, plan)
-    _allreduce(config, plan)
-    if config.training.proximal is not None and plan.algorithm.gradients:
-        raise UsageError(
-            f"--proximal is {config.training.proximal:g}: strategy {plan.strategy} sends the "
-            "gradient at the model itself, where nothing pulls"
-        )
-    _momentum(config, plan)
-    if config.controller is not None:
-        _controller(config, plan)
-    partitions.check(plan.partition)
-
-
-def _cohorts(config: Settings, plan: Plan) -> None:
-    """What simulated time decides needs a clock that is the same on every machine."""
     if not plan.cohort <= plan.ask <= plan.clients:
         raise UsageError(
             f"--ask is {plan.ask}: it lies between the cohort ({plan.cohort}) and the number of "
@@ -69,6 +50,7 @@ def _cohorts(config: Settings, plan: Plan) -> None:
             "--catch-up is given and --downlink is raw: the model is then as small as one update; "
             "give a --downlink that compresses, such as 'sbc(0.05)'"
         )
+    # What simulated time decides needs a clock that is the same on every machine.
     if plan.rules.by_the_clock and (plan.network is None or plan.network.depends):
         names = ("ask", "deadline", "availability")
         name, value = next((n, v) for n in names if (v := getattr(config.clients, n)))
@@ -80,13 +62,43 @@ def _cohorts(config: Settings, plan: Plan) -> None:
         plan.network.trace.of(plan.clients)  # raises: a client that the file lacks
     if plan.rules.availability is not None and plan.rules.availability.trace is not None:
         plan.rules.availability.trace.of(plan.clients)
+    if plan.min_replies > plan.cohort:
+        raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
+    _strategy(config, plan)
+    _collective(config, plan)
+    if config.training.proximal is not None and plan.algorithm.gradients:
+        raise UsageError(
+            f"--proximal is {config.training.proximal:g}: strategy {plan.strategy} sends the "
+            "gradient at the model itself, where nothing pulls"
+        )
+    _momentum(config, plan)
+    if config.controller is not None:
+        _controller(config, plan)
+    partitions.check(plan.partition)
 
 
 def _strategy(config: Settings, plan: Plan) -> None:
     """What the strategy takes, and what it goes with."""
     if plan.algorithm.clock != "rounds":
         _asynchronous(config, plan)
-    _differences(config, plan)
+    # Methods that send differences, and what adds them up: neither goes alone.
+    uplink, serves = plan.method.compressor, plan.algorithm.serves
+    if serves and getattr(uplink, "server", "") != serves:  # of the whole, not of a part
+        raise UsageError(
+            f"--method is {config.method!r}: strategy {serves} adds up differences and takes a "
+            f"method that sends them, such as {_ADDED[serves]!r}"
+        )
+    if (other := needs_server(uplink)) != serves:
+        raise UsageError(
+            f"--method is {config.method!r}: what {other} sends are differences, which are added "
+            f"up by --strategy {other}"
+        )
+    below = needs_server(plan.downlink)
+    if below and not (directs(plan.downlink) and below == serves):
+        raise UsageError(
+            f"--downlink is {config.downlink!r}: what {below} sends are differences; ef21(...) "
+            "goes down with --strategy ef21, and no other does"
+        )
     asked = Asked(
         name=plan.strategy, method=config.method, uplink=plan.method.compressor,
         temporal=plan.temporal, cohort=plan.cohort, required=plan.required, masks=plan.masks,
@@ -123,73 +135,48 @@ def _asynchronous(config: Settings, plan: Plan) -> None:
         )
 
 
-def _differences(config: Settings, plan: Plan) -> None:
-    """Methods that send differences, and the strategies that add them up: neither goes alone."""
-    uplink, serves = plan.method.compressor, plan.algorithm.serves
-    if serves and getattr(uplink, "server", "") != serves:  # of the whole, not of a part
-        raise UsageError(
-            f"--method is {config.method!r}: strategy {serves} adds up differences and takes a "
-            f"method that sends them, such as {_ADDED[serves]!r}"
-        )
-    if (other := needs_server(uplink)) != serves:
-        raise UsageError(
-            f"--method is {config.method!r}: what {other} sends are differences, which are added "
-            f"up by --strategy {other}"
-        )
-    below = needs_server(plan.downlink)
-    if below and not (directs(plan.downlink) and below == serves):
-        raise UsageError(
-            f"--downlink is {config.downlink!r}: what {below} sends are differences; ef21(...) "
-            "goes down with --strategy ef21, and no other does"
-        )
+def _collective(config: Settings, plan: Plan) -> None:
+    """Refuses what relayed messages and a ring allreduce do not go with.
 
-
-def _relay(config: Settings, plan: Plan) -> None:
-    """Refuses what relayed messages do not go with: clients make the uplinks' mean, and no more."""
-    if not isinstance(plan.downlink, Relay):
-        return
-    told = f"--downlink is {Relay.codec_id!r}"
-    if getattr(plan.algorithm, "weighting", None) == "nova":
-        raise UsageError(
-            f"{told} and --weighting is 'nova': clients are not told how many local iterations the "
-            "others did; give uniform or samples"
-        )
-    if not plan.algorithm.averages:
-        raise UsageError(
-            f"{told} and --strategy is {plan.strategy!r}: every client makes the model of the "
-            "others' messages itself: their mean, as of dsgd"
-        )
-    if config.controller:
-        raise UsageError(
-            f"{told} and --controller is {config.controller!r}: clients are not told at which "
-            "fraction the others encoded; leave one of the two out"
-        )
-    if config.clients.catch_up:
-        raise UsageError(
-            f"{told} and --catch-up is True: messages are passed on for one round, and who missed "
-            "it is sent the model; leave one of the two out"
-        )
-
-
-def _allreduce(config: Settings, plan: Plan) -> None:
-    """Refuses what a ring allreduce does not go with: it adds up the floats of all clients."""
-    network = plan.network
-    if network is None or network.topology != "allreduce":
-        return
-    told = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
-    if not isinstance(plan.method.compressor, Raw):
-        raise UsageError(told.format(f"--method is {config.method!r}"))
-    if not isinstance(plan.downlink, Raw):
-        raise UsageError(told.format(f"--downlink is {config.downlink!r}"))
-    if not plan.algorithm.averages:
-        raise UsageError(told.format(f"--strategy is {plan.strategy!r}"))
-    if config.controller is not None:
-        raise UsageError(told.format(f"--controller is {config.controller!r}"))
-    if not plan.clients == plan.cohort == plan.required or not plan.rules.plain:
-        names = ("cohort", "min_replies", "ask", "deadline", "dropout", "availability")
-        found = ((n, getattr(config.clients, n)) for n in names)
-        name, value = next((n, v) for n, v in found if v is not None)
-        raise UsageError(told.format(f"{flag(name)} is {value}"))
+    With the one clients make the uplinks' mean themselves and no more, the other adds up floats.
+    """
+    if isinstance(plan.downlink, Relay):
+        told = f"--downlink is {Relay.codec_id!r}"
+        if getattr(plan.algorithm, "weighting", None) == "nova":
+            raise UsageError(
+                f"{told} and --weighting is 'nova': clients are not told how many local iterations "
+                "the others did; give uniform or samples"
+            )
+        if not plan.algorithm.averages:
+            raise UsageError(
+                f"{told} and --strategy is {plan.strategy!r}: every client makes the model of the "
+                "others' messages itself: their mean, as of dsgd"
+            )
+        if config.controller:
+            raise UsageError(
+                f"{told} and --controller is {config.controller!r}: clients are not told at which "
+                "fraction the others encoded; leave one of the two out"
+            )
+        if config.clients.catch_up:
+            raise UsageError(
+                f"{told} and --catch-up is True: messages are passed on for one round, and who "
+                "missed it is sent the model; leave one of the two out"
+            )
+    if plan.network is not None and plan.network.topology == "allreduce":
+        told = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
+        if not isinstance(plan.method.compressor, Raw):
+            raise UsageError(told.format(f"--method is {config.method!r}"))
+        if not isinstance(plan.downlink, Raw):
+            raise UsageError(told.format(f"--downlink is {config.downlink!r}"))
+        if not plan.algorithm.averages:
+            raise UsageError(told.format(f"--strategy is {plan.strategy!r}"))
+        if config.controller is not None:
+            raise UsageError(told.format(f"--controller is {config.controller!r}"))
+        if not plan.clients == plan.cohort == plan.required or not plan.rules.plain:
+            names = ("cohort", "min_replies", "ask", "deadline", "dropout", "availability")
+            found = ((n, getattr(config.clients, n)) for n in names)
+            name, value = next((n, v) for n, v in found if v is not None)
+            raise UsageError(told.format(f"{flag(name)} is {value}"))
 
 
 def _controller(config: Settings, plan: Plan) -> None:

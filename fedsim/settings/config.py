@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,8 +46,8 @@ class RunConfig(Settings):
         >>> config = RunConfig(method="sbc", temporal=10, gradient=0.01, clients=8)
         >>> config.plan.rounds, config.clients.count
         (120, 8)
-        >>> RunConfig(training=Training(lr=0.1), network="4g, compute=20ms").network.preset
-        '4g'
+        >>> RunConfig(training=Training(lr=0.1), network="4g").network
+        Network('4g')
     """
 
     def __post_init__(self) -> None:
@@ -60,16 +60,15 @@ class RunConfig(Settings):
         _ = self.plan  # raises where settings do not go together
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (vars(self),)  # another process then knows the user's own task too
+        return partial(RunConfig, **vars(self)), ()  # which adopts the user's own task there, too
 
     @staticmethod
     def elsewhere(name: str) -> str:
-        """Words for a setting that is no field of a run, but of a group or of a strategy."""
+        """Words for a setting that is not a field of a run, but of a group or of a strategy."""
         if name in FLAGS:
             return f"{name} is the strategy's: write strategy='NAME({name}=...)'"
-        if name not in SETTINGS:
+        if (one := SETTINGS.get(name)) is None:
             return ""
-        one = SETTINGS[name]
         return f"{name} stands in a group: write {one.group}={one.owner}({one.attr}=...)"
 
     @classmethod
@@ -86,7 +85,7 @@ class RunConfig(Settings):
             >>> RunConfig.of(strategy="fedadam", server_lr=0.5).strategy
             'fedadam(server_lr=0.5)'
         """
-        return from_flat(flattened(settings, "RunConfig.of", flags=True), "RunConfig.of")
+        return from_flat(flattened(settings, "RunConfig.of", flags=True))
 
     def but(self, **settings: Any) -> "RunConfig":
         """The same run with other settings, by the names of their flags, as ``of``.
@@ -95,8 +94,7 @@ class RunConfig(Settings):
             >>> RunConfig.of(lr=0.1, batch_size=8).but(lr=0.2).training.batch_size
             8
         """
-        given = flattened(settings, "RunConfig.but", flags=True)
-        return from_flat(over(self.flat(), given), "RunConfig.but")
+        return from_flat(over(self.flat(), flattened(settings, "RunConfig.but", flags=True)))
 
     def flat(self) -> dict[str, Any]:
         """Every setting by the name of its flag, as it was given."""
@@ -117,14 +115,12 @@ class RunConfig(Settings):
         from compressors import text
 
         plan = self.plan
-        known = {
+        given = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
+        return {name: getattr(plan, name, value) for name, value in given.items()} | {
             "task": plan.task.name, "method": plan.method.text, "gradient": plan.method.gradient,
             "downlink": text(plan.downlink), "momentum_masking": plan.masks,
-            "ask": self.clients.ask,
-            "network": None if self.network is None else str(self.network),
+            "ask": self.clients.ask, "network": written(self.network),
         }  # fmt: skip
-        given = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
-        return {k: known[k] if k in known else getattr(plan, k, given[k]) for k in given}
 
     def identity(self) -> dict[str, Any]:
         """``filled`` without what is at its default: a new setting then changes no run's name."""
@@ -156,45 +152,27 @@ def cached_plan(config: RunConfig, own: "tuple[tuple[str, Row], ...]") -> "Plan"
     return plan
 
 
-def _rebuilt(values: dict[str, Any]) -> RunConfig:
-    return RunConfig(**values)
-
-
-def from_flat(values: Mapping[str, Any], origin: str) -> RunConfig:
-    """The run of settings by the names of their flags.
-
-    Raises ``UsageError``, which names ``origin`` for a key that is not a setting, and for a value
-    of another type.
-    """
-    check(values, origin)
+def from_flat(values: Mapping[str, Any]) -> RunConfig:
+    """The run of settings by the names of their flags, each of its type (``flattened``)."""
     own = {name: value for name, value in values.items() if name in FLAGS and value is not None}
-    named = {name: value for name, value in values.items() if name not in FLAGS}
-    if own:
-        named["strategy"] = with_settings(named.get("strategy", default_of("strategy")), own)
     held: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
-    for name, value in named.items():
-        held[SETTINGS[name].group][SETTINGS[name].attr] = value
-    own_fields = held.pop("")
-    return RunConfig(**own_fields, **{name: GROUPS[name](**held[name]) for name in held})
-
-
-def check(values: Mapping[str, Any], origin: str) -> None:
-    """Refuses, as ``from_flat``, a key that is not a setting and a value of another type."""
     for name, value in values.items():
-        one = SETTINGS.get(name) or FLAGS.get(name)
-        if one is None:
-            raise PlacedError(f"{origin}: {unknown('setting', name, [*SETTINGS, *FLAGS])}")
-        one.of_type(one.kept(value), origin, name)
+        if name not in FLAGS:
+            held[SETTINGS[name].group][SETTINGS[name].attr] = value
+    first = held.pop("")
+    if own:
+        first["strategy"] = with_settings(first.get("strategy", default_of("strategy")), own)
+    return RunConfig(**first, **{name: GROUPS[name](**own) for name, own in held.items()})
 
 
 def over(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by flag with the ``given`` in their places; a strategy keeps its other settings."""
     own = {name: value for name, value in given.items() if name in FLAGS}
-    if own and "strategy" not in given:
-        before = values.get("strategy", default_of("strategy"))
-        given = {k: v for k, v in given.items() if k not in own}
-        given["strategy"] = with_settings(before, own, anew=True)
-    return {**values, **given}
+    if not own or "strategy" in given:
+        return {**values, **given}
+    before = values.get("strategy", default_of("strategy"))
+    rest = {name: value for name, value in given.items() if name not in own}
+    return {**values, **rest, "strategy": with_settings(before, own, anew=True)}
 
 
 def flattened(
@@ -208,10 +186,11 @@ def flattened(
         origin: what a message begins with.
         flags: whether a setting of a group may stand outside of the group, by the name of its flag.
         beside: what else may stand there, for the words on a key that is not known.
-        newer: whether a key that is not known is kept: a newer version wrote it.
+        newer: whether keys that are not known, and values of other types, are kept: a newer version
+            wrote them.
 
-    Raises ``PlacedError`` for a key that is not a setting, one that is given twice, and one that
-    stands in another place.
+    Raises ``PlacedError`` for a key that is not a setting, one that is given twice, one that stands
+    in another place, and a value of another type.
 
     Example:
         >>> flattened({"temporal": 5, "training": {"batch-size": 8}}, "run.toml")
@@ -223,7 +202,7 @@ batch_size = 8 below [training]
     """
     found: dict[str, Any] = {}
     for key, value in underscored(values, origin).items():
-        kind, one = GROUPS.get(key), SETTINGS.get(key)
+        kind, one = GROUPS.get(key), SETTINGS.get(key) or FLAGS.get(key)
         if kind is not None and isinstance(value, kind | Mapping):
             own = {s.attr: s.name for s in declared(kind, key)}
             inside = value if isinstance(value, Mapping) else vars(value)
@@ -233,49 +212,44 @@ batch_size = 8 below [training]
                 found[own.get(attr, f"{key}.{attr}")] = item
         elif key == "network" and isinstance(value, Mapping):
             found[key] = Network(**{k: str(x) for k, x in underscored(value, origin).items()})
-        elif kind is not None and one is None and not newer:
+        elif newer if one is None else flags or (key not in FLAGS and one.group in ("", key)):
+            found[key] = value
+        elif one is not None:
+            shown = tomli_w.dumps({"x": value}).partition("= ")[2].strip()
+            raise PlacedError(
+                f"{origin}: {key} = {shown} is the strategy's: write strategy = "
+                f"'NAME({key}={value})'" if key in FLAGS else
+                f"{origin}: {key} = {shown} stands in a table: write {one.attr} = {shown} below "
+                f"[{one.group}]"
+            )  # fmt: skip
+        elif kind is not None:
             raise PlacedError(f"{origin}: {key} is {value!r}; it takes a table: [{key}]")
-        elif key in FLAGS and flags or one and (flags or one.group in ("", key)):
-            found[key] = value
-        elif one is not None or key in FLAGS:
-            raise PlacedError(f"{origin}: {key} = {_toml(value)} {_place(key, value)}")
-        elif newer:
-            found[key] = value
         else:
             known = [name for name, s in SETTINGS.items() if flags or not s.group]
             raise PlacedError(f"{origin}: {unknown('setting', key, [*beside, *known, *GROUPS])}")
+    for name, value in {} if newer else found.items():
+        one = SETTINGS.get(name) or FLAGS[name]
+        one.of_type(one.kept(value), origin, name)
     return found
-
-
-def _place(key: str, value: Any) -> str:
-    """Words for where a setting stands in a file, by the name of its flag."""
-    if key in FLAGS:
-        return f"is the strategy's: write strategy = 'NAME({key}={value})'"
-    one = SETTINGS[key]
-    return f"stands in a table: write {one.attr} = {_toml(value)} below [{one.group}]"
-
-
-def _toml(value: Any) -> str:
-    return tomli_w.dumps({"x": value}).partition("= ")[2].strip()
 
 
 def tables(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by the names of their flags as TOML holds them: a table per group, nothing for None.
 
     Example:
-        >>> tables({"temporal": 5, "clients": 8, "lr": None})
+        >>> tables({"lr": None, "clients": 8, "temporal": 5})
         {'temporal': 5, 'clients': {'count': 8}}
     """
-    found: dict[str, Any] = {}
+    held: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
     for name, value in values.items():
-        one = SETTINGS[name]
-        inside = found.setdefault(one.group, {}) if one.group and value is not None else found
         if value is not None:
-            plain = str(value) if isinstance(value, Network) else getattr(value, "written", value)
-            inside[one.attr] = plain
-    return {k: v for k, v in found.items() if k not in GROUPS} | {
-        k: v for k, v in found.items() if k in GROUPS
-    }
+            held[SETTINGS[name].group][SETTINGS[name].attr] = written(value)
+    return held.pop("") | {name: own for name, own in held.items() if own}
+
+
+def written(value: Any) -> Any:
+    """A setting as files have it: the text of a network, and where a user's own stands."""
+    return str(value) if isinstance(value, Network) else getattr(value, "written", value)
 
 
 def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -298,7 +272,7 @@ def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 def from_toml(path: Path) -> RunConfig:
     """The config in a TOML file; ``UsageError`` names the file where it is corrupt."""
-    return from_flat(flattened(read_toml(path), str(path)), str(path))
+    return from_flat(flattened(read_toml(path), str(path)))
 
 
 def read_toml(path: Path) -> dict[str, Any]:

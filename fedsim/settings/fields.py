@@ -19,7 +19,7 @@ from fedsim.settings.declared import (
     setting,
     settle,
 )
-from fedsim.settings.strategies import STRATEGIES, check_text
+from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks.tasklist import PARTITIONS
 
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.
@@ -31,9 +31,19 @@ GRADIENT = 0.01
 """The fraction of entries sent, where nobody says any and the method takes one."""
 
 
-def _number_as_text(value: Any, flag: str) -> Any:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"{value:g}" if number else value
+def _text(value: Any, flag: str) -> Any:
+    """The text of a number, a compressor or a controller; anything else as it is."""
+    if isinstance(value, str | bool):
+        return value
+    if flag in ("--method", "--downlink"):
+        from fedsim.settings.methods import spelled
+
+        return spelled(value, flag)
+    if flag == "--controller":
+        from fedsim.settings.controllers import text
+
+        return text(value)
+    return f"{value:g}" if isinstance(value, int | float) else value
 
 
 @names_told
@@ -58,11 +68,11 @@ class Clients:
     partition: str | None = setting(None, PARTITIONS + "; default: the task's", of_task=True)
     availability: str | float | None = setting(
         None, "clients that can be asked: a fraction, onoff(10min, 5min) (mean times there and "
-        "away), or a CSV file (seconds, available); default: all", plain=_number_as_text,
+        "away), or a CSV file (seconds, available); default: all", plain=_text,
     )  # fmt: skip
     dropout: str | float | None = setting(
         None, "probability that a client that is asked does not train, or 'before=0.05, "
-        "after=0.05' of its training; default: 0", plain=_number_as_text,
+        "after=0.05' of its training; default: 0", plain=_text,
     )  # fmt: skip
     ask: int | None = setting(
         None, "clients that are asked, of which the first --cohort in simulated time count; "
@@ -70,7 +80,7 @@ class Clients:
     )  # fmt: skip
     deadline: str | float | None = setting(
         None, "simulated time after which a round is over, such as 30s; default: none",
-        plain=_number_as_text,
+        plain=_text,
     )  # fmt: skip
     late: str = setting(
         "hold", "an update that comes when its round is over: hold (its client sends it with the "
@@ -188,7 +198,7 @@ class Machine:
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     stack: str | int = setting(
         "1", "clients of a round that a worker trains at once (torch.func): a number, or auto "
-        "(as many as gain, docs/gpu.md)", plain=_number_as_text,
+        "(as many as gain, docs/gpu.md)", plain=_text,
         rule=Rule(lambda x: x == "auto" or x.isascii() and x.isdecimal() and int(x) > 0,
                   "a number above 0, or auto"),
     )  # fmt: skip
@@ -257,88 +267,41 @@ class Keep:
         settle(self, "keep")
 
 
-@names_told
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Network:
-    """The clients' links, by which a run's rounds get simulated times (docs/networks.md).
-
-    Every value is a text: a number with a unit, or how it varies between clients. A preset gives
-    the values that are not named. As a text a network is what ``--network`` takes.
+    """The clients' links, by which a run's rounds get simulated times; docs/networks.md says how.
 
     Args:
-        preset: a name of `fedsim list networks`.
-        up: the rate of each client's upload, in bits per second.
-        down: that of its download.
-        latency: the delay of one message.
-        compute: the time of a local iteration; ``measured``: as it takes in the run.
-        server_up: what all uploads share at the server, in bits per second.
-        server_down: what all downloads share.
-        trace: a CSV file of rates over time, in the place of ``up`` and ``down``.
-        framing: ``on``: whole messages take time, and not payloads alone.
-        topology: ``star``, or ``allreduce``.
-        coding: ``measured``: encoding and decoding take the time that they take in the run.
+        preset: a name of `fedsim list networks`, or all that ``--network`` takes: a text of
+            settings, or a TOML file of them, which is read at once.
+        settings: ``up``, ``down``, ``latency``, ``compute``, ``server_up``, ``server_down``,
+            ``trace``, ``framing``, ``topology`` and ``coding``, over those of the preset.
 
     Raises ``UsageError`` for a preset or a value that is not known.
 
     Example:
-        >>> str(Network("4g", compute="20ms"))
-        '4g, compute=20ms'
-        >>> Network.of("up=5Mbit, compute=20ms").up
-        '5Mbit'
+        >>> Network("4g", compute="20ms")
+        Network('4g, compute=20ms')
     """
 
-    preset: str | None = None
-    up: str | None = None
-    down: str | None = None
-    latency: str | None = None
-    compute: str | None = None
-    server_up: str | None = None
-    server_down: str | None = None
-    trace: str | None = None
-    framing: str | None = None
-    topology: str | None = None
-    coding: str | None = None
+    text: str
 
-    def __post_init__(self) -> None:
-        from fedsim.network import spec
-
-        spec.parse(str(self))
-
-    def __str__(self) -> str:
-        named = {f.name: getattr(self, f.name) for f in fields(self)}
-        preset = named.pop("preset")
-        given = [f"{name}={value}" for name, value in named.items() if value is not None]
-        return ", ".join([*([preset] if preset else []), *given])
-
-    @classmethod
-    def of(cls, text: str) -> "Network":
-        """The network that ``--network`` names: of a TOML file the settings that stand in it."""
+    def __init__(self, preset: str = "", **settings: Any) -> None:
         from compressors.calls import split
         from fedsim.network import spec
 
-        text = spec.without_file(text)
-        spec.parse(text)  # raises: what is not a setting, or is given twice
-        first, *items = split(text)
-        if "=" in first:
-            return cls(**_pairs([first, *items]))
-        return cls(first, **_pairs(items))
+        given = split(spec.without_file(preset)) if preset else []
+        pairs = [item.partition("=") for item in given]
+        items = [f"{k.strip()}={x.strip()}" if mark else k for k, mark, x in pairs]
+        text = ", ".join([*items, *(f"{name}={value}" for name, value in settings.items())])
+        spec.parse(text)
+        object.__setattr__(self, "text", text)
 
+    def __repr__(self) -> str:
+        return f"Network({self.text!r})"
 
-def _pairs(items: list[str]) -> dict[str, str]:
-    pairs = (item.partition("=") for item in items)
-    return {key.strip().replace("-", "_"): value.strip() for key, _, value in pairs}
-
-
-def _compressor_text(value: Any, flag: str) -> Any:
-    from fedsim.settings.methods import spelled
-
-    return value if isinstance(value, str) else spelled(value, flag)
-
-
-def _known_strategy(value: Any, flag: str) -> Any:
-    if isinstance(value, str):
-        check_text(value)
-    return value
+    def __str__(self) -> str:
+        return self.text
 
 
 def _bits(value: Any, flag: str) -> float:
@@ -347,14 +310,9 @@ def _bits(value: Any, flag: str) -> float:
     return quantity(value, flag, "bits")
 
 
-def _controller_text(value: Any, flag: str) -> str:
-    from fedsim.settings.controllers import text
-
-    return value if isinstance(value, str) else text(value)
-
-
 def _network(value: Any, flag: str) -> Any:
-    return Network.of(str(value)) if isinstance(value, str | Network) else value
+    return Network(value) if isinstance(value, str) else value
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -368,7 +326,7 @@ class Settings:
         "your own, or in Python a Task"
     )  # fmt: skip
     method: str = setting(
-        "sbc", "how updates are compressed; {p} stands for --gradient", plain=_compressor_text
+        "sbc", "how updates are compressed; {p} stands for --gradient", plain=_text
     )
     temporal: int = setting(
         10, "local iterations per communication round (1: every step)", rule=ABOVE_ZERO
@@ -385,18 +343,17 @@ class Settings:
     )
     strategy: "str | Algorithm" = setting(
         "dsgd", "one of " + ", ".join(STRATEGIES) + "; with settings in parentheses, such as "
-        "'fedbuff(10, staleness=polynomial(0.5))'; FILE.py:NAME for one of your own",
-        plain=_known_strategy,
+        "'fedbuff(10, staleness=polynomial(0.5))'; FILE.py:NAME for one of your own"
     )  # fmt: skip
     downlink: str | None = setting(
         None, "how the global update is compressed, or relay (clients are sent the others' "
         "messages and make the mean themselves); default: raw, for a majority one bit per entry",
-        plain=_compressor_text,
+        plain=_text,
     )  # fmt: skip
     controller: str | None = setting(
         None, "what chooses n and p of every round and client, from --temporal and --gradient on: "
         "one of `fedsim list controllers`, such as 'plateau(10)'; default: nothing, they stay",
-        plain=_controller_text,
+        plain=_text,
     )  # fmt: skip
     stop_at_bits: float | str | None = setting(
         None, "end after the round in which a client's upstream bits (wire) reach so many, such as "

@@ -78,58 +78,45 @@ class SweepConfig:
             >>> len(SweepConfig.of(temporal=[1, 10], gradient=[1, 0.1], method="sbc").cells())
             4
         """
-        return from_values(values, "SweepConfig.of", flags=True)
+        return from_flat(flat_grid(values, "SweepConfig.of", flags=True), "SweepConfig.of")
 
     def cells(self) -> list[Cell]:
         """The dense reference first, then the grid in order; each cell once."""
         if self.seeds < 1:
             raise UsageError(f"--seeds is {self.seeds}: it is above 0")
         cells: dict[str, Cell] = {}
-        grid = _told_apart([
-            Cell.of(replace(self.base, method=self._method(p), temporal=n, gradient=p, seed=seed))
-            for seed in range(self.seeds)
-            for n in self.temporal
-            for p in self.gradient or (None,)
-        ])
+        grid, fractions = [], dict[str, set[float]]()
+        for seed in range(self.seeds):
+            for n in self.temporal:
+                for p in self.gradient or (None,):
+                    method = self.base.method
+                    if p not in (None, 1) and not takes_fraction(method):
+                        method = resolve(method, p).text  # raises: no place for p
+                    config = replace(self.base, method=method, temporal=n, gradient=p, seed=seed)
+                    grid.append(Cell.of(config))
+                    fraction = config.plan.method.gradient
+                    fractions.setdefault(grid[-1].name, set()).add(fraction)
+        # All digits of the fraction where six of them name several.
+        grid = [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
         taken = {cell.name: _sends(cell) for cell in grid}
-        for cell in self._dense() if self.baseline else []:
+        # Votes and switches take codes, and raw is not a code: their reference is the mean.
+        reference = self.base.but(
+            method="raw", downlink=None, temporal=1, gradient=None, label=None, catch_up=False,
+            strategy=of_reference(self.base.strategy),
+        )  # fmt: skip
+        for seed in range(self.seeds if self.baseline else 0):
+            cell = Cell.of(replace(reference, seed=seed))
             if cell.name not in taken:
                 cells[cell.name] = cell
             elif taken[cell.name] != _sends(cell):  # all entries too, but another way
-                name = f"dense-s{cell.config.seed}"
-                cells[name] = replace(cell, name=name)
+                cells[f"dense-s{seed}"] = replace(cell, name=f"dense-s{seed}")
         for cell in grid:
             cells.setdefault(cell.name, cell)
         return list(cells.values())
 
-    def _dense(self) -> list[Cell]:
-        """The reference of every seed, raw both ways.
-
-        Votes and switches take codes, and raw is not a code: their reference is the mean.
-        """
-        base = self.base.but(clients=replace(self.base.clients, catch_up=False))
-        reference = replace(
-            base, method="raw", downlink=None, temporal=1, gradient=None,
-            strategy=of_reference(base.strategy), label=None,
-        )  # fmt: skip
-        return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
-
-    def _method(self, p: float | None) -> str:
-        if p in (None, 1) or takes_fraction(self.base.method):
-            return self.base.method
-        return resolve(self.base.method, p).text  # raises: no place for p
-
 
 def _name(config: RunConfig, gradient: str) -> str:
     return f"n{config.temporal}-p{gradient}-s{config.seed}"
-
-
-def _told_apart(grid: list[Cell]) -> list[Cell]:
-    """The cells, with all digits of the fraction where six of them name several fractions."""
-    fractions: dict[str, set[float]] = {}
-    for cell in grid:
-        fractions.setdefault(cell.name, set()).add(cell.config.plan.method.gradient)
-    return [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
 
 
 def in_full(cell: Cell) -> Cell:
@@ -159,19 +146,11 @@ def to_toml(config: SweepConfig) -> str:
 def from_toml(path: Path) -> SweepConfig:
     """A sweep from a TOML file; ``UsageError`` names the file and the offending key."""
     try:
-        return from_values(read_toml(path), str(path))
+        return from_flat(flat_grid(read_toml(path), str(path)), str(path))
     except PlacedError:
         raise
     except UsageError as error:
         raise PlacedError(f"{path}: {error}") from error
-
-
-def from_values(values: Mapping[str, Any], origin: str, flags: bool = False) -> SweepConfig:
-    """A sweep from the values of a TOML file; ``flags``: as ``flattened`` says.
-
-    Raises ``PlacedError``, which names ``origin``, the key and the value.
-    """
-    return from_flat(flat_grid(values, origin, flags), origin)
 
 
 def flat_grid(values: Mapping[str, Any], origin: str, flags: bool = False) -> dict[str, Any]:
@@ -201,7 +180,7 @@ def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     temporal = _numbers(rest.pop("temporal", [10]), origin, "temporal")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
-    base = config_from_flat({"method": method, **rest, "temporal": 1, **first}, origin)
+    base = config_from_flat({"method": method, **rest, "temporal": 1, **first})
     if not temporal:
         raise PlacedError(f"{origin}: temporal is []; it takes one number or several")
     if not all(float(n).is_integer() for n in temporal):

@@ -90,10 +90,25 @@ def filled(config: Settings) -> Plan:
     )
     iterations = config.iterations or task.iterations
     rule, masking, pull = value_of(config.strategy), training.momentum_masking, training.proximal
+    try:  # as given; else the strategy's own, which is raw for most
+        downlink, given = rule.downlink(config.method, method.compressor), config.downlink
+        if given is not None and takes_fraction(given):
+            raise UsageError(
+                f"--downlink is {given!r}, which takes a fraction of entries: write it, such as "
+                "'sbc(0.05)'"
+            )
+        if given is not None:
+            downlink = Relay() if given.strip() == Relay.codec_id else parse(given)
+    except Refused as error:
+        raise UsageError(str(error)) from error
+    except UsageError:
+        raise
+    except ValueError as error:
+        raise UsageError(f"--downlink: {error}") from error
     return Plan(
         task=task,
         method=method,
-        downlink=_downlink(config, method, rule),
+        downlink=downlink,
         temporal=config.temporal,
         clients=clients.count or task.clients,
         cohort=cohort,
@@ -113,25 +128,3 @@ def filled(config: Settings) -> Plan:
         strategy=written(config.strategy),
         client=rule.client if pull is None else FedProx(pull, rule.client),
     )
-
-
-def _downlink(config: Settings, method: Method, rule: Algorithm) -> Compressor:
-    """As given; else the strategy's own, which is raw for most."""
-    try:
-        own = rule.downlink(config.method, method.compressor)
-    except Refused as error:
-        raise UsageError(str(error)) from error
-    given = config.downlink
-    if given is None:
-        return own
-    if given.strip() == Relay.codec_id:
-        return Relay()
-    if takes_fraction(given):
-        raise UsageError(
-            f"--downlink is {given!r}, which takes a fraction of entries: write it, such as "
-            "'sbc(0.05)'"
-        )
-    try:
-        return parse(given)
-    except ValueError as error:
-        raise UsageError(f"--downlink: {error}") from error

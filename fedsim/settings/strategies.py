@@ -5,7 +5,7 @@
 without torch; an algorithm is imported when a run asks for it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import lru_cache, partial
 from importlib import import_module
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from compressors.calls import Call, value
 from fedsim.ground.errors import UsageError, called, unknown
 from fedsim.settings.declared import ABOVE_ZERO, Setting, declared, flag, one_of, setting
-from strategies.algorithms import ALGORITHMS, AVERAGES, CODED, OWN_DOWNLINK
+from strategies.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     from strategies import Algorithm
@@ -74,7 +74,20 @@ def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
     place = f"{of.__module__.removeprefix('strategies.algorithms.')}:{of.__qualname__}"
     name = next((name for name, listed in ALGORITHMS.items() if listed == place), None)
     if name is None or made.place:
-        _check_own(made)
+        from strategies import Algorithm
+
+        if of.step is Algorithm.step:
+            raise UsageError(
+                f"--strategy is {made.written!r}: it has no step(uplinks, memory, model, now), "
+                "which makes the global update"
+            )
+        try:
+            hash(made)
+        except TypeError as error:
+            raise UsageError(
+                f"--strategy is {made.written!r}: {error}; a strategy is a frozen dataclass whose "
+                "settings are numbers, texts or tuples"
+            ) from error
         _OWN[made.written] = made  # its folder is read again in this process
         return made
     said = [
@@ -83,24 +96,6 @@ def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
         if f.default is not MISSING and _shown(getattr(made, f.name)) != _shown(f.default)
     ]
     return f"{name}({', '.join(said)})" if said else name
-
-
-def _check_own(made: "Algorithm") -> None:
-    """Refuses a user's own that no round could be carried out with, before any work."""
-    from strategies import Algorithm
-
-    if type(made).step is Algorithm.step:
-        raise UsageError(
-            f"--strategy is {made.written!r}: it has no step(uplinks, memory, model, now), which "
-            "makes the global update"
-        )
-    try:
-        hash(made)
-    except TypeError as error:
-        raise UsageError(
-            f"--strategy is {made.written!r}: {error}; a strategy is a frozen dataclass whose "
-            "settings are numbers, texts or tuples"
-        ) from error
 
 
 def written(strategy: "str | Algorithm") -> str:
@@ -232,22 +227,16 @@ def coded(strategy: "str | Algorithm") -> bool:
     return value_of(strategy).coded
 
 
-def told_downlink(text: str) -> bool:
-    """Whether a strategy that a folder names has another downlink than ``raw`` by default.
+def is_among(text: str, names: Container[str]) -> bool:
+    """Whether a strategy that a folder names is one of these (``strategies.algorithms``).
 
     A user's own is not looked up: its file may be anybody's.
+
+    Example:
+        >>> is_among("marina(weighting=samples)", ("marina", "diana"))
+        True
     """
-    return _head(text) in OWN_DOWNLINK
-
-
-def told_coded(text: str) -> bool:
-    """Whether a strategy that a folder names never takes ``raw``; as ``told_downlink``."""
-    return _head(text) in CODED
-
-
-def told_averages(text: str) -> bool:
-    """Whether a strategy that a folder names moves by the mean of updates; as ``told_downlink``."""
-    return _head(text) in AVERAGES
+    return ":" not in text and text.partition("(")[0].strip() in names
 
 
 def check_deployed(strategy: object) -> None:
@@ -272,11 +261,6 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
     if not made.coded:
         return strategy
     return adopt(f"dsgd(weighting={getattr(made, 'weighting', 'uniform')})")
-
-
-def _head(text: str) -> str:
-    """The name in a text; empty for a user's own."""
-    return text.partition("(")[0].strip() if ":" not in text else ""
 
 
 def _call(text: str) -> Call:

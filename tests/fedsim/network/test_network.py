@@ -155,7 +155,7 @@ def test_a_run_s_network_does_not_change_with_its_file(tmp_path: Path) -> None:
     file = tmp_path / "net.toml"
     file.write_text('trace = "links.csv"\ncompute = "10ms"\n')
     config = RunConfig(network=str(file))
-    assert str(config.network) == f"compute=10ms, trace={tmp_path / 'links.csv'}"
+    assert str(config.network) == f"trace={tmp_path / 'links.csv'}, compute=10ms"
     assert config.plan.network is not None and config.plan.network.trace is not None
     file.write_text('preset = "wifi"\nup = "lognormal(5Mbit, 0.5)"\n')
     changed = RunConfig(network=str(file)).plan.network

@@ -18,7 +18,7 @@ from fedsim import (
     Training,
     UsageError,
 )
-from fedsim.settings.config import from_flat, from_toml, over
+from fedsim.settings.config import flattened, from_flat, from_toml, over
 
 FULL = RunConfig.of(
     method="sbc", gradient=0.02, temporal=4, clients=3, cohort=2, iterations=10, batch_size=8,
@@ -28,6 +28,11 @@ FULL = RunConfig.of(
 )  # fmt: skip
 
 
+def read(values: dict[str, Any]) -> RunConfig:
+    """As Flower's run keys are read: by the names of flags."""
+    return from_flat(flattened(values, "here", flags=True))
+
+
 def test_toml_and_back(tmp_path: Path) -> None:
     for config in (FULL, RunConfig()):
         (tmp_path / "config.toml").write_text(config.to_toml(), encoding="utf-8")
@@ -35,7 +40,7 @@ def test_toml_and_back(tmp_path: Path) -> None:
 
 
 def test_whole_numbers_do_for_fractions() -> None:
-    config = from_flat({"method": "sbc", "gradient": 1, "timeout": 5}, "here")
+    config = read({"method": "sbc", "gradient": 1, "timeout": 5})
     assert isinstance(config.gradient, float) and isinstance(config.machine.timeout, float)
 
 
@@ -157,7 +162,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], words: tuple[str, ..
         assert word in str(error.value)
     assert str(error.value).count("\n") <= 1
     with pytest.raises(UsageError):  # and so from a file or from flags
-        from_flat(settings, "here")
+        read(settings)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +180,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], words: tuple[str, ..
 )
 def test_wrong_types_are_refused(values: dict[str, Any], words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as error:
-        from_flat(values, "here")
+        read(values)
     for word in words:
         assert word in str(error.value)
 
@@ -203,7 +208,7 @@ def test_a_compressor_is_its_text() -> None:
         config = RunConfig(method=method, downlink=method)
         assert config == RunConfig(method=text(method), downlink=text(method))
         assert config.plan.downlink == config.plan.method.compressor
-        assert from_flat({"method": method, "downlink": method}, "here") == config
+        assert read({"method": method, "downlink": method}) == config
         assert SweepConfig.of(method=method).base.method == text(method)
 
 
@@ -297,4 +302,4 @@ def test_a_flag_goes_over_the_strategy_of_a_file_and_not_over_its_own() -> None:
     assert over(file, {"server_lr": 0.3})["strategy"] == "fedadam(server_lr=0.3)"
     both = over(file, {"strategy": "fedadam(server_lr=0.2)", "server_lr": 0.3})
     with pytest.raises(UsageError, match="give server_lr once"):
-        from_flat(both, "run")
+        from_flat(both)

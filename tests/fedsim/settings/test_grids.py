@@ -8,9 +8,14 @@ import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError
 from fedsim.settings import grids
-from fedsim.settings.grids import from_toml, from_values, to_toml
+from fedsim.settings.grids import flat_grid, from_flat, from_toml, to_toml
 
 SBC = RunConfig(method="sbc", gradient=0.1)
+
+
+def read(values: dict[str, Any]) -> SweepConfig:
+    """As a file is read."""
+    return from_flat(flat_grid(values, "here"), "here")
 
 
 def names(config: SweepConfig) -> list[str]:
@@ -110,11 +115,11 @@ def test_toml_and_back(config: SweepConfig, tmp_path: Path) -> None:
 )
 def test_bad_values_are_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=f"^here: {message}"):
-        from_values({"gradient": [0.1]} | values, "here")
+        read({"gradient": [0.1]} | values)
 
 
 def test_one_number_is_a_list_of_one() -> None:
-    config = from_values({"temporal": 5, "gradient": 0.1, "iterations": 20}, "here")
+    config = read({"temporal": 5, "gradient": 0.1, "iterations": 20})
     assert (config.temporal, config.gradient) == ((5,), (0.1,))
     assert names(config) == ["n1-p1-s0", "n5-p0.1-s0"]
 
