@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -101,19 +102,13 @@ def tell_strangers(errand: Errand) -> None:
             one = probe.options(scheduling_strategy=there)
             probes[one.remote(errand.parcel.home, errand.token)] = node["NodeManagerHostname"]
     answered, _ = ray.wait(list(probes), num_returns=len(probes), timeout=_PROBE_SECONDS)
-    hosts = {probes[one] for one in answered if not _saw(one)}
+    hosts = set()
+    for one in answered:
+        with suppress(ray.exceptions.RayError):  # the machine is lost meanwhile: no run goes there
+            hosts |= {probes[one]} if not ray.get(one) else set()
     if hosts:
         logging.getLogger("fedsim").warning(
             "%s is not the same folder on %s: the files of runs there come home through Ray, "
             "checkpoints as they are made, all others when a run has ended",
             errand.parcel.home, ", ".join(sorted(hosts)),
         )  # fmt: skip
-
-
-def _saw(probe: Any) -> bool:
-    import ray
-
-    try:
-        return bool(ray.get(probe))
-    except ray.exceptions.RayError:  # the machine is lost meanwhile: no run goes there
-        return True

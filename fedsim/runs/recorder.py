@@ -38,7 +38,7 @@ class Folder:
     def round(
         self, number: int, trip: RoundTraffic, memory: Callable[[], Checkpoint] | None
     ) -> None:
-        """Keeps what a round leaves.
+        """Keeps what a round leaves: ``payloads/round-00001/client-003-up.bin``, and checkpoints.
 
         Args:
             number: of the round.
@@ -47,28 +47,24 @@ class Folder:
         """
         every, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
         late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
+        folder = self.path / "payloads" / f"round-{trip.round:05d}"
         with writing(self.path):
             for part in trip.parts if keeps else ():
-                self._keep(part)
+                folder.mkdir(parents=True, exist_ok=True)
+                for client, up in part.uplinks.items():
+                    write_bytes(folder / f"client-{client:03d}{part.place}-up.bin", up.payload)
+                    if BUFFERS in up.beside:
+                        write_bytes(folder / f"client-{client:03d}-up.buffers", up.beside[BUFFERS])
+                for client, down in part.downlinks.items():
+                    free = "" if down.charged else "-free"
+                    name = f"client-{client:03d}{part.place}-down-{down.kind}{free}.bin"
+                    write_bytes(folder / name, down.payload)
+                    if BUFFERS in down.beside:
+                        name = f"client-{client:03d}-down{free}.buffers"
+                        write_bytes(folder / name, down.beside[BUFFERS])
             if memory is not None and (late if every is None else number % every == 0):
                 checkpoint.save(self.path, memory())
                 self._saved_at = time.monotonic()
-
-    def _keep(self, trip: RoundTraffic) -> None:
-        """``payloads/round-00001/client-003-up.bin``, and what each client was sent."""
-        folder = self.path / "payloads" / f"round-{trip.round:05d}"
-        folder.mkdir(parents=True, exist_ok=True)
-        for client, up in trip.uplinks.items():
-            write_bytes(folder / f"client-{client:03d}{trip.place}-up.bin", up.payload)
-            if BUFFERS in up.beside:
-                write_bytes(folder / f"client-{client:03d}-up.buffers", up.beside[BUFFERS])
-        for client, down in trip.downlinks.items():
-            charged = "" if down.charged else "-free"
-            name = f"client-{client:03d}{trip.place}-down-{down.kind}{charged}.bin"
-            write_bytes(folder / name, down.payload)
-            if BUFFERS in down.beside:
-                name = f"client-{client:03d}-down{charged}.buffers"
-                write_bytes(folder / name, down.beside[BUFFERS])
 
 
 class Records:

@@ -77,11 +77,16 @@ class Federation:
                 "local, whose clients answer in this process"
             )
         check_kept(config)
+        if state is not None:
+            expect(state, RunState, "Federation(state=...)")
+            if differ := differences(state.config, config):
+                told = "; ".join(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ.items())
+                raise UsageError(f"state is of a run of other settings ({told})")
         self.config, self._follower = config, Several(callbacks)
         states = InProcess()
         with one_thread():
             check(config)
-            before = None if state is None else _memory(state, config)
+            before = None if state is None else state.memory.copied()
             self._server, self._records = server_of(config, states, self._follower, None, before)
             grid = grid_of(config, states)
             self._end = weakref.finalize(self, grid.close)
@@ -158,12 +163,3 @@ class Federation:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
-
-
-def _memory(state: RunState, config: RunConfig) -> Checkpoint:
-    """The memory of a state, which belongs to a run of the same settings."""
-    expect(state, RunState, "Federation(state=...)")
-    if differ := differences(state.config, config):
-        told = "; ".join(f"{name} {a!r} there, {b!r} here" for name, (a, b) in differ.items())
-        raise UsageError(f"state is of a run of other settings ({told})")
-    return state.memory.copied()
