@@ -65,10 +65,10 @@ class Spent:
 def measured(settings: dict[str, Any], rounds: int) -> dict[str, float]:
     """Processor milliseconds per round: of the clock, and of everything."""
     given = {"network": NETWORK, "temporal": 5, "iterations": 5 * rounds, "seed": 1} | settings
-    config = RunConfig(method="sbc(0.05)", evaluate_every=rounds, checkpoint_every=1000, **given)
+    config = RunConfig.of(method="sbc(0.05)", evaluate_every=rounds, checkpoint_every=1000, **given)
     with tempfile.TemporaryDirectory() as folder, Spent(Simulation, METHODS) as spent:
         marks: list[float] = []
-        run(config, Path(folder), lambda row: marks.append(time.process_time()))
+        run(config, Path(folder), callbacks=[lambda row: marks.append(time.process_time())])
     whole = (marks[-2] - marks[0]) / (rounds - 2)  # the first compiles, the last evaluates
     clock = spent.seconds / rounds
     return {"clock_ms": 1e3 * clock, "round_ms": 1e3 * whole, "share": clock / whole}

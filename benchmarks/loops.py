@@ -148,7 +148,7 @@ class Fedsim:
     def _main(self) -> None:
         self._asked.get()
         try:
-            run(self.config, self.out, self._pause)
+            run(self.config, self.out, callbacks=[self._pause])
             self._answer.put(None)
         except Exception as error:
             self._answer.put(error)

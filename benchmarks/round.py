@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from loops import OPTIMIZERS, Fedsim, HandWritten, Loop, register
 
-from fedsim import RunConfig
+from fedsim import Evaluation, Keep, Machine, RunConfig
 from fedsim.runs import environment
 
 FEDSIM_1, FEDSIM_2 = "fedsim local, 1 worker", "fedsim local, 2 workers"
@@ -61,15 +61,10 @@ class Settings:
     def config(self, rounds: int, method: str = "sbc(0.01)", workers: int = 1) -> RunConfig:
         """A run of ``rounds`` rounds of which only the last is evaluated."""
         return RunConfig(
-            task=register(self.optimizer, self.data, self.samples),
-            method=method,
-            temporal=self.iterations,
-            iterations=self.iterations * rounds,
-            clients=4,
-            evaluate_every=rounds,
-            checkpoint_every=rounds,
-            workers=workers,
-            data=str(self.data) if self.data else None,
+            task=register(self.optimizer, self.data, self.samples), method=method,
+            temporal=self.iterations, iterations=self.iterations * rounds, clients=4,
+            evaluation=Evaluation(every=rounds), keep=Keep(checkpoint_every=rounds),
+            machine=Machine(workers=workers, data=str(self.data) if self.data else None),
         )
 
 

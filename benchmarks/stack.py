@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from fedsim import TASKS, Data, RunConfig
+from fedsim import TASKS, Data, Machine, RunConfig
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackable import Fit, fit_of, whole_float32
 from fedsim.federation.stacks import Stack
@@ -81,7 +81,8 @@ def made(model: Model, clients: int, device: str) -> tuple[Trainer, Stack, list[
     )  # fmt: skip
     TASKS[task.name] = task
     config = RunConfig(
-        task=task.name, method="raw", clients=clients, device=device, stack=str(clients)
+        task=task.name, method="raw", clients=clients,
+        machine=Machine(device=device, stack=str(clients)),
     )
     trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}

@@ -15,7 +15,7 @@ from shutil import copyfile
 
 import pandas as pd
 
-from fedsim import RunConfig
+from fedsim import RunConfig, Training
 from fedsim.ground import units
 from fedsim.runs.sweep import run_cells
 from fedsim.search.curves import read_curve
@@ -28,7 +28,10 @@ from fedsim.settings.grids import Cell
 DOCS = Path(__file__).parent
 PLANE = DOCS.parent / "experiments" / "sbc-matrix" / "results" / "digits" / "matrix.csv"
 BUDGET, TIME, SEEDS, CELLS = 20e3, "8min", 3, 3
-BASE = RunConfig(task="digits", method="raw", temporal=1, clients=2, iterations=243, batch_size=32)
+BASE = RunConfig(
+    task="digits", method="raw", temporal=1, clients=2, iterations=243,
+    training=Training(batch_size=32),
+)
 _ENTRIES = 21386
 _BEGIN, _END = "<!-- search-digits -->", "<!-- end of search-digits -->"
 

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim.ground.errors import DataError, RunFailed, UsageError
+    from fedsim.ground.errors import DataError, RunFailed, StoppedEarly, UsageError
     from fedsim.measure.coders import measure_coders
     from fedsim.measure.methods import measure
     from fedsim.results.load import Results, load
+    from fedsim.runs.callbacks import Callback, CsvWriter
     from fedsim.runs.launch import run_shown
+    from fedsim.runs.result import RunResult
     from fedsim.runs.run import run
+    from fedsim.runs.stepping import Federation, RunState
     from fedsim.runs.sweep import SweepConfig, run_cells, sweep
+    from fedsim.runs.tensorboard import TensorBoard
     from fedsim.settings.config import RunConfig
+    from fedsim.settings.fields import Clients, Evaluation, Keep, Machine, Network, Training
     from fedsim.settings.grids import Cell
     from fedsim.show import plot, report
     from fedsim.show.answer import best
@@ -27,14 +32,27 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
 
 __all__ = [
     "TASKS",
+    "Callback",
     "Cell",
+    "Clients",
+    "CsvWriter",
     "Data",
     "DataError",
+    "Evaluation",
+    "Federation",
+    "Keep",
+    "Machine",
+    "Network",
     "Results",
     "RunConfig",
     "RunFailed",
+    "RunResult",
+    "RunState",
+    "StoppedEarly",
     "SweepConfig",
     "Task",
+    "TensorBoard",
+    "Training",
     "UsageError",
     "best",
     "load",

@@ -58,7 +58,7 @@ def do(tree: Path) -> Do:
     return run
 
 
-@pytest.mark.parametrize("title", ["A task", "An experiment"])
+@pytest.mark.parametrize("title", ["A task", "A setting", "An experiment"])
 def test_a_recipe_is_at_most_fifteen_lines(title: str) -> None:
     lines = [line for line in recipe(title).splitlines() if line.strip()]
     assert 4 <= len(lines) <= 15
@@ -134,6 +134,44 @@ def test_a_task_that_is_not_listed_is_unknown(tree: Path, do: Do) -> None:
     assert done.returncode == 2 and "halves" in done.stderr
 
 
+SETTING = '''    warmth: float = setting(
+        1.0, "how warm it is", rule=Rule(lambda x: x < 9, "a number below 9")
+    )
+'''
+"""In the group ``Training``."""
+
+ASKED = """
+from fedsim import RunConfig, Training, UsageError
+config = RunConfig(training=Training(warmth=2), iterations=20, temporal=5)
+assert config == RunConfig.of(warmth=2.0, iterations=20, temporal=5)
+assert config.digest != config.but(warmth=1.0).digest
+assert "warmth = 2.0" in config.to_toml().split("[training]")[1]
+from fedsim import run
+assert run(config).summary["settings"]["warmth"] == 2.0
+try:
+    Training(warmth=10)
+except UsageError as error:
+    assert str(error) == "--warmth is 10: it is a number below 9 (Training.warmth)"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_setting_is_spelled_once(tree: Path, do: Do) -> None:
+    (tree / "docs" / "make_settings.py").symlink_to(ROOT / "docs" / "make_settings.py")
+    file = tree / "fedsim" / "settings" / "fields.py"
+    before, here, after = file.read_text(encoding="utf-8").partition("class Training:")
+    first = "    batch_size: int | None = setting("
+    file.write_text(before + here + after.replace(first, SETTING + first, 1), encoding="utf-8")
+    made, told = commands("A setting", "warmth")
+    assert do(made).returncode == 0
+    done = do(told)
+    assert "--warmth FLOAT" in done.stdout and "how warm it is (default: 1.0)" in done.stdout
+    (tree / "asked.py").write_text(ASKED)
+    done = do("asked.py")
+    assert done.returncode == 0, done.stderr
+
+
 EXPERIMENT = '''"""One method at two sparsities."""
 
 from pathlib import Path
@@ -153,7 +191,7 @@ def cells(asked: Asked) -> list[Cell]:
     """A run per share of the entries."""
     common = {"task": "digits", "method": "sbc", "temporal": 1, "clients": 2, "batch_size": 8}
     length = {"iterations": SCALES[asked.scale], "evaluate_every": 4}
-    return [Cell(f"p{p:g}", RunConfig(gradient=p, **common, **length)) for p in SHARES]
+    return [Cell(f"p{p:g}", RunConfig.of(gradient=p, **common, **length)) for p in SHARES]
 
 
 def show(asked: Asked, results: Results | None) -> Shown:

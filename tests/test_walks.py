@@ -84,6 +84,6 @@ def called(action: Any) -> set[Step]:
 
 
 def test_a_run_takes_the_update_s_walk(tmp_path: Path) -> None:
-    config = RunConfig(method="sbc", temporal=1, iterations=1, clients=2, batch_size=4)
+    config = RunConfig.of(method="sbc", temporal=1, iterations=1, clients=2, batch_size=4)
     steps = called(lambda: run(config, tmp_path, progress=False))
     assert [step for step in WALKS[UPDATE] if step not in steps] == []

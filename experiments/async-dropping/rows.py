@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedsim import Cell, RunConfig
+from fedsim import Cell, Evaluation, Machine, RunConfig, Training
 
 TARGET = 0.94
 """The accuracy to which times are told: the lowest that the paper's figures show."""
@@ -53,10 +53,9 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
         for seed in range(1 if scale == "smoke" else SEEDS):
             config = RunConfig(
                 task=task, method=row.method, downlink=row.method, strategy=row.strategy,
-                temporal=1, iterations=iterations, batch_size=batch_size, clients=workers,
-                evaluate_every=max(1, iterations // 25), seed=seed, data=data,
-                network=LINK,
-                test_samples=None if scale == "paper" else 5000,
+                temporal=1, iterations=iterations, training=Training(batch_size=batch_size),
+                clients=workers, seed=seed, machine=Machine(data=data), network=LINK,
+                evaluation=Evaluation(max(1, iterations // 25), None if scale == "paper" else 5000),
             )  # fmt: skip
             made.append(Cell(f"{name}-seed{seed}", config))
     return made

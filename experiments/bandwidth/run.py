@@ -12,7 +12,7 @@ import pandas as pd
 
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import of_task
-from fedsim import Cell, Results, RunConfig
+from fedsim import Cell, Evaluation, Machine, Results, RunConfig, Training
 from fedsim.show.plot import over_bandwidths as drawn
 
 from .rows import FEW, ROWS, SMOKE
@@ -53,10 +53,10 @@ def config(asked: Asked, size: Size, row: str, seed: int) -> RunConfig:
     """One run; evaluated at the same iterations whatever the delay."""
     has = ROWS[row]
     return RunConfig(
-        task=asked.task, method=has.method, downlink=has.downlink, temporal=has.temporal,
-        seed=seed, data=asked.data, iterations=size.iterations,
-        evaluate_every=max(1, size.evaluate_every // has.temporal), label=has.title,
-        test_samples=size.test_samples, momentum_masking=has.masking,
+        task=asked.task, method=has.method, downlink=has.downlink, temporal=has.temporal, seed=seed,
+        machine=Machine(data=asked.data), iterations=size.iterations,
+        evaluation=Evaluation(max(1, size.evaluate_every // has.temporal), size.test_samples),
+        label=has.title, training=Training(momentum_masking=has.masking),
     )  # fmt: skip
 
 

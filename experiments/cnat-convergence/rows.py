@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedsim import Cell, RunConfig
+from fedsim import Cell, Evaluation, Machine, RunConfig, Training
 
 
 @dataclass(frozen=True)
@@ -103,15 +103,17 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
     size = length(task, scale)
     if size is None:
         return []
+    device = "cuda" if scale == "paper" and torch.cuda.is_available() else "cpu"
     return [
         Cell(
             f"{name}-seed{seed}",
             RunConfig(
                 task=task, method=METHODS[name].method,
                 downlink="cnat" if METHODS[name].nat else "raw", temporal=1, seed=seed,
-                iterations=size.iterations, batch_size=size.batch_size, clients=size.clients,
-                evaluate_every=size.every, test_samples=size.test_samples, lr=size.lr, data=data,
-                device="cuda" if scale == "paper" and torch.cuda.is_available() else "cpu",
+                iterations=size.iterations, clients=size.clients,
+                training=Training(batch_size=size.batch_size, lr=size.lr),
+                evaluation=Evaluation(every=size.every, test_samples=size.test_samples),
+                machine=Machine(data=data, device=device),
             ),
         )
         for name in size.methods

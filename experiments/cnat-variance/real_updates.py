@@ -8,7 +8,7 @@ import torch
 
 from compressors import decompress, parse
 from experiments.common.tables import table
-from fedsim import Cell, RunConfig
+from fedsim import Cell, Evaluation, Keep, Machine, RunConfig, Training
 from fedsim.federation import build_model
 
 
@@ -37,9 +37,10 @@ def cells(tasks: list[str], scale: str, data: str | None) -> list[Cell]:
         Cell(
             task,
             RunConfig(
-                task=task, method="raw", temporal=at.temporal, clients=1, data=data,
-                batch_size=at.batch_size, iterations=at.rounds * at.temporal,
-                evaluate_every=at.rounds, test_samples=1, keep_payloads=True,
+                task=task, method="raw", temporal=at.temporal, clients=1,
+                iterations=at.rounds * at.temporal, training=Training(batch_size=at.batch_size),
+                evaluation=Evaluation(every=at.rounds, test_samples=1),
+                machine=Machine(data=data), keep=Keep(payloads=True),
             ),
         )
         for task, at in moments.items()
@@ -49,7 +50,7 @@ def cells(tasks: list[str], scale: str, data: str | None) -> list[Cell]:
 def last_update(cell: Cell, out: Path) -> torch.Tensor:
     """All entries of the update (n,), float32, that the run of ``cell`` in ``out`` sent last."""
     payload = sorted((out / "cells" / cell.name).rglob("client-000-up.bin"))[-1]
-    task, data = cell.config.plan.task, cell.config.data
+    task, data = cell.config.plan.task, cell.config.machine.data
     model = build_model(task, 0, task.load(Path(data) if data else None, False))
     template = {name: p.detach() for name, p in model.named_parameters()}
     found = decompress(parse("raw"), payload.read_bytes(), template)

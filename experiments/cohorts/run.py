@@ -12,7 +12,7 @@ import pandas as pd
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.scores import of_row
 from experiments.common.tables import of_task, table
-from fedsim import Cell, Results, RunConfig
+from fedsim import Cell, Clients, Evaluation, Keep, Results, RunConfig
 from fedsim.ground.units import bits, duration
 
 NETWORK = (
@@ -56,10 +56,10 @@ def cells(scale: str) -> list[Cell]:
     clients, cohort, rounds = SCALES[scale]
     return [
         Cell(f"{name}-seed0", RunConfig(
-            task="digits", method="sbc(0.05)", downlink="sbc(0.1)", clients=clients,
-            cohort=cohort, temporal=TEMPORAL, iterations=TEMPORAL * rounds, partition="iid",
-            network=NETWORK, evaluate_every=2, checkpoint_every=1000,
-            **policy.settings,
+            task="digits", method="sbc(0.05)", downlink="sbc(0.1)", temporal=TEMPORAL,
+            iterations=TEMPORAL * rounds, network=NETWORK,
+            clients=Clients(clients, cohort=cohort, partition="iid", **policy.settings),
+            evaluation=Evaluation(every=2), keep=Keep(checkpoint_every=1000),
         ))
         for name, policy in POLICIES.items()
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedsim import RunConfig
+from fedsim import Evaluation, Machine, RunConfig, Training
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Length:
     ) -> RunConfig:
         """One run, with a message after every local iteration."""
         return RunConfig(
-            task=task, method=method, temporal=1, seed=seed, data=data,
-            iterations=self.iterations, batch_size=self.batch_size, clients=self.clients,
-            evaluate_every=-(-self.iterations // self.evaluations),
-            test_samples=self.test_samples, lr=self.lr, momentum_masking=masking,
+            task=task, method=method, temporal=1, seed=seed, machine=Machine(data=data),
+            iterations=self.iterations, clients=self.clients,
+            training=Training(batch_size=self.batch_size, lr=self.lr, momentum_masking=masking),
+            evaluation=Evaluation(-(-self.iterations // self.evaluations), self.test_samples),
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from torch.optim import SGD
 
 from experiments.common.tables import table
-from fedsim import Cell, Results, RunConfig
+from fedsim import Cell, Evaluation, Machine, Results, RunConfig, Training
 from fedsim.tasks import Task, get_task
 
 METHODS = {"gradient_dropping": "gradient dropping", "sbc": "SBC"}
@@ -94,7 +94,7 @@ class Square:
             gradient = self.ratio**-power
             config = self._config(method, 1, gradient, data)
             name = f"{self.name(method, 1, gradient)}-{UNMASKED}"
-            found.append(Cell(name, replace(config, momentum_masking="off")))
+            found.append(Cell(name, config.but(momentum_masking="off")))
         return found
 
     def _config(self, method: str, temporal: int, gradient: float, data: str | None) -> RunConfig:
@@ -102,9 +102,9 @@ class Square:
         return RunConfig(
             task=self.learnt if self.falls else self.task, iterations=self.iterations,
             method="raw" if dense else method, temporal=temporal,
-            gradient=None if dense else gradient,
-            batch_size=self.batch_size, clients=self.clients, data=data,
-            evaluate_every=self.evaluate_every(name, temporal),
+            gradient=None if dense else gradient, training=Training(batch_size=self.batch_size),
+            clients=self.clients, machine=Machine(data=data),
+            evaluation=Evaluation(every=self.evaluate_every(name, temporal)),
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch.optim import SGD
 
-from fedsim import Cell, RunConfig
+from fedsim import Cell, Evaluation, Machine, RunConfig, Training
 from fedsim.tasks import Task, get_task
 
 GAIN = 1e7
@@ -131,16 +131,17 @@ def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
     """A run per row and seed, called ``ROW-seedN``: one gradient per client and round."""
     chosen = SCALES[scale]
     learnt = tasks(chosen)
+    device = "cuda" if scale == "paper" and torch.cuda.is_available() else "cpu"
     return [
         Cell(
             f"{row.name}-seed{seed}",
             RunConfig(
-                task=learnt[row.layer], method=row.up, downlink=row.down, temporal=1, data=data,
-                strategy="fedadagrad", server_lr=SERVER_LR, momentum_masking="off",
-                iterations=chosen.rounds, batch_size=chosen.batch_size, clients=chosen.clients,
-                seed=seed,
-                evaluate_every=max(1, chosen.rounds // EVALUATIONS),
-                device="cuda" if scale == "paper" and torch.cuda.is_available() else "cpu",
+                task=learnt[row.layer], method=row.up, downlink=row.down, temporal=1, seed=seed,
+                strategy=f"fedadagrad(server_lr={SERVER_LR})", iterations=chosen.rounds,
+                clients=chosen.clients,
+                training=Training(batch_size=chosen.batch_size, momentum_masking="off"),
+                evaluation=Evaluation(every=max(1, chosen.rounds // EVALUATIONS)),
+                machine=Machine(data=data, device=device),
             ),
         )
         for row in rows

@@ -47,7 +47,7 @@ class Points:
             "batch_size": self.size.batch_size, "partition": self.size.partition,
             "data": asked.data, "test_samples": self.size.test_samples,
         }  # fmt: skip
-        self._sizes = Sizes(RunConfig(method="raw", temporal=1, iterations=1, **self._shared))
+        self._sizes = Sizes(RunConfig.of(method="raw", temporal=1, iterations=1, **self._shared))
         self.dense = self._sizes.bits(ROWS[DENSE].text, None, OWN) * self.size.iterations
         self.use = lru_cache(maxsize=None)(self._use)
 
@@ -107,7 +107,7 @@ class Points:
         budget = max(b for b in size.budgets if self.use(row, b, delay) == use)  # one run for all
         signs = "{step}" in method.text
         text = method.text.replace("{step}", f"{_STEP * factor:.4g}")
-        config = RunConfig(
+        config = RunConfig.of(
             method=text, gradient=use.fraction, temporal=delay, iterations=use.rounds * delay,
             lr=self.rate(row, 1.0 if signs else factor), stop_at_bits=KEPT * budget * self.dense,
             evaluate_every=max(1, use.rounds // size.evaluations), seed=seed or 0, label=row,

@@ -125,7 +125,7 @@ class Stages:
             config = cell.config
             lines.append({
                 "method": row, "text": config.method, "budget": budget, "seed": seed,
-                "n": config.temporal, "p": config.gradient, "lr": config.lr,
+                "n": config.temporal, "p": config.gradient, "lr": config.training.lr,
                 "iterations": config.iterations,
                 "bits": None if point is None else point[0],
                 "metric": None if point is None else point[1],

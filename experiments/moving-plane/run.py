@@ -104,7 +104,7 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
                 "test_samples": size.test_samples, **settings,
             }  # fmt: skip
             every = max(1, 10 // int(str(settings["temporal"])))
-            config = RunConfig(**given, evaluate_every=every)
+            config = RunConfig.of(**given, evaluate_every=every)
             found.append(Cell(f"{name}-seed{seed}", config))
     return found
 

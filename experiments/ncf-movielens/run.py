@@ -16,7 +16,7 @@ from compressors import compress, parse
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.scores import of_row
 from experiments.common.tables import spread, table
-from fedsim import Cell, Data, Results, RunConfig
+from fedsim import Cell, Data, Evaluation, Machine, Results, RunConfig, Training
 from fedsim.federation import ClientData, Trainer
 from fedsim.tasks import get_task
 
@@ -93,8 +93,9 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
             f"{name}-seed{seed}",
             RunConfig(
                 task="ncf", method=ROWS[name].method, strategy=ROWS[name].strategy, temporal=1,
-                seed=seed, data=data, clients=clients, iterations=iterations, batch_size=batch_size,
-                evaluate_every=max(2, iterations // 10),
+                seed=seed, machine=Machine(data=data), clients=clients, iterations=iterations,
+                training=Training(batch_size=batch_size),
+                evaluation=Evaluation(every=max(2, iterations // 10)),
             ),
         )
         for seed in range(seeds)

@@ -12,7 +12,7 @@ from compressors.theory.positions import ideal_position_bits
 from compressors.theory_tables import TABLES
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import of_task, table
-from fedsim import Cell, Results, RunConfig
+from fedsim import Cell, Evaluation, Machine, Results, RunConfig, Training
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5")
 SCALES = {"smoke": (2, 8), "short": (10, 32), "paper": (10, 128)}
@@ -60,7 +60,8 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
         many = max(1, rounds // delay)
         config = RunConfig(
             task=task, method=row.method, temporal=delay, iterations=delay * many, clients=2,
-            batch_size=batch_size, evaluate_every=many, data=data,
+            training=Training(batch_size=batch_size), evaluation=Evaluation(every=many),
+            machine=Machine(data=data),
         )  # fmt: skip
         found.append(Cell(name, config))
     return found

@@ -3,14 +3,13 @@
     python -m fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import torch
 
 from experiments.common.frame import Asked, Experiment, Shown
-from fedsim import Cell, Results, RunConfig
+from fedsim import Cell, Machine, Results, RunConfig
 from fedsim.tasks import get_task
 
 from .figures import figure
@@ -35,6 +34,7 @@ SHORT = {
 def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
     """The runs of one row; a shorter budget shortens delays too."""
     changed = SMOKE if scale == "smoke" else SHORT.get(task, {}) if scale == "short" else {}
+    device = "cuda" if scale == "paper" and torch.cuda.is_available() else "cpu"
     found = {}
     for column in columns(task):
         published = column.temporal
@@ -44,10 +44,10 @@ def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
         if "iterations" in changed:  # a quarter of the budget at most, so that clients do average
             delay = min(published, max(1, changed["iterations"] // 4))
         config = RunConfig(
-            task=task, method=column.method, temporal=delay, gradient=column.gradient, data=data,
-            device="cuda" if scale == "paper" and torch.cuda.is_available() else "cpu",
+            task=task, method=column.method, temporal=delay, gradient=column.gradient,
+            machine=Machine(data=data, device=device),
         )  # fmt: skip
-        found[column.name] = Cell(column.name, replace(config, **changed))
+        found[column.name] = Cell(column.name, config.but(**changed))
     return found
 
 

@@ -8,7 +8,6 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn
@@ -27,9 +26,9 @@ from fedsim.commands import (
     sweeping,
     theory,
 )
+from fedsim.commands.flags import KNOWN
 from fedsim.ground.errors import RunFailed, UsageError, unknown
-from fedsim.settings import fields as settings
-from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
+from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
     searching, sweeping, running, deploying, reporting, pricing, listing, codec, measuring,
@@ -99,7 +98,7 @@ class Parser(argparse.ArgumentParser):
 
 def _elsewhere(extra: list[str]) -> str:
     """Words for flags that this command does not have and `fedsim run` has."""
-    flags = {settings.flag(f.name) for f in fields(RunConfig)}
+    flags = {one.flag for one in KNOWN.values()}
     known = dict.fromkeys(name for word in extra if (name := word.split("=")[0]) in flags)
     return f"; `fedsim run` takes {', '.join(known)}, and this command does not" if known else ""
 

@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import RunFailed, UsageError
-from fedsim.settings.config import RunConfig, default_of, from_mapping
+from fedsim.settings.config import SETTINGS, RunConfig
 
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "tensorboard", "label",
@@ -125,21 +124,16 @@ def _config(flags: argparse.Namespace) -> RunConfig:
     check_deployed(flags.strategy)
     config = from_flags(flags)
     check_deployed(config.strategy)
-    for name in _NOT_HERE:
-        if name != "engine" and getattr(config, name) != default_of(name):
+    for name, value in config.flat().items():
+        if name in _NOT_HERE and name != "engine" and value != SETTINGS[name].default:
             raise UsageError(f"{flags.config}: {name} is not a setting of `fedsim deploy`")
-    return from_mapping(_values(config) | {"engine": "flower"}, flags.config or "deploy")
-
-
-def _values(config: RunConfig) -> dict[str, Any]:
-    """The settings that are not the defaults."""
-    named = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "engine"}
-    return {name: value for name, value in named.items() if value != default_of(name)}
+    return config.but(engine="flower")
 
 
 def _given(config: RunConfig) -> dict[str, Any]:
-    """The settings as Flower's run config has them."""
-    values = _values(config)
+    """The settings that are not the defaults, as Flower's run config has them."""
+    values = {name: x for name, x in config.flat().items() if x != SETTINGS[name].default}
+    del values["engine"]
     if "data" in values:
         values["data"] = str(Path(values["data"]).resolve())
-    return {name.replace("_", "-"): value for name, value in values.items()}
+    return {name.replace("_", "-"): getattr(x, "written", x) for name, x in values.items()}

@@ -1,15 +1,22 @@
-"""Run settings as flags: one per field of ``RunConfig``, with the field's sentence as help."""
+"""Run settings as flags, each with the sentence of its declaration as help."""
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import UsageError
-from fedsim.settings.config import RunConfig, default_of
-from fedsim.settings.each import alone as check
-from fedsim.settings.fields import Settings, flag, type_of
+from fedsim.settings.config import SETTINGS, default_of
+from fedsim.settings.declared import flag
+from fedsim.settings.strategies import FLAGS, check_text
+
+KNOWN = {
+    **{name: one for name, one in SETTINGS.items() if not one.group}, **FLAGS,
+    **{name: one for name, one in SETTINGS.items() if one.group},
+}  # fmt: skip
+"""Every setting that is a flag: a run's, and those of strategies."""
+
+_TITLES = {"": "settings of the runs", "strategy": "settings of the strategy, in its parentheses"}
 
 _TYPES = {"int": int, "float": float, "str": str}
 
@@ -19,32 +26,35 @@ def add_settings(
     skip: Iterable[str] = (),
 ) -> None:
     """Adds a flag for every setting but those in ``skip``; what is not given stays None."""
-    group = parser.add_argument_group("settings of the runs")
-    for f in fields(RunConfig):
-        if f.name in skip:
+    groups: dict[str, Any] = {}
+    for name, one in KNOWN.items():
+        if name in skip:
             continue
-        kinds = type_of(f).split(" | ")
+        place = "strategy" if name in FLAGS else one.group
+        if place not in groups:
+            title = _TITLES.get(place, f"{place} ([{place}] in a file of settings)")
+            groups[place] = parser.add_argument_group(title)
+        group = groups[place]
+        kinds = one.kind.split(" | ")
         kind = "str" if "str" in kinds else kinds[0]  # a number with a unit is a text here
-        sentence = f.metadata["help"] + _default(default_of(f.name))
+        default = "" if one.default in (None, False) else f" (default: {one.default})"
+        sentence = (one.help + default).replace("%", "%%")
         if kind == "bool":
-            group.add_argument(flag(f.name), action="store_true", default=None, help=sentence)
+            group.add_argument(one.flag, action="store_true", default=None, help=sentence)
         else:
             group.add_argument(
-                flag(f.name), type=_TYPES[kind], default=None, help=sentence.replace("%", "%%"),
+                one.flag, type=_TYPES[kind], default=None, help=sentence,
                 metavar=kind.upper() if kind != "str" else "TEXT",
             )  # fmt: skip
 
 
-def _default(value: Any) -> str:
-    return "" if value in (None, False) else f" (default: {value})"
-
-
 def given(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]:
     """The settings that were given on the command line; ``UsageError`` for a value that is none."""
-    names = [f.name for f in fields(RunConfig) if f.name not in skip]
-    values = {name: getattr(flags, name, None) for name in names}
+    values = {name: getattr(flags, name, None) for name in KNOWN if name not in skip}
     typed = {name: value for name, value in values.items() if value is not None}
-    check(Settings(**typed))
+    for name, value in typed.items():
+        KNOWN[name].fitting(KNOWN[name].kept(value))
+    check_text(typed.get("strategy", default_of("strategy")))
     return typed
 
 

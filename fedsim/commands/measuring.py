@@ -19,7 +19,7 @@ from fedsim.commands.document import print_document
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.settings.fields import flag
+from fedsim.settings.declared import flag
 from fedsim.show.layout import Column, Laid, Row, laid, print_whole, room
 
 if TYPE_CHECKING:

@@ -8,8 +8,15 @@ from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
-from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
-from fedsim.settings.spelling import TABLE, underscored
+from fedsim.settings.config import (
+    TABLE,
+    RunConfig,
+    default_of,
+    flattened,
+    from_flat,
+    over,
+    read_toml,
+)
 from fedsim.show.layout import print_whole
 
 
@@ -38,7 +45,7 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim import report
     from fedsim.results.schema import write_summary
-    from fedsim.runs.progress import Bars
+    from fedsim.runs.progress import Bars, Named
     from fedsim.runs.run import run
     from fedsim.show.tables import summary_table
 
@@ -46,7 +53,9 @@ def command(flags: argparse.Namespace) -> int:
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:
-        summary = run(config, out, lambda row: bars(name, row), ray_address=flags.ray_address)
+        shown = [Named(name, bars)]
+        done = run(config, out, progress=False, callbacks=shown, ray_address=flags.ray_address)
+    summary = done.summary
     write_summary(out, [summary])
     results, _ = report.read([out])
     report.written(results, out)
@@ -61,10 +70,11 @@ def command(flags: argparse.Namespace) -> int:
 
 def from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags ask for; flags go over the settings of a TOML file."""
-    values = read_toml(Path(flags.config)) if flags.config else {}
-    if TABLE in values:
+    written = read_toml(Path(flags.config)) if flags.config else {}
+    if TABLE in written:
         raise UsageError(f"{flags.config}: it lists cells, which `fedsim sweep --config` runs")
-    values = underscored(values, flags.config) | shared.given(flags)
+    typed = shared.given(flags)
+    values = over(flattened(written, flags.config), typed)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round
-    return from_mapping(values, flags.config or "run")
+    return from_flat(values)

@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
-    from fedsim.settings.config import from_mapping
+    from fedsim.settings.config import from_flat
     from fedsim.settings.strategies import coded
 
     if flags.strategy is not None and coded(flags.strategy):
@@ -72,7 +72,7 @@ def command(flags: argparse.Namespace) -> int:
             f"--strategy is {flags.strategy!r}, which takes methods of its own: a search compares "
             "methods that any strategy takes, raw sending among them"
         )
-    base = from_mapping({"method": "raw", "temporal": 1} | shared.given(flags), "search")
+    base = from_flat({"method": "raw", "temporal": 1} | shared.given(flags))
     from fedsim.search.search import search  # a wrong value is told before torch is imported
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")

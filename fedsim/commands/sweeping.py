@@ -12,9 +12,8 @@ from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
-from fedsim.settings.config import read_toml
+from fedsim.settings.config import TABLE, over, read_toml
 from fedsim.settings.fields import GRADIENT
-from fedsim.settings.spelling import underscored
 from fedsim.show.layout import print_whole
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def command(flags: argparse.Namespace) -> int:
     out = shared.folder(flags, default_name(config, flags.config))
     jobs = flags.jobs
     if jobs is None:
-        many = len(cells) >= 4 and all(cell.config.engine == "local" for cell in cells)
+        many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
         jobs = min(os.cpu_count() or 1, len(cells)) if many else 1
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric = cells[0].config.plan.task.metric_name
@@ -113,10 +112,16 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     from fedsim.settings.methods import takes_fraction
 
     written = read_toml(Path(flags.config)) if flags.config else {}
-    if cellfile.TABLE in written:
-        _refuse_grid(flags)
-        return cellfile.from_values(written, flags.config, over=given)
-    values: dict[str, Any] = {"method": "sbc", **underscored(written, flags.config), **given}
+    if TABLE in written:
+        for name in grids.GRID:  # flags of a grid, beside a file that lists cells
+            if (value := getattr(flags, name)) is not None:
+                raise UsageError(
+                    f"--{name} is {value}: {flags.config} lists cells, it is not a grid"
+                )
+        if flags.no_baseline:
+            raise UsageError(f"--no-baseline: {flags.config} lists cells, it is not a grid")
+        return cellfile.from_values(written, flags.config, given)
+    values = over({"method": "sbc", **grids.flat_grid(written, flags.config)}, given)
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "temporal", int)
     if flags.gradient is not None:
@@ -127,18 +132,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
         values["seeds"] = flags.seeds
     if flags.no_baseline:
         values["baseline"] = False
-    return grids.from_values(values, flags.config or "sweep")
-
-
-def _refuse_grid(flags: argparse.Namespace) -> None:
-    """Refuses the flags of a grid beside a file that lists cells."""
-    from fedsim.settings import grids
-
-    for name in grids.GRID:
-        if (value := getattr(flags, name)) is not None:
-            raise UsageError(f"--{name} is {value}: {flags.config} lists cells, it is not a grid")
-    if flags.no_baseline:
-        raise UsageError(f"--no-baseline: {flags.config} lists cells, it is not a grid")
+    return grids.from_flat(values, flags.config or "sweep")
 
 
 def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None) -> str:

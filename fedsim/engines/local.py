@@ -235,18 +235,3 @@ def _context(partition: int, clients: int) -> Context:
         run_config={},
     )
 
-
-def simulate(
-    main: Callable[[Grid], None],
-    client_app: ClientApp,
-    clients: int,
-    workers: int,
-    together: Together | None = None,
-    at_once: int = 1,
-) -> None:
-    """Runs ``main`` on an in-process grid; for the arguments see ``LocalGrid``."""
-    grid = LocalGrid(client_app, clients, workers, together, at_once)
-    try:
-        main(grid)
-    finally:
-        grid.close()

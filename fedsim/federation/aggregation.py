@@ -29,15 +29,10 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> ChannelS
         cohort=plan.ask,
         required=plan.required,
         seed=config.seed,
-        timeout=config.timeout,
+        timeout=config.machine.timeout,
         buffers=buffers,
-        late=config.late,
-        catch_up=config.catch_up,
-        max_norm=config.max_norm,
+        late=config.clients.late,
+        catch_up=config.clients.catch_up,
+        max_norm=config.clients.max_norm,
     )
 
-
-def server_rate(config: RunConfig) -> float | None:
-    """The learning rate of the server's optimizer; None: the strategy has none of its own."""
-    rate: float | None = getattr(config.plan.algorithm, "server_lr", None)
-    return rate

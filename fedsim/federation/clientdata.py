@@ -33,11 +33,11 @@ class ClientData:
         Raises ``DataError`` where the data is missing and ``UsageError`` where it cannot be
         split among so many clients.
         """
-        folder = config.data or os.environ.get("FEDSIM_DATA")
+        folder = config.machine.data or os.environ.get("FEDSIM_DATA")
         plan = config.plan
         return _load(
-            plan.task, folder, config.download, plan.clients, plan.partition, config.seed,
-            config.validation,
+            plan.task, folder, config.machine.download, plan.clients, plan.partition, config.seed,
+            config.evaluation.validation,
         )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def at_once(config: RunConfig) -> int:
     """How many clients of ``config`` a worker trains at once; 1: one after the other.
 
     Example:
-        >>> at_once(RunConfig(stack="2")), at_once(RunConfig())
+        >>> at_once(RunConfig.of(stack="2")), at_once(RunConfig())
         (2, 1)
     """
     return fit_of(config).width

@@ -40,7 +40,7 @@ def _score(trainer: Trainer, weights: Tensors) -> Score:
         p.copy_(weights[name])
     trainer.model.eval()
     score = loss = 0.0
-    chosen = spread(len(data.test_x), trainer.config.test_samples)
+    chosen = spread(len(data.test_x), trainer.config.evaluation.test_samples)
     for index in chosen.split(task.evaluation_batch):
         x, y = data.test_x[index].to(trainer.device), data.test_y[index].to(trainer.device)
         if x.dim() == 4:

@@ -158,12 +158,13 @@ class EventServer(Server):
         if job.reply is None:
             waiting = {job.client: job for job in self._jobs.values() if job.reply is None}
             asked = [waiting[client].message for client in sorted(waiting)]
-            replies = list(self.grid.send_and_receive(asked, timeout=self.config.timeout))
+            timeout = self.config.machine.timeout
+            replies = list(self.grid.send_and_receive(asked, timeout=timeout))
             ids = {job.message.metadata.message_id: job for job in waiting.values()}
             for reply in replies:
                 ids[reply.metadata.reply_to_message_id].reply = reply
         if job.reply is None:
-            raise RunFailed(f"client {job.client} did not answer in {self.config.timeout:g} s")
+            raise RunFailed(f"client {job.client} did not answer in {timeout:g} s")
         return job.reply
 
     def came(self, job: Job, arrivals: Sequence[Arrival], own: int | None = None) -> None:

@@ -79,9 +79,9 @@ def server_buffers(
     """
     if not buffers.names:
         return None
-    by_samples = config.plan.algorithm.by_samples
-    weighting = "samples" if by_samples else config.weighting  # as the updates are averaged
-    if config.buffers == "mean":
+    rule = config.plan.algorithm  # buffers are averaged as the updates are
+    weighting = "samples" if rule.by_samples else getattr(rule, "weighting", "uniform")
+    if config.training.buffers == "mean":
         return Buffers(buffers.initial, weighting=weighting)
     asked = asked or config.plan.evaluates
     return Buffers(buffers.initial, down=False, asked=asked, weighting=weighting)

@@ -128,7 +128,8 @@ class Server:
             self.simulation.begin(number, self.plan.local_iterations(number))
             settings = self.work.begin(number, self.simulation.clock.now)
             messages = strategy.ask(number, settings, self.grid)
-            strategy.advance(self.grid.send_and_receive(messages, timeout=self.config.timeout))
+            timeout = self.config.machine.timeout
+            strategy.advance(self.grid.send_and_receive(messages, timeout=timeout))
             if channel.version == before and channel.traffic.uplinks:
                 raise RunFailed(f"round {number}: the strategy made no model of the replies")
             self.simulation.coded()

@@ -32,7 +32,7 @@ class Simulation:
     def __init__(self, config: RunConfig, strategy: ChannelStrategy, now: float = 0.0) -> None:
         plan = config.plan
         self.strategy, self.rules, self.seed = strategy, plan.rules, config.seed
-        self.timed, self.counts = plan.network is not None, config.late == "count"
+        self.timed, self.counts = plan.network is not None, config.clients.late == "count"
         self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
         self.network: Network = plan.network or parse(_NO_TIME)
         self.clock = Clock(self.network.links(plan.clients, config.seed, 1.0), now)

@@ -57,17 +57,18 @@ def fit_of(config: RunConfig) -> Fit:
 
     Raises ``UsageError``, which says why, where a number was given and the task cannot be stacked.
     """
-    if config.stack == "1" or config.engine != "local":
+    stack = config.machine.stack
+    if stack == "1" or config.machine.engine != "local":
         return Fit(1)
     trainer = Trainer(config, ClientData.of(config))
-    auto = config.stack == "auto"
-    width = min(_gaining(trainer) if auto else int(config.stack), config.plan.cohort)
+    auto = stack == "auto"
+    width = min(_gaining(trainer) if auto else int(stack), config.plan.cohort)
     if width == 1:
         return Fit(1)
     try:
         return Fit(width, _tried(trainer))
     except _Cannot as error:
-        why = f"--stack is {config.stack}: task {trainer.task.name} cannot be stacked: {error}"
+        why = f"--stack is {stack}: task {trainer.task.name} cannot be stacked: {error}"
         if not auto:
             raise UsageError(f"{why} (--stack 1 trains one after the other)") from error
         logging.getLogger("fedsim").warning("%s; its clients train one after the other", why)
@@ -147,7 +148,7 @@ def _compared(trainer: Trainer) -> frozenset[str]:
         pairs = [(gradients[n], together[0][n][i], n) for n in trained]
         pairs += [(after[n], together[2][n][i], n) for n in after]
         for one, other, name in [*pairs, (loss, together[1][i], "the loss")]:
-            if not near(one, other, trainer.config.precision):
+            if not near(one, other, trainer.config.training.precision):
                 raise _Cannot(f"{name} differs where clients train at once")
     return trained
 

@@ -46,7 +46,7 @@ class Stack:
         fit: how the run's clients are stacked.
 
     Example:
-        >>> config = RunConfig(task="digits", temporal=2, stack="2")
+        >>> config = RunConfig.of(task="digits", temporal=2, stack="2")
         >>> stack = stack_of(config)
         >>> weights = {n: p.detach().clone() for n, p in stack.trainer.parameters.items()}
         >>> jobs = [Job(client, weights, {}, 0, 2, {}, 0) for client in (0, 1)]
@@ -56,7 +56,7 @@ class Stack:
 
     def __init__(self, trainer: Trainer, fit: Fit) -> None:
         self.trainer = trainer
-        self._width, self._auto = fit.width, trainer.config.stack == "auto"
+        self._width, self._auto = fit.width, trainer.config.machine.stack == "auto"
         self._gradients = gradients_of(trainer, fit.trained)
 
     def train(self, jobs: Sequence[Job]) -> list[Result]:

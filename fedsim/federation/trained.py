@@ -5,15 +5,11 @@ from typing import Any
 
 from torch.nn import Parameter
 
-from compressors import text
-from fedsim.federation.aggregation import server_rate
 from fedsim.federation.trainer import Trainer, make_optimizer
 from fedsim.settings.config import RunConfig
-from fedsim.settings.strategies import takes
+from fedsim.settings.strategies import flags_of
 
-YOUNGER = ("controller", "proximal", "validation")
-"""Settings that are told only where they are given: older results have none."""
-_PLANNED = ("batch_size", "clients", "cohort", "partition", "iterations", "evaluate_every")
+_CELL = ("task", "method", "temporal", "gradient", "seed")  # columns of their own
 
 
 def entries(trainer: Trainer) -> int:
@@ -38,33 +34,17 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
         >>> trained["optimizer"], trained["batch_size"], trained["clients"]
         ('SGD', 32, 4)
     """
-    plan = config.plan
+    plan, given = config.plan, config.filled()
     optimizer = make_optimizer(config, parameters)
     groups = optimizer.param_groups
     return {
         "optimizer": type(optimizer).__name__,
-        **{k: _common([g.get(k) for g in groups]) for k in ("lr", "momentum", "weight_decay")},
+        "weight_decay": _common([g.get("weight_decay") for g in groups]),
         "lr_steps": [list(step) for step in plan.task.lr_steps],
-        **{name: getattr(plan, name) for name in _PLANNED},
-        "test_samples": config.test_samples,
-        "strategy": plan.strategy,
-        "server_lr": server_rate(config),
-        "weighting": config.weighting,
-        "downlink": text(plan.downlink),
-        "momentum_masking": plan.masks,
-        "buffers": config.buffers,
-        "precision": config.precision,
-        **{k: v for k in YOUNGER if (v := getattr(config, k)) is not None},
-        **_of_asynchronous(config),
+        **{k: v for k, v in given.items() if k not in _CELL and v is not None},
+        **{k: _common([g.get(k) for g in groups]) for k in ("lr", "momentum")},
+        **flags_of(plan.algorithm),
     }
-
-
-def _of_asynchronous(config: RunConfig) -> dict[str, Any]:
-    """What decides an asynchronous run beside that; empty for the others."""
-    own = {"staleness", "buffer_size"} & takes(config.strategy)
-    given = {name: getattr(config, name) for name in sorted(own, reverse=True)}
-    timed = config.plan.algorithm.clock != "rounds"
-    return given | ({"network": config.network} if timed else {})
 
 
 def _common(values: list[Any]) -> Any:

@@ -38,7 +38,7 @@ def build_model(task: Task, seed: int, data: Data | None = None) -> nn.Module:
 def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:
     """The task's, with the learning rate and momentum of the run where it names them."""
     optimizer = config.plan.task.optimizer(parameters)
-    for key, value in (("lr", config.lr), ("momentum", config.momentum)):
+    for key, value in (("lr", config.training.lr), ("momentum", config.training.momentum)):
         if value is not None:
             for group in optimizer.param_groups:
                 group[key] = value
@@ -72,7 +72,7 @@ class Trainer:
     def __init__(self, config: RunConfig, federation: ClientData) -> None:
         self.config, self.federation = config, federation
         self.task = config.plan.task
-        self.device = torch.device(config.device)
+        self.device = torch.device(config.machine.device)
         self.data = resident(federation.data, self.device)
         layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
         self.layout = layout
@@ -169,7 +169,7 @@ class Trainer:
 
     def precision(self) -> torch.autocast:
         """Float32, or bfloat16 where autocast knows it to do: weights and updates stay float32."""
-        lower = self.config.precision == "bfloat16"
+        lower = self.config.training.precision == "bfloat16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
 
     def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:

@@ -46,9 +46,10 @@ def check(config: RunConfig) -> None:
     if isinstance(config.task, Task):
         names = ("task", "clients", "batch_size", "seed", "partition", "precision", "device",
                  "data", "download")  # fmt: skip
-        _passes(RunConfig(method="raw", temporal=1, **{n: getattr(config, n) for n in names}))
+        given = config.flat()
+        _passes(RunConfig.of(method="raw", temporal=1, **{name: given[name] for name in names}))
     memories.check(config)
-    with _untouched(torch.device(config.device)):
+    with _untouched(torch.device(config.machine.device)):
         stackable.check(config)
 
 
@@ -65,7 +66,7 @@ def _without_buffers(config: RunConfig) -> None:
 @lru_cache(maxsize=256)
 def _passes(config: RunConfig) -> None:
     """Once a process for all cells that differ only in what a batch does not depend on."""
-    with _untouched(torch.device(config.device)):
+    with _untouched(torch.device(config.machine.device)):
         trainer = _trainer(config)
         _one_step(trainer)
         _one_score(trainer)

@@ -152,6 +152,8 @@ def expect(value: object, kind: type, where: str) -> None:
 def names_told(kind: type[C]) -> type[C]:
     """Lets a dataclass refuse, in ``unknown``'s words, a keyword that is not a field of it.
 
+    A class that has ``elsewhere(name)`` has words of its own for some names.
+
     Example:
         >>> from dataclasses import dataclass
         >>> @names_told
@@ -163,14 +165,16 @@ def names_told(kind: type[C]) -> type[C]:
         fedsim.ground.errors.UsageError: Point: unknown setting 'hight' (did you mean height?); \
 known are height
     """
-    plain: Any = vars(kind)["__init__"]
-    known = list(vars(kind)["__dataclass_fields__"])
+    plain: Any = getattr(kind, "__init__")  # noqa: B009 - of a class that it may have from its base
+    known = list(getattr(kind, "__dataclass_fields__"))  # noqa: B009
+    elsewhere: Any = getattr(kind, "elsewhere", lambda name: "")
 
     @wraps(plain)
     def init(self: Any, *args: Any, **values: Any) -> None:
         for name in values:
             if name not in known:
-                raise UsageError(f"{kind.__name__}: {unknown('setting', name, known)}")
+                words = elsewhere(name) or unknown("setting", name, known)
+                raise UsageError(f"{kind.__name__}: {words}")
         plain(self, *args, **values)
 
     type.__setattr__(kind, "__init__", init)

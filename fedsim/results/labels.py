@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.settings.strategies import told_averages
+from fedsim.settings.strategies import is_among
+from strategies.algorithms import AVERAGES
 
 DENSE, RAW = "dense", "raw"
 """The labels of `raw`, every entry as float32: of the reference, and of longer delays or a lossy
@@ -84,7 +85,7 @@ def averages(given: Mapping[str, Any]) -> bool:
         >>> averages({"strategy": "dsgd"}), averages({"strategy": "fedadam"})
         (True, False)
     """
-    return told_averages(str(given.get("strategy")))
+    return is_among(str(given.get("strategy")), AVERAGES)
 
 
 def ends_dense(runs: pd.DataFrame) -> bool:

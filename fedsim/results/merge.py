@@ -3,20 +3,20 @@ in which settings they differ."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.schema import KEYS, OF_TASK, TRAINED
-from fedsim.settings.config import RunConfig, default_of
-from fedsim.settings.strategies import told_coded, told_downlink
+from fedsim.settings.config import SETTINGS, default_of
+from fedsim.settings.strategies import is_among
+from strategies.algorithms import CODED, OWN_DOWNLINK
 
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
 
 _BESIDE = (*KEYS, "evaluate_every")  # when the server looks does not change what it finds
-_SETTINGS = [f.name for f in fields(RunConfig) if f.metadata["result"] and f.name not in _BESIDE]
+_SETTINGS = [name for name, one in SETTINGS.items() if one.result and name not in _BESIDE]
 _SCORED = ("test_samples", "validation")
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
 _DIGEST = re.compile(r"sha256 \w+")
@@ -58,7 +58,7 @@ def settings_of(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
         if not table:
             continue
         own = {key: table.get(key, default_of(key)) for key in _SETTINGS}
-        if own["downlink"] == "raw" and not told_downlink(own["strategy"]):
+        if own["downlink"] == "raw" and not is_among(own["strategy"], OWN_DOWNLINK):
             own["downlink"] = None  # which it stands for
         settings[name] = own
     return settings
@@ -112,9 +112,9 @@ def _as_reference(
             continue
         value = min(others)
         # What raw sending cannot have.
-        if value == "off" if key == "momentum_masking" else told_coded(str(value)):
+        if value == "off" if key == "momentum_masking" else is_among(str(value), CODED):
             for name in raw:
-                if compared[name][key] == standard:
+                if str(compared[name][key]).partition("(")[0] == standard:
                     compared[name][key] = value
     return compared
 

@@ -21,6 +21,7 @@ from fedsim.ground.files import (
     write_text,
 )
 from fedsim.results.values import fault, fault_of_cell, fault_of_table
+from fedsim.settings.config import SETTINGS, flattened
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
@@ -63,7 +64,7 @@ TOLD = "told"
 NESTED = (TRAINED, TOLD, FILES)
 """Keys of `summary.json` that are not columns of a table."""
 
-OF_TASK = ("lr", "momentum", "batch_size", "clients", "partition", "iterations")
+OF_TASK = tuple(name for name, one in SETTINGS.items() if one.of_task)
 """Settings that are the task's where a run does not name them."""
 
 
@@ -112,12 +113,14 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """The settings in `folder/config.toml`; empty where that cannot be read.
+    """The settings in `folder/config.toml`, by flag; empty where that cannot be read.
 
     Raises:
-        UsageError: the run's name or its method is not a text.
+        UsageError: a setting stands where no run's stands, or the run's name or its method is not
+            a text.
     """
-    given = read_table(folder / "config.toml")
+    file = folder / "config.toml"
+    given = flattened(read_table(file), str(file), newer=True)
     if wrong := fault(given, {"label": str, "method": str}):
         raise _damaged(folder / "config.toml", wrong)
     return given

@@ -8,8 +8,6 @@ the folder ``out``; empty: ``fedsim-results/NAME``.
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
 
-import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedsim.federation.drivers import make_client_app
-from fedsim.settings.config import RunConfig, from_mapping
-from fedsim.settings.spelling import underscored
+from fedsim.runs.callbacks import Callback, Row
+from fedsim.settings.config import RunConfig, flattened, from_flat, underscored
 from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
 from fedsim.ground.units import bits
@@ -40,7 +38,8 @@ def config_of(context: Context) -> RunConfig:
     check_deployed(values.get("strategy"))
     if _DATA in context.node_config:
         values |= {"data": str(context.node_config[_DATA]), "partition": "whole"}
-    return from_mapping(values | {"engine": "flower"}, "run_config")
+    values |= {"engine": "flower"}
+    return from_flat(flattened(values, "run_config", flags=True))
 
 
 client_app = make_client_app(config_of, AtNode())
@@ -56,13 +55,16 @@ def main(grid: Grid, context: Context) -> None:
     out = str(context.run_config.get("out", ""))
     name = f"{config.plan.task.name}-run-{config.digest}"
     folder = Path(out) if out else Path("fedsim-results") / name
-    carry_out(config, folder, None, lambda body: body(grid), partial(_told, config))
+    carry_out(config, folder, None, lambda body: body(grid), _Told(config))
 
 
-def _told(config: RunConfig, row: dict[str, Any]) -> None:
+class _Told(Callback):
     """One line per evaluation for whoever follows the run (`flwr run --stream`, `flwr log`)."""
-    if not math.isnan(row["metric"]):
-        plan = config.plan
-        score = f"{plan.task.metric_name} {row['metric']:.4g}"
+
+    def __init__(self, config: RunConfig) -> None:
+        self.plan = config.plan
+
+    def evaluation(self, row: Row) -> None:
+        score = f"{self.plan.task.metric_name} {row['metric']:.4g}"
         sent = f"{bits(row['up_bits'])} up"
-        print(f"round {row['round']}/{plan.rounds} · {score} · {sent}", flush=True)
+        print(f"round {row['round']}/{self.plan.rounds} · {score} · {sent}", flush=True)

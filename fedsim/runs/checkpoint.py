@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import shutil
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,16 @@ class Checkpoint:
     rounds: list[dict[str, Any]]
     client_rows: list[dict[str, Any]]
     layer_rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def copied(self) -> "Checkpoint":
+        """The same in memory of its own: what goes on from one does not change the other."""
+
+        def copy(state: State) -> State:
+            return {name: x.clone() for name, x in state.items()}
+
+        clients = {client: copy(state) for client, state in self.clients.items()}
+        rows = [[*rows] for rows in (self.rounds, self.client_rows, self.layer_rows)]
+        return Checkpoint(self.round, copy(self.server), deepcopy(self.values), clients, *rows)
 
     @property
     def bytes(self) -> int:

@@ -32,24 +32,26 @@ def gpus_per_client(config: RunConfig) -> float:
     """GPUs that Flower's simulation sets aside for a client: one for all workers, unless told.
 
     Example:
-        >>> gpus_per_client(RunConfig(device="cuda", workers=4))
+        >>> gpus_per_client(RunConfig.of(device="cuda", workers=4))
         0.25
     """
-    return _share(config, config.gpus_per_client, config.workers)
+    return _share(config, config.machine.gpus_per_client, config.machine.workers)
 
 
 def gpus_per_run(config: RunConfig, jobs: int) -> float:
     """GPUs that Ray sets aside for a cell of a sweep: one for all ``jobs``, unless told.
 
     Example:
-        >>> gpus_per_run(RunConfig(), 4), gpus_per_run(RunConfig(device="cuda", gpus_per_run=1), 4)
-        (0.0, 1.0)
+        >>> gpus_per_run(RunConfig(), 4)
+        0.0
+        >>> gpus_per_run(RunConfig.of(device="cuda", gpus_per_run=1), 4)
+        1.0
     """
-    return _share(config, config.gpus_per_run, jobs)
+    return _share(config, config.machine.gpus_per_run, jobs)
 
 
 def _share(config: RunConfig, told: float | None, many: int) -> float:
-    if config.device != "cuda":  # cuda:1 is a GPU by number, which Ray does not assign
+    if config.machine.device != "cuda":  # cuda:1 is a GPU by number, which Ray does not assign
         return 0.0
     return float(told) if told is not None else 1 / many
 

@@ -14,11 +14,17 @@ PACKAGES = (
 
 def describe() -> dict[str, Any]:
     """Python, operating system, processor, cores, and the versions of ``PACKAGES``."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    processor = names[0].split(":", 1)[1].strip() if names else platform.processor()
     return {
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": processor,
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in PACKAGES},
     }
@@ -35,12 +41,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0].split(":", 1)[1].strip() if names else platform.processor()

@@ -5,18 +5,19 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedsim.ground.errors import StoppedEarly
+from fedsim.runs.callbacks import Callback, Row
 from fedsim.runs.cargo import Cargo
 from fedsim.runs.parcel import Outbox, Parcel, mark, packed, sees
-from fedsim.runs.recorder import Progress
 from fedsim.settings.config import RunConfig
 
-Attempt = Callable[[RunConfig, Path, Progress], None]
+Attempt = Callable[[RunConfig, Path, Callback], None]
 
 _SHOWN_SECONDS = 0.2
 """Rows of rounds without an evaluation are told no oftener; ``up_bits`` counts the others too."""
@@ -59,33 +60,33 @@ class Errand:
         if self.cwd.is_dir():
             os.chdir(self.cwd)
         if sees(home, self.token):
-            attempt(config, home, _pinning(self.name, board, None))
+            attempt(config, home, _Pins(self.name, board, None))
             return None
         with TemporaryDirectory(prefix="fedsim-") as place:
             folder = Path(place)
             self.parcel.unpack(folder)
             outbox = Outbox(folder, home)
-            attempt(config, folder, _pinning(self.name, board, outbox))
+            attempt(config, folder, _Pins(self.name, board, outbox))
             return outbox.parcel()
 
 
-def _pinning(name: str, board: Any, outbox: Outbox | None) -> Progress:
+class _Pins(Callback):
     """Tells the board of rounds and sends checkpoints; raises ``StoppedEarly`` as it answers."""
-    import ray
 
-    last = 0.0
+    def __init__(self, name: str, board: Any, outbox: Outbox | None) -> None:
+        self._name, self._board, self._outbox, self._last = name, board, outbox, 0.0
 
-    def progress(row: dict[str, Any]) -> None:
-        nonlocal last
+    def round(self, row: Row) -> None:
+        import ray
+
         now, parcel = time.monotonic(), None
-        if outbox is not None and outbox.has_checkpoint():
-            parcel = outbox.parcel()
-        if parcel or now - last > _SHOWN_SECONDS or row["last"] or not math.isnan(row["metric"]):
-            last = now
-            if why := ray.get(board.pin.remote(name, row, parcel)):
+        if self._outbox is not None and self._outbox.has_checkpoint():
+            parcel = self._outbox.parcel()
+        scored = not math.isnan(row["metric"])
+        if parcel or now - self._last > _SHOWN_SECONDS or row["last"] or scored:
+            self._last = now
+            if why := ray.get(self._board.pin.remote(self._name, dict(row), parcel)):
                 raise StoppedEarly(why)
-
-    return progress
 
 
 def tell_strangers(errand: Errand) -> None:
@@ -101,19 +102,13 @@ def tell_strangers(errand: Errand) -> None:
             one = probe.options(scheduling_strategy=there)
             probes[one.remote(errand.parcel.home, errand.token)] = node["NodeManagerHostname"]
     answered, _ = ray.wait(list(probes), num_returns=len(probes), timeout=_PROBE_SECONDS)
-    hosts = {probes[one] for one in answered if not _saw(one)}
+    hosts = set()
+    for one in answered:
+        with suppress(ray.exceptions.RayError):  # the machine is lost meanwhile: no run goes there
+            hosts |= {probes[one]} if not ray.get(one) else set()
     if hosts:
         logging.getLogger("fedsim").warning(
             "%s is not the same folder on %s: the files of runs there come home through Ray, "
             "checkpoints as they are made, all others when a run has ended",
             errand.parcel.home, ", ".join(sorted(hosts)),
         )  # fmt: skip
-
-
-def _saw(probe: Any) -> bool:
-    import ray
-
-    try:
-        return bool(ray.get(probe))
-    except ray.exceptions.RayError:  # the machine is lost meanwhile: no run goes there
-        return True

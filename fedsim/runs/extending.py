@@ -58,8 +58,8 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
         return f"it ends where a client has sent --stop-at-bits {before.stop_at_bits}"
     if before.controller is not None:
         return f"its --controller {before.controller} was told of {then.iterations} iterations"
-    if now.engine != "local":
-        return f"--engine is {now.engine!r}; clients' memory is kept with --engine local"
+    if now.machine.engine != "local":
+        return f"--engine is {now.machine.engine!r}; clients' memory is kept with --engine local"
     if now.plan.algorithm.clock != "rounds":
         return f"messages of strategy {now.plan.strategy} were under way, which are not kept"
     if not checkpoint.has_end(out, then.rounds):

@@ -35,8 +35,10 @@ def examine(config: RunConfig, out: Path) -> Found:
     before = from_toml(written) if written.exists() else config
     summary = read_finished(out) if (out / "summary.json").exists() else None
     finished = summary is not None and summary["status"] == "done"
-    # A kill while it was extended leaves the settings of the longer run and the shorter's summary.
-    done = summary is not None and finished and _planned(summary) == before.plan.iterations
+    # What was planned is not what was done where ``stop_at_bits`` has ended it. A kill while it was
+    # extended leaves the settings of the longer run and the shorter's summary.
+    planned = summary and (summary.get(TRAINED) or summary).get("iterations", summary["iterations"])
+    done = finished and planned == before.plan.iterations
     if done and summary is not None:
         check_left(out, summary)  # a run is done where all that it left is there
     if done and extending.is_longer(before, config, differences(before, config)):
@@ -51,7 +53,13 @@ def prepare(config: RunConfig, out: Path, found: Found) -> dict[str, Any] | None
 
     ``found``: what ``examine`` has found in it.
     """
-    _check_writable(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with replacing(out / ".writable"):
+            pass
+        (out / ".writable").unlink()
+    except OSError as error:
+        raise unwritten("--out", out, error) from error
     before, summary, longer = found
     if longer:
         extending.extend(before, config, out)
@@ -59,7 +67,7 @@ def prepare(config: RunConfig, out: Path, found: Found) -> dict[str, Any] | None
         if before.label != config.label:  # no number of the run depends on the label
             write_text(out / "config.toml", replace(before, label=config.label).to_toml())
         tidy(out)  # a kill may have come between the summary and this
-        if config.tensorboard:
+        if config.keep.tensorboard:
             tensorboard.export(out, summary)
         return summary
     write_text(out / "config.toml", config.to_toml())
@@ -71,22 +79,6 @@ def tidy(out: Path) -> None:
     """Removes what a finished run does not need: the error of an earlier try, the checkpoint."""
     (out / "error.txt").unlink(missing_ok=True)
     checkpoint.remove(out)
-
-
-def _check_writable(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with replacing(out / ".writable"):
-            pass
-        (out / ".writable").unlink()
-    except OSError as error:
-        raise unwritten("--out", out, error) from error
-
-
-def _planned(summary: dict[str, Any]) -> int:
-    """The iterations that a finished run was to have; ``stop_at_bits`` may have ended it before."""
-    trained = summary.get(TRAINED) or {}
-    return int(trained.get("iterations", summary["iterations"]))
 
 
 def check_kind(out: Path) -> None:

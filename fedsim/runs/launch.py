@@ -30,7 +30,15 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
         results = run_shown([Cell("dense", RunConfig(method="raw"))], Path("results"))
     """
     if not jobs:
-        _announce(cells, out)
+        for cell in cells:
+            plan = cell.config.plan
+            print(
+                f"{cell.name}: {plan.task.name}, {plan.method.text}, n = {plan.temporal}, "
+                f"{plan.iterations} iterations, {plan.clients} clients, batch {plan.batch_size}, "
+                f"seed {cell.config.seed}"
+            )
+        path = cellfile.write(cells, out)
+        print(f"Settings: {path or 'only in Python, where the tasks are defined'}")
         return None
     metric = cells[0].config.plan.task.metric_name
     with Bars({cell.name: cell.config.plan.rounds for cell in cells}, metric) as bars:
@@ -39,16 +47,3 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
     for summary in failed:
         print(printable(f"{summary['method']}: {summary['error']}"), file=sys.stderr)
     return None if failed else load(out)
-
-
-def _announce(cells: Sequence[Cell], out: Path) -> None:
-    """Prints a line per cell, and where the settings are."""
-    for cell in cells:
-        plan = cell.config.plan
-        print(
-            f"{cell.name}: {plan.task.name}, {plan.method.text}, n = {plan.temporal}, "
-            f"{plan.iterations} iterations, {plan.clients} clients, batch {plan.batch_size}, "
-            f"seed {cell.config.seed}"
-        )
-    path = cellfile.write(cells, out)
-    print(f"Settings: {path or 'only in Python, where the tasks are defined'}")

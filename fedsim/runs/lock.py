@@ -46,7 +46,16 @@ def held(folder: Path, patience: float = 0.0) -> Iterator[None]:
     until = time.monotonic() + patience
     while (file := _taken(folder)) is None:
         if time.monotonic() >= until:
-            raise UsageError(_refusal(folder))
+            try:
+                there = (folder / NAME).stat()
+                since = datetime.fromtimestamp(there.st_mtime, UTC)
+                who = f"{_holder(there)}since {since:%Y-%m-%d %H:%M:%S} UTC"
+            except OSError:  # that process has just ended
+                who = "which has just ended"
+            raise UsageError(
+                f"--out is {folder}: another process writes to it ({who}); wait for it or stop it, "
+                "or choose another folder"
+            )
         time.sleep(_POLL_SECONDS)
     with file:
         try:
@@ -73,33 +82,16 @@ def _taken(folder: Path) -> IO[str] | None:
             f"--out is {folder}: its file system cannot lock a file ({error.strerror}), so that "
             "two runs could write there at once; choose a folder on another file system"
         ) from error
-    if not _is(file, folder / NAME):  # the writer before removed the file after we opened it
+    try:
+        same = os.path.samestat(os.fstat(file.fileno()), (folder / NAME).stat())
+    except FileNotFoundError:
+        same = False
+    if not same:  # the writer before removed the file after we opened it
         file.close()
         return _taken(folder)
     file.truncate(0)  # older versions wrote the machine's name into it
     os.utime(file.fileno())
     return file
-
-
-def _is(file: IO[str], path: Path) -> bool:
-    """Whether the open file still has its name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _refusal(folder: Path) -> str:
-    try:
-        there = (folder / NAME).stat()
-        since = datetime.fromtimestamp(there.st_mtime, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        who = f"{_holder(there)}since {since}"
-    except OSError:  # that process has just ended
-        who = "which has just ended"
-    return (
-        f"--out is {folder}: another process writes to it ({who}); wait for it or stop it, or "
-        "choose another folder"
-    )
 
 
 def _holder(file: os.stat_result) -> str:

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.engines import cluster
-from fedsim.ground.errors import StoppedEarly, UsageError, without_home, writing
+from fedsim.ground.errors import UsageError, without_home, writing
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.board import Board, Pinned
+from fedsim.runs.callbacks import Callback, Several
 from fedsim.runs.errand import Errand, tell_strangers
 from fedsim.runs.parcel import Parcel, unmark
+from fedsim.runs.progress import Named
 from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
 
@@ -41,36 +43,21 @@ def run_here(
     ``work`` is asked for a run when the one before has ended.
     """
     for name, config, folder in work:
-        _attempt(config, folder, _named(name, progress))
+        _attempt(config, folder, Several([] if progress is None else [Named(name, progress)]))
         ended(name)
 
 
-def _named(name: str, progress: Progress | None) -> Callable[[dict[str, Any]], None] | None:
-    def tell(row: dict[str, Any]) -> None:
-        if progress is not None and (why := progress(name, row)):
-            raise StoppedEarly(why)
-
-    return None if progress is None else tell
-
-
-def _attempt(
-    config: RunConfig, folder: Path, progress: Callable[[dict[str, Any]], None] | None
-) -> None:
+def _attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
     try:
         with lock.held(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
-            _forget_failed(folder)
-        run(config, folder, progress)
-        if not config.keep_checkpoint:  # a sweep's cells are many, and are not extended
+            file = folder / "summary.json"
+            if file.exists() and read_summary(folder)["status"] != "done":
+                file.unlink()  # of a try that failed; a worker may have finished the run meanwhile
+        run(config, folder, progress=False, callbacks=[follower])
+        if not config.keep.checkpoint:  # a sweep's cells are many, and are not extended
             checkpoint.forget_end(folder)
     except Exception as error:
         _record(config, folder, error)
-
-
-def _forget_failed(folder: Path) -> None:
-    """Removes the summary of a try that failed; a worker may have finished the run meanwhile."""
-    file = folder / "summary.json"
-    if file.exists() and read_summary(folder)["status"] != "done":
-        file.unlink()
 
 
 def _record(config: RunConfig, folder: Path, error: Exception) -> None:
@@ -150,17 +137,14 @@ def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
 
     pinned: list[Pinned] = ray.get(rows)
     for p in pinned:
-        _take_in(p.name, p.parcel)
+        try:
+            if p.parcel is not None:
+                p.parcel.unpack(p.parcel.home)
+        except OSError as error:
+            told = logging.getLogger("fedsim")
+            told.warning("%s: its checkpoint cannot be kept (%s)", p.name, error)
     board.answer.remote({p.key: progress(p.name, p.row) if progress else None for p in pinned})
     return board.take.remote()
-
-
-def _take_in(name: str, checkpoint: Parcel | None) -> None:
-    try:
-        if checkpoint is not None:
-            checkpoint.unpack(checkpoint.home)
-    except OSError as error:
-        logging.getLogger("fedsim").warning("%s: its checkpoint cannot be kept (%s)", name, error)
 
 
 def _check_gpus(wanted: float) -> None:
@@ -175,8 +159,12 @@ def _check_gpus(wanted: float) -> None:
 
 
 def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) -> bool:
-    """Whether a run whose Ray task has ended waits for another try; takes in what it has sent."""
+    """Whether a run whose Ray task has ended waits for another try; takes in what it has sent.
+
+    A run whose worker is gone is tried again; one that raised, or is lost every time, is recorded.
+    """
     import ray
+    from ray.exceptions import RayTaskError
 
     name, config, folder = item
     try:
@@ -184,27 +172,19 @@ def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) ->
         if parcel is not None:
             parcel.unpack(parcel.home)
     except ray.exceptions.RayError as error:
-        _lost(item, error, tries, again)
+        tries[name] += 1
+        if isinstance(error, RayTaskError) or tries[name] == _TRIES:
+            _record(config, folder, error)
+        else:
+            logging.getLogger("fedsim").warning(
+                "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d "
+                "of %d", name, type(error).__name__, tries[name] + 1, _TRIES,
+            )  # fmt: skip
+            again.append(item)
     except OSError as error:  # the others may fit there
         _record(config, folder, error)
     unmark(folder)
     return item in again
-
-
-def _lost(item: Work, error: Exception, tries: "Counter[str]", again: list[Work]) -> None:
-    """Lets a run whose worker is gone wait for another try; records one that cannot go on."""
-    from ray.exceptions import RayTaskError
-
-    name, config, folder = item
-    tries[name] += 1
-    if isinstance(error, RayTaskError) or tries[name] == _TRIES:  # it raised, or does so every time
-        _record(config, folder, error)
-        return
-    logging.getLogger("fedsim").warning(
-        "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d of %d",
-        name, type(error).__name__, tries[name] + 1, _TRIES,
-    )  # fmt: skip
-    again.append(item)
 
 
 def _attempt_on_ray(errand: Errand, board: Any) -> Parcel | None:

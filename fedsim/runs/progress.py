@@ -11,10 +11,23 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.progress import TimeRemainingColumn as Remaining
 
+from fedsim.ground.errors import StoppedEarly
 from fedsim.ground.units import bits
+from fedsim.runs.callbacks import Callback, Row
 
 Told = Callable[[str, dict[str, Any]], None]
 """Called with a run's name and the row of every round that it has finished."""
+
+
+class Named(Callback):
+    """Tells a function of many runs a run's rows; what it returns is why the run is to end."""
+
+    def __init__(self, name: str, tell: Callable[[str, dict[str, Any]], str | None]) -> None:
+        self.name, self.tell = name, tell
+
+    def round(self, row: Row) -> None:
+        if why := self.tell(self.name, dict(row)):
+            raise StoppedEarly(why)
 
 
 @contextmanager

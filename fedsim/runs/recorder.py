@@ -1,8 +1,9 @@
-"""What a run leaves on disk, round by round."""
+"""What a run leaves, round by round: rows in memory, and a folder's checkpoints and messages."""
 
 import math
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,52 +15,92 @@ from fedsim.federation.server import Server
 from fedsim.ground.errors import writing
 from fedsim.ground.files import write_bytes, write_parquet
 from fedsim.runs import checkpoint
+from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
-from fedsim.runs.tensorboard import Scalars
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
 from strategies.channel.beside import BUFFERS
 
-Progress = Callable[[dict[str, Any]], None]
-"""Called with the row of every round, ``up_bits`` (the upstream bits so far of a client that takes
-part in every round), and ``last``: whether the run ends with this round."""
 
-
-class FolderRecorder:
-    """Keeps rows in memory and, with checkpoints, on disk; writes payloads as they pass.
+class Folder:
+    """A run's folder while it is trained: its checkpoints, and messages as they pass.
 
     Args:
-        folder: the run's folder, which exists.
+        path: the folder, which exists.
         config: the run.
-        states: the clients' memory where it can be checkpointed; None: no checkpoints (on Ray
-            that memory lives in Flower's contexts, and a run that was killed starts again).
-        progress: called with every round's row.
-        trained: how many entries of the model are trained.
+    """
+
+    def __init__(self, path: Path, config: RunConfig) -> None:
+        self.path, self.config = path, config
+        self.loaded = checkpoint.load(path)  # clears what a kill left behind, on any engine
+        self._saved_at = time.monotonic()
+
+    def round(
+        self, number: int, traffic: RoundTraffic, memory: Callable[[], Checkpoint] | None
+    ) -> None:
+        """Keeps what a round leaves: ``payloads/round-00001/client-003-up.bin``, and checkpoints.
+
+        Args:
+            number: of the round.
+            trip: its messages.
+            memory: the run's, for a checkpoint; None: none is wanted, or can be had.
+        """
+        every, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
+        late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
+        folder = self.path / "payloads" / f"round-{traffic.round:05d}"
+        with writing(self.path):
+            for part in traffic.parts if keeps else ():
+                folder.mkdir(parents=True, exist_ok=True)
+                for client, up in part.uplinks.items():
+                    write_bytes(folder / f"client-{client:03d}{part.place}-up.bin", up.payload)
+                    if BUFFERS in up.beside:
+                        write_bytes(folder / f"client-{client:03d}-up.buffers", up.beside[BUFFERS])
+                for client, down in part.downlinks.items():
+                    free = "" if down.charged else "-free"
+                    name = f"client-{client:03d}{part.place}-down-{down.kind}{free}.bin"
+                    write_bytes(folder / name, down.payload)
+                    if BUFFERS in down.beside:
+                        name = f"client-{client:03d}-down{free}.buffers"
+                        write_bytes(folder / name, down.beside[BUFFERS])
+            if memory is not None and (late if every is None else number % every == 0):
+                checkpoint.save(self.path, memory())
+                self._saved_at = time.monotonic()
+
+
+class Records:
+    """The rows of a run; the server's ``Recorder``, with a folder or without.
+
+    Args:
+        config: the run.
+        follower: told of every round.
+        states: the clients' memory, where this process holds it and it can be checkpointed; else
+            None (on Ray it lies in Flower's contexts, and a run that was killed starts again).
+        before: what the run goes on from; None: its start.
+        folder: where checkpoints and messages go; None: nowhere.
     """
 
     def __init__(
-        self, folder: Path, config: RunConfig, states: InProcess | None,
-        progress: Progress | None, trained: int,
+        self, config: RunConfig, follower: Callback, states: InProcess | None = None,
+        before: Checkpoint | None = None, folder: Folder | None = None,
     ) -> None:  # fmt: skip
-        self.folder, self.config, self.states, self.progress = folder, config, states, progress
-        self.trained = trained
+        self.config, self.follower, self.states, self.folder = config, follower, states, folder
+        self._before = before
         self.rows: list[dict[str, Any]] = []
         self.client_rows: list[dict[str, Any]] = []
         self.layer_rows: list[dict[str, Any]] = []
-        loaded = checkpoint.load(folder)  # clears what a kill left behind, on any engine
-        self._loaded = loaded if states is not None else None
-        self._scalars: Scalars | None = None
-        self._saved_at = time.monotonic()
-        if self._loaded is not None and states is not None:
-            self.rows, self.client_rows = self._loaded.rounds, self._loaded.client_rows
-            self.layer_rows = self._loaded.layer_rows
-            states.states.update(self._loaded.clients)
-        self.up_bits = sum(map(_up_bits, self.rows))
+        if before is not None and states is not None:
+            self.rows, self.client_rows = [*before.rounds], [*before.client_rows]
+            self.layer_rows = [*before.layer_rows]
+            states.states.update(before.clients)
+        self.told: list[dict[str, Any]] = []  # the rows before, as a follower has them
+        self.up_bits = 0.0
+        for row in self.rows:
+            self.told.append(self._told(row))
         self.sim_seconds = float(self.rows[-1].get("sim_end_seconds", 0.0)) if self.rows else 0.0
 
     @property
     def rounds_done(self) -> int:
-        """Rounds in the checkpoint from which the run goes on, and those since."""
+        """Rounds before which the run goes on, and those since."""
         return len(self.rows)
 
     @property
@@ -69,94 +110,51 @@ class FolderRecorder:
 
     def resume(self, server: Server) -> None:
         """See ``Recorder.resume``."""
-        if self._loaded is not None:
-            server.restore(self._loaded.server, self._loaded.values)
+        if self._before is not None:
+            server.restore(self._before.server, self._before.values)
 
     def round(
         self, row: dict[str, Any], clients: Iterable[dict[str, Any]], traffic: RoundTraffic,
         server: Server,
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
-        if self.config.tensorboard:
-            with writing(self.folder):
-                self._tell(row)
         self.rows.append(row)
-        self.up_bits += _up_bits(row)
+        told = self._told(row)
         self.client_rows.extend(clients)
-        if not math.isnan(row["metric"]):  # rows per tensor and round would outgrow the rest
+        scored = not math.isnan(row["metric"])
+        if scored:  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(traffic))
-        with writing(self.folder):
-            if self.config.keep_payloads:
-                for part in traffic.parts:
-                    self._keep(part)
-            if self.states is not None and self._due(row["round"], row["iteration"]):
-                self._checkpoint(row["round"], server, self.states)
-        if self.progress:
-            last = self.config.plan.ends(row["iteration"], self.up_bits)
-            self.progress(row | {"up_bits": self.up_bits, "last": last})
+        if self.folder is not None:  # a finished run needs no checkpoint
+            ends = self.states is None or told["last"]
+            self.folder.round(row["round"], traffic, None if ends else partial(self.memory, server))
+        self.follower.round(told)
+        if scored:
+            self.follower.evaluation(told)
 
-    def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Rounds, and clients by round."""
-        return pd.DataFrame(self.rows), pd.DataFrame(self.client_rows)
+    def _told(self, row: dict[str, Any]) -> dict[str, Any]:
+        self.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])
+        last = self.config.plan.ends(row["iteration"], self.up_bits)
+        return row | {"up_bits": self.up_bits, "last": last}
 
-    def write_frames(self) -> None:
-        """Writes ``rounds.parquet``, ``clients.parquet`` and ``layers.parquet``."""
-        if self._scalars is not None:
-            self._scalars.close()
-        rounds, clients = self.frames()
-        write_parquet(self.folder / "rounds.parquet", rounds)
-        write_parquet(self.folder / "clients.parquet", clients)
-        if self.layer_rows:
-            write_parquet(self.folder / "layers.parquet", pd.DataFrame(self.layer_rows))
-
-    def _tell(self, row: dict[str, Any]) -> None:
-        if self._scalars is None:
-            metric = self.config.plan.task.metric_name
-            self._scalars = Scalars(self.folder, self.trained, metric, self.rows)
-        self._scalars(row)
-
-    def _due(self, number: int, iteration: int) -> bool:
-        if self.config.plan.ends(iteration, self.up_bits):
-            return False  # a finished run needs no checkpoint
-        if self.config.checkpoint_every is not None:
-            return number % self.config.checkpoint_every == 0
-        return time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
-
-    def keep_end(self, server: Server) -> None:
-        """Keeps the memory that a longer run would go on from, if it is small or asked for."""
-        checkpoint.forget_end(self.folder)  # an earlier attempt may have left one
-        if self.states is not None:
-            end = self._memory(len(self.rows), server, self.states)
-            if self.config.keep_checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
-                checkpoint.save_end(self.folder, end)
-
-    def _checkpoint(self, number: int, server: Server, states: InProcess) -> None:
-        checkpoint.save(self.folder, self._memory(number, server, states))
-        self._saved_at = time.monotonic()
-
-    def _memory(self, number: int, server: Server, states: InProcess) -> Checkpoint:
+    def memory(self, server: Server) -> Checkpoint:
+        """Everything from which the run goes on."""
+        assert self.states is not None
         tensors, values = server.state()
-        clients = states.copy()
         rows = self.rows, self.client_rows, self.layer_rows
-        return Checkpoint(number, tensors, values, clients, *rows)
+        return Checkpoint(len(self.rows), tensors, values, self.states.copy(), *rows)
 
-    def _keep(self, traffic: RoundTraffic) -> None:
-        """``payloads/round-00001/client-003-up.bin``, and what each client was sent."""
-        folder = self.folder / "payloads" / f"round-{traffic.round:05d}"
-        folder.mkdir(parents=True, exist_ok=True)
-        for client, up in traffic.uplinks.items():
-            write_bytes(folder / f"client-{client:03d}{traffic.place}-up.bin", up.payload)
-            if BUFFERS in up.beside:
-                write_bytes(folder / f"client-{client:03d}-up.buffers", up.beside[BUFFERS])
-        for client, down in traffic.downlinks.items():
-            charged = "" if down.charged else "-free"
-            name = f"client-{client:03d}{traffic.place}-down-{down.kind}{charged}.bin"
-            write_bytes(folder / name, down.payload)
-            if BUFFERS in down.beside:
-                name = f"client-{client:03d}-down{charged}.buffers"
-                write_bytes(folder / name, down.beside[BUFFERS])
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The tables ``rounds`` and ``clients``, and ``layers`` where entries were counted."""
+        tables = {"rounds": self.rows, "clients": self.client_rows, "layers": self.layer_rows}
+        kept = {name: rows for name, rows in tables.items() if rows or name != "layers"}
+        return {name: pd.DataFrame(rows) for name, rows in kept.items()}
 
+    def failures(self) -> dict[str, Any]:
+        """The columns of a summary that count replies which were not used; none before a round."""
+        tables = self.frames()
+        return ledger.failed(tables["rounds"], tables["clients"]) if self.rows else {}
 
-def _up_bits(row: dict[str, Any]) -> float:
-    """Of a client of the round."""
-    return ledger.of_each(row["up_wire_bits"], row["clients"])
+    def write(self, folder: Path) -> None:
+        """Writes ``rounds.parquet``, ``clients.parquet`` and ``layers.parquet``."""
+        for name, frame in self.frames().items():
+            write_parquet(folder / f"{name}.parquet", frame)

@@ -2,17 +2,17 @@
 
 import logging
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from flwr.serverapp import Grid
 from safetensors.torch import save
+from torch import Tensor
 
-from compressors import text
-from fedsim.engines import flower, heap, local
+from fedsim.engines import flower, heap
+from fedsim.engines.local import LocalGrid
 from fedsim.federation import ledger, trial
 from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.clientdata import ClientData
@@ -22,17 +22,22 @@ from fedsim.federation.held import held
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.trained import entries as trained_entries
-from fedsim.federation.trained import settings
+from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
 from fedsim.ground.files import write_bytes, write_text
-from fedsim.results.schema import TOLD, TRAINED, read_summary, write_run
-from fedsim.runs import devices, lock, tensorboard
+from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
+from fedsim.runs import checkpoint, devices, lock, tensorboard
+from fedsim.runs.callbacks import Callback, Row, Several
 from fedsim.runs.cargo import Cargo
+from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.folder import check_kind, examine, prepare, tidy
-from fedsim.runs.progress import shown
-from fedsim.runs.recorder import FolderRecorder, Progress
+from fedsim.runs.progress import Named, shown
+from fedsim.runs.recorder import Folder, Records
+from fedsim.runs.result import RunResult
 from fedsim.settings.config import RunConfig
+from fedsim.settings.declared import declared
+from fedsim.settings.fields import Keep
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import told
 
@@ -44,113 +49,182 @@ SERVERS: dict[str, type[Server]] = {"rounds": Server, "server": EventServer, "sh
 
 def run(
     config: RunConfig,
-    out: Path | str,
-    progress: Progress | bool | None = True,
+    out: Path | str | None = None,
+    progress: bool = True,
     *,
+    callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
     ray_address: str | None = None,
-) -> dict[str, Any]:
-    """Runs ``config`` in the folder ``out`` and returns its summary (``summary.json``).
+) -> RunResult:
+    """Runs ``config`` and returns what it came to: summary, tables and model.
 
-    A run that is done is not done again, and goes on where ``iterations`` is raised
-    (``fedsim.runs.extending``); one that was killed goes on from its last checkpoint. Both end
-    bit-identical to a run that never stopped. The folder then holds
-    ``config.toml``, ``rounds.parquet``, ``clients.parquet``, ``summary.json``,
-    ``environment.json`` and the final weights in ``model.safetensors``.
+    Without a folder ``out`` everything stays in memory. In a folder a run that is done is not done
+    again, and goes on where ``iterations`` is raised (``fedsim.runs.extending``); one that was
+    killed goes on from its last checkpoint. Both end bit-identical to a run that never stopped.
+    The folder then holds ``config.toml``, ``rounds.parquet``, ``clients.parquet``,
+    ``summary.json``, ``environment.json`` and the final weights in ``model.safetensors``.
 
     Args:
         config: what to run.
-        out: a folder, made if need be.
-        progress: called with every round's row; True: shown on stderr where stderr is a terminal,
-            and in a notebook; False or None: not shown.
+        out: a folder, made if need be; None: nothing is written.
+        progress: whether rounds are shown on stderr where that is a terminal, and in a notebook.
+        callbacks: what follows the run; a function is called with every round's row.
         ray_address: a running Ray cluster for the engine ``flower``, all of whose cores serve
             clients; None: one is started, of ``workers`` cores.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
             damaged, or another process writes to it; the data is missing or cannot be split as
-            the settings say; a task of the user's own refuses its first batch.
+            the settings say; a task of the user's own refuses its first batch; without a folder,
+            something is to be kept.
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
             ``failed`` and ``error.txt`` has the traceback. Or the folder cannot be written any
             more: the disk is full, or it is gone.
+
+    Example:
+        >>> result = run(RunConfig(method="sbc(0.05)", temporal=5, iterations=20))
+        >>> result.summary["status"], result.rounds["round"].tolist()
+        ('done', [1, 2, 3, 4])
     """
     expect(config, RunConfig, "run()")
     logging.getLogger("flwr").setLevel(logging.ERROR)  # its strategies write two lines per round
+    if callable(progress):
+        raise UsageError(f"progress is {progress!r}: give a function as callbacks=[...]")
     plan, name = config.plan, Cell.of(config).name
-    by_name: Any = progress if not callable(progress) else lambda _, row: progress(row)
-    with shown(by_name, {name: plan.rounds}, plan.task.metric_name) as tell:
-        by_row = None if tell is None else partial(tell, name)
-        return carry_out(config, Path(out), *_engine(config, ray_address), by_row)
+    with shown(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
+        follower = Several([*callbacks, *([Named(name, tell)] if tell else [])])
+        folder = None if out is None else Path(out)
+        return carry_out(config, folder, *_engine(config, ray_address), follower)
 
 
 def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | None, Engine]:
     """The clients' memory, where this process holds it, and the engine of ``config``."""
-    if address is not None and (config.engine != "flower" or config.workers != 1):
-        what = "--engine" if config.engine != "flower" else "--workers"
-        value = config.engine if what == "--engine" else config.workers
+    engine, workers = config.machine.engine, config.machine.workers
+    if address is not None and (engine != "flower" or workers != 1):
+        what = f"--engine is {engine!r}" if engine != "flower" else f"--workers is {workers}"
         raise UsageError(
-            f"--ray-address is {address!r} and {what} is {value!r}: a cluster is for --engine "
-            "flower, and all of its cores serve clients"
+            f"--ray-address is {address!r} and {what}: a cluster is for --engine flower, and all "
+            "of its cores serve clients"
         )
-    cargo, clients, workers = Cargo(config), config.plan.clients, config.workers
-    if config.engine == "flower":
+    if engine == "flower":
+        cargo, clients = Cargo(config), config.plan.clients
         app = make_client_app(lambda _: cargo.config, AtNode())
         gpus = devices.gpus_per_client(config)
         return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
     states = InProcess()
-    app, together = make_client_app(lambda _: cargo.config, states), make_together(config, states)
-    return states, lambda main: local.simulate(
-        main, app, clients, workers, together, at_once(config)
-    )
+
+    def here(main: Callable[[Grid], None]) -> None:
+        with closing(grid_of(config, states)) as grid:
+            main(grid)
+
+    return states, here
+
+
+def grid_of(config: RunConfig, states: InProcess) -> LocalGrid:
+    """The in-process grid of a run, whose clients' memory is ``states``."""
+    app = make_client_app(lambda _: config, states)
+    together = make_together(config, states)
+    many = config.machine.workers
+    return LocalGrid(app, config.plan.clients, many, together, at_once(config))
+
+
+def check(config: RunConfig) -> None:
+    """Refuses, before anything is written, a device, a batch, data or a split that cannot be."""
+    devices.check(config.machine.device)
+    trial.check(config)
+    tensorboard.check(config.keep.tensorboard)
+    ClientData.of(config)
 
 
 @devices.one_thread()
 def carry_out(
-    config: RunConfig,
-    out: Path,
-    states: InProcess | None,
-    engine: Engine,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+    config: RunConfig, out: Path | None, states: InProcess | None, engine: Engine,
+    follower: Callback,
+) -> RunResult:  # fmt: skip
     """The body of ``run`` over any engine: a function that takes the server and gives it a grid.
 
     The server works on one torch thread, as every worker does.
     """
-    devices.check(config.device)
-    trial.check(config)
-    tensorboard.check(config.tensorboard)
-    ClientData.of(config)  # missing data and bad splits are refused before anything is written
+    check(config)
+    if out is None:
+        check_kept(config)
+        return _trained(config, None, states, engine, follower)
     check_kind(out)
     with lock.held(out):
-        return _locked(config, out, states, engine, progress)
+        found = examine(config, out)
+        with writing(out):
+            finished = prepare(config, out, found)
+        if finished is not None:
+            return RunResult(config, finished, out)
+        if config.keep.tensorboard:
+            follower = Several([tensorboard.TensorBoard(out), follower])
+        return _trained(config, Folder(out, config), states, engine, follower)
 
 
-def _locked(
-    config: RunConfig,
-    out: Path,
-    states: InProcess | None,
-    engine: Engine,
-    progress: Progress | None,
-) -> dict[str, Any]:
-    found = examine(config, out)
-    with writing(out):
-        finished = prepare(config, out, found)
-    if finished is not None:
-        return finished
+def check_kept(config: RunConfig) -> None:
+    """Refuses to keep what goes to a folder, where there is none."""
+    for one in declared(Keep, "keep"):
+        if (value := getattr(config.keep, one.attr)) != one.default:
+            raise UsageError(f"{one.flag} is {value}: it goes to the folder of a run; give out")
+
+
+def _trained(
+    config: RunConfig, folder: Folder | None, states: InProcess | None, engine: Engine,
+    follower: Callback,
+) -> RunResult:  # fmt: skip
+    server, records = server_of(config, states, follower, folder)
+    known, path = describe(config, server.trainer), folder.path if folder else None
+    try:
+        follower.begin(known, records.told)
+        engine(server.main)
+    except Exception as error:
+        summary, failed = broken_off(known, records, error), not isinstance(error, StoppedEarly)
+        trace = "".join(traceback.format_exception(error)) if failed else ""
+        with suppress(OSError):  # the disk may be what failed: the first error is told
+            if path is not None:
+                _leave(path, records, summary, trace)
+        follower.end(summary)
+        raise
+    summary, weights = summed(known, records, server), weights_of(server)
+    if path is None:
+        result = RunResult(config, summary, None, records.frames(), weights)
+    else:
+        with writing(path):
+            write_bytes(path / "model.safetensors", save(weights))
+            checkpoint.forget_end(path)  # an earlier attempt may have left one
+            if records.states is not None:  # from which a longer run would go on
+                end = records.memory(server)
+                if config.keep.checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
+                    checkpoint.save_end(path, end)
+            _leave(path, records, summary)
+        result = RunResult(config, read_summary(path), path)
+    follower.end(result.summary)
+    return result
+
+
+def _leave(folder: Path, records: Records, summary: dict[str, Any], trace: str = "") -> None:
+    """Writes the tables, the summary and, of a run that failed, where it did; then tidies up."""
+    if records.rows:
+        records.write(folder)
+    if trace:
+        write_text(folder / "error.txt", without_home(trace))
+    write_run(folder, summary)
+    if not trace:
+        tidy(folder)
+
+
+def server_of(
+    config: RunConfig, states: InProcess | None, follower: Callback,
+    folder: Folder | None = None, before: Checkpoint | None = None,
+) -> tuple[Server, Records]:  # fmt: skip
+    """The server of a run and its records: from the start, from ``before`` or the folder's."""
     heap.keep()
     trainer = Trainer(config, ClientData.of(config))
     # Of a server that does not wait nothing is kept: its messages are always under way.
     clock = config.plan.algorithm.clock
     kept = states if clock == "rounds" else None
-    recorder = FolderRecorder(out, config, kept, progress, trained_entries(trainer))
-    server = SERVERS[clock](config, trainer, recorder)
-    try:
-        engine(server.main)
-    except Exception as error:
-        with suppress(OSError):  # the disk may be what failed: the first error is told
-            _fail(config, out, recorder, trainer, error)
-        raise
-    with writing(out):
-        return _finish(config, out, recorder, server)
+    before = folder.loaded if folder is not None and kept is not None else before
+    records = Records(config, follower, kept, before, folder)
+    return SERVERS[clock](config, trainer, records), records
 
 
 def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
@@ -159,20 +233,12 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
     ``trainer``: None where a run failed before there was a model.
     """
     plan = config.plan
-    known = {
-        "task": plan.task.name,
-        "method": plan.method.text,
-        "temporal": plan.temporal,
-        "gradient": plan.method.gradient,
-        "seed": config.seed,
-        "clients": plan.clients,
-        "iterations": plan.iterations,
+    settings = {**config.flat(), **config.filled()}
+    known = {name: settings[name] for name in COLUMNS if name in settings} | {
         "rounds": plan.rounds,
         "metric_name": plan.task.metric_name,
         "higher_is_better": plan.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
-        "engine": config.engine,
-        "downlink": text(plan.downlink),
         TOLD: told(config.method, plan.method.text, plan.method.gradient),
     }
     if trainer is None:
@@ -181,25 +247,38 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "trained_parameters": trained_entries(trainer),
         "data_source": trainer.federation.data.source,
-        TRAINED: settings(config, trainer.parameters.values()),
+        TRAINED: trained_settings(config, trainer.parameters.values()),
     }
 
 
-def _finish(
-    config: RunConfig, out: Path, recorder: FolderRecorder, server: Server
-) -> dict[str, Any]:
+def broken_off(known: dict[str, Any], records: Records, error: Exception) -> dict[str, Any]:
+    """The summary of a run that ``error`` has ended: what failed before, and why it ended."""
+    summary = known | records.failures()
+    if isinstance(error, StoppedEarly):
+        return summary | {"status": "stopped", "error": str(error)}
+    why = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
+    return summary | {"status": "failed", "error": without_home(why)}
+
+
+def weights_of(server: Server) -> dict[str, Tensor]:
+    """The model: trained weights, those that are not trained, and buffers, by name on the CPU."""
     channel = server.strategy.channel
     assert channel is not None
     buffers = server.strategy.buffers.values if server.strategy.buffers else {}
     moved = {n: x for n, x in channel.weights.items() if n in server.trainer.parameters}
     whole = server.trainer.frozen | moved | buffers
-    weights = {n: x.contiguous().cpu() for n, x in whole.items()}
-    write_bytes(out / "model.safetensors", save(weights))
-    rounds, clients = recorder.frames()
-    summary = describe(config, server.trainer) | ledger.per_participation(rounds)
+    return {name: x.contiguous().cpu() for name, x in whole.items()}
+
+
+def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str, Any]:
+    """The summary of a run that is done; ``known``: what was known before its first round."""
+    tables, channel = records.frames(), server.strategy.channel
+    rounds, clients = tables["rounds"], tables["clients"]
+    assert channel is not None
+    summary = known | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
-    if recorder.states is not None:
-        summary |= held(channel, recorder.states.copy(), summary["clients"])
+    if records.states is not None:
+        summary |= held(channel, records.states.copy(), summary["clients"])
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {
@@ -212,7 +291,7 @@ def _finish(
         "status": "done",
         "error": None,
     }
-    if config.controller is not None:  # n and p moved: what they were on average
+    if records.config.controller is not None:  # n and p moved: what they were on average
         fractions = float(rounds["sent_fraction"].sum())
         summary["total_sparsity"] = fractions / summary["iterations"]
     for kind in ("wire", "content"):
@@ -220,25 +299,4 @@ def _finish(
         summary[f"ratio_{kind}"] = ledger.ratio(
             summary["trained_parameters"], summary["iterations"], up_bits
         )
-    recorder.write_frames()
-    recorder.keep_end(server)
-    write_run(out, summary)
-    tidy(out)
-    return read_summary(out)
-
-
-def _fail(
-    config: RunConfig, out: Path, recorder: FolderRecorder, trainer: Trainer, error: Exception
-) -> None:
-    """Leaves what there is of a failed or stopped run, its unused replies too, and why it ended."""
-    summary = describe(config, trainer)
-    if recorder.rows:
-        recorder.write_frames()
-        summary |= ledger.failed(*recorder.frames())
-    if isinstance(error, StoppedEarly):
-        write_run(out, summary | {"status": "stopped", "error": str(error)})
-        tidy(out)
-        return
-    write_text(out / "error.txt", without_home("".join(traceback.format_exception(error))))
-    reason = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
-    write_run(out, summary | {"status": "failed", "error": without_home(reason)})
+    return summary

@@ -97,7 +97,15 @@ def _run_cells(
                 run_here(waiting, _to_the_end(told))
             else:
                 run_on_ray(waiting, jobs, ray_address, _to_the_end(told))
-    summaries = [_summary(cell.config, folders[cell.name]) for cell in cells]
+    summaries = []
+    for cell in cells:
+        folder = folders[cell.name]
+        if (folder / "summary.json").exists():
+            summary = read_summary(folder)
+        else:  # not written down: a shared disk may only be late
+            summary = describe(cell.config, None) | {"status": "failed", "error": _NO_SUMMARY}
+        plain = {name: value for name, value in summary.items() if name not in (TOLD, FILES)}
+        summaries.append(dict.fromkeys(COLUMNS) | plain)  # a failed run has no metric, no bits
     write_summary(out, summaries)
     return summaries
 
@@ -121,14 +129,14 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
         raise UsageError(f"--jobs is {jobs}: it is above 0")
     cellfile.check_names(cells)
     for cell in cells:
-        if cell.config.engine == "flower" and (jobs > 1 or not here):
+        if cell.config.machine.engine == "flower" and (jobs > 1 or not here):
             raise UsageError(
                 f"--engine is 'flower' and --jobs is {jobs}: Flower's simulation starts Ray "
                 "itself; run its cells with --jobs 1 and without --ray-address"
             )
         if here:
-            devices.check(cell.config.device)
-            tensorboard.check(cell.config.tensorboard)
+            devices.check(cell.config.machine.device)
+            tensorboard.check(cell.config.keep.tensorboard)
             trial.check(cell.config)
         ClientData.of(cell.config)
 
@@ -146,16 +154,6 @@ def check_folder(out: Path) -> None:
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "summary.json").exists():
             read_finished(folder)
-
-
-def _summary(config: RunConfig, folder: Path) -> dict[str, Any]:
-    if (folder / "summary.json").exists():
-        cell = read_summary(folder)
-    else:  # not written down: a shared disk may only be late
-        cell = describe(config, None) | {"status": "failed", "error": _NO_SUMMARY}
-    for key in (TOLD, FILES):
-        cell.pop(key, None)
-    return dict.fromkeys(COLUMNS) | cell  # a failed run has no metric, no bits
 
 
 def sweep(
@@ -188,7 +186,19 @@ def sweep(
     out = Path(out)
     cells = config.cells()
     check_tasks(out, [cell.config for cell in cells])
-    cells = _named_as_there(cells, out)
+    # A fraction is written with six digits, and with all where two of a grid agree to six. A cell
+    # keeps the name that it has in the folder already, for names would change as the grid grows.
+    fractions = [_place(cell.config)[1] for cell in cells]
+    exact = [c for c, p in zip(cells, fractions, strict=True) if float(f"{p:g}") != p]
+    there: dict[tuple[int, float, int], str] = {}
+    for folder in run_folders(out) if exact and out.is_dir() else []:
+        if (folder / "config.toml").exists():
+            there[_place(from_run_toml(folder / "config.toml"))] = folder.name
+    taken = {*there.values()}
+    for i, cell in enumerate(cells):
+        if cell in exact:
+            other = in_full(cell).name if cell.name in taken else cell.name
+            cells[i] = replace(cell, name=there.get(_place(cell.config)) or other)
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.held(out):
@@ -196,30 +206,6 @@ def sweep(
         summaries = _run_cells(cells, out, jobs, ray_address, progress, described=False)
         summarize(out)
     return summaries
-
-
-def _named_as_there(cells: list[Cell], out: Path) -> list[Cell]:
-    """The cells of a grid under the names that they have in its folder already.
-
-    A fraction is written with six digits, and with all where two of a grid agree to six: its name
-    would change as the grid grows.
-    """
-    exact = [cell for cell in cells if not _of_six_digits(_place(cell.config)[1])]
-    there: dict[tuple[int, float, int], str] = {}
-    for folder in run_folders(out) if exact and out.is_dir() else []:
-        if (folder / "config.toml").exists():
-            there[_place(from_run_toml(folder / "config.toml"))] = folder.name
-    taken = {*there.values()}
-    return [
-        replace(cell, name=there.get(_place(cell.config)) or (
-            cell.name if cell.name not in taken else in_full(cell).name
-        )) if cell in exact else cell
-        for cell in cells
-    ]  # fmt: skip
-
-
-def _of_six_digits(fraction: float) -> bool:
-    return float(f"{fraction:g}") == fraction
 
 
 def _place(config: RunConfig) -> tuple[int, float, int]:
@@ -232,7 +218,12 @@ def claim(out: Path, config: SweepConfig) -> None:
     if path.exists():
         before = from_toml(path)
         same_settings(_off_grid(before.base), _off_grid(config.base), out)
-        _same_method(before, config, out)
+        then, now = before.base.method, config.base.method
+        if then != now:
+            raise UsageError(
+                f"--out is {out}: it holds results of other settings (method {then!r} there, "
+                f"{now!r} here); choose another folder"
+            )
     cellfile.write_settings(path, to_toml(config))
 
 
@@ -240,14 +231,6 @@ def _off_grid(base: RunConfig) -> RunConfig:
     """The settings that all cells share; the method is compared by itself."""
     method = base.method if coded(base.strategy) else "raw"  # which is not one of their codes
     return replace(base, method=method, temporal=1, gradient=None, seed=0)
-
-
-def _same_method(before: SweepConfig, now: SweepConfig, out: Path) -> None:
-    if before.base.method != now.base.method:
-        raise UsageError(
-            f"--out is {out}: it holds results of other settings (method "
-            f"{before.base.method!r} there, {now.base.method!r} here); choose another folder"
-        )
 
 
 def shared_digest(config: SweepConfig) -> str:

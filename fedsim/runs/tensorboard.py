@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from fedsim.federation import ledger
-from fedsim.ground.errors import UsageError
+from fedsim.ground.errors import UsageError, writing
+from fedsim.runs.callbacks import Callback, Row
 
 FOLDER = "tensorboard"
 
@@ -24,61 +25,60 @@ def check(wanted: bool) -> None:
         )
 
 
-class Scalars:
-    """Writes the row of every round; steps are local iterations.
+class TensorBoard(Callback):
+    """Writes the row of every round for TensorBoard; steps are local iterations.
 
-    What the folder held before is replaced by ``before``, so that a run that goes on from its
-    checkpoint has every step once.
+    What the folder held before is replaced, so that a run that goes on from its checkpoint has
+    every step once. ``--tensorboard`` makes one for the run's own folder.
 
     Args:
-        folder: the run's folder.
-        trained: how many entries of the model are trained.
-        metric: what the metric is called.
-        before: the rows of the rounds that were done before.
+        folder: its folder ``tensorboard`` is written.
+
+    Example:
+        run(config, callbacks=[TensorBoard("logs")])
     """
 
-    def __init__(
-        self, folder: Path, trained: int, metric: str, before: Iterable[dict[str, Any]] = ()
-    ) -> None:
+    def __init__(self, folder: Path | str) -> None:
+        check(True)
+        self.folder = Path(folder) / FOLDER
+
+    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        shutil.rmtree(folder / FOLDER, ignore_errors=True)
-        self.trained, self.metric = trained, metric
+        with writing(self.folder.parent):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._writer = SummaryWriter(str(self.folder))
+        self._known = known
         self._sums = {"up_wire": 0.0, "up_payload": 0.0, "down_wire": 0.0}
-        self._writer = SummaryWriter(str(folder / FOLDER))
-        for row in before:
-            self._write(row)
+        for row in rows:
+            self.round(row)
         self._writer.flush()
 
-    def __call__(self, row: dict[str, Any]) -> None:
-        """Writes one round; a round with an evaluation is on disk when this returns."""
-        self._write(row)
-        if not math.isnan(row["metric"]):
-            self._writer.flush()
-
-    def close(self) -> None:
-        """Brings the last scalars to disk."""
-        self._writer.close()
-
-    def _write(self, row: dict[str, Any]) -> None:
+    def round(self, row: Row) -> None:
         step, cohort = int(row["iteration"]), row["clients"]
         self._sums["up_wire"] += ledger.of_each(row["up_wire_bits"], cohort)
         self._sums["up_payload"] += ledger.of_each(row["up_content_bits"], cohort)
         self._sums["down_wire"] += ledger.of_each(row["down_wire_bits"], cohort + row["failures"])
-        values = {self.metric: row["metric"], "loss/held_out": row["loss"]}
+        values = {self._known["metric_name"]: row["metric"], "loss/held_out": row["loss"]}
         values["loss/train"] = row["train_loss"]
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}
         for name in ("wire", "payload"):
-            bits = self._sums[f"up_{name}"]
-            values[f"ratio/{name}"] = ledger.ratio(self.trained, step, bits)
-        for name, value in values.items():
-            if math.isfinite(value):  # rounds without an evaluation
-                self._writer.add_scalar(name, value, step)
+            bits, trained = self._sums[f"up_{name}"], self._known["trained_parameters"]
+            values[f"ratio/{name}"] = ledger.ratio(trained, step, bits)
+        with writing(self.folder.parent):
+            for name, value in values.items():
+                if math.isfinite(value):  # rounds without an evaluation
+                    self._writer.add_scalar(name, value, step)
+            if not math.isnan(row["metric"]):  # it is on disk when other callbacks see the round
+                self._writer.flush()
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        self._writer.close()
 
 
 def export(folder: Path, summary: dict[str, Any]) -> None:
     """Writes the scalars of a finished run from its ``rounds.parquet``, if they are not there."""
     if not (folder / FOLDER).exists():
-        rows = pd.read_parquet(folder / "rounds.parquet").to_dict("records")
-        trained = summary.get("trained_parameters") or summary["parameters"]  # of an older run
-        Scalars(folder, trained, summary["metric_name"], rows).close()
+        board = TensorBoard(folder)
+        board.begin(summary, pd.read_parquet(folder / "rounds.parquet").to_dict("records"))
+        board.end(summary)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,16 @@ from fedsim.search.goal import SATURATED, Curve, Goal
 from fedsim.search.methods import CODERS, OWN, compressor, short
 from fedsim.search.space import Params, Space
 from fedsim.search.study import WHY, Study
-from fedsim.settings.config import RunConfig
+from fedsim.settings.config import SETTINGS, RunConfig
 from fedsim.settings.config import from_toml as read_run
 from fedsim.settings.foreign import check_tasks
 from fedsim.settings.methods import takes_fraction
+from fedsim.settings.strategies import flags_of, with_settings
 
 Say = Callable[[str], None]
 
 _TOO_LONG = 1.5  # times the budget: a message is only about as long as the one that was tried
-_SEARCHED = {"method", "gradient", "temporal", "lr", "server_lr", "evaluate_every", "label",
+_SEARCHED = {"method", "gradient", "temporal", "lr", "strategy", "evaluate_every", "label",
              "stop_at_bits", "momentum_masking"}  # fmt: skip
 TOO_LONG, REPEATED, OVER = "one message exceeds the budget", "runs already", "the time is over"
 NO_SUMMARY = "its folder has no summary.json"
@@ -215,21 +216,23 @@ def told(curve: Curve, goal: Goal, why: str) -> str:
 
 def _place(config: RunConfig, space: Space) -> Params | None:
     """The point at which a run lies; None where it has other settings than this search."""
-    mine, its = space.base.identity(), config.identity()
-    keys = {f.name for f in fields(RunConfig)} - _SEARCHED
-    masking = config.momentum_masking == space.base.momentum_masking  # auto goes by the method
-    if not masking or any(mine.get(key) != its.get(key) for key in keys):
+    given, mine, its = space.base.training, space.base.identity(), config.identity()
+    keys = {*SETTINGS} - _SEARCHED
+    same = given.momentum_masking == config.training.momentum_masking  # auto goes by the method
+    if not same or any(mine.get(key) != its.get(key) for key in keys):
+        return None
+    rates = {"lr": config.training.lr or space.sizes.rate}
+    ours, rule = space.base.strategy, config.strategy
+    if "server_lr" in space.limits and "server_lr" in (its := flags_of(config.plan.algorithm)):
+        rates["server_lr"] = its["server_lr"]
+        ours = with_settings(ours, {"server_lr": its["server_lr"]}, anew=True)
+    if rule != ours:
         return None
     p, whole = config.plan.method.gradient, config.plan.method.text
-    rate = config.lr or space.sizes.rate
     for method in space.methods:
         own = p if takes_fraction(method) else None
         for coder in CODERS:
-            if text(compressor(method, own, coder, rate)) == whole:
-                rates = {"lr": rate}
-                if "server_lr" in space.limits:
-                    low, high = space.limits["server_lr"]
-                    rates["server_lr"] = config.server_lr or (low * high) ** 0.5
+            if text(compressor(method, own, coder, rates["lr"])) == whole:
                 return {"method": method, "coder": coder, "temporal": config.temporal,
                         "gradient": p, **rates}  # fmt: skip
     return None

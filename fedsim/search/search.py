@@ -1,7 +1,7 @@
 """The search from settings to results: which way of saving bits is best for a task."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
@@ -105,9 +105,11 @@ def search(
 
 def _base(base: RunConfig) -> RunConfig:
     """The shared settings: those that are searched at their defaults, and a validation part."""
-    part = VALIDATION if base.validation is None else base.validation
-    return replace(base, method="raw", temporal=1, gradient=None, validation=part, label=None,
-                   stop_at_bits=None, evaluate_every=None)  # fmt: skip
+    part = VALIDATION if base.evaluation.validation is None else base.evaluation.validation
+    return base.but(
+        method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,
+        evaluate_every=None,
+    )  # fmt: skip
 
 
 def _space(
@@ -186,7 +188,7 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
         "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
         "time": units.duration(study.seconds), "clients": str(base.plan.clients),
         "iterations at most": str(base.plan.iterations), "seed of the trials": str(base.seed),
-        "validation part": f"{base.validation:g} of the training samples",
+        "validation part": f"{base.evaluation.validation:g} of the training samples",
         "methods": "; ".join(study.space.methods),
     }  # fmt: skip
     write_text(out / "report.html", page(frame, ranked, first, goal, shares, told, left))

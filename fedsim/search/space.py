@@ -104,10 +104,10 @@ class Space:
         if self.goal.budget is not None:
             within = min(rounds, max(1, int(self.goal.budget / self.bits(params))))
             every = max(1, within // _EVALUATIONS)
-        return replace(
-            self.base, method=method, gradient=p, temporal=n, lr=used["lr"],
-            server_lr=used.get("server_lr", self.base.server_lr), label=shown,
-            evaluate_every=every, stop_at_bits=self.goal.budget,
+        rates = {name: used[name] for name in ("lr", "server_lr") if name in used}
+        return self.base.but(
+            method=method, gradient=p, temporal=n, label=shown, evaluate_every=every,
+            stop_at_bits=self.goal.budget, **rates,
         )  # fmt: skip
 
     def cell(self, params: Params, seed: int | None = None, validation: bool = True) -> Cell:
@@ -121,8 +121,8 @@ class Space:
         """
         config = self.config(params)
         seed = config.seed if seed is None else seed
-        part = config.validation if validation else None
-        config = replace(config, seed=seed, validation=part)
+        part = config.evaluation.validation if validation else None
+        config = config.but(seed=seed, validation=part)
         used = self.used(params)
         name = re.sub(r"[^A-Za-z0-9]+", "-", short(used["method"]).replace("{p}", "p")).strip("-")
         fraction = "" if used["gradient"] is None else f"-p{used['gradient']:g}"

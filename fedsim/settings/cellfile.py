@@ -3,12 +3,16 @@
     task = "digits"
     iterations = 200
 
+    [training]
+    lr = 0.1
+
     [cells.dense]
     method = "raw"
 
     [cells.sbc]
     method = "sbc"
     gradient = 0.01
+    training.lr = 0.05
 
 Settings are those of ``RunConfig``, with its defaults and its task's; a cell's settings go over the
 shared settings. The folder of data sets (``data``) and the ``device`` belong to a machine: a file
@@ -18,7 +22,7 @@ may name them, and they are not written.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
@@ -28,9 +32,18 @@ import tomli_w
 
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.files import write_text
-from fedsim.settings.config import RunConfig, check_values, from_mapping, read_toml
+from fedsim.settings.config import (
+    FILE,
+    SETTINGS,
+    TABLE,
+    flattened,
+    from_flat,
+    over,
+    read_toml,
+    tables,
+    underscored,
+)
 from fedsim.settings.grids import GRID, Cell
-from fedsim.settings.spelling import FILE, TABLE, underscored
 
 _MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
 _PLACE = re.compile(r"(?:^|[-_])(n|p|seed|s)(\d[\d.]*(?:e-?\d+)?)(?=[-_]|$)")
@@ -49,6 +62,7 @@ def to_toml(cells: Sequence[Cell]) -> str:
     Raises ``UsageError`` where no cell is left, or two have one name.
 
     Example:
+        >>> from fedsim import RunConfig
         >>> runs = [Cell(f"seed{n}", RunConfig(method="raw", seed=n)) for n in range(2)]
         >>> to_toml(runs).splitlines()[-5:]
         ['[cells.seed0]', 'seed = 0', '', '[cells.seed1]', 'seed = 1']
@@ -59,20 +73,49 @@ def to_toml(cells: Sequence[Cell]) -> str:
         raise UsageError(
             "no cell can be written as TOML: their tasks or strategies are defined in Python"
         )
-    names = [f.name for f in fields(RunConfig) if f.name not in _MACHINE]
-    first = kept[0].config
-    shared = [n for n in names if all(getattr(c.config, n) == getattr(first, n) for c in kept)]
-    default = {f.name: f.default for f in fields(RunConfig)}
-    values: dict[str, Any] = {
-        name: _plain(getattr(first, name))
-        for name in shared
-        if name in _ALWAYS or getattr(first, name) != default[name]
-    }
+    given = [cell.config.flat() for cell in kept]
+    names = [name for name in SETTINGS if name not in _MACHINE]
+    shared = [n for n in names if all(one[n] == given[0][n] for one in given)]
+    always = {
+        name: given[0][name] for name in shared
+        if name in _ALWAYS or given[0][name] != SETTINGS[name].default
+    }  # fmt: skip
     varied = [name for name in names if name not in shared]
-    values[TABLE] = {cell.name: _given(cell.config, varied) for cell in kept}
-    left = [cell for cell in cells if not _is_named(cell)]
-    remarks = "".join(f"# {line}\n" for line in _remarks(kept, left))
-    return f"{remarks}\n{tomli_w.dumps(values)}"
+    remarks = [
+        f"`python -m fedsim sweep --config {FILE} --out DIR`",
+        "runs these cells; --data says where data sets lie.",
+    ]
+    for task in dict.fromkeys(cell.config.plan.task for cell in kept):
+        mine = [cell.config.flat() for cell in kept if cell.config.plan.task == task]
+        open_ = [n for n in _FROM_TASK if all(own[n] is None for own in mine)]
+        said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
+        remarks += [f"Left to the task {task.name}: {said}."] if said else []
+    if left := [cell for cell in cells if not _is_named(cell)]:
+        plans = [cell.config.plan for cell in left]
+        own = ", ".join(dict.fromkeys(f"{plan.task.name} with {plan.strategy}" for plan in plans))
+        names = [cell.name for cell in left]
+        remarks.append(f"Left out, for they are defined in Python ({own}): {', '.join(names)}.")
+    parts = ["".join(f"# {line}\n" for line in remarks), tomli_w.dumps(tables(always))]
+    for cell, one in zip(kept, given, strict=True):
+        head = tomli_w.dumps({TABLE: {cell.name: {}}})
+        parts.append(head + dotted(tables({name: one[name] for name in varied})))
+    return "\n".join(parts)
+
+
+def dotted(values: Mapping[str, Any]) -> str:
+    """TOML lines of settings in one table, those of a group with its name before them.
+
+    Example:
+        >>> print(dotted({"seed": 1, "training": {"lr": 0.1}}), end="")
+        seed = 1
+        training.lr = 0.1
+    """
+    lines = []
+    for key, value in values.items():
+        inside = isinstance(value, dict)
+        for line in tomli_w.dumps(value if inside else {key: value}).splitlines(True):
+            lines.append(f"{key}.{line}" if inside else line)
+    return "".join(lines)
 
 
 def from_toml(path: Path) -> list[Cell]:
@@ -84,41 +127,35 @@ def from_toml(path: Path) -> list[Cell]:
 
 
 def from_values(
-    values: Mapping[str, Any], origin: str, over: Mapping[str, Any] = MappingProxyType({})
+    values: Mapping[str, Any], origin: str, flags: Mapping[str, Any] = MappingProxyType({})
 ) -> list[Cell]:
-    """The cells of what a TOML file holds; ``over``: settings that go over every cell's.
+    """The cells of what a TOML file holds; ``flags``: settings that go over every cell's.
 
     Raises ``UsageError`` for a grid's lists beside the cells, an unknown setting, a name that
     cannot be a folder's, and whatever a run would refuse.
     """
-    tables = values[TABLE]
-    shared = {name: value for name, value in values.items() if name != TABLE}
-    shared = underscored(shared, origin)
+    named = values[TABLE]
+    rest = underscored({name: value for name, value in values.items() if name != TABLE}, origin)
     for name in (*GRID, "baseline"):
-        if name in ("seeds", "baseline") and name in shared or isinstance(shared.get(name), list):
+        if name in ("seeds", "baseline") and name in rest or isinstance(rest.get(name), list):
             raise UsageError(
-                f"{origin}: {name} is {shared[name]!r} and there are cells: a file holds a grid, "
+                f"{origin}: {name} is {rest[name]!r} and there are cells: a file holds a grid, "
                 "whose temporal, gradient and seeds are all combined, or cells"
             )
-    if not isinstance(tables, dict) or not tables:
-        raise UsageError(f"{origin}: cells is {tables!r}; it takes a table per cell: [cells.sbc]")
-    check_values(shared, origin)
-    return [_cell(name, shared, table, over, origin) for name, table in tables.items()]
-
-
-def _cell(
-    name: str, shared: Mapping[str, Any], own: Any, over: Mapping[str, Any], origin: str
-) -> Cell:
-    where = f"{origin}: cell {name!r}"
-    if not isinstance(own, dict):
-        raise UsageError(f"{where} is {own!r}; it takes a table of settings")
-    own = underscored(own, where)
-    check_values(own, where)
-    try:
-        config = from_mapping({**shared, **own, **over}, where)
-        return Cell(name, config)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from error
+    if not isinstance(named, dict) or not named:
+        raise UsageError(f"{origin}: cells is {named!r}; it takes a table per cell: [cells.sbc]")
+    shared = flattened(rest, origin)
+    found = []
+    for name, table in named.items():
+        where = f"{origin}: cell {name!r}"
+        if not isinstance(table, dict):
+            raise UsageError(f"{where} is {table!r}; it takes a table of settings")
+        own = flattened(table, where)
+        try:
+            found.append(Cell(name, from_flat(over({**shared, **own}, flags))))
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from error
+    return found
 
 
 def labelled(cell: Cell) -> Cell:
@@ -127,6 +164,7 @@ def labelled(cell: Cell) -> Cell:
     These stand in columns of their own, and cells that differ in them alone have one label.
 
     Example:
+        >>> from fedsim import RunConfig
         >>> run = RunConfig(method="sbc", gradient=0.01, temporal=10, seed=2)
         >>> labelled(Cell("sbc-n10-p0.01-s2", run)).config.label
         'sbc'
@@ -189,32 +227,3 @@ def digest(cells: Sequence[Cell]) -> str:
 def _is_named(cell: Cell) -> bool:
     own = cell.config.task, cell.config.strategy
     return all(isinstance(one, str) or one.place for one in own)
-
-
-def _given(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
-    """The settings of these names, without those left at None."""
-    values = {name: _plain(getattr(config, name)) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    return getattr(value, "written", value)
-
-
-def _remarks(cells: Sequence[Cell], left: Sequence[Cell]) -> list[str]:
-    """How the cells are run, what their tasks decide, and which cells are ``left`` out."""
-    remarks = [
-        f"`python -m fedsim sweep --config {FILE} --out DIR`",
-        "runs these cells; --data says where data sets lie.",
-    ]
-    for task in dict.fromkeys(cell.config.plan.task for cell in cells):
-        mine = [cell.config for cell in cells if cell.config.plan.task == task]
-        open_ = [n for n in _FROM_TASK if all(getattr(config, n) is None for config in mine)]
-        said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
-        remarks += [f"Left to the task {task.name}: {said}."] if said else []
-    if left:
-        plans = [cell.config.plan for cell in left]
-        own = ", ".join(dict.fromkeys(f"{plan.task.name} with {plan.strategy}" for plan in plans))
-        names = ", ".join(cell.name for cell in left)
-        remarks.append(f"Left out, for they are defined in Python ({own}): {names}.")
-    return remarks

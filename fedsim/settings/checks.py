@@ -1,4 +1,4 @@
-"""Every check of a run's settings together; ``each`` has those of each setting by itself.
+"""Which settings of a run go together; ``groups`` and ``config`` say what each takes by itself.
 
 A message names the setting, its value and what is allowed; all raise ``UsageError``.
 """
@@ -10,16 +10,25 @@ from torch.nn import Parameter
 from torch.optim import SGD, Optimizer
 
 from compressors import Raw
+from compressors.whole.keepers import needs_server
 from fedsim.ground.errors import UsageError
-from fedsim.settings import collective, moving, roundless
-from fedsim.settings.differences import check_added
-from fedsim.settings.fields import WEIGHTINGS, Settings, flag
-from fedsim.settings.methods import corrects_momentum
+from fedsim.network.spec import ALLREDUCE
+from fedsim.settings.controllers import parse
+from fedsim.settings.declared import flag
+from fedsim.settings.fields import SETTINGS, Settings
+from fedsim.settings.methods import corrects_momentum, takes_fraction
 from fedsim.settings.resolved import Plan
-from fedsim.settings.strategies import FLAGS, STRATEGIES, takes
 from fedsim.tasks.data import partition as partitions
-from strategies import Asked, Refused
+from strategies import Asked, Refused, Relay
 from strategies.algorithms.base import momentum_of
+from strategies.channel.directions import directs
+
+_ADDED = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))",
+          "marina": "marina(randk(0.1) | float32, 0.1)"}  # fmt: skip
+"""A method of each strategy that adds up differences; both have one name."""
+
+_OF_ROUNDS = ("availability", "dropout", "ask", "deadline", "late", "catch_up")
+"""Settings that are about the cohort of a round."""
 
 
 def together(config: Settings, plan: Plan) -> None:
@@ -31,90 +40,188 @@ def together(config: Settings, plan: Plan) -> None:
         )
     if plan.cohort > plan.clients:
         raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
-    _clock(config, plan)
-    if plan.min_replies > plan.cohort:
-        raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
-    _strategy(config, plan)
-    collective.check_relay(config, plan)
-    collective.check_allreduce(config, plan)
-    if config.proximal is not None and plan.algorithm.gradients:
-        raise UsageError(
-            f"--proximal is {config.proximal:g}: strategy {plan.strategy} sends the gradient at "
-            "the model itself, where nothing pulls"
-        )
-    _momentum(config, plan)
-    moving.check(config, plan)
-
-
-def _clock(config: Settings, plan: Plan) -> None:
-    """What simulated time decides needs a clock that is the same on every machine."""
     if not plan.cohort <= plan.ask <= plan.clients:
         raise UsageError(
             f"--ask is {plan.ask}: it lies between the cohort ({plan.cohort}) and the number of "
             f"clients ({plan.clients})"
         )
-    if config.catch_up and isinstance(plan.downlink, Raw):
+    if config.clients.catch_up and isinstance(plan.downlink, Raw):
         raise UsageError(
             "--catch-up is given and --downlink is raw: the model is then as small as one update; "
             "give a --downlink that compresses, such as 'sbc(0.05)'"
         )
+    # What simulated time decides needs a clock that is the same on every machine.
     if plan.rules.by_the_clock and (plan.network is None or plan.network.depends):
-        timed = [name for name in ("ask", "deadline", "availability") if getattr(config, name)]
+        names = ("ask", "deadline", "availability")
+        name, value = next((n, v) for n in names if (v := getattr(config.clients, n)))
         raise UsageError(
-            f"{flag(timed[0])} is {getattr(config, timed[0])}: it goes by simulated time; give "
-            "--network with a time per iteration, such as '4g, compute=20ms', and without coding"
+            f"{flag(name)} is {value}: it goes by simulated time; give --network with a time per "
+            "iteration, such as '4g, compute=20ms', and without coding"
         )
     if plan.network is not None and plan.network.trace is not None:
         plan.network.trace.of(plan.clients)  # raises: a client that the file lacks
     if plan.rules.availability is not None and plan.rules.availability.trace is not None:
         plan.rules.availability.trace.of(plan.clients)
-
-
-def partition(plan: Plan) -> None:
-    """Refuses a partition that is not known."""
+    if plan.min_replies > plan.cohort:
+        raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
+    _strategy(config, plan)
+    _collective(config, plan)
+    if config.training.proximal is not None and plan.algorithm.gradients:
+        raise UsageError(
+            f"--proximal is {config.training.proximal:g}: strategy {plan.strategy} sends the "
+            "gradient at the model itself, where nothing pulls"
+        )
+    _momentum(config, plan)
+    if config.controller is not None:
+        _controller(config, plan)
     partitions.check(plan.partition)
 
 
 def _strategy(config: Settings, plan: Plan) -> None:
     """What the strategy takes, and what it goes with."""
-    for name in FLAGS:
-        value = getattr(config, name)
-        if value in (None, WEIGHTINGS[0]) or name in takes(config.strategy):
-            continue
-        taking = [other for other in STRATEGIES if name in takes(other)]
-        why = ""
-        if name == "weighting":
-            why = (
-                "; a majority and a switch count every client once, and Flower's strategies "
-                "weight by samples"
-            )
-        raise UsageError(
-            f"{flag(name)} is {value!r}: it belongs to {' and '.join(taking)}, and --strategy is "
-            f"{plan.strategy!r}{why}"
-        )
     if plan.algorithm.clock != "rounds":
-        roundless.check(config, plan)
-    method = config.method, plan.method.compressor
-    check_added(*method, config.downlink, plan.downlink, plan.algorithm.serves)
+        _asynchronous(config, plan)
+    # Methods that send differences, and what adds them up: neither goes alone.
+    uplink, serves = plan.method.compressor, plan.algorithm.serves
+    if serves and getattr(uplink, "server", "") != serves:  # of the whole, not of a part
+        raise UsageError(
+            f"--method is {config.method!r}: strategy {serves} adds up differences and takes a "
+            f"method that sends them, such as {_ADDED[serves]!r}"
+        )
+    if (other := needs_server(uplink)) != serves:
+        raise UsageError(
+            f"--method is {config.method!r}: what {other} sends are differences, which are added "
+            f"up by --strategy {other}"
+        )
+    below = needs_server(plan.downlink)
+    if below and not (directs(plan.downlink) and below == serves):
+        raise UsageError(
+            f"--downlink is {config.downlink!r}: what {below} sends are differences; ef21(...) "
+            "goes down with --strategy ef21, and no other does"
+        )
+    asked = Asked(
+        name=plan.strategy, method=config.method, uplink=plan.method.compressor,
+        temporal=plan.temporal, cohort=plan.cohort, required=plan.required, masks=plan.masks,
+        clients=plan.clients, late=config.clients.late, network=plan.network, task=plan.task.name,
+        optimizer=partial(_optimizer, config, plan),
+        corrects=corrects_momentum(plan.method.compressor),
+    )  # fmt: skip
     try:
-        plan.algorithm.refuse(
-            Asked(
-                name=plan.strategy, method=config.method, uplink=plan.method.compressor,
-                temporal=plan.temporal, cohort=plan.cohort, required=plan.required,
-                masks=plan.masks, clients=plan.clients, late=config.late, network=plan.network,
-                task=plan.task.name, optimizer=partial(_optimizer, config, plan),
-                corrects=corrects_momentum(plan.method.compressor),
-            )
-        )  # fmt: skip
+        plan.algorithm.refuse(asked)
     except Refused as error:
         raise UsageError(str(error)) from error
+
+
+def _asynchronous(config: Settings, plan: Plan) -> None:
+    """Refuses what belongs to rounds, checkpoints, and a buffer that a run never fills."""
+    said = f"strategy {plan.strategy}"
+    for name in _OF_ROUNDS:
+        value = getattr(config.clients, name)
+        if value != SETTINGS[name].default:
+            raise UsageError(
+                f"{flag(name)} is {value}: it is about the cohort of a round, and {said} has no "
+                "rounds"
+            )
+    if config.keep.checkpoint_every is not None:
+        raise UsageError(
+            f"--checkpoint-every is {config.keep.checkpoint_every}: a run of {said} always has "
+            "messages under way, which no checkpoint holds"
+        )
+    updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
+    if size is not None and size > updates:
+        raise UsageError(
+            f"--buffer-size is {size}: the run has {updates} updates, with which the model would "
+            "never move"
+        )
+
+
+def _collective(config: Settings, plan: Plan) -> None:
+    """Refuses what relayed messages and a ring allreduce do not go with.
+
+    With the one clients make the uplinks' mean themselves and no more, the other adds up floats.
+    """
+    if isinstance(plan.downlink, Relay):
+        told = f"--downlink is {Relay.codec_id!r}"
+        if getattr(plan.algorithm, "weighting", None) == "nova":
+            raise UsageError(
+                f"{told} and --weighting is 'nova': clients are not told how many local iterations "
+                "the others did; give uniform or samples"
+            )
+        if not plan.algorithm.averages:
+            raise UsageError(
+                f"{told} and --strategy is {plan.strategy!r}: every client makes the model of the "
+                "others' messages itself: their mean, as of dsgd"
+            )
+        if config.controller:
+            raise UsageError(
+                f"{told} and --controller is {config.controller!r}: clients are not told at which "
+                "fraction the others encoded; leave one of the two out"
+            )
+        if config.clients.catch_up:
+            raise UsageError(
+                f"{told} and --catch-up is True: messages are passed on for one round, and who "
+                "missed it is sent the model; leave one of the two out"
+            )
+    if plan.network is not None and plan.network.topology == "allreduce":
+        told = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
+        if not isinstance(plan.method.compressor, Raw):
+            raise UsageError(told.format(f"--method is {config.method!r}"))
+        if not isinstance(plan.downlink, Raw):
+            raise UsageError(told.format(f"--downlink is {config.downlink!r}"))
+        if not plan.algorithm.averages:
+            raise UsageError(told.format(f"--strategy is {plan.strategy!r}"))
+        if config.controller is not None:
+            raise UsageError(told.format(f"--controller is {config.controller!r}"))
+        if not plan.clients == plan.cohort == plan.required or not plan.rules.plain:
+            names = ("cohort", "min_replies", "ask", "deadline", "dropout", "availability")
+            found = ((n, getattr(config.clients, n)) for n in names)
+            name, value = next((n, v) for n, v in found if v is not None)
+            raise UsageError(told.format(f"{flag(name)} is {value}"))
+
+
+def _controller(config: Settings, plan: Plan) -> None:
+    """Refuses an unknown controller, and one that moves or needs what the run does not have."""
+    assert config.controller is not None
+    controller, said = parse(config.controller), f"--controller is {config.controller!r}"
+    strategy = f"{said} and --strategy is {plan.strategy!r}"
+    moves_p, moves_n = (f"{said}, which moves {x}, and" for x in "pn")
+    if plan.algorithm.clock != "rounds":
+        raise UsageError(
+            f"{strategy}: a controller goes by rounds, which an asynchronous server does not have"
+        )
+    if plan.algorithm.serves:
+        raise UsageError(f"{strategy}, whose sums are of one method")
+    if "p" in controller.moves and not takes_fraction(config.method):
+        raise UsageError(
+            f"{moves_p} --method is {config.method!r}: it has no place for a fraction; write {{p}} "
+            "where it belongs, such as 'topk({p}) | float32 | golomb'"
+        )
+    if "p" in controller.moves and plan.algorithm.coded:
+        raise UsageError(f"{moves_p} --strategy is {plan.strategy!r}, whose codes do not change")
+    if "n" in controller.moves and plan.algorithm.gradients:
+        raise UsageError(f"{moves_n} --strategy is {plan.strategy!r}, which has n = 1")
+    if "n" in controller.moves and corrects_momentum(plan.method.compressor):
+        raise UsageError(f"{moves_n} --method is {plan.method.text}, which has n = 1")
+    if config.clients.late == "count":
+        raise UsageError(
+            f"{said} and --late is 'count': an update of an earlier round is read by another "
+            "order; give --late hold or drop"
+        )
+    if plan.network is None and "network" in controller.needs:
+        raise UsageError(f"{said}, which goes by the clients' links: give --network")
+    if plan.network is not None and plan.network.depends:
+        raise UsageError(
+            f"{said} and --network is {str(config.network)!r}: what a controller is told of the "
+            "time must be the same in every run; give the network a compute time, such as "
+            "compute=20ms"
+        )
 
 
 def _optimizer(config: Settings, plan: Plan) -> Optimizer:
     """One as clients have it, of a single parameter."""
     made = plan.task.optimizer([Parameter(torch.zeros(1))])
     for group in made.param_groups:
-        given = {"lr": config.lr, "momentum": config.momentum}
+        given = {"lr": config.training.lr, "momentum": config.training.momentum}
         group |= {key: value for key, value in given.items() if value is not None and key in group}
     return made
 
@@ -126,30 +233,24 @@ def _momentum(config: Settings, plan: Plan) -> None:
             f"--downlink is {config.downlink!r}, which keeps a client's momentum: give it as "
             "--method"
         )
+    name, given = plan.method.text, config.training.momentum
     corrected = corrects_momentum(plan.method.compressor)
-    if config.momentum is None and not corrected:
+    if given is None and not corrected:
         return
     optimizer = _optimizer(config, plan)
     if not isinstance(optimizer, SGD):
-        if config.momentum is None:
-            cause = f"--method is {plan.method.text}, which keeps the momentum of the clients' SGD"
-        else:
-            cause = f"--momentum is {config.momentum:g}: it is a setting of SGD"
+        cause = (
+            f"--method is {name}, which keeps the momentum of the clients' SGD" if given is None
+            else f"--momentum is {given:g}: it is a setting of SGD"
+        )  # fmt: skip
         kind = type(optimizer).__name__
         raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
-    if corrected:
-        _corrected(plan, optimizer)
-
-
-def _corrected(plan: Plan, optimizer: SGD) -> None:
-    """Momentum correction (DGC) stands for the clients' momentum, one local step at a time."""
-    name = plan.method.text
-    if used := momentum_of(optimizer):
+    if corrected and (used := momentum_of(optimizer)):
         raise UsageError(
             f"--method is {name}, which keeps the clients' momentum, and their SGD has momentum "
             f"{used:g} of its own: give --momentum 0"
         )
-    if plan.temporal != 1:
+    if corrected and plan.temporal != 1:
         raise UsageError(
             f"--method is {name}, which corrects momentum step by step: give --temporal 1, "
             f"not {plan.temporal}"

@@ -1,62 +1,107 @@
 """A run's settings: one frozen, typed, documented value, from flags, TOML or Python."""
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
 from hashlib import blake2b
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told, reason, unknown
-from fedsim.settings import each, machine
-from fedsim.settings.fields import Settings, flag, type_of
-from fedsim.settings.spelling import underscored
+from fedsim.settings.declared import declared
+from fedsim.settings.fields import GROUPS, SETTINGS, Network, Settings
+from fedsim.settings.strategies import FLAGS, with_settings
 
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:
     from compressors import Row
     from fedsim.settings.resolved import Plan
 
+FILE = "runs.toml"
+"""The file in a sweep's folder that lists cells which do not lie on a grid."""
+
+TABLE = "cells"
+"""The key in that file under which each cell has a table."""
+
 CHECKPOINT_SECONDS = 20.0
 
 
 @names_told
-@dataclass(frozen=True)
 class RunConfig(Settings):
-    """One run. Every field is a flag of the command line (``--local-like-this``).
+    """One run: what is learned, how updates are compressed, and who learns where.
 
     ``fedsim run --help`` lists what each setting means, and its default. None stands for the
-    default that is named there, mostly the task's. ``method`` and ``downlink`` are texts, or
-    compressors of ``compressors``; the task is a name or a ``fedsim.Task``.
+    default that is named there, mostly the task's. Settings that belong together are a value of
+    their own: ``Clients``, ``Training``, ``Evaluation``, ``Machine`` and ``Keep``; a number of
+    clients and a network's text stand for theirs. Methods and controllers are texts, or the values
+    that print so; the task is a name or a ``fedsim.Task``, the strategy a text or an ``Algorithm``.
 
     Raises ``UsageError`` for a value outside what is allowed, naming the setting, the
     value and what is allowed.
 
     Example:
-        >>> RunConfig(method="sbc", temporal=10, gradient=0.01).plan.rounds
-        120
+        >>> from fedsim import Training
+        >>> config = RunConfig(method="sbc", temporal=10, gradient=0.01, clients=8)
+        >>> config.plan.rounds, config.clients.count
+        (120, 8)
+        >>> RunConfig(training=Training(lr=0.1), network="4g").network
+        Network('4g')
     """
 
     def __post_init__(self) -> None:
-        for f in fields(self):
-            value = _plain(f.name, getattr(self, f.name))
-            if f.name not in ("task", "strategy"):
-                each.of_type("RunConfig", f.name, value, type_of(f))
-            object.__setattr__(self, f.name, value)
-        each.alone(self)
-        machine.check(self)
-        from fedsim.settings import checks, strategies
+        super().__post_init__()
+        from fedsim.settings import strategies
         from fedsim.tasks import adopt
 
         object.__setattr__(self, "task", adopt(self.task))
         object.__setattr__(self, "strategy", strategies.adopt(self.strategy))
-        checks.partition(self.plan)
+        _ = self.plan  # raises where settings do not go together
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (vars(self),)  # another process then knows the user's own task too
+        return partial(RunConfig, **vars(self)), ()  # which adopts the user's own task there, too
+
+    @staticmethod
+    def elsewhere(name: str) -> str:
+        """Words for a setting that is not a field of a run, but of a group or of a strategy."""
+        if name in FLAGS:
+            return f"{name} is the strategy's: write strategy='NAME({name}=...)'"
+        if (one := SETTINGS.get(name)) is None:
+            return ""
+        return f"{name} stands in a group: write {one.group}={one.owner}({one.attr}=...)"
+
+    @classmethod
+    def of(cls, **settings: Any) -> "RunConfig":
+        """The run of settings by the names of their flags, with `_` for `-`; groups may stand too.
+
+        For code that varies single settings. ``server_lr``, ``weighting``, ``staleness`` and
+        ``buffer_size`` become settings of the strategy, as their flags do.
+
+        Example:
+            >>> RunConfig.of(method="sbc", batch_size=8, clients=20).training
+            ... # doctest: +ELLIPSIS
+            Training(batch_size=8, lr=None, ...)
+            >>> RunConfig.of(strategy="fedadam", server_lr=0.5).strategy
+            'fedadam(server_lr=0.5)'
+        """
+        return from_flat(flattened(settings, "RunConfig.of", flags=True))
+
+    def but(self, **settings: Any) -> "RunConfig":
+        """The same run with other settings, by the names of their flags, as ``of``.
+
+        Example:
+            >>> RunConfig.of(lr=0.1, batch_size=8).but(lr=0.2).training.batch_size
+            8
+        """
+        return from_flat(over(self.flat(), flattened(settings, "RunConfig.but", flags=True)))
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by the name of its flag, as it was given."""
+        return {
+            name: getattr(getattr(self, one.group) if one.group else self, one.attr)
+            for name, one in SETTINGS.items()
+        }
 
     @property
     def plan(self) -> "Plan":
@@ -65,35 +110,30 @@ class RunConfig(Settings):
 
         return cached_plan(self, tuple(own_rows().items()))
 
-    def identity(self) -> dict[str, Any]:
-        """The settings on which a run's numbers depend, defaults filled in."""
+    def filled(self) -> dict[str, Any]:
+        """The settings on which a run's numbers depend, by flag, with every default filled in."""
         from compressors import text
 
-        shown = [f for f in fields(self) if f.metadata["result"]]
-        named = [
-            f.name for f in shown if not f.metadata["later"] or getattr(self, f.name) != f.default
-        ]
         plan = self.plan
-        filled = {"gradient": plan.method.gradient, "method": plan.method.text,
-                  "network": self.network}  # fmt: skip
-        return {k: filled.get(k, getattr(plan, k, getattr(self, k))) for k in named} | {
-            "task": plan.task.name,
-            "strategy": plan.strategy,
-            "downlink": text(plan.downlink),
-            "momentum_masking": plan.masks,
-        }
+        given = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
+        return {name: getattr(plan, name, value) for name, value in given.items()} | {
+            "task": plan.task.name, "method": plan.method.text, "gradient": plan.method.gradient,
+            "downlink": text(plan.downlink), "momentum_masking": plan.masks,
+            "ask": self.clients.ask, "network": written(self.network),
+        }  # fmt: skip
+
+    def identity(self) -> dict[str, Any]:
+        """``filled`` without what is at its default: a new setting then changes no run's name."""
+        return {k: v for k, v in self.filled().items() if v not in (None, SETTINGS[k].default)}
 
     @property
     def digest(self) -> str:
         """Eight hex digits that name the run."""
-        identity = tomli_w.dumps(_without_none(self.identity()))
-        return blake2b(identity.encode(), digest_size=4).hexdigest()
+        return blake2b(tomli_w.dumps(self.identity()).encode(), digest_size=4).hexdigest()
 
     def to_toml(self) -> str:
-        """The settings as TOML, without those left at None."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        texts = {"task": self.plan.task.written, "strategy": self.plan.strategy}
-        return tomli_w.dumps(_without_none(values | texts))
+        """The settings as TOML, without those left at None: a table per group."""
+        return tomli_w.dumps(tables(self.flat()))
 
 
 @lru_cache(maxsize=256)
@@ -112,30 +152,127 @@ def cached_plan(config: RunConfig, own: "tuple[tuple[str, Row], ...]") -> "Plan"
     return plan
 
 
-def _rebuilt(values: dict[str, Any]) -> RunConfig:
-    return RunConfig(**values)
+def from_flat(values: Mapping[str, Any]) -> RunConfig:
+    """The run of settings by the names of their flags, each of its type (``flattened``)."""
+    own = {name: value for name, value in values.items() if name in FLAGS and value is not None}
+    held: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
+    for name, value in values.items():
+        if name not in FLAGS:
+            held[SETTINGS[name].group][SETTINGS[name].attr] = value
+    first = held.pop("")
+    if own:
+        first["strategy"] = with_settings(first.get("strategy", default_of("strategy")), own)
+    return RunConfig(**first, **{name: GROUPS[name](**own) for name, own in held.items()})
 
 
-def from_mapping(values: Mapping[str, Any], origin: str) -> RunConfig:
-    """A config from plain values; ``UsageError`` names ``origin`` and the offending key."""
-    values = underscored(values, origin)
-    check_values(values, origin)
-    kinds = {f.name: type_of(f) for f in fields(RunConfig)}
-    return RunConfig(**{k: _widen(v, kinds[k]) for k, v in values.items()})
+def over(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by flag with the ``given`` in their places; a strategy keeps its other settings."""
+    own = {name: value for name, value in given.items() if name in FLAGS}
+    if not own or "strategy" in given:
+        return {**values, **given}
+    before = values.get("strategy", default_of("strategy"))
+    rest = {name: value for name, value in given.items() if name not in own}
+    return {**values, **rest, "strategy": with_settings(before, own, anew=True)}
 
 
-def check_values(values: Mapping[str, Any], origin: str) -> None:
-    """Refuses, as ``from_mapping``, a key that is not a setting and a value of another type."""
-    known = {f.name: f for f in fields(RunConfig)}
+def flattened(
+    values: Mapping[str, Any], origin: str, flags: bool = False, beside: Iterable[str] = (),
+    newer: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Settings by the names of their flags, of what a file of settings holds: a table per group.
+
+    Args:
+        values: as TOML has them; in Python a group may be its value.
+        origin: what a message begins with.
+        flags: whether a setting of a group may stand outside of the group, by the name of its flag.
+        beside: what else may stand there, for the words on a key that is not known.
+        newer: whether keys that are not known, and values of other types, are kept: a newer version
+            wrote them.
+
+    Raises ``PlacedError`` for a key that is not a setting, one that is given twice, one that stands
+    in another place, and a value of another type.
+
+    Example:
+        >>> flattened({"temporal": 5, "training": {"batch-size": 8}}, "run.toml")
+        {'temporal': 5, 'batch_size': 8}
+        >>> flattened({"batch_size": 8}, "run.toml")
+        Traceback (most recent call last):
+        fedsim.ground.errors.PlacedError: run.toml: batch_size = 8 stands in a table: write \
+batch_size = 8 below [training]
+    """
+    found: dict[str, Any] = {}
+    for key, value in underscored(values, origin).items():
+        kind, one = GROUPS.get(key), SETTINGS.get(key) or FLAGS.get(key)
+        if kind is not None and isinstance(value, kind | Mapping):
+            own = {s.attr: s.name for s in declared(kind, key)}
+            inside = value if isinstance(value, Mapping) else vars(value)
+            for attr, item in underscored(inside, f"{origin}: [{key}]").items():
+                if attr not in own and not newer:
+                    raise PlacedError(f"{origin}: [{key}]: {unknown('setting', attr, own)}")
+                found[own.get(attr, f"{key}.{attr}")] = item
+        elif key == "network" and isinstance(value, Mapping):
+            found[key] = Network(**{k: str(x) for k, x in underscored(value, origin).items()})
+        elif newer if one is None else flags or (key not in FLAGS and one.group in ("", key)):
+            found[key] = value
+        elif one is not None:
+            shown = tomli_w.dumps({"x": value}).partition("= ")[2].strip()
+            raise PlacedError(
+                f"{origin}: {key} = {shown} is the strategy's: write strategy = "
+                f"'NAME({key}={value})'" if key in FLAGS else
+                f"{origin}: {key} = {shown} stands in a table: write {one.attr} = {shown} below "
+                f"[{one.group}]"
+            )  # fmt: skip
+        elif kind is not None:
+            raise PlacedError(f"{origin}: {key} is {value!r}; it takes a table: [{key}]")
+        else:
+            known = [name for name, s in SETTINGS.items() if flags or not s.group]
+            raise PlacedError(f"{origin}: {unknown('setting', key, [*beside, *known, *GROUPS])}")
+    for name, value in {} if newer else found.items():
+        one = SETTINGS.get(name) or FLAGS[name]
+        one.of_type(one.kept(value), origin, name)
+    return found
+
+
+def tables(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by the names of their flags as TOML holds them: a table per group, nothing for None.
+
+    Example:
+        >>> tables({"lr": None, "clients": 8, "temporal": 5})
+        {'temporal': 5, 'clients': {'count': 8}}
+    """
+    held: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
+    for name, value in values.items():
+        if value is not None:
+            held[SETTINGS[name].group][SETTINGS[name].attr] = written(value)
+    return held.pop("") | {name: own for name, own in held.items() if own}
+
+
+def written(value: Any) -> Any:
+    """A setting as files have it: the text of a network, and where a user's own stands."""
+    return str(value) if isinstance(value, Network) else getattr(value, "written", value)
+
+
+def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """The settings by their names in Python: `batch-size`, as flags have it, is `batch_size`.
+
+    Raises ``PlacedError`` where a setting is given in both spellings.
+
+    Example:
+        >>> underscored({"batch-size": 8, "lr": 0.1}, "run.toml")
+        {'batch_size': 8, 'lr': 0.1}
+    """
+    renamed: dict[str, Any] = {}
     for key, value in values.items():
-        if key not in known:
-            raise PlacedError(f"{origin}: {unknown('setting', key, known)}")
-        each.of_type(origin, key, _plain(key, value), type_of(known[key]))
+        name = key.replace("-", "_")
+        if name in renamed:
+            raise PlacedError(f"{origin}: {name} is given twice, with '-' and with '_'; give one")
+        renamed[name] = value
+    return renamed
 
 
 def from_toml(path: Path) -> RunConfig:
     """The config in a TOML file; ``UsageError`` names the file where it is corrupt."""
-    return from_mapping(read_toml(path), str(path))
+    return from_flat(flattened(read_toml(path), str(path)))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -147,41 +284,5 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def default_of(name: str) -> Any:
-    """A field's default."""
-    known = next(f for f in fields(RunConfig) if f.name == name)
-    return None if known.default is MISSING else known.default
-
-
-def _plain(name: str, value: Any) -> Any:
-    """The value as TOML has it: text for compressors and paths, Python's numbers for numpy's."""
-    if name in ("method", "downlink") and not isinstance(value, str | None):
-        from fedsim.settings.methods import spelled
-
-        return spelled(value, flag(name))
-    if name == "stop_at_bits" and value is not None:
-        from fedsim.network.quantities import quantity
-
-        return quantity(value, flag(name), "bits")
-    if name == "controller" and value is not None and not isinstance(value, str):
-        from fedsim.settings.controllers import text as text_of
-
-        return text_of(value)
-    if name in ("availability", "dropout", "deadline") and isinstance(value, int | float):
-        return f"{value:g}"
-    if name == "network" and isinstance(value, str):
-        from fedsim.network.spec import without_file
-
-        return without_file(value)
-    if name == "stack" and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):  # a single number
-        return value.item()
-    return str(value) if isinstance(value, PurePath) else value
-
-
-def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in values.items() if v is not None}
-
-
-def _widen(value: Any, kind: str) -> Any:
-    return float(value) if kind.startswith("float") and isinstance(value, int) else value
+    """The default of a setting, by the name of its flag."""
+    return (SETTINGS.get(name) or FLAGS[name]).default

@@ -1,8 +1,24 @@
-"""Every setting of a run: its type, its default and its sentence, as flags and help show them."""
+"""Every setting of a run, and the groups that hold them: each a frozen value, each field a setting.
 
-from dataclasses import Field, dataclass, field
+Here alone a setting is spelled: its type, its default, its sentence, its flag and what it takes.
+Flags, help, TOML, a run's name and its summary are made of it.
+"""
+
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from fedsim.ground.errors import PlacedError, UsageError, names_told
+from fedsim.settings.declared import (
+    ABOVE_ZERO,
+    Grouped,
+    Rule,
+    Setting,
+    declared,
+    group,
+    one_of,
+    setting,
+    settle,
+)
 from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks.tasklist import PARTITIONS
 
@@ -11,182 +27,375 @@ if TYPE_CHECKING:
     from fedsim.tasks import Task
     from strategies import Algorithm
 
-ENGINES = ("local", "flower")
-WEIGHTINGS = ("uniform", "samples", "nova")
-MASKING = ("auto", "on", "off")
-BUFFERS = ("mean", "local")
-LATE = ("hold", "drop", "count")
-PRECISIONS = ("float32", "bfloat16")
 GRADIENT = 0.01
+"""The fraction of entries sent, where nobody says any and the method takes one."""
 
 
-def setting(default: Any, help: str, *, result: bool = True, later: bool = False) -> Any:
-    """A field and the sentence that help shows for the field.
+def _text(value: Any, flag: str) -> Any:
+    """The text of a number, a compressor or a controller; anything else as it is."""
+    if isinstance(value, str | bool):
+        return value
+    if flag in ("--method", "--downlink"):
+        from fedsim.settings.methods import spelled
 
-    ``result``: whether the numbers of a run depend on the setting; ``later``: the setting is
-    younger than some results, so that its default is not part of a run's name.
+        return spelled(value, flag)
+    if flag == "--controller":
+        from fedsim.settings.controllers import text
+
+        return text(value)
+    return f"{value:g}" if isinstance(value, int | float) else value
+
+
+@names_told
+@dataclass(frozen=True)
+class Clients:
+    """The clients of a federation: how many, what each holds, and who takes part in a round.
+
+    Raises ``UsageError`` for a value that is not allowed.
+
+    Example:
+        >>> Clients(20, cohort=5, partition="dirichlet(0.3)").cohort
+        5
     """
-    return field(default=default, metadata={"help": help, "result": result, "later": later})
+
+    count: int | None = setting(
+        None, "number of clients; default: the task's", flag="clients", rule=ABOVE_ZERO,
+        of_task=True,
+    )  # fmt: skip
+    cohort: int | None = setting(
+        None, "clients that take part in a round; default: all", rule=ABOVE_ZERO
+    )
+    partition: str | None = setting(None, PARTITIONS + "; default: the task's", of_task=True)
+    availability: str | float | None = setting(
+        None, "clients that can be asked: a fraction, onoff(10min, 5min) (mean times there and "
+        "away), or a CSV file (seconds, available); default: all", plain=_text,
+    )  # fmt: skip
+    dropout: str | float | None = setting(
+        None, "probability that a client that is asked does not train, or 'before=0.05, "
+        "after=0.05' of its training; default: 0", plain=_text,
+    )  # fmt: skip
+    ask: int | None = setting(
+        None, "clients that are asked, of which the first --cohort in simulated time count; "
+        "default: the cohort", rule=ABOVE_ZERO,
+    )  # fmt: skip
+    deadline: str | float | None = setting(
+        None, "simulated time after which a round is over, such as 30s; default: none",
+        plain=_text,
+    )  # fmt: skip
+    late: str = setting(
+        "hold", "an update that comes when its round is over: hold (its client sends it with the "
+        "next), drop (it is lost, and counted) or count (in the round in which it comes)",
+        rule=one_of("hold", "drop", "count"),
+    )  # fmt: skip
+    catch_up: bool = setting(
+        False, "a client that missed rounds is sent the updates that it missed, where they are "
+        "shorter than the model",
+    )  # fmt: skip
+    min_replies: int | None = setting(
+        None, "usable replies without which a run ends; default: the cohort, and none where "
+        "clients may be absent, drop out or be late", rule=ABOVE_ZERO,
+    )  # fmt: skip
+    max_norm: float | None = setting(
+        None, "L2 norm above which a client's update, decoded, is not used and counts as failed; "
+        "default: none", rule=ABOVE_ZERO,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        settle(self, "clients")
+
+
+@names_told
+@dataclass(frozen=True)
+class Training:
+    """How a client trains.
+
+    Raises ``UsageError`` for a value that is not allowed.
+
+    Example:
+        >>> Training(batch_size=32, lr=0.1).momentum is None  # the task's
+        True
+    """
+
+    batch_size: int | None = setting(
+        None, "samples per client and iteration; default: the task's", rule=ABOVE_ZERO, of_task=True
+    )
+    lr: float | None = setting(
+        None, "learning rate of the clients; default: the task's", rule=ABOVE_ZERO, of_task=True
+    )
+    momentum: float | None = setting(
+        None, "momentum of the clients' SGD; default: the task's", of_task=True,
+        rule=Rule(lambda x: 0 <= x < 1, "a number in [0, 1)"),
+    )  # fmt: skip
+    proximal: float | None = setting(
+        None, "FedProx: pulls clients towards the model that they were sent, mu / 2 times the "
+        "squared distance; default: no pull", rule=ABOVE_ZERO,
+    )  # fmt: skip
+    momentum_masking: str = setting(
+        "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off",
+        rule=one_of("auto", "on", "off"),
+    )  # fmt: skip
+    buffers: str = setting(
+        "mean", "BatchNorm's statistics: mean (sent both ways every round) or local (kept by "
+        "clients, sent up where the server evaluates)", rule=one_of("mean", "local"),
+    )  # fmt: skip
+    precision: str = setting(
+        "float32", "of forward and backward passes: float32, or bfloat16 (autocast)",
+        rule=one_of("float32", "bfloat16"),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        settle(self, "training")
+
+
+@names_told
+@dataclass(frozen=True)
+class Evaluation:
+    """When the server scores its model, and on what.
+
+    Raises ``UsageError`` for a value that is not allowed.
+
+    Example:
+        >>> Evaluation(every=5, test_samples=2000).every
+        5
+    """
+
+    every: int | None = setting(
+        None, "rounds between evaluations; default: so that a run has 20", flag="evaluate_every",
+        rule=ABOVE_ZERO,
+    )  # fmt: skip
+    test_samples: int | None = setting(
+        None, "held-out samples that are scored, evenly spread; default: all", rule=ABOVE_ZERO
+    )
+    validation: float | None = setting(
+        None, "fraction of the training samples that is kept out of training and scored in place "
+        "of the held-out samples; default: none",
+        rule=Rule(lambda x: 0 < x < 1, "a number between 0 and 1"),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        settle(self, "evaluation")
+
+
+@names_told
+@dataclass(frozen=True)
+class Machine:
+    """Where a run is carried out, and how many of its clients at once.
+
+    Raises ``UsageError`` for a value that is not allowed, and for what no machine could be asked.
+
+    Example:
+        >>> Machine(workers=2).engine
+        'local'
+    """
+
+    engine: str = setting(
+        "local", "local (in process) or flower (on Ray)", result=False,
+        rule=one_of("local", "flower"),
+    )  # fmt: skip
+    workers: int = setting(
+        1, "clients at the same time, one torch thread each", result=False, rule=ABOVE_ZERO
+    )
+    device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
+    stack: str | int = setting(
+        "1", "clients of a round that a worker trains at once (torch.func): a number, or auto "
+        "(as many as gain, docs/gpu.md)", plain=_text,
+        rule=Rule(lambda x: x == "auto" or x.isascii() and x.isdecimal() and int(x) > 0,
+                  "a number above 0, or auto"),
+    )  # fmt: skip
+    gpus_per_client: float | None = setting(
+        None, "GPUs per client of engine flower; default with cuda: one for all workers",
+        result=False, rule=ABOVE_ZERO,
+    )  # fmt: skip
+    gpus_per_run: float | None = setting(
+        None, "GPUs per cell of a sweep with --jobs; default with cuda: one for all jobs",
+        result=False, rule=ABOVE_ZERO,
+    )  # fmt: skip
+    timeout: float = setting(
+        600.0, "seconds to wait for the replies of a round", result=False, rule=ABOVE_ZERO
+    )
+    data: str | None = setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
+    download: bool = setting(False, "let torchvision download a missing data set", result=False)
+
+    def __post_init__(self) -> None:
+        settle(self, "machine")
+        for flag, share in (("--gpus-per-client", self.gpus_per_client),
+                            ("--gpus-per-run", self.gpus_per_run)):  # fmt: skip
+            if share is not None and share > 1 and share != int(share):
+                raise UsageError(f"{flag} is {share}: above 1 it is a whole number")
+            if share is not None and self.device != "cuda":
+                raise UsageError(
+                    f"{flag} is {share} and --device is {self.device!r}: it goes with cuda, for "
+                    "Ray assigns the GPU"
+                )
+        if self.gpus_per_client is not None and self.engine != "flower":
+            raise UsageError(
+                f"--gpus-per-client is {self.gpus_per_client}: it goes with --engine flower"
+            )
+        if self.stack not in ("auto", "1") and self.engine != "local":
+            raise UsageError(
+                f"--stack is {self.stack}: it goes with --engine local, for Flower hands a worker "
+                "one message at a time"
+            )
+
+
+@names_told
+@dataclass(frozen=True)
+class Keep:
+    """What a run leaves on disk beside its tables.
+
+    Raises ``UsageError`` for a value that is not allowed.
+
+    Example:
+        >>> Keep(payloads=True).checkpoint_every is None  # every 20 seconds
+        True
+    """
+
+    payloads: bool = setting(
+        False, "store every message of the run", flag="keep_payloads", result=False
+    )
+    checkpoint: bool = setting(
+        False, "keep the memory at the end whatever its size: the run can be extended",
+        flag="keep_checkpoint", result=False,
+    )  # fmt: skip
+    tensorboard: bool = setting(False, "write scalars for TensorBoard as it goes", result=False)
+    checkpoint_every: int | None = setting(
+        None, "rounds between checkpoints; default: every 20 seconds", result=False,
+        rule=ABOVE_ZERO,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        settle(self, "keep")
+
+
+@dataclass(frozen=True, init=False)
+class Network:
+    """The clients' links, by which a run's rounds get simulated times; docs/networks.md says how.
+
+    Args:
+        preset: a name of `fedsim list networks`, or all that ``--network`` takes: a text of
+            settings, or a TOML file of them, which is read at once.
+        settings: ``up``, ``down``, ``latency``, ``compute``, ``server_up``, ``server_down``,
+            ``trace``, ``framing``, ``topology`` and ``coding``, over those of the preset.
+
+    Raises ``UsageError`` for a preset or a value that is not known.
+
+    Example:
+        >>> Network("4g", compute="20ms")
+        Network('4g, compute=20ms')
+    """
+
+    text: str
+
+    def __init__(self, preset: str = "", **settings: Any) -> None:
+        from compressors.calls import split
+        from fedsim.network import spec
+
+        given = split(spec.without_file(preset)) if preset else []
+        pairs = [item.partition("=") for item in given]
+        items = [f"{k.strip()}={x.strip()}" if mark else k for k, mark, x in pairs]
+        text = ", ".join([*items, *(f"{name}={value}" for name, value in settings.items())])
+        spec.parse(text)
+        object.__setattr__(self, "text", text)
+
+    def __repr__(self) -> str:
+        return f"Network({self.text!r})"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _bits(value: Any, flag: str) -> float:
+    from fedsim.network.quantities import quantity
+
+    return quantity(value, flag, "bits")
+
+
+def _network(value: Any, flag: str) -> Any:
+    return Network(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
 class Settings:
     """What a user asks of a run; None stands for the default that the sentence names.
 
-    ``RunConfig`` holds the same settings, checked.
+    Each setting is checked by itself; ``RunConfig`` holds the same settings, checked together.
     """
 
     task: "str | Task" = setting(
         "digits", "what is learned: a name from `fedsim list tasks`, FILE.py:NAME for a task of "
         "your own, or in Python a Task"
+    )  # fmt: skip
+    method: str = setting(
+        "sbc", "how updates are compressed; {p} stands for --gradient", plain=_text
     )
-    method: str = setting("sbc", "how updates are compressed; {p} stands for --gradient")
-    temporal: int = setting(10, "local iterations per communication round (1: every step)")
+    temporal: int = setting(
+        10, "local iterations per communication round (1: every step)", rule=ABOVE_ZERO
+    )
     gradient: float | None = setting(
         None,
         "fraction of entries sent, in (0, 1]; 1: dense; default: 0.01 where the method takes one",
     )
-    clients: int | None = setting(None, "number of clients; default: the task's")
-    cohort: int | None = setting(None, "clients that take part in a round; default: all")
-    iterations: int | None = setting(None, "local iterations in all; default: the task's")
-    stop_at_bits: float | str | None = setting(
-        None, "end after the round in which a client's upstream bits (wire) reach so many, such as "
-        "2Mbit; default: never", later=True,
-    )  # fmt: skip
-    batch_size: int | None = setting(None, "samples per client and iteration; default: the task's")
-    lr: float | None = setting(None, "learning rate of the clients; default: the task's")
-    proximal: float | None = setting(
-        None, "FedProx: pulls clients towards the model that they were sent, mu / 2 times the "
-        "squared distance; default: no pull", later=True,
-    )  # fmt: skip
-    momentum: float | None = setting(None, "momentum of the clients' SGD; default: the task's")
-    seed: int = setting(0, "everything random follows from it")
-    partition: str | None = setting(None, PARTITIONS + "; default: the task's")
+    iterations: int | None = setting(
+        None, "local iterations in all; default: the task's", rule=ABOVE_ZERO, of_task=True
+    )
+    seed: int = setting(
+        0, "everything random follows from it", rule=Rule(lambda x: x >= 0, "0 or above")
+    )
     strategy: "str | Algorithm" = setting(
         "dsgd", "one of " + ", ".join(STRATEGIES) + "; with settings in parentheses, such as "
         "'fedbuff(10, staleness=polynomial(0.5))'; FILE.py:NAME for one of your own"
     )  # fmt: skip
-    server_lr: float | None = setting(None, "learning rate of a server optimizer (fedadam, ...)")
-    staleness: str | None = setting(
-        None, "weight of an update by how old the model is that it was made from, with fedbuff and "
-        "fedasync: constant, polynomial(a), hinge(a, b); default: polynomial(0.5)", later=True,
-    )  # fmt: skip
-    buffer_size: int | None = setting(
-        None, "updates per step of fedbuff; default: 10, or the cohort where that is smaller",
-        later=True,
-    )  # fmt: skip
-    weighting: str = setting(
-        "uniform", "mean over clients: uniform, by samples, or nova (by samples, where clients do "
-        "unlike numbers of local iterations)",
-    )  # fmt: skip
     downlink: str | None = setting(
         None, "how the global update is compressed, or relay (clients are sent the others' "
         "messages and make the mean themselves); default: raw, for a majority one bit per entry",
-    )  # fmt: skip
-    momentum_masking: str = setting(
-        "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off"
-    )
-    buffers: str = setting(
-        "mean", "BatchNorm's statistics: mean (sent both ways every round) or local (kept by "
-        "clients, sent up where the server evaluates)", later=True,
-    )  # fmt: skip
-    precision: str = setting(
-        "float32", "of forward and backward passes: float32, or bfloat16 (autocast)", later=True
-    )
-    evaluate_every: int | None = setting(
-        None, "rounds between evaluations; default: so that a run has 20"
-    )
-    test_samples: int | None = setting(
-        None, "held-out samples that are scored, evenly spread; default: all", later=True
-    )
-    validation: float | None = setting(
-        None, "fraction of the training samples that is kept out of training and scored in place "
-        "of the held-out samples; default: none", later=True,
-    )  # fmt: skip
-    network: str | None = setting(
-        None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
-        "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; with framing=on "
-        "whole messages take time, and not payloads alone; default: none",
-        later=True,
+        plain=_text,
     )  # fmt: skip
     controller: str | None = setting(
         None, "what chooses n and p of every round and client, from --temporal and --gradient on: "
         "one of `fedsim list controllers`, such as 'plateau(10)'; default: nothing, they stay",
-        later=True,
+        plain=_text,
     )  # fmt: skip
-    availability: str | float | None = setting(
-        None, "clients that can be asked: a fraction, onoff(10min, 5min) (mean times there and "
-        "away), or a CSV file (seconds, available); default: all", later=True,
+    stop_at_bits: float | str | None = setting(
+        None, "end after the round in which a client's upstream bits (wire) reach so many, such as "
+        "2Mbit; default: never", plain=_bits,
     )  # fmt: skip
-    dropout: str | float | None = setting(
-        None, "probability that a client that is asked does not train, or 'before=0.05, "
-        "after=0.05' of its training; default: 0", later=True,
-    )  # fmt: skip
-    ask: int | None = setting(
-        None, "clients that are asked, of which the first --cohort in simulated time count; "
-        "default: the cohort", later=True,
-    )  # fmt: skip
-    deadline: str | float | None = setting(
-        None, "simulated time after which a round is over, such as 30s; default: none", later=True
-    )
-    late: str = setting(
-        "hold", "an update that comes when its round is over: hold (its client sends it with the "
-        "next), drop (it is lost, and counted) or count (in the round in which it comes)",
-        later=True,
-    )  # fmt: skip
-    catch_up: bool = setting(
-        False, "a client that missed rounds is sent the updates that it missed, where they are "
-        "shorter than the model", later=True,
-    )  # fmt: skip
-    min_replies: int | None = setting(
-        None, "usable replies without which a run ends; default: the cohort, and none where "
-        "clients may be absent, drop out or be late",
-    )  # fmt: skip
-    max_norm: float | None = setting(
-        None, "L2 norm above which a client's update, decoded, is not used and counts as failed; "
-        "default: none", later=True,
-    )  # fmt: skip
-    device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
-    stack: str = setting(
-        "1", "clients of a round that a worker trains at once (torch.func): a number, or auto "
-        "(as many as gain, docs/gpu.md)", later=True,
-    )  # fmt: skip
-    engine: str = setting("local", "local (in process) or flower (on Ray)", result=False)
-    workers: int = setting(1, "clients at the same time, one torch thread each", result=False)
-    gpus_per_client: float | None = setting(
-        None, "GPUs per client of engine flower; default with cuda: one for all workers",
-        result=False,
-    )  # fmt: skip
-    gpus_per_run: float | None = setting(
-        None, "GPUs per cell of a sweep with --jobs; default with cuda: one for all jobs",
-        result=False,
-    )  # fmt: skip
-    timeout: float = setting(600.0, "seconds to wait for the replies of a round", result=False)
-    data: str | None = setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
-    download: bool = setting(False, "let torchvision download a missing data set", result=False)
     label: str | None = setting(
-        None, "what tables and figures call the method; default: as --method has it", result=False
-    )
-    keep_payloads: bool = setting(False, "store every message of the run", result=False)
-    keep_checkpoint: bool = setting(
-        False, "keep the memory at the end whatever its size: the run can be extended", result=False
-    )
-    tensorboard: bool = setting(False, "write scalars for TensorBoard as it goes", result=False)
-    checkpoint_every: int | None = setting(
-        None, "rounds between checkpoints; default: every 20 seconds", result=False
-    )
+        None, "what tables and figures call the method; default: as --method has it", result=False,
+        rule=Rule(lambda x: bool(x.strip()) and x.isprintable(), "a line of text, and not empty"),
+    )  # fmt: skip
+    network: Grouped[Network | None, str] = setting(
+        None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
+        "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; with framing=on "
+        "whole messages take time, and not payloads alone; default: none", plain=_network,
+    )  # fmt: skip
+    clients: Grouped[Clients, int | None] = group(Clients, int)
+    training: Grouped[Training, None] = group(Training)
+    evaluation: Grouped[Evaluation, None] = group(Evaluation)
+    machine: Grouped[Machine, None] = group(Machine)
+    keep: Grouped[Keep, None] = group(Keep)
+
+    def __post_init__(self) -> None:
+        settle(self)
+        for name, kind in GROUPS.items():
+            value, plain = getattr(self, name), _PLAIN[name]
+            if value is None:
+                object.__setattr__(self, name, kind())
+            elif plain and isinstance(value, plain) and not isinstance(value, bool):
+                object.__setattr__(self, name, kind(value))
+            elif not isinstance(value, kind):
+                raise PlacedError(f"RunConfig: {name} is {value!r}; it takes {kind.__name__}(...)")
 
 
-def type_of(f: Field[Any]) -> str:
-    """A field's type as written, such as ``int | None``."""
-    return f.type.__name__ if isinstance(f.type, type) else str(f.type)
+GROUPS: dict[str, type[Any]] = {
+    f.name: f.metadata["group"] for f in fields(Settings) if "group" in f.metadata
+}
+"""The classes of the groups, by the fields of a run that hold them."""
 
+_PLAIN = {f.name: f.metadata["plain"] for f in fields(Settings) if "group" in f.metadata}
 
-def flag(name: str) -> str:
-    """A setting's name on the command line.
-
-    Example:
-        >>> flag("batch_size")
-        '--batch-size'
-    """
-    return "--" + name.replace("_", "-")
+SETTINGS: dict[str, Setting] = {
+    one.name: one
+    for kind, place in ((Settings, ""), *((kind, name) for name, kind in GROUPS.items()))
+    for one in declared(kind, place)
+}
+"""Every setting by the name of its flag, with `_` for `-`, in the order of help."""

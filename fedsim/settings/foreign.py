@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedsim.ground.errors import UsageError
-from fedsim.settings.config import RunConfig, read_toml
-from fedsim.settings.spelling import FILE, TABLE
+from fedsim.settings.config import FILE, TABLE, RunConfig, read_toml
 from fedsim.tasks.place import origin
 
 _SETTINGS = ("config.toml", "sweep.toml", FILE)
@@ -19,27 +18,18 @@ def check_tasks(out: Path, runs: Sequence[RunConfig]) -> None:
     named = [place for run in runs for place in (run.plan.task.written, run.plan.strategy)]
     known = {"", *map(origin, named)}
     for file in (*(out / name for name in _SETTINGS), *sorted(out.glob("cells/*/config.toml"))):
-        for setting, place in _named(file):
-            if origin(place) not in known:
-                raise UsageError(
-                    f"--out is {out}: its {file.relative_to(out)} names the {setting} {place!r}, "
-                    f"whose file is not carried out, for it is not a {setting} of these runs; "
-                    "choose another folder"
-                )
-
-
-def _named(file: Path) -> list[tuple[str, str]]:
-    """The tasks and strategies that a file of settings names; of one that cannot be read none."""
-    try:
-        values = read_toml(file) if file.exists() else {}
-    except UsageError:
-        return []
-    cells = values.get(TABLE)
-    tables = [values, *(cells.values() if isinstance(cells, dict) else ())]
-    return [
-        (setting, str(table[setting]))
-        for table in tables
-        if isinstance(table, Mapping)
-        for setting in ("task", "strategy")
-        if isinstance(table.get(setting), str)
-    ]
+        try:
+            values = read_toml(file) if file.exists() else {}
+        except UsageError:  # of one that cannot be read nothing is carried out
+            continue
+        cells = values.get(TABLE)
+        tables = [values, *(cells.values() if isinstance(cells, dict) else ())]
+        for setting in ("task", "strategy"):
+            places = (table.get(setting) for table in tables if isinstance(table, Mapping))
+            for place in places:
+                if isinstance(place, str) and origin(place) not in known:
+                    raise UsageError(
+                        f"--out is {out}: its {file.relative_to(out)} names the {setting} "
+                        f"{place!r}, whose file is not carried out, for it is not a {setting} of "
+                        "these runs; choose another folder"
+                    )

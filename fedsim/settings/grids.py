@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 import tomli_w
 
 from compressors import Compressor
-from fedsim.ground.errors import PlacedError, UsageError, names_told, unknown
-from fedsim.settings.config import RunConfig, default_of, from_mapping, read_toml
+from fedsim.ground.errors import PlacedError, UsageError, names_told
+from fedsim.settings.config import SETTINGS, RunConfig, flattened, read_toml, tables, underscored
+from fedsim.settings.config import from_flat as config_from_flat
 from fedsim.settings.methods import Method, resolve, spelled, takes_fraction
-from fedsim.settings.spelling import underscored
 from fedsim.settings.strategies import of_reference
 
 GRID = ("temporal", "gradient", "seeds")
@@ -72,64 +72,51 @@ class SweepConfig:
 
     @classmethod
     def of(cls, **values: Any) -> "SweepConfig":
-        """A grid from plain settings: ``temporal``, ``gradient``, ``seeds`` and any run's.
+        """A grid: ``temporal``, ``gradient``, ``seeds``, and a run's settings as ``RunConfig.of``.
 
         Example:
             >>> len(SweepConfig.of(temporal=[1, 10], gradient=[1, 0.1], method="sbc").cells())
             4
         """
-        return from_values(values, "SweepConfig.of")
+        return from_flat(flat_grid(values, "SweepConfig.of", flags=True), "SweepConfig.of")
 
     def cells(self) -> list[Cell]:
         """The dense reference first, then the grid in order; each cell once."""
         if self.seeds < 1:
             raise UsageError(f"--seeds is {self.seeds}: it is above 0")
         cells: dict[str, Cell] = {}
-        grid = [
-            Cell.of(replace(self.base, method=self._method(p), temporal=n, gradient=p, seed=seed))
-            for seed in range(self.seeds)
-            for n in self.temporal
-            for p in self.gradient or (None,)
-        ]
-        grid = _told_apart(grid)
+        grid, fractions = [], dict[str, set[float]]()
+        for seed in range(self.seeds):
+            for n in self.temporal:
+                for p in self.gradient or (None,):
+                    method = self.base.method
+                    if p not in (None, 1) and not takes_fraction(method):
+                        method = resolve(method, p).text  # raises: no place for p
+                    config = replace(self.base, method=method, temporal=n, gradient=p, seed=seed)
+                    grid.append(Cell.of(config))
+                    fraction = config.plan.method.gradient
+                    fractions.setdefault(grid[-1].name, set()).add(fraction)
+        # All digits of the fraction where six of them name several.
+        grid = [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
         taken = {cell.name: _sends(cell) for cell in grid}
-        for cell in self._dense() if self.baseline else []:
+        # Votes and switches take codes, and raw is not a code: their reference is the mean.
+        reference = self.base.but(
+            method="raw", downlink=None, temporal=1, gradient=None, label=None, catch_up=False,
+            strategy=of_reference(self.base.strategy),
+        )  # fmt: skip
+        for seed in range(self.seeds if self.baseline else 0):
+            cell = Cell.of(replace(reference, seed=seed))
             if cell.name not in taken:
                 cells[cell.name] = cell
             elif taken[cell.name] != _sends(cell):  # all entries too, but another way
-                name = f"dense-s{cell.config.seed}"
-                cells[name] = replace(cell, name=name)
+                cells[f"dense-s{seed}"] = replace(cell, name=f"dense-s{seed}")
         for cell in grid:
             cells.setdefault(cell.name, cell)
         return list(cells.values())
 
-    def _dense(self) -> list[Cell]:
-        """The reference of every seed, raw both ways.
-
-        Votes and switches take codes, and raw is not a code: their reference is the mean.
-        """
-        reference = replace(
-            self.base, method="raw", downlink=None, temporal=1, gradient=None,
-            strategy=of_reference(self.base.strategy), label=None, catch_up=False,
-        )  # fmt: skip
-        return [Cell.of(replace(reference, seed=seed)) for seed in range(self.seeds)]
-
-    def _method(self, p: float | None) -> str:
-        if p in (None, 1) or takes_fraction(self.base.method):
-            return self.base.method
-        return resolve(self.base.method, p).text  # raises: no place for p
-
 
 def _name(config: RunConfig, gradient: str) -> str:
     return f"n{config.temporal}-p{gradient}-s{config.seed}"
-
-
-def _told_apart(grid: list[Cell]) -> list[Cell]:
-    """The cells, with all digits of the fraction where six of them name several fractions."""
-    fractions: dict[str, set[float]] = {}
-    for cell in grid:
-        fractions.setdefault(cell.name, set()).add(cell.config.plan.method.gradient)
-    return [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
 
 
 def in_full(cell: Cell) -> Cell:
@@ -147,53 +134,53 @@ def _sends(cell: Cell) -> tuple[Method, Compressor]:
 
 def to_toml(config: SweepConfig) -> str:
     """The sweep as TOML: its grid, the method, then the settings that differ from the defaults."""
-    values: dict[str, Any] = {
-        "method": config.base.method,
-        "temporal": list(config.temporal),
-        "gradient": list(config.gradient),
-        "seeds": config.seeds,
-        "baseline": config.baseline,
-    }
-    for f in fields(RunConfig):
-        value = getattr(config.base, f.name)
-        value = getattr(value, "written", value)
-        if f.name not in _CELLS and value != default_of(f.name):
-            values[f.name] = value
-    return tomli_w.dumps(values)
+    values = {
+        "method": config.base.method, "temporal": list(config.temporal),
+        "gradient": list(config.gradient), "seeds": config.seeds, "baseline": config.baseline,
+    }  # fmt: skip
+    given = config.base.flat().items()
+    rest = {k: v for k, v in given if k not in _CELLS and v != SETTINGS[k].default}
+    return tomli_w.dumps(values | tables(rest))
 
 
 def from_toml(path: Path) -> SweepConfig:
     """A sweep from a TOML file; ``UsageError`` names the file and the offending key."""
-    values = read_toml(path)
     try:
-        return from_values(values, str(path))
+        return from_flat(flat_grid(read_toml(path), str(path)), str(path))
     except PlacedError:
         raise
     except UsageError as error:
         raise PlacedError(f"{path}: {error}") from error
 
 
-def from_values(values: Mapping[str, Any], origin: str) -> SweepConfig:
-    """A sweep from plain values: ``temporal`` and ``gradient`` are numbers or lists of them."""
+def flat_grid(values: Mapping[str, Any], origin: str, flags: bool = False) -> dict[str, Any]:
+    """The settings of a sweep by the names of their flags: a run's (``flattened``) and the grid's.
+
+    Raises ``PlacedError`` as ``flattened``, and for a seed.
+    """
     values = underscored(values, origin)
-    seeds, baseline = values.get("seeds", 1), values.get("baseline", True)
-    if not isinstance(seeds, int) or not isinstance(baseline, bool):
-        raise PlacedError(f"{origin}: seeds takes a whole number and baseline true or false")
     if "seed" in values:
         raise PlacedError(
             f"{origin}: seed is {values['seed']!r}; a sweep takes seeds, how many, from 0 up"
         )
-    known = [*GRID, "baseline", *(f.name for f in fields(RunConfig) if f.name not in _CELLS)]
-    for key in values:
-        if key not in known:
-            raise PlacedError(f"{origin}: {unknown('setting', key, known)}")
-    rest = {k: v for k, v in values.items() if k not in (*GRID, "baseline")}
+    grid = {name: values.pop(name) for name in (*GRID, "baseline") if name in values}
+    return flattened(values, origin, flags, beside=(*GRID, "baseline")) | grid
+
+
+def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
+    """A sweep of settings by the names of their flags; ``temporal`` and ``gradient`` are numbers or
+    lists of them.
+    """
+    rest = dict(values)
+    seeds, baseline = rest.pop("seeds", 1), rest.pop("baseline", True)
+    if not isinstance(seeds, int) or not isinstance(baseline, bool):
+        raise PlacedError(f"{origin}: seeds takes a whole number and baseline true or false")
     method = str(spelled(rest.get("method", "sbc"), "--method"))
-    gradient = _numbers(values.get("gradient", []), origin, "gradient")
+    gradient = _numbers(rest.pop("gradient", []), origin, "gradient")
+    temporal = _numbers(rest.pop("temporal", [10]), origin, "temporal")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
-    base = from_mapping({"method": method, **rest, "temporal": 1, **first}, origin)
-    temporal = _numbers(values.get("temporal", [10]), origin, "temporal")
+    base = config_from_flat({"method": method, **rest, "temporal": 1, **first})
     if not temporal:
         raise PlacedError(f"{origin}: temporal is []; it takes one number or several")
     if not all(float(n).is_integer() for n in temporal):

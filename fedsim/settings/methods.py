@@ -35,7 +35,8 @@ def resolve(method: str, gradient: float | None) -> Method:
         >>> resolve("topk(0.1) | float32 | golomb", None).gradient
         0.1
     """
-    _check_gradient(gradient)
+    if gradient is not None and not 0 < gradient <= 1:
+        raise UsageError(f"--gradient is {gradient:g}: a fraction of entries in (0, 1]; 1 is dense")
     takes = takes_fraction(method)
     if not takes and gradient not in (None, 1):
         raise UsageError(
@@ -118,18 +119,13 @@ def told(method: str, expansion: str, gradient: float) -> dict[str, Any]:
         >>> told("sbc", "ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01)
         {'form': 'sbc', 'whole': 'raw'}
     """
-    typed = method.strip()
-    form = _published(expansion, gradient) if typed == expansion else typed
-    return {"form": form, "whole": _text(form, 1.0) if takes_fraction(form) else ""}
-
-
-def _published(expansion: str, gradient: float) -> str:
-    """The published method whose text this is, else the text; at p = 1, one without a fraction."""
-    for row in CATALOGUE.values():
+    form = method.strip()
+    for row in CATALOGUE.values() if form == expansion else ():  # at p = 1, one without a fraction
         fits = row.kind == "method" and takes_fraction(row.name) == (gradient != 1)
         if fits and _text(row.name, gradient) == expansion:
-            return str(row.name)
-    return expansion
+            form = str(row.name)
+            break
+    return {"form": form, "whole": _text(form, 1.0) if takes_fraction(form) else ""}
 
 
 def _text(form: str, gradient: float) -> str:
@@ -164,11 +160,6 @@ def _template(method: str) -> str:
         return name
     first = next(iter(signature(row.make).parameters)) == "p"
     return f"{name}({'' if first else 'p='}{{p}})"
-
-
-def _check_gradient(gradient: float | None) -> None:
-    if gradient is not None and not 0 < gradient <= 1:
-        raise UsageError(f"--gradient is {gradient:g}: a fraction of entries in (0, 1]; 1 is dense")
 
 
 def _share(compressor: Any) -> float:

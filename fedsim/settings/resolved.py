@@ -10,7 +10,7 @@ from fedsim.network.cohorts import Dropout, Rules, parse_dropout
 from fedsim.network.quantities import quantity
 from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
-from fedsim.settings.strategies import FLAGS, algorithm, written
+from fedsim.settings.strategies import value_of, written
 from fedsim.tasks import Task, get_task
 from strategies import DSGD, Algorithm, Client, FedProx, Refused, Relay
 
@@ -77,79 +77,54 @@ class Plan:
 
 def filled(config: Settings) -> Plan:
     """The plan of a run; ``checks`` says whether its settings go together."""
-    task = get_task(config.task)
-    method = resolve(config.method, _gradient(config))
-    clients = config.clients or task.clients
-    cohort = config.cohort or clients
-    rules = _rules(config, cohort)
-    iterations = config.iterations or task.iterations
-    rule = algorithm(config.strategy, {name: getattr(config, name) for name in FLAGS})
-    return Plan(
-        task=task,
-        method=method,
-        downlink=_downlink(config, method, rule),
-        temporal=config.temporal,
-        clients=clients,
-        cohort=cohort,
-        iterations=iterations,
-        batch_size=config.batch_size or task.batch_size,
-        partition=task.partition if config.partition is None else config.partition,
-        min_replies=config.min_replies or (cohort if rules.plain else 1),
-        required=config.min_replies or (cohort if rules.plain else 0),
-        evaluate_every=config.evaluate_every or max(1, iterations // config.temporal // 20),
-        masks=_masks(config, method, rule),
-        stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
-        network=None if config.network is None else spec.parse(config.network),
-        rules=rules,
-        ask=config.ask or cohort,
-        algorithm=rule,
-        strategy=written(config.strategy),
-        client=rule.client if config.proximal is None else FedProx(config.proximal, rule.client),
-    )
-
-
-def _rules(config: Settings, cohort: int) -> Rules:
-    """Who is there, who stays, and when rounds end."""
-    there, out, limit = config.availability, config.dropout, config.deadline
-    return Rules(
+    task, clients, training = get_task(config.task), config.clients, config.training
+    default = GRADIENT if takes_fraction(config.method) else None
+    method = resolve(config.method, default if config.gradient is None else config.gradient)
+    cohort = clients.cohort or clients.count or task.clients
+    there, out, limit = clients.availability, clients.dropout, clients.deadline
+    rules = Rules(
         None if there is None else parse_availability(str(there)),
         Dropout() if out is None else parse_dropout(str(out)),
         None if limit is None else quantity(limit, "--deadline", "time"),
-        None if config.ask is None else cohort,
+        None if clients.ask is None else cohort,
     )
-
-
-def _gradient(config: Settings) -> float | None:
-    """As given; else the default, where the method takes a fraction."""
-    if config.gradient is None and takes_fraction(config.method):
-        return GRADIENT
-    return config.gradient
-
-
-def _masks(config: Settings, method: Method, rule: Algorithm) -> bool:
-    if config.momentum_masking == "auto":  # where clients send gradients, the server has it
-        return method.residuals and not rule.gradients
-    return config.momentum_masking == "on"
-
-
-def _downlink(config: Settings, method: Method, rule: Algorithm) -> Compressor:
-    """As given; else the strategy's own, which is raw for most."""
-    try:
-        own = rule.downlink(config.method, method.compressor)
+    iterations = config.iterations or task.iterations
+    rule, masking, pull = value_of(config.strategy), training.momentum_masking, training.proximal
+    try:  # as given; else the strategy's own, which is raw for most
+        downlink, given = rule.downlink(config.method, method.compressor), config.downlink
+        if given is not None and takes_fraction(given):
+            raise UsageError(
+                f"--downlink is {given!r}, which takes a fraction of entries: write it, such as "
+                "'sbc(0.05)'"
+            )
+        if given is not None:
+            downlink = Relay() if given.strip() == Relay.codec_id else parse(given)
     except Refused as error:
         raise UsageError(str(error)) from error
-    return own if config.downlink is None else _compressor(config.downlink)
-
-
-def _compressor(method: str) -> Compressor:
-    if method.strip() == Relay.codec_id:
-        return Relay()
-    if takes_fraction(method):
-        raise UsageError(
-            f"--downlink is {method!r}, which takes a fraction of entries: write it, such as "
-            "'sbc(0.05)'"
-        )
-    try:
-        return parse(method)
+    except UsageError:
+        raise
     except ValueError as error:
         raise UsageError(f"--downlink: {error}") from error
+    return Plan(
+        task=task,
+        method=method,
+        downlink=downlink,
+        temporal=config.temporal,
+        clients=clients.count or task.clients,
+        cohort=cohort,
+        iterations=iterations,
+        batch_size=training.batch_size or task.batch_size,
+        partition=task.partition if clients.partition is None else clients.partition,
+        min_replies=clients.min_replies or (cohort if rules.plain else 1),
+        required=clients.min_replies or (cohort if rules.plain else 0),
+        evaluate_every=config.evaluation.every or max(1, iterations // config.temporal // 20),
+        # Where clients send gradients, the server has their momentum.
+        masks=masking == "on" or masking == "auto" and method.residuals and not rule.gradients,
+        stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
+        network=None if config.network is None else spec.parse(str(config.network)),
+        rules=rules,
+        ask=clients.ask or cohort,
+        algorithm=rule,
+        strategy=written(config.strategy),
+        client=rule.client if pull is None else FedProx(pull, rule.client),
+    )

@@ -5,15 +5,16 @@
 without torch; an algorithm is imported when a run asks for it.
 """
 
-from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
-from functools import lru_cache
+from collections.abc import Callable, Container, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from compressors.calls import Call, value
 from fedsim.ground.errors import UsageError, called, unknown
-from strategies.algorithms import ALGORITHMS, AVERAGES, CODED, OWN_DOWNLINK
+from fedsim.settings.declared import ABOVE_ZERO, Setting, declared, flag, one_of, setting
+from strategies.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     from strategies import Algorithm
@@ -24,8 +25,30 @@ STRATEGIES = tuple(ALGORITHMS)
 _OWN: "dict[str, Algorithm]" = {}
 """A user's own that were made in Python, by how a file of settings calls them."""
 
-FLAGS = ("weighting", "server_lr", "staleness", "buffer_size")
-"""Settings of a run that are an algorithm's, where it has a field of that name."""
+
+@dataclass(frozen=True)
+class Flags:
+    """Settings of strategies that are flags of their own; each is kept in the strategy."""
+
+    server_lr: float | None = setting(
+        None, "learning rate of a server optimizer (fedadam, ...)", rule=ABOVE_ZERO
+    )
+    staleness: str | None = setting(
+        None, "weight of an update by how old the model is that it was made from, with fedbuff and "
+        "fedasync: constant, polynomial(a), hinge(a, b); default: polynomial(0.5)",
+    )  # fmt: skip
+    buffer_size: int | None = setting(
+        None, "updates per step of fedbuff; default: 10, or the cohort where that is smaller",
+        rule=ABOVE_ZERO,
+    )  # fmt: skip
+    weighting: str | None = setting(
+        None, "mean over clients: uniform, by samples, or nova (by samples, where clients do "
+        "unlike numbers of local iterations); default: uniform",
+        rule=one_of("uniform", "samples", "nova"),
+    )  # fmt: skip
+
+
+FLAGS: dict[str, Setting] = {one.name: one for one in declared(Flags)}
 
 
 def check_text(text: str) -> None:
@@ -44,38 +67,35 @@ def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
         >>> adopt(FedBuff(10)), adopt("dsgd")
         ('fedbuff(buffer_size=10)', 'dsgd')
     """
-    made = value_of(strategy)
-    if isinstance(strategy, str) and ":" not in strategy and strategy not in _OWN:
-        return strategy
-    name = next((n for n in ALGORITHMS if kind(n) is type(made)), None)
-    if name is None or isinstance(strategy, str):
-        _check_own(made)
+    made, of = value_of(strategy), type(value_of(strategy))
+    for f in fields(made):
+        if f.name in FLAGS:
+            FLAGS[f.name].fitting(getattr(made, f.name))
+    place = f"{of.__module__.removeprefix('strategies.algorithms.')}:{of.__qualname__}"
+    name = next((name for name, listed in ALGORITHMS.items() if listed == place), None)
+    if name is None or made.place:
+        from strategies import Algorithm
+
+        if of.step is Algorithm.step:
+            raise UsageError(
+                f"--strategy is {made.written!r}: it has no step(uplinks, memory, model, now), "
+                "which makes the global update"
+            )
+        try:
+            hash(made)
+        except TypeError as error:
+            raise UsageError(
+                f"--strategy is {made.written!r}: {error}; a strategy is a frozen dataclass whose "
+                "settings are numbers, texts or tuples"
+            ) from error
         _OWN[made.written] = made  # its folder is read again in this process
         return made
     said = [
         f"{f.name}={_shown(getattr(made, f.name))}"
         for f in fields(made)
-        if getattr(made, f.name) != f.default and f.default is not MISSING
+        if f.default is not MISSING and _shown(getattr(made, f.name)) != _shown(f.default)
     ]
     return f"{name}({', '.join(said)})" if said else name
-
-
-def _check_own(made: "Algorithm") -> None:
-    """Refuses a user's own that no round could be carried out with, before any work."""
-    from strategies import Algorithm
-
-    if type(made).step is Algorithm.step:
-        raise UsageError(
-            f"--strategy is {made.written!r}: it has no step(uplinks, memory, model, now), which "
-            "makes the global update"
-        )
-    try:
-        hash(made)
-    except TypeError as error:
-        raise UsageError(
-            f"--strategy is {made.written!r}: {error}; a strategy is a frozen dataclass whose "
-            "settings are numbers, texts or tuples"
-        ) from error
 
 
 def written(strategy: "str | Algorithm") -> str:
@@ -103,15 +123,28 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
     if ":" in strategy:
         from fedsim.tasks.place import load
 
-        found: Algorithm = load(strategy, "--strategy", Algorithm, "strategies.Algorithm")
-        return found
+        file, _, rest = strategy.rpartition(":")
+        call = _call(rest) if "(" in rest else Call(rest)
+        place = f"{file}:{call.name}"
+        own: Algorithm = load(place, "--strategy", Algorithm, "strategies.Algorithm")
+        if not call.called:
+            return own
+        named = dict(zip((f.name for f in fields(own)), call.given, strict=False)) | call.named
+        made = _made(partial(replace, own), Call(place, [], named), strategy)
+        object.__setattr__(made, "place", strategy)
+        return made
     check_text(strategy)
     call = _call(strategy)
+    return _made(kind(call.name), call, strategy)
+
+
+def _made(make: "Callable[..., Algorithm]", call: Call, said: str) -> "Algorithm":
+    """The algorithm with the settings of a call; ``UsageError`` where it does not take them."""
     try:
         named = {key: _value(one) for key, one in call.named.items()}
-        return kind(call.name)(*map(_value, call.given), **named)
+        return make(*map(_value, call.given), **named)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"--strategy is {strategy!r}: {error}") from error
+        raise UsageError(f"--strategy is {said!r}: {error}") from error
 
 
 @lru_cache
@@ -137,22 +170,56 @@ def takes(strategy: "str | Algorithm") -> set[str]:
     return {f.name for f in fields(value_of(strategy))} & {*FLAGS}
 
 
-def algorithm(strategy: "str | Algorithm", flags: Mapping[str, Any]) -> "Algorithm":
-    """The algorithm with what the ``flags`` of a run set, where it has such a field.
+def flags_of(made: "Algorithm") -> dict[str, Any]:
+    """What the ``FLAGS`` of an algorithm stand at, as they are typed.
 
-    Raises ``UsageError`` for a setting that is given twice, or is not allowed.
+    Example:
+        >>> flags_of(value_of("fedasync"))
+        {'server_lr': 0.6, 'staleness': 'polynomial(0.5)'}
+    """
+    held = {f.name for f in fields(made)}
+    values = {name: getattr(made, name) for name in FLAGS if name in held}
+    return {name: getattr(value, "text", value) for name, value in values.items()}
+
+
+def with_settings(
+    strategy: "str | Algorithm", settings: Mapping[str, Any], anew: bool = False
+) -> "str | Algorithm":
+    """The strategy with what its flags say among its settings.
+
+    ``anew``: they go over what it says itself; else neither may be there twice.
+
+    Raises ``UsageError`` for a setting that the strategy does not have, or that is not allowed.
+
+    Example:
+        >>> with_settings("fedadam", {"server_lr": 0.5})
+        'fedadam(server_lr=0.5)'
     """
     made, said = value_of(strategy), f"--strategy is {written(strategy)!r}"
     defaults = {f.name: f.default for f in fields(made)}
-    given = {k: v for k, v in flags.items() if v is not None and v != defaults.get(k, v)}
-    for name, typed in given.items():
-        if getattr(made, name) not in (defaults[name], typed):
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} is {typed!r} and {said}: give {name} once")
+    for name, typed in settings.items():
+        FLAGS[name].fitting(typed)
+        if name not in defaults:
+            taking = " and ".join(other for other in STRATEGIES if name in takes(other))
+            why = ""
+            if name == "weighting":
+                why = (
+                    "; a majority and a switch count every client once, and Flower's strategies "
+                    "weight by samples"
+                )
+            raise UsageError(f"{flag(name)} is {typed!r}: it belongs to {taking}, and {said}{why}")
+        if not anew and getattr(made, name) not in (defaults[name], typed):
+            raise UsageError(f"{flag(name)} is {typed!r} and {said}: give {name} once")
     try:
-        return replace(made, **given)
+        changed = replace(made, **settings)
     except ValueError as error:
         raise UsageError(f"{said}: {error}") from error
+    if made.place:
+        call = _call(made.place.rpartition(":")[2])
+        call.named.update({name: Call(_shown(typed)) for name, typed in settings.items()})
+        place = f"{made.place.rpartition(':')[0]}:{replace(call, called=True)}"
+        object.__setattr__(changed, "place", place)
+    return adopt(changed)
 
 
 def coded(strategy: "str | Algorithm") -> bool:
@@ -160,22 +227,16 @@ def coded(strategy: "str | Algorithm") -> bool:
     return value_of(strategy).coded
 
 
-def told_downlink(text: str) -> bool:
-    """Whether a strategy that a folder names has another downlink than ``raw`` by default.
+def is_among(text: str, names: Container[str]) -> bool:
+    """Whether a strategy that a folder names is one of these (``strategies.algorithms``).
 
     A user's own is not looked up: its file may be anybody's.
+
+    Example:
+        >>> is_among("marina(weighting=samples)", ("marina", "diana"))
+        True
     """
-    return _head(text) in OWN_DOWNLINK
-
-
-def told_coded(text: str) -> bool:
-    """Whether a strategy that a folder names never takes ``raw``; as ``told_downlink``."""
-    return _head(text) in CODED
-
-
-def told_averages(text: str) -> bool:
-    """Whether a strategy that a folder names moves by the mean of updates; as ``told_downlink``."""
-    return _head(text) in AVERAGES
+    return ":" not in text and text.partition("(")[0].strip() in names
 
 
 def check_deployed(strategy: object) -> None:
@@ -193,13 +254,13 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
     Example:
         >>> of_reference("majority"), of_reference("fedadam")
         ('dsgd', 'fedadam')
+        >>> of_reference("marina(weighting=samples)")
+        'dsgd(weighting=samples)'
     """
-    return "dsgd" if coded(strategy) else strategy
-
-
-def _head(text: str) -> str:
-    """The name in a text; empty for a user's own."""
-    return text.partition("(")[0].strip() if ":" not in text else ""
+    made = value_of(strategy)
+    if not made.coded:
+        return strategy
+    return adopt(f"dsgd(weighting={getattr(made, 'weighting', 'uniform')})")
 
 
 def _call(text: str) -> Call:

@@ -13,7 +13,7 @@ import pandas as pd
 from fedsim.ground.errors import UsageError
 from fedsim.network.availability import parse_availability
 from fedsim.network.pricing import MESSAGES, ends_over_rates, price
-from fedsim.network.spec import ALLREDUCE, Network
+from fedsim.network.spec import ALLREDUCE, Network, parse
 from fedsim.results.labels import averages
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
@@ -192,11 +192,11 @@ class _Run:
         return ends_over_rates(*given, rates)
 
 
-def _decided_by_the_clock(given: Mapping[str, Any], network: str | None) -> str:
+def _decided_by_the_clock(given: Mapping[str, Any], network: Network) -> str:
     """The setting by which simulated time or the links decided what a run trained; empty: none.
 
-    ``network``: on which the run is to be told; a controller that looks at the links orders the
-    same work on the network that the run had.
+    ``network``: on which the run is to be told, without a name: at many rates; a controller that
+    looks at the links orders the same work on the network that the run had, however it was typed.
     """
     for key in ("deadline", "ask"):
         if given.get(key) is not None:
@@ -205,7 +205,9 @@ def _decided_by_the_clock(given: Mapping[str, Any], network: str | None) -> str:
     if there is not None and parse_availability(str(there)).by_the_clock:
         return "availability"
     controller = given.get("controller")
-    if controller is None or network is not None and given.get("network") == network:
+    own = given.get("network") if network.name else None
+    same = own is not None and replace(parse(own), name=network.name) == network
+    if controller is None or same:
         return ""
     try:
         return "controller" if NETWORK in controllers.parse(str(controller)).needs else ""
@@ -220,7 +222,7 @@ def _runs(results: Results, network: Network) -> list[_Run]:
     by_run = dict(list(results.rounds.groupby("run", sort=False)))
     for name, cell in done.iterrows():
         own = results.given.get(str(name), {})
-        if key := _decided_by_the_clock(own, network.name):
+        if key := _decided_by_the_clock(own, network):
             raise UsageError(
                 f"{results.folders[str(name)]} was run with {key} = {own[key]}: "
                 "times decided what it trained, and it has no price on another network"

@@ -82,10 +82,10 @@ def test_the_server_s_adagrad_is_torch_s(rows: Any, tmp_path: Path) -> None:
         "clients": 1, "iterations": 3, "temporal": 1, "method": "raw", "batch_size": 8,
     }  # fmt: skip
     task = rows.tasks(rows.SCALES["smoke"])[True]
-    run(RunConfig(task=task, strategy="fedadagrad", server_lr=0.005, **common), tmp_path / "a")
+    run(RunConfig.of(task=task, strategy="fedadagrad", server_lr=0.005, **common), tmp_path / "a")
     adagrad = partial(torch.optim.Adagrad, lr=0.005)
     alone = replace(get_task("digits"), name="digits_adagrad", optimizer=adagrad)
-    run(RunConfig(task=alone, **common), tmp_path / "b")
+    run(RunConfig.of(task=alone, **common), tmp_path / "b")
     losses = [pd.read_parquet(tmp_path / name / "rounds.parquet")["train_loss"] for name in "ab"]
     torch.testing.assert_close(*(torch.tensor(x) for x in losses), rtol=1e-4, atol=1e-5)
     assert losses[0].nunique() == 3

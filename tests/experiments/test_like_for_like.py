@@ -70,8 +70,9 @@ def test_a_budget_below_one_message_has_no_run(smoke: Any) -> None:
 
 def test_a_run_and_its_trial_differ_in_seed_and_samples_alone(smoke: Any) -> None:
     trial, final = (smoke.run("sbc", 0.01, (4, 3.0), seed).config for seed in (None, 2))
-    assert (trial.seed, trial.validation, final.seed, final.validation) == (0, 0.2, 2, None)
-    assert trial.lr == final.lr == pytest.approx(3 * smoke.rate("sbc", 1.0))
+    assert (trial.seed, final.seed) == (0, 2)
+    assert (trial.evaluation.validation, final.evaluation.validation) == (0.2, None)
+    assert trial.training.lr == final.training.lr == pytest.approx(3 * smoke.rate("sbc", 1.0))
     assert smoke.run("signsgd", 1.0, (1, 3.0)).config.method == "signsgd(0.009)"
 
 
@@ -183,6 +184,6 @@ def test_committed_runs_are_what_the_budgets_ask_for(task: str) -> None:
 def test_the_settings_of_the_final_runs_are_committed(task: str) -> None:
     finals = pd.read_csv(RESULTS / task / "finals.csv")
     cells = [cell.config for cell in from_toml(RESULTS / task / "runs.toml")]
-    told = {(c.label, c.seed, c.temporal, c.iterations, c.lr) for c in cells}
+    told = {(c.label, c.seed, c.temporal, c.iterations, c.training.lr) for c in cells}
     columns = ["method", "seed", "n", "iterations", "lr"]
     assert told == {*finals[columns].itertuples(index=False, name=None)}

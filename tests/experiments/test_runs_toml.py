@@ -65,7 +65,7 @@ def rows(cells: list[Cell]) -> pd.DataFrame:
             "clients": [plan.clients for plan in plans],
             "iterations": [plan.iterations for plan in plans],
             "rounds": [plan.rounds for plan in plans],
-            "masking": [cell.config.momentum_masking for cell in cells],
+            "masking": [cell.config.training.momentum_masking for cell in cells],
         }
     )
 
@@ -175,7 +175,7 @@ KINDS = {
 
 def test_no_machine_s_place_is_in_them(folder: Path) -> None:
     for cell in from_toml(folder / FILE):
-        assert cell.config.data is None and cell.config.device == "cpu"
+        assert cell.config.machine.data is None and cell.config.machine.device == "cpu"
 
 
 def test_its_readme_names_it() -> None:

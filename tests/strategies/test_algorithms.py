@@ -114,7 +114,7 @@ def test_it_learns(name: str, tmp_path: Path) -> None:
     needs = NEEDS.get(name, {})
     iterations = 200 if name in ("fetchsgd", "majority", "fedadagrad") else 120
     settings = {"method": "raw", "iterations": iterations, "temporal": 5} | needs
-    summary = run(small(**settings, strategy=name), tmp_path)
+    summary = run(small(**settings, strategy=name), tmp_path).summary
     assert summary["metric"] > 0.4, summary["metric"]
 
 

@@ -69,12 +69,12 @@ def test_a_late_update_counts_by_the_iterations_that_were_asked_for(
     """
     give_links(monkeypatch, compute=[1.0, 1.75])
     task = make_task(**threes([16.0, 32.0]))
-    config = RunConfig(
+    config = RunConfig.of(
         task=task.name, method="raw", temporal=2, iterations=3, weighting="nova", late="count",
         network="compute=1s", deadline="3s", checkpoint_every=1,
     )  # fmt: skip
     if stopped:
         with pytest.raises(Stopped):
-            run(config, tmp_path, stop_after(1))
+            run(config, tmp_path, callbacks=[stop_after(1)])
     run(config, tmp_path)
     assert last(tmp_path) == [22.5] * 3

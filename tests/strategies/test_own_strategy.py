@@ -33,7 +33,7 @@ def test_fedper_s_last_layer_stays_with_the_client(
     that: the next begins where this one ended."""
     memories = Memories(monkeypatch)
     config = small(strategy=f"{mine}:FedPer", method="raw", keep_payloads=True)
-    run(config, tmp_path / "run", memories)
+    run(config, tmp_path / "run", callbacks=[memories])
     whole = replaying.initial(config)
     shared = {n: x for n, x in whole.items() if not n.startswith("7.")}
     assert 0 < len(shared) < len(whole)
@@ -85,7 +85,7 @@ def test_other_processes_are_sent_it(mine: str, tmp_path: Path) -> None:
     exec(PAGE, namespace)
     config = small(strategy=namespace["FedPer"](), method="raw")
     run(config, tmp_path / "here")
-    run(RunConfig(**{**vars(config), "engine": "flower", "workers": 2}), tmp_path / "ray")
+    run(RunConfig.of(**{**config.flat(), "engine": "flower", "workers": 2}), tmp_path / "ray")
     assert_same(tmp_path / "here", tmp_path / "ray")
     found = sweep(SweepConfig(config, temporal=(5, 10)), tmp_path / "sweep", jobs=2)
     assert {cell["status"] for cell in found} == {"done"}
@@ -125,7 +125,7 @@ def test_a_flag_sets_what_the_text_does_not() -> None:
         ("nesterov(momentum=0.5, momentum=0.6)", "a name with its settings"),
         ("nowhere.py:Mine", "there is no file nowhere.py"),
         ("strategies.algorithms.dsgd:WEIGHTINGS", "a strategies.Algorithm is wanted .there: DSGD"),
-        (3, "it is a text or a strategies.Algorithm"),
+        (3, "strategy is 3; it takes str or Algorithm"),
     ],
 )
 def test_what_is_no_strategy_is_told(strategy: Any, said: str) -> None:

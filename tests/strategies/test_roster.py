@@ -165,9 +165,11 @@ def test_a_nodes_data_is_what_its_config_names() -> None:
     run = {"task": "digits", "partition": "dirichlet(0.3)", "data": "/of/the/server"}
     at_node = Context(1, 1, {"client-id": "west", "data": "/of/west"}, RecordDict(), run)
     config = config_of(at_node)
-    assert (config.data, config.partition) == ("/of/west", "whole")
+    assert (config.machine.data, config.clients.partition) == ("/of/west", "whole")
     elsewhere = config_of(Context(1, 1, {"partition-id": 0}, RecordDict(), run))
-    assert (elsewhere.data, elsewhere.partition) == ("/of/the/server", "dirichlet(0.3)")
+    assert (elsewhere.machine.data, elsewhere.clients.partition) == (
+        "/of/the/server", "dirichlet(0.3)",
+    )  # fmt: skip
 
 
 def test_an_app_that_cannot_say_who_it_is_ends_at_once() -> None:

@@ -13,7 +13,7 @@ RUN = ("run", "--strategy", "median", "--method", "raw", "--temporal", "2",
 WHOLE = """
 from fedsim import RunConfig, run
 for name in ("median", "dsgd"):
-    run(RunConfig(strategy=name, method="raw", temporal=2, evaluate_every=1, iterations=8), name)
+    run(RunConfig.of(strategy=name, method="raw", temporal=2, evaluate_every=1, iterations=8), name)
 """
 
 

@@ -25,7 +25,7 @@ _numbers = count()
 def small(**settings: Any) -> RunConfig:
     """A run of four rounds on the digits, a fifth of a second."""
     given = {"method": "sbc(0.05)", "temporal": 5, "iterations": 20} | settings
-    return RunConfig(**given)
+    return RunConfig.of(**given)
 
 
 def rounds(folder: Path) -> pd.DataFrame:

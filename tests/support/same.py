@@ -104,7 +104,7 @@ def main(without: Sequence[str]) -> None:
     for settings in RUNS:
         with TemporaryDirectory() as folder:
             try:
-                run(RunConfig(**_STANDS | settings), Path(folder) / "run", progress=False)
+                run(RunConfig.of(**_STANDS | settings), Path(folder) / "run", progress=False)
                 told = digest(Path(folder) / "run", without)
             except Exception as error:
                 told = f"{type(error).__name__}: {error}"[:200]

@@ -1,6 +1,7 @@
 """Folders of results as runs and sweeps write them, with made-up but plausible numbers."""
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 
 from fedsim.results.naming import Told, called
 from fedsim.results.schema import frame
+from fedsim.settings.config import SETTINGS
 from fedsim.settings.methods import told
 
 PARAMETERS = 5_000
@@ -128,7 +130,8 @@ def make_run(
     (folder / "summary.json").write_text(json.dumps(cell))
     settings = {name: cell[name] for name in ("task", "method", "temporal", "gradient", "seed")}
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-    (folder / "config.toml").write_text("\n".join([*lines, 'partition = "iid"', "clients = 4"]))
+    clients = ['clients.partition = "iid"', "clients.count = 4"]
+    (folder / "config.toml").write_text("\n".join([*lines, *clients]))
     environment = {"python": "3.11.9", "packages": {"torch": "2.15.0", "flwr": "1.41.0"}}
     (folder / "environment.json").write_text(json.dumps(environment))
     return cell
@@ -201,6 +204,9 @@ def runs_of(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def say(root: Path, line: str, cells: str = "*") -> None:
-    """Adds a line to the config.toml of cells."""
+    """Adds lines ``NAME = VALUE``, names as flags have them, to the config.toml of cells."""
+    for name, one in SETTINGS.items():
+        if one.group:
+            line = re.sub(rf"^{name} =", f"{one.group}.{one.attr} =", line, flags=re.MULTILINE)
     for file in root.glob(f"cells/{cells}/config.toml"):
         file.write_text(file.read_text() + f"\n{line}")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from html import escape
 from typing import Any
 
@@ -11,12 +10,12 @@ from fedsim.results.labels import VARIANT
 from fedsim.results.load import Results
 from fedsim.results.merge import differing, settings_of
 from fedsim.results.schema import OF_TASK
-from fedsim.settings.config import RunConfig, default_of
+from fedsim.settings.config import SETTINGS, default_of
+from fedsim.settings.strategies import FLAGS
 from fedsim.show.markup import html
 from fedsim.show.tables import summary_texts
 from fedsim.show.telling import failures_told
 
-_KNOWN = {f.name for f in fields(RunConfig)}
 _UNITS = {"timeout": "timeout (seconds)"}
 
 
@@ -65,7 +64,7 @@ def _trained(results: Results) -> str:
             given, whose = results.given[name].get(key), ""
             if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
                 whose = "the task's default" if given is None else ""
-            elif key in _KNOWN and given in (None, default_of(key)):
+            elif key in {**SETTINGS, **FLAGS} and given in (None, default_of(key)):
                 whose = "default"  # what is not known, a newer version wrote
             shown = f"{text} ({whose})" if whose else text
             if value not in (None, []) and shown not in values.setdefault(key, []):

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim import report
+from fedsim import RunResult, report
 from fedsim.commands.cli import COMMANDS, main, parser
+from fedsim.commands.flags import KNOWN
 from fedsim.results import schema
 from tests.support.commands import SMALL, Typed, document, files, no_page, typed
 from tests.support.runs import run_module
@@ -45,7 +46,7 @@ def test_help_of_all(typed: Typed) -> None:
 
 def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
     text = " ".join(typed("run", "--help").out.split())
-    for name in fedsim.RunConfig.__dataclass_fields__:
+    for name in KNOWN:
         assert f"--{name.replace('_', '-')} " in text
     assert "a name from `fedsim list tasks`, FILE.py:NAME for a task of your own" in text
     assert "or in Python a Task (default: digits)" in text
@@ -149,7 +150,7 @@ def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:
     said = typed("run", "--iterations", "20", "--evaluate-every", "2")
     assert said.code == 0
     (folder,) = Path("fedsim-results").iterdir()
-    digest = fedsim.RunConfig(iterations=20, evaluate_every=2).digest
+    digest = fedsim.RunConfig(iterations=20, evaluation=fedsim.Evaluation(every=2)).digest
     assert folder.name == f"digits-run-{digest}"
     assert f"Results: fedsim-results/{folder.name}" in said.out
     assert "accuracy" in said.err  # progress
@@ -213,7 +214,7 @@ def test_json_has_no_nan(
 ) -> None:
     summary = json.loads((demo / "cells" / "n1-p1-s0" / "summary.json").read_text())
     diverged = summary | {"metric": math.nan, "loss": math.inf}
-    monkeypatch.setattr(run_module, "run", lambda config, out, progress, **_: diverged)
+    monkeypatch.setattr(run_module, "run", lambda config, out, **_: RunResult(config, diverged))
     monkeypatch.setattr(schema, "write_summary", lambda out, cells: None)
     monkeypatch.setattr(report, "read", lambda folders: (None, folders[0]))
     printed = document(typed("run", "--json").out)

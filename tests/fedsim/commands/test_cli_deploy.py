@@ -61,20 +61,23 @@ def test_settings_of_other_engines_are_not_flags(typed: Typed, flags: list[str])
 def test_settings_of_other_engines_are_refused_in_a_file(
     nothing_starts: None, typed: Typed, tmp_path: Path
 ) -> None:
-    (tmp_path / "run.toml").write_text("workers = 2\n")
+    (tmp_path / "run.toml").write_text("machine.workers = 2\n")
     said = typed("deploy", "--config", str(tmp_path / "run.toml"), "--out", str(tmp_path / "out"))
     assert said.code == 2 and "workers is not a setting of `fedsim deploy`" in said.err
 
 
 def test_the_app_has_the_settings_of_the_flags(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text('engine = "local"\nbatch-size = 5\nstop-at-bits = "2Mbit"\n')
+    (tmp_path / "run.toml").write_text(
+        'stop-at-bits = "2Mbit"\n[training]\nbatch-size = 5\n[machine]\nengine = "local"\n'
+    )
     given = (
         "deploy --clients 4 --seed 0 --momentum 0 --gradient 0.02 --iterations 30 "
         "--partition dirichlet(0.3) --keep-payloads --config"
     )
     flags = parser().parse_args([*given.split(), str(tmp_path / "run.toml")])
     config = deploying._config(flags)
-    assert config.engine == "flower" and config.momentum == 0 and config.clients == 4
+    assert config.machine.engine == "flower" and config.training.momentum == 0
+    assert config.clients.count == 4
 
     context = Context(1, 0, {}, RecordDict(), deploying._given(config) | {"out": "x"})
     assert config_of(context) == config

@@ -20,8 +20,8 @@ def test_a_strangers_results_are_shown_as_text(
 ) -> None:
     folder = tmp_path / f"results{CLEAR}[/red]"
     shutil.copytree(finished, folder)
-    with (folder / "config.toml").open("a", encoding="utf-8") as file:
-        file.write('label = "mine\\u001b[2J"\n')
+    file = folder / "config.toml"
+    file.write_text('label = "mine\\u001b[2J"\n' + file.read_text(encoding="utf-8"))
     assert main(["report", str(folder)]) == 0
     told = "".join(capfd.readouterr())
     assert "\x1b" not in told and f"results{SHOWN}[/red]" in told and "mine" in told

@@ -51,7 +51,7 @@ def test_a_stopped_run_goes_on_with_the_same_n_and_p(
     config = controlled(**{"checkpoint_every": 2, "iterations": 30, **settings})
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
-        run(config, tmp_path / "parts", stop_after(3))
+        run(config, tmp_path / "parts", callbacks=[stop_after(3)])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
     assert rounds(tmp_path / "whole")["iteration"].iloc[-1] == 30

@@ -28,7 +28,7 @@ __all__ = ["make_task"]  # the fixture
 )
 def test_what_does_not_go_together(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        RunConfig(**{"method": "sbc", **settings})
+        RunConfig.of(**{"method": "sbc", **settings})
 
 
 def test_a_name_is_told_only_where_there_is_a_controller() -> None:
@@ -84,7 +84,7 @@ def test_n_and_p_per_client(uneven: type[Uneven], tmp_path: Path) -> None:
     """Rounds of 4 iterations, that of the longest; ten in all end with 2 of a third round."""
     config = small(method="sbc", gradient=0.05, iterations=10, controller=uneven())
     assert config.controller == "uneven"
-    summary = run(config, tmp_path / "run")
+    summary = run(config, tmp_path / "run").summary
     table, rows = rounds(tmp_path / "run"), clients(tmp_path / "run")
     assert table["iteration"].tolist() == [4, 8, 10]
     assert table["local_iterations"].tolist() == [4, 4, 2]

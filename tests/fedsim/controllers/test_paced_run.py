@@ -30,7 +30,7 @@ def paced(
     """A run of two rounds; client 0 has two samples and the others one."""
     give_links(monkeypatch, compute=COMPUTE, up=[120, 60, 120, 40])
     task = make_task(**threes([16.0, 32.0, 64.0, 256.0], samples=1, more=1))
-    config = RunConfig(
+    config = RunConfig.of(
         task=task.name, method="raw", temporal=1, controller="pace(2, most=8)",
         network="down=120bit, compute=1s", **{"iterations": 10, **settings},
     )  # fmt: skip

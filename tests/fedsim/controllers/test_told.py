@@ -58,7 +58,7 @@ def ran(task: Any, folder: Path, **settings: Any) -> list[Told]:
     """What the controller was told in a run."""
     common = {"method": METHOD, "gradient": 0.34, "temporal": 1, "controller": "recorded"}
     given = common | {"network": "compute=1s"} | settings
-    run(RunConfig(task=task.name, **given), folder)
+    run(RunConfig.of(task=task.name, **given), folder)
     return Recorded.told
 
 
@@ -242,7 +242,7 @@ def flight(recorded: type[Recorded], make_task: Any) -> Callable[..., list[Told]
     def told(*moves: tuple[float, ...], rows: Any = (), reports: Any = ()) -> list[Told]:
         settings = {"method": METHOD, "gradient": 0.34, "temporal": 1, "iterations": 9}
         network = "compute=1s"
-        config = RunConfig(task=task.name, controller="recorded", network=network, **settings)
+        config = RunConfig.of(task=task.name, controller="recorded", network=network, **settings)
         weights = {"w": torch.zeros(3)}
         pilot = Controlled(config, weights)
         for number, move in enumerate(moves, 1):
@@ -312,7 +312,7 @@ def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> No
     """`plateau(2)`: the loss stands still in rounds 2 and 3, and n halves in round 4."""
     task = make_task(**threes([16.0, 32.0]))
     settings = {"method": METHOD, "gradient": 0.34, "temporal": 4, "iterations": 40}
-    config = RunConfig(task=task.name, controller="plateau(2)", **settings)
+    config = RunConfig.of(task=task.name, controller="plateau(2)", **settings)
     pilot = Controlled(config, {"w": torch.zeros(3)})
     orders = []
     for number in range(1, 5):

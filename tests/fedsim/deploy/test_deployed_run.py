@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,7 @@ def test_a_deployed_run_is_the_local_run(tmp_path: Path) -> None:
     assert (out / "report.html").exists() and list(load(out).runs["status"]) == ["done"]
     assert_stopped(private)
     summary = json.loads((out / "summary.json").read_text())
-    local = run(replace(from_toml(out / "config.toml"), engine="local"), tmp_path / "local")
+    local = run(from_toml(out / "config.toml").but(engine="local"), tmp_path / "local").summary
     assert_same(tmp_path / "local", out)
     assert {k: v for k, v in local.items() if k not in OWN} == {
         k: v for k, v in summary.items() if k not in OWN

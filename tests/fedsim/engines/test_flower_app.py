@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +107,7 @@ def typed(script: str, checkout: Path, environment: dict[str, str], out: Path) -
 
 def assert_as_local(summary: dict[str, Any], out: Path, here: Path) -> None:
     """The same numbers and weights as on the local engine."""
-    local = run(replace(from_toml(out / "config.toml"), engine="local"), here)
+    local = run(from_toml(out / "config.toml").but(engine="local"), here).summary
     assert_same(here, out)
     assert {k: v for k, v in local.items() if k not in OWN} == {
         k: v for k, v in summary.items() if k not in OWN
@@ -142,7 +141,8 @@ def test_flwr_run_of_a_model_with_buffers(
     before = BLOCKS[0][: BLOCKS[0].index("flwr run")]
     summary = typed(before + script, checkout, environment, out)
     config = from_toml(out / "config.toml")
-    assert (config.buffers, config.precision, config.test_samples) == ("local", "bfloat16", 100)
-    assert config.partition == "dirichlet(0.5)"
+    assert (config.training.buffers, config.training.precision) == ("local", "bfloat16")
+    assert config.evaluation.test_samples == 100
+    assert config.clients.partition == "dirichlet(0.5)"
     assert summary["up_buffer_bits"] > 0 == summary["down_buffer_bits"]
     assert_as_local(summary, out, tmp_path / "local")

@@ -1,7 +1,6 @@
 """A client that is late, on the local engine and on Ray: the same rounds, and nothing is lost."""
 
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,13 +46,13 @@ def sleepy(folder: Path, seconds: float) -> Task:
 
 
 def test_a_late_client_on_both_engines(tmp_path: Path) -> None:
-    config = RunConfig(task=sleepy(tmp_path / "a", 12.0), method="sbc", gradient=0.2, temporal=2,
+    config = RunConfig.of(task=sleepy(tmp_path / "a", 12.0), method="sbc", gradient=0.2, temporal=2,
                        iterations=10, min_replies=2, timeout=10.0, workers=3, keep_payloads=True)
     run(config, tmp_path / "local")
     frame = rounds(tmp_path / "local")
     assert frame["failures"].tolist() == [0, 1, 1, 0, 0]
     assert frame["returned"].tolist() == [0, 0, 0, 1, 0]
     assert (frame["failed_up_bits"] > 0).tolist() == [False, False, True, False, False]
-    late = replace(config, task=sleepy(tmp_path / "b", 75.0), engine="flower", timeout=60.0)
+    late = config.but(task=sleepy(tmp_path / "b", 75.0), engine="flower", timeout=60.0)
     run(late, tmp_path / "flower")
     assert_same(tmp_path / "local", tmp_path / "flower")

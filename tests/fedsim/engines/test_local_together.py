@@ -24,7 +24,7 @@ __all__ = ["make_task"]  # the fixture
 
 def config(task: str, **more: Any) -> RunConfig:
     given = {"method": "raw", "temporal": 3, "iterations": 12, "clients": 5}
-    return RunConfig(task=task, **(given | more))
+    return RunConfig.of(task=task, **(given | more))
 
 
 def test_a_run_is_that_of_one_after_the_other(make_task: Any, tmp_path: Path) -> None:

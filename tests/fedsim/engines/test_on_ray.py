@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -64,9 +64,9 @@ class Drawing(nn.Module):
 
 def on_both(config: RunConfig, folder: Path, cluster: str) -> None:
     """Runs it on one thread, on two, and on Ray, and compares all three."""
-    run(config, folder / "local", progress=None)
-    run(replace(config, workers=2), folder / "threads", progress=None)
-    run(replace(config, engine="flower"), folder / "flower", progress=None, ray_address=cluster)
+    run(config, folder / "local", progress=False)
+    run(config.but(workers=2), folder / "threads", progress=False)
+    run(config.but(engine="flower"), folder / "flower", progress=False, ray_address=cluster)
     for name in ("threads", "flower"):
         assert_same(folder / "local", folder / name)
 
@@ -83,7 +83,7 @@ def test_whatever_a_client_remembers(
     """Task, codec, optimizer of a user's own; residuals, buffers, draws, schedule, orders."""
     monkeypatch.setitem(CATALOGUE, "plain", Row("plain", "codec", Plain, "T", "here", "plain"))
     task = make_task(build=Drawing, optimizer=Counting, lr_steps=((6, 0.1),), clients=4)
-    config = RunConfig(
+    config = RunConfig.of(
         task=task, method="ef(topk({p}) | float32 | golomb)", gradient=0.2, downlink="ef(plain)",
         temporal=3, iterations=12, evaluate_every=2, cohort=3, seed=3, buffers="mean",
         controller="plateau(1, better=0.9)", keep_payloads=True,
@@ -145,7 +145,7 @@ def test_a_killed_actor_is_replaced_and_nothing_differs(
     run(config, tmp_path / "local")
     monkeypatch.setattr(run_module, "make_client_app", lambda *given: Dying(real(*given)))
     with caplog.at_level(logging.WARNING, logger="fedsim"):
-        run(replace(config, engine="flower"), tmp_path / "flower", ray_address=cluster)
+        run(config.but(engine="flower"), tmp_path / "flower", ray_address=cluster)
     assert marker.exists() and "Ray lost a worker (1 so far) and replaced it" in caplog.text
     assert caplog.text.count("Ray lost a worker") == 1
     assert_same(tmp_path / "local", tmp_path / "flower")
@@ -189,9 +189,9 @@ class Plain:
 
 CATALOGUE["plain"] = Row("plain", "codec", Plain, "T", "here", "plain")
 for engine in ("local", "flower"):
-    config = fedsim.RunConfig(task=spirals, engine=engine, iterations=20, method="ef(plain)")
+    config = fedsim.RunConfig.of(task=spirals, engine=engine, iterations=20, method="ef(plain)")
     address = sys.argv[1] if engine == "flower" else None
-    print(fedsim.run(config, engine, ray_address=address)["loss"])
+    print(fedsim.run(config, engine, ray_address=address).summary["loss"])
 cells = [fedsim.Cell(name, fedsim.RunConfig(task=spirals, iterations=10, method=method))
          for name, method in (("good", "ef(plain)"), ("bad", "plain(true)"))]
 for cell in fedsim.run_cells(cells, "cells", jobs=2, ray_address=sys.argv[1]):

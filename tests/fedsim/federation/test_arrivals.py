@@ -30,7 +30,7 @@ TARGETS = [16.0, 64.0, 32.0]
 def ran(task: Any, folder: Path, **settings: Any) -> Any:
     """The updates of a run in their order."""
     common = {"method": "raw", "temporal": 2, "iterations": 4, "network": NETWORK}
-    run(RunConfig(task=task.name, **common | settings), folder)
+    run(RunConfig.of(task=task.name, **common | settings), folder)
     return clients(folder)
 
 

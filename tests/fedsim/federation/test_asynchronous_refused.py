@@ -20,7 +20,7 @@ __all__ = ["make_task"]  # the fixture
     [
         ({"network": None}, "--network is not given: in an asynchronous strategy the order"),
         ({"network": "4g"}, "--network is '4g': in an asynchronous strategy the order"),
-        ({"checkpoint_every": 1}, "--checkpoint-every is 1: a run of strategy fedbuff always"),
+        ({"checkpoint_every": 1}, "--checkpoint-every is 1: a run of strategy fedbuff.* always"),
         ({"staleness": "linear"}, "staleness is 'linear': a weight by staleness is constant"),
         ({"late": "drop"}, "--late is drop: it is about the cohort of a round, and strategy fedb"),
         ({"catch_up": True, "downlink": "sbc(0.1)"}, "--catch-up is True: it is about the cohort"),
@@ -54,7 +54,7 @@ def test_what_a_server_in_parts_does_not_go_with(more: dict[str, Any], told: str
 def test_batchnorm_is_refused_before_any_work(make_task: Any, tmp_path: Path) -> None:
     norm = torch.nn.BatchNorm1d
     task = make_task(build=lambda: torch.nn.Sequential(torch.nn.Linear(6, 3), norm(3)))
-    with pytest.raises(UsageError, match="--strategy is 'fedbuff': the model of task"):
+    with pytest.raises(UsageError, match="--strategy is 'fedbuff.*': the model of task"):
         run(asynchronous("fedbuff", task=task.name, iterations=10), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -63,5 +63,5 @@ def test_another_network_and_more_iterations_need_another_run(tmp_path: Path) ->
     run(asynchronous("fedbuff", iterations=10), tmp_path)
     with pytest.raises(UsageError, match="is asynchronous: on another network its clients"):
         priced(load(tmp_path), parse("4g"))
-    with pytest.raises(UsageError, match="messages of strategy fedbuff were under way"):
+    with pytest.raises(UsageError, match="messages of strategy fedbuff.* were under way"):
         run(asynchronous("fedbuff", iterations=20, evaluate_every=1), tmp_path)

@@ -1,7 +1,6 @@
 """BatchNorm's statistics: they travel only in messages, are counted, and are nobody else's."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ BITS = 8 * 32 + 24  # of eight numbers and a header
 def settings(task: Task, **more: Any) -> RunConfig:
     """Six rounds of two local iterations, scored after the third and the sixth."""
     given = {"method": "sbc(0.2)", "temporal": 2, "evaluate_every": 3, "keep_payloads": True}
-    return RunConfig(task=task.name, **(given | more))
+    return RunConfig.of(task=task.name, **(given | more))
 
 
 def read(folder: Path, name: str, like: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -87,7 +86,7 @@ def test_local_goes_up_where_the_server_evaluates(make_task: MakeTask, tmp_path:
 
 @pytest.mark.parametrize("buffers", ["mean", "local"])
 def test_the_books_balance(buffers: str, make_task: MakeTask, tmp_path: Path) -> None:
-    summary = run(settings(make_task(build=normed), buffers=buffers, cohort=2), tmp_path)
+    summary = run(settings(make_task(build=normed), buffers=buffers, cohort=2), tmp_path).summary
     frame, by_client = rounds(tmp_path), clients(tmp_path)
     lengths = {"up": 0, "down": 0}
     for name, payload in payloads(tmp_path).items():
@@ -119,7 +118,7 @@ def test_weights_do_not_depend_on_how_they_travel(make_task: MakeTask, tmp_path:
 
 def test_the_server_scores_with_what_arrived(make_task: MakeTask, tmp_path: Path) -> None:
     task = make_task(build=normed)
-    summary = run(settings(task), tmp_path)
+    summary = run(settings(task), tmp_path).summary
     model = normed()
     model.load_state_dict(load_file(tmp_path / "model.safetensors"))
     data = task.load(None, False)
@@ -133,7 +132,7 @@ def test_a_client_keeps_what_is_its_own(
     buffers: str, make_task: MakeTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memories = Memories(monkeypatch)
-    run(settings(make_task(build=normed), buffers=buffers), tmp_path, memories)
+    run(settings(make_task(build=normed), buffers=buffers), tmp_path, callbacks=[memories])
     for number, states in enumerate(memories.rounds, 1):
         for state in states.values():
             assert int(state["buffers/1.num_batches_tracked"]) == 2 * number
@@ -182,10 +181,10 @@ def test_it_goes_on_where_it_was_stopped(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "stopped", stop)
+        run(config, tmp_path / "stopped", callbacks=[stop])
     assert list((tmp_path / "stopped").glob("checkpoint-*"))
     run(config, tmp_path / "stopped")
-    run(replace(config, workers=2), tmp_path / "whole")
+    run(config.but(workers=2), tmp_path / "whole")
     assert_same(tmp_path / "whole", tmp_path / "stopped")
 
 

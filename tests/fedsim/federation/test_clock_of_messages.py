@@ -46,7 +46,7 @@ def test_three_rounds_of_three_clients_that_share_both_ways(
     task = make_task(**threes([16.0, 32.0, 64.0]))
     network = "server_up=90bit, server_down=160bit, compute=1s"
     common = {"method": "raw", "temporal": 1, "iterations": 3, "network": network}
-    run(RunConfig(task=task.name, keep_payloads=True, **common), tmp_path)
+    run(RunConfig.of(task=task.name, keep_payloads=True, **common), tmp_path)
     rows, came = table(tmp_path), clients(tmp_path)
     assert rows["sim_seconds"].tolist() == pytest.approx([7, 10, 10], abs=1e-9)
     assert rows["sim_end_seconds"].tolist() == pytest.approx([7, 17, 27], abs=1e-9)
@@ -74,7 +74,7 @@ def test_rounds_on_a_link_that_changes(make_task: Any, tmp_path: Path) -> None:
     network = f"trace={tmp_path / 'links.csv'}, compute=1s"
     task = make_task(**threes([16.0]))
     common = {"method": "raw", "temporal": 1, "iterations": 5, "network": network}
-    run(RunConfig(task=task.name, **common), tmp_path / "run")
+    run(RunConfig.of(task=task.name, **common), tmp_path / "run")
     again = priced(load(tmp_path / "run"), parse_network(network))
     for rows in (table(tmp_path / "run"), again):
         assert rows["sim_seconds"].tolist() == [2, 3, 5, 3, 5]
@@ -124,7 +124,7 @@ def test_a_byte_takes_a_second(name: str, make_task: Any, tmp_path: Path) -> Non
     given = {"temporal": n, "iterations": 3 * n, **settings}
     network = f"up=8bit, down=8bit, latency=1s, compute={3 / n}s"
     task = make_task(**threes([16.0]))
-    run(RunConfig(task=task.name, network=network, **given), tmp_path)
+    run(RunConfig.of(task=task.name, network=network, **given), tmp_path)
     expected = [5 + first + up, 5 + later + up, 5 + later + up]
     assert table(tmp_path)["sim_seconds"].tolist() == pytest.approx(expected, abs=1e-9)
     bits = table(tmp_path)[["down_wire_bits", "up_wire_bits"]].to_numpy().tolist()
@@ -137,7 +137,7 @@ def test_the_run_s_iterations_travel_where_the_rate_has_steps(
     """n = 64; the iterations before each round are 0, 64 and 128, the last of them two bytes."""
     task = make_task(**threes([16.0], lr_steps=((64, 0.5),)))
     common = {"method": "raw", "temporal": 64, "iterations": 192, "controller": "fixed"}
-    run(RunConfig(task=task.name, network="up=8bit, down=8bit, compute=0s", **common), tmp_path)
+    run(RunConfig.of(task=task.name, network="up=8bit, down=8bit, compute=0s", **common), tmp_path)
     assert table(tmp_path)["sim_seconds"].tolist() == [2 + 15, 17 + 15, 18 + 15]
     assert table(tmp_path)["down_order_bits"].tolist() == [16, 16, 24]
 
@@ -146,7 +146,7 @@ def test_buffers_travel_beside_the_model(make_task: Any, tmp_path: Path) -> None
     """24 + 4 weights of the first layer, 4 + 4 of the norm, 12 + 3 of the last; 8 statistics."""
     task = make_task(build=normed, clients=1)
     common = {"method": "raw", "temporal": 1, "iterations": 2, "keep_payloads": True}
-    run(RunConfig(task=task.name, network="up=8bit, down=8bit, compute=0s", **common), tmp_path)
+    run(RunConfig.of(task=task.name, network="up=8bit, down=8bit, compute=0s", **common), tmp_path)
     lengths = {name: len(data) for name, data in payloads(tmp_path).items()}
     for name in ("round-00001/client-000-up", "round-00002/client-000-up"):
         assert lengths[f"{name}.bin"] == 51 * 4 + 3 and lengths[f"{name}.buffers"] == 8 * 4 + 3

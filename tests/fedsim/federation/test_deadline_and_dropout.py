@@ -57,7 +57,7 @@ def test_without_a_deadline_nobody_waits_for_those_who_left(
     three: dict[str, Any], tmp_path: Path
 ) -> None:
     """Rounds end with the last that comes: client 2 but in the fifth, which ends with client 1."""
-    run(RunConfig(**three), tmp_path)
+    run(RunConfig.of(**three), tmp_path)
     rows = table(tmp_path)
     assert rows["sim_seconds"].tolist() == [7, 8, 8, 8, 6]
     assert rows["sim_end_seconds"].tolist() == [7, 15, 23, 31, 37]
@@ -86,7 +86,7 @@ def test_with_a_deadline_they_are_waited_for(
     0 sends -2.34375: 19.125 + 4.96875 = 24.09375. The fifth takes 0.0703125. What client 2 trained
     in rounds 1 and 3 comes late, and lies in its residual (48 + 26.625), or is dropped and counted.
     """
-    run(RunConfig(**three, deadline="6.5s", late=late), tmp_path)
+    run(RunConfig.of(**three, deadline="6.5s", late=late), tmp_path)
     rows = table(tmp_path)
     assert rows["sim_seconds"].tolist() == TIMES
     assert used(tmp_path) == [[0, 1], [1], [0], [0, 1], [0, 1]]
@@ -105,7 +105,7 @@ def test_what_comes_late_counts_in_the_round_in_which_it_comes(
     """The second round applies (10.5 + 48) / 2, the fourth a third of -5.859375 + (6.140625 -
     11.4375) + 12.5625: 18 + 29.25 - 23.4375 + 0.46875; the fifth takes 0.2109375.
     """
-    run(RunConfig(**three, deadline="6.5s", late="count"), tmp_path)
+    run(RunConfig.of(**three, deadline="6.5s", late="count"), tmp_path)
     rows = table(tmp_path)
     assert rows["sim_seconds"].tolist() == TIMES
     assert used(tmp_path) == [[0, 1], [1, 2], [0], [0, 1, 2], [0, 1]]
@@ -116,7 +116,7 @@ def test_what_comes_late_counts_in_the_round_in_which_it_comes(
 
 def test_the_parts_of_those_who_left_and_of_the_late(three: dict[str, Any], tmp_path: Path) -> None:
     """Each row sums to its round. A download and its latency are waited for; nothing goes up."""
-    run(RunConfig(**three, deadline="6.5s"), tmp_path)
+    run(RunConfig.of(**three, deadline="6.5s"), tmp_path)
     rows = clients(tmp_path).set_index(["round", "client"])[list(SECONDS)]
     assert rows.loc[2, 0].tolist() == [1.5, 0, 0, 5]  # left before it trained
     assert rows.loc[3, 1].tolist() == [1.5, 2, 0, 3]  # left after

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors import Packet, State, compress
-from fedsim import RunConfig, run
+from fedsim import RunConfig, Training, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.methods import resolve
@@ -22,11 +22,11 @@ SETTINGS: dict[str, Any] = {"method": "dgc(0.05)", "temporal": 1, "momentum": 0.
 @pytest.mark.slow
 def test_it_learns_the_digits(tmp_path: Path) -> None:
     """80 steps of two clients at 5 %: 0.83 to 0.89 for seeds 0 to 2; guessing gives 0.1."""
-    config = RunConfig(
+    config = RunConfig.of(
         task="digits", method="dgc(0.05)", temporal=1, momentum=0.0, iterations=80, clients=2,
         evaluate_every=80,
     )  # fmt: skip
-    assert run(config, tmp_path / "out")["metric"] > 0.7
+    assert run(config, tmp_path / "out").summary["metric"] > 0.7
 
 
 def test_the_fraction_is_known() -> None:
@@ -48,7 +48,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_end(tmp_path: Path, monkeypatch)
             raise Stop
 
     with pytest.raises(Stop):
-        run(config, tmp_path / "parts", stop)
+        run(config, tmp_path / "parts", callbacks=[stop])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
@@ -60,7 +60,7 @@ def weights_of(trainer: Trainer) -> dict[str, Tensor]:
 @pytest.mark.parametrize("momentum", [None, 0.0, 0.5])
 def test_the_setting_is_the_optimizers_momentum(momentum: float | None, make_task) -> None:
     """The task's is 0.9. Two steps of momentum m: the buffer is g2 + m g1."""
-    config = RunConfig(task=make_task().name, temporal=2, momentum=momentum)
+    config = RunConfig(task=make_task().name, temporal=2, training=Training(momentum=momentum))
     trainer = Trainer(config, ClientData.of(config))
     first = trainer.train(0, weights_of(trainer), {}, 0, 1)
     assert all(g["momentum"] == (0.9 if momentum is None else momentum)
@@ -74,7 +74,7 @@ def test_sent_whole_it_is_momentum_sgd_until_it_is_masked(make_task) -> None:
     With a share so small that one entry of each tensor is sent, all others keep u and v: v is
     the sum of momentum SGD's steps, up to float32 rounding, if the gradients are the same.
     """
-    config = RunConfig(task=make_task().name, temporal=1, momentum=0.0)
+    config = RunConfig(task=make_task().name, temporal=1, training=Training(momentum=0.0))
     trainer = Trainer(config, ClientData.of(config))
     start = weights_of(trainer)
     method = resolve("dgc(0.0001, 0)", None).compressor

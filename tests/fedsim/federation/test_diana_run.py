@@ -18,7 +18,7 @@ METHOD = {"method": "diana(randk(0.25) | cnat, 0.125)", "strategy": "diana"}
 @pytest.mark.parametrize("some", [{}, {"clients": 5, "cohort": 2}], ids=["all", "cohort"])
 def test_it_learns_and_its_messages_add_up(tmp_path: Path, some: dict[str, int]) -> None:
     config = small(**METHOD, **some, keep_payloads=True)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     weights = replaying.initial(config)
     own = {c: {n: torch.zeros_like(x) for n, x in weights.items()} for c in range(5)}
     for ups in replaying.uplinks(tmp_path, config):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from fedsim import Data, RunConfig, run
+from fedsim import Data, Machine, RunConfig, run
 from fedsim.federation import draws
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
@@ -73,7 +73,7 @@ def test_a_run_ends_with_the_same_bits_on_any_workers(
         task = make_task(**KINDS[kind])  # a new one, which has not been seen drawing
         torch.rand(workers)  # the global generator is elsewhere each time
         before = torch.get_rng_state()
-        config = RunConfig(task=task.name, method="sbc(0.2)", temporal=3, workers=workers)
+        config = RunConfig.of(task=task.name, method="sbc(0.2)", temporal=3, workers=workers)
         run(config, out := tmp_path / task.name)
         # what first draws in a later step has moved the generator by the time it is seen
         assert torch.equal(torch.get_rng_state(), before) or "few" in kind
@@ -89,14 +89,14 @@ def test_on_a_server_s_optimizer(make_task: Any, tmp_path: Path) -> None:
     common = {"task": task.name, "method": "raw", "temporal": 1, "strategy": "gradients"}
     for name in "ab":
         torch.rand(3)
-        run(RunConfig(**common), tmp_path / name)
+        run(RunConfig.of(**common), tmp_path / name)
     assert_same(tmp_path / "a", tmp_path / "b")
 
 
 def test_tasks_that_do_not_draw_are_not_seen_drawing(make_task: Any, tmp_path: Path) -> None:
     """Dropout layers have generators of their own."""
     task = make_task(build=lambda: nn.Sequential(nn.Linear(6, 4), nn.Dropout(), nn.Linear(4, 3)))
-    run(RunConfig(task=task.name, temporal=3, workers=2), tmp_path)
+    run(RunConfig(task=task.name, temporal=3, machine=Machine(workers=2)), tmp_path)
     assert task not in draws._DRAWING
 
 

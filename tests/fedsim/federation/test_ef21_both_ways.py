@@ -51,7 +51,7 @@ def by_the_paper(folder: Path, config: RunConfig) -> list[tuple[Weights, Weights
 )  # fmt: skip
 def test_it_is_the_papers_algorithm_and_learns(tmp_path: Path, some: dict[str, int]) -> None:
     config = small(**BOTH, **some, keep_payloads=True, iterations=40)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     seen = by_the_paper(tmp_path, config)
     final = dict(sorted(load_file(tmp_path / "model.safetensors").items()))
     assert all(torch.allclose(x, seen[-1][0][n], atol=1e-6) for n, x in final.items())

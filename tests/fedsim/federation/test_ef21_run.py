@@ -22,7 +22,7 @@ def final(folder: Path) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("some", [{}, {"clients": 5, "cohort": 2}], ids=["all", "cohort"])
 def test_it_learns_and_its_messages_add_up(tmp_path: Path, some: dict[str, int]) -> None:
     config = small(**METHOD, **some, keep_payloads=True)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     weights, total = replaying.initial(config), {}
     for ups in replaying.uplinks(tmp_path, config):
         for client in sorted(ups):

@@ -30,7 +30,7 @@ EMPTY: dict[str, dict[str, Any]] = {
 def test_the_model_stays_and_every_round_is_written(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    summary = run(small(**{"method": "raw"} | settings), tmp_path)
+    summary = run(small(**{"method": "raw"} | settings), tmp_path).summary
     frame = rounds(tmp_path)
     assert frame["clients"].tolist() == [0] * 4 and frame["up_wire_bits"].sum() == 0
     assert frame["train_loss"].isna().all() and frame["loss"].nunique(dropna=True) == 1
@@ -45,7 +45,7 @@ def test_some_rounds_are_empty_and_the_others_count(tmp_path: Path) -> None:
     for seed in range(5):
         given = {"dropout": 0.5, "cohort": 3, "clients": 20, "iterations": 50, "temporal": 1}
         out = tmp_path / str(seed)
-        summary = run(small(method="raw", seed=seed, **given), out)
+        summary = run(small(method="raw", seed=seed, **given), out).summary
         frame, told = rounds(out), clients(out)
         assert summary["status"] == "done" and len(frame) == 50
         assert (frame["clients"] + frame["failures"] == 3).all() and (frame["clients"] == 0).any()

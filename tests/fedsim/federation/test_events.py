@@ -14,10 +14,10 @@ from torch import Tensor
 from compressors import decompress
 from fedsim import RunConfig, load, run
 from fedsim.engines import local
-from fedsim.federation.aggregation import server_rate
 from fedsim.federation.trainer import make_optimizer
 from fedsim.ground.errors import RunFailed
 from fedsim.network.spec import Links, Network
+from fedsim.settings.strategies import flags_of
 from strategies import Staleness
 from strategies.channel.shards import Shards
 from tests.support import replaying
@@ -132,13 +132,13 @@ def of_server(config: RunConfig, out: Path) -> dict[str, Tensor]:
     """The model, where it moves by exactly what clients sent."""
     weights, method = replaying.initial(config), config.plan.method.compressor
     sent = dict.fromkeys(range(config.plan.clients), weights)
-    weigh, rate = Staleness(config.staleness or "polynomial(0.5)"), server_rate(config)
-    size = config.buffer_size or config.plan.cohort
-    assert rate is not None
+    own = flags_of(config.plan.algorithm)
+    weigh, rate = Staleness(own["staleness"]), own["server_lr"]
+    size = own.get("buffer_size") or config.plan.cohort
     waiting: list[dict[str, Tensor]] = []
     for row in clients(out).itertuples():
         update, weight = decompress(method, message(out, row), weights), weigh(int(row.staleness))
-        if config.strategy == "fedbuff":
+        if "buffer_size" in own:
             waiting.append({n: weight * x for n, x in update.items()})
             if len(waiting) == size:
                 means = {n: sum(w[n] for w in waiting) / size for n in weights}

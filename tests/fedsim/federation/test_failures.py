@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fedsim import RunConfig, RunFailed, run
+from fedsim import Machine, RunConfig, RunFailed, run
 from fedsim.federation.trainer import Trainer
 from tests.support import replaying
 from tests.support.hanging import LONG, asks, given_up
@@ -95,7 +95,7 @@ def test_a_failed_client_keeps_what_it_had(
     in_round_two(instead)
     memories = Memories(monkeypatch)
     config = small(min_replies=3, downlink=downlink, keep_payloads=True)
-    summary = run(config, tmp_path, memories)
+    summary = run(config, tmp_path, callbacks=[memories]).summary
     assert summary["status"] == "done"
     frame = rounds(tmp_path)
     assert frame["clients"].tolist() == [4, 3, 4, 4]
@@ -143,7 +143,7 @@ def test_a_client_that_hangs_is_given_up(
 
     in_round_two(hangs)
     given_up(monkeypatch, lambda message: asks(message, BAD, 2))
-    config = RunConfig(task=make_task().name, method="raw", temporal=4, workers=3)
+    config = RunConfig(task=make_task().name, method="raw", temporal=4, machine=Machine(workers=3))
     try:
         with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
             run(config, tmp_path / "run")
@@ -166,7 +166,7 @@ def test_the_others_go_on_without_one_that_hangs(
     given_up(monkeypatch, lambda message: asks(message, BAD))
     task = make_task().name
     try:
-        run(RunConfig(task=task, method="raw", temporal=12, workers=3, min_replies=2), tmp_path)
+        run(RunConfig.of(task=task, method="raw", temporal=12, workers=3, min_replies=2), tmp_path)
     finally:
         go.set()
     assert rounds(tmp_path)["clients"].tolist() == [2]
@@ -191,7 +191,7 @@ def test_a_failed_run_can_be_tried_again(in_round_two: Any, tmp_path: Path) -> N
     in_round_two(raises)
     with pytest.raises(RunFailed):
         run(small(), tmp_path / "a")
-    summary = run(small(), tmp_path / "a")  # the client fails only once
+    summary = run(small(), tmp_path / "a").summary  # the client fails only once
     assert summary["status"] == "done" and not (tmp_path / "a" / "error.txt").exists()
     run(small(), tmp_path / "b")
     assert model(tmp_path / "a") == model(tmp_path / "b")
@@ -204,7 +204,7 @@ def test_a_failed_run_goes_on_from_its_checkpoint(in_round_two: Any, tmp_path: P
     with pytest.raises(RunFailed):
         run(config, tmp_path / "a")
     rows: list[dict[str, Any]] = []
-    run(config, tmp_path / "a", rows.append)
+    run(config, tmp_path / "a", callbacks=[rows.append])
     assert [row["round"] for row in rows] == [2, 3, 4]
     run(config, tmp_path / "b")
     assert_same(tmp_path / "a", tmp_path / "b")

@@ -26,7 +26,7 @@ FETCH = {
 def test_it_learns_by_the_papers_algorithm(tmp_path: Path, some: dict[str, int]) -> None:
     """Algorithm 1: S_u = 0.9 S_u + S, S_e = S_e + S_u, the step is its top k, S_e loses that."""
     config = small(**FETCH, **some, keep_payloads=True, iterations=80)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     weights, method = replaying.initial(config), config.plan.method.compressor
     codec, n = method.codec, sum(x.numel() for x in weights.values())
     momentum = error = torch.zeros(5, 1600)

@@ -34,8 +34,8 @@ def test_what_is_trained_travels(
     downlink: str, stack: str, make_task: Any, tmp_path: Path
 ) -> None:
     task = make_task(build=partly)
-    config = RunConfig(task=task.name, method="raw", temporal=1, downlink=downlink, stack=stack)
-    summary = run(config, tmp_path)
+    config = RunConfig.of(task=task.name, method="raw", temporal=1, downlink=downlink, stack=stack)
+    summary = run(config, tmp_path).summary
     messages = clients(tmp_path)
     assert set(messages["up_wire_bits"]) == {32 * TRAINED + 24}
     later = messages[messages["round"] > 1]["down_wire_bits"]

@@ -43,7 +43,7 @@ LOSSY = {
 
 @pytest.mark.parametrize("settings", LOSSY.values(), ids=LOSSY)
 def test_every_update_is_applied_or_lost_or_held(settings: dict[str, Any], tmp_path: Path) -> None:
-    summary = run(small(**always_late(tmp_path / "in", **settings)), tmp_path / "run")
+    summary = run(small(**always_late(tmp_path / "in", **settings)), tmp_path / "run").summary
     told, each = rounds(tmp_path / "run"), clients(tmp_path / "run")
     applied = told["clients"].sum()
     assert trained(tmp_path / "run") == applied + summary["lost"] + summary["held"]
@@ -54,13 +54,13 @@ def test_every_update_is_applied_or_lost_or_held(settings: dict[str, Any], tmp_p
 
 def test_what_is_late_is_held_and_returned(tmp_path: Path) -> None:
     """With a residual nothing is lost."""
-    summary = run(small(**always_late(tmp_path / "in", method="ef(raw)")), tmp_path / "run")
+    summary = run(small(**always_late(tmp_path / "in", method="ef(raw)")), tmp_path / "run").summary
     assert summary["lost"] == 0 and summary["held"] == 3
 
 
 def test_the_norm_of_what_residuals_hold(tmp_path: Path) -> None:
     """Of the mean over four clients, from the memory that the run keeps."""
-    summary = run(small(method="sbc(0.1)", keep_checkpoint=True), tmp_path)
+    summary = run(small(method="sbc(0.1)", keep_checkpoint=True), tmp_path).summary
     kept = load_file(tmp_path / "final" / "memory.safetensors")
     total: dict[str, torch.Tensor] = {}
     for name, x in kept.items():

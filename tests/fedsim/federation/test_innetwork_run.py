@@ -49,7 +49,7 @@ def replayed(folder: Path, config: RunConfig) -> Weights:
 def test_it_learns_and_replays(tmp_path: Path) -> None:
     """20 iterations reach two thirds (ten classes, a tenth by chance)."""
     config = small(**SWITCH, keep_payloads=True)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     replaying.assert_equal(replayed(tmp_path, config), final(tmp_path))
     assert summary["metric"] > 0.67
     assert set(rounds(tmp_path)["up_value_bits"]) == {4 * 5 * summary["parameters"]}

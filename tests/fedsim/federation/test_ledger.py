@@ -187,7 +187,7 @@ def test_the_ratio_by_hand() -> None:
 )  # fmt: skip
 def test_the_books_of_a_run_balance(settings: dict, tmp_path: Path) -> None:
     config = small(**settings)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     frame, by_client = rounds(tmp_path), clients(tmp_path)
     for way in ("up", "down"):
         parts = frame[[f"{way}_{name}" for name in SPLIT]].sum(axis=1)
@@ -220,7 +220,7 @@ def test_the_books_of_a_run_balance(settings: dict, tmp_path: Path) -> None:
 
 def test_raw_costs_what_it_costs(tmp_path: Path) -> None:
     """21,386 parameters of 32 bits and 24 of header; four rounds, a model each way."""
-    summary = run(small(method="raw"), tmp_path)
+    summary = run(small(method="raw"), tmp_path).summary
     assert summary["parameters"] == 21_386
     assert summary["up_content_bits"] == 4 * 32 * 21_386
     assert summary["up_wire_bits"] == 4 * (32 * 21_386 + 24)

@@ -48,7 +48,7 @@ def final(folder: Path) -> Weights:
 def test_the_mean_of_signs_learns_and_replays(tmp_path: Path) -> None:
     """14 steps of 0.01 reach two thirds (ten classes, a tenth by chance)."""
     config = small(**SIGN, keep_payloads=True)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     replayed = replaying.raw_downlink(tmp_path, config)
     replaying.assert_equal(dict(sorted(replayed.items())), final(tmp_path))
     assert summary["metric"] > 0.67
@@ -64,7 +64,7 @@ def _pm(magnitude: float) -> list[float]:
 def test_the_vote_learns_and_replays(seed: int, tmp_path: Path) -> None:
     config = small(**VOTE, seed=seed, keep_payloads=True)
     assert config.plan.downlink == parse("sign(0.01)")
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     seen, server = replaying.compressed_downlink(tmp_path, config, counted(config))
     replaying.assert_equal(dict(sorted(server.items())), final(tmp_path))
     assert summary["metric"] > 0.67
@@ -74,7 +74,7 @@ def test_the_vote_learns_and_replays(seed: int, tmp_path: Path) -> None:
 
 def test_the_vote_is_one_bit_an_entry_both_ways(tmp_path: Path) -> None:
     config = small(**VOTE | {"iterations": 3, "evaluate_every": 3})
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     bits = 24 + summary["parameters"]
     bits += -bits % 8
     assert rounds(tmp_path)["up_wire_bits"].tolist() == [4 * bits] * 3

@@ -64,7 +64,7 @@ def test_messages_are_differences_of_gradients_on_one_batch(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_it_learns_with_fewer_bits(tmp_path: Path) -> None:
     config = small(**SETTINGS | {"iterations": 60}, method="marina(randk(0.2) | float32, 0.2)")
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     sizes = sorted({len(data) for name, data in payloads(tmp_path).items() if "-up" in name})
     assert len(sizes) == 2 and sizes[0] < 0.25 * sizes[1]
     assert summary["metric"] > 0.3  # ten classes, a tenth by chance

@@ -20,7 +20,7 @@ __all__ = ["finished", "make_task"]  # fixtures
 
 
 def test_messages_hold_payloads_and_their_framing(tmp_path: Path) -> None:
-    summary = run(small(iterations=18), tmp_path)
+    summary = run(small(iterations=18), tmp_path).summary
     frame, per_client = rounds(tmp_path), clients(tmp_path)
     for way, least, most in (("up", 1000, 1400), ("down", 1000, 1700)):
         receivers = frame["clients"] + frame["failures"]
@@ -34,7 +34,7 @@ def test_messages_hold_payloads_and_their_framing(tmp_path: Path) -> None:
 
 
 def test_the_total_holds_the_initial_model(tmp_path: Path) -> None:
-    summary = run(small(iterations=18), tmp_path)
+    summary = run(small(iterations=18), tmp_path).summary
     frame = rounds(tmp_path)
     beyond = frame["total_bits"] - frame["up_message_bits"] - frame["down_message_bits"]
     model = 8 * (4 * summary["parameters"] + 3)  # float32 and a message's header

@@ -51,7 +51,7 @@ def test_a_client_that_always_fails_is_told(
         return train(self, client, *rest)
 
     monkeypatch.setattr(Trainer, "train", fails)
-    summary = run(small(min_replies=3), tmp_path)
+    summary = run(small(min_replies=3), tmp_path).summary
     assert summary["status"] == "done"
     assert (summary["failures"], summary["failed_up_bits"]) == (4, 0)
     assert summary["failure_reasons"] == "MemoryError: no room for the batch x 4"
@@ -75,7 +75,7 @@ def test_an_upload_that_cannot_be_decoded_is_charged(
         put(reply.content, bytes(reply.content[KEY]["payload"])[:-3])
 
     replies(cut)
-    summary = run(small(method="raw", min_replies=3, timeout=60.0), tmp_path)
+    summary = run(small(method="raw", min_replies=3, timeout=60.0), tmp_path).summary
     bits = 4 * (32 * 21_386 + 24 - 24)  # four raw messages, three bytes less each
     assert (summary["failures"], summary["failed_up_bits"]) == (4, bits)
     assert rounds(tmp_path)["failed_up_bits"].tolist() == [bits // 4] * 4
@@ -116,11 +116,11 @@ def late_run(
 ) -> tuple[RunConfig, dict[str, Any], Memories]:
     """Three rounds of three clients; the bad client's first upload comes in the second."""
     task = make_task(iterations=12)
-    config = RunConfig(task=task.name, method=method, temporal=4, workers=4, min_replies=2,
+    config = RunConfig.of(task=task.name, method=method, temporal=4, workers=4, min_replies=2,
                        momentum=0.0, keep_payloads=True)  # fmt: skip
     hold_back(monkeypatch)
     memories = Memories(monkeypatch)
-    return config, run(config, folder / "run"), memories
+    return config, run(config, folder / "run").summary, memories
 
 
 def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
@@ -185,7 +185,7 @@ def test_frozen_entries_are_no_part_of_the_dense_reference(make_task: Any, tmp_p
 
     task = make_task(build=model)
     config = RunConfig(task=task.name, method="nonzero | float32 | bitmap", temporal=1)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     assert (summary["parameters"], summary["trained_parameters"]) == (43, 15)
     dense = 32 * 15 * summary["iterations"]
     assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])
@@ -195,14 +195,14 @@ def test_frozen_entries_are_no_part_of_the_dense_reference(make_task: Any, tmp_p
 @pytest.mark.slow
 def test_a_cohort_sends_less_than_a_client_of_every_round(tmp_path: Path) -> None:
     config = small(clients=10, cohort=2, iterations=100)
-    summary = run(config, tmp_path)
+    summary = run(config, tmp_path).summary
     for name in ("up_wire_bits", "up_content_bits", "down_wire_bits"):
         assert summary[f"{name}_per_client"] == pytest.approx(summary[name] / 5, rel=1e-12)
 
 
 def test_the_share_that_travelled_is_stored_beside_the_nominal_one(tmp_path: Path) -> None:
     """At least one entry a tensor: 7 of 21,386 where p says 2."""
-    summary = run(replace(small(), method="sbc(0.0001)"), tmp_path)
+    summary = run(replace(small(), method="sbc(0.0001)"), tmp_path).summary
     assert summary["gradient"] == 0.0001
     assert summary["up_share"] == summary["up_sent"] / 4 / 21_386 > 3 * 0.0001
     assert summary["total_sparsity"] == 0.0001 / 5

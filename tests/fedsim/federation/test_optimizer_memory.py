@@ -59,7 +59,7 @@ def test_numbers_are_kept_over_rounds(make_task: Any, tmp_path: Path) -> None:
 def test_workers_change_no_number(make_task: Any, tmp_path: Path) -> None:
     task = make_task(optimizer=Counting, clients=5)
     for workers in (1, 2, 4):
-        config = RunConfig(
+        config = RunConfig.of(
             task=task, method="sbc(0.2)", temporal=2, workers=workers, keep_payloads=True
         )
         run(config, tmp_path / str(workers))
@@ -70,11 +70,11 @@ def test_workers_change_no_number(make_task: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", ["dsgd", "gradients"])
 def test_a_stopped_run_goes_on(strategy: str, make_task: Any, tmp_path: Path) -> None:
-    config = RunConfig(task=make_task(optimizer=Counting).name, method="raw", temporal=1,
+    config = RunConfig.of(task=make_task(optimizer=Counting).name, method="raw", temporal=1,
                        iterations=6, strategy=strategy, checkpoint_every=2)  # fmt: skip
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
-        run(config, tmp_path / "parts", stop_after(3))
+        run(config, tmp_path / "parts", callbacks=[stop_after(3)])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
 

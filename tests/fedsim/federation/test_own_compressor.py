@@ -64,7 +64,7 @@ def test_a_downlink_that_decodes_to_something_else_ends_the_run(tmp_path: Path) 
 
 
 def test_its_bits_are_content(tmp_path: Path) -> None:
-    summary: dict[str, Any] = run(small(method="grows(1)"), tmp_path)
+    summary: dict[str, Any] = run(small(method="grows(1)"), tmp_path).summary
     assert summary["ratio_content"] == pytest.approx(5)  # five iterations a message, 32 bits
 
 

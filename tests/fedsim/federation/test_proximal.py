@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, Training, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
 from strategies.algorithms.fedprox import pull
@@ -17,7 +17,7 @@ __all__ = ["make_task"]  # the fixture
 @pytest.mark.parametrize("mu", [0.5, 3.0])
 def test_the_loss_has_the_distance_in_it(mu: float, make_task: Any) -> None:
     """Four steps of the task's SGD on loss + mu / 2 |w - sent|^2, by autograd."""
-    config = RunConfig(task=make_task().name, method="raw", temporal=4, proximal=mu)
+    config = RunConfig.of(task=make_task().name, method="raw", temporal=4, proximal=mu)
     federation = ClientData.of(config)
     trainer, plain = Trainer(config, federation), build_model(config.plan.task, config.seed)
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
@@ -47,7 +47,7 @@ def test_a_strong_pull_keeps_updates_short(tmp_path: Path) -> None:
 
 def test_what_is_refused_and_what_is_told() -> None:
     with pytest.raises(UsageError, match="--proximal is -1"):
-        RunConfig(proximal=-1.0)
+        RunConfig(training=Training(proximal=-1.0))
     with pytest.raises(UsageError, match="strategy gradients sends the gradient"):
-        RunConfig(proximal=1.0, strategy="gradients", temporal=1, method="raw")
+        RunConfig(training=Training(proximal=1.0), strategy="gradients", temporal=1, method="raw")
     assert "proximal" not in RunConfig().identity()

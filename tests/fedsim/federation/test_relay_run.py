@@ -68,7 +68,7 @@ def test_a_run_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -> N
     config = small(downlink="relay", dropout="after=0.3", checkpoint_every=1)
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
-        run(config, tmp_path / "cut", stop_after(2))
+        run(config, tmp_path / "cut", callbacks=[stop_after(2)])
     run(config, tmp_path / "cut")
     assert_same(tmp_path / "whole", tmp_path / "cut")
 

@@ -55,7 +55,7 @@ def test_two_rounds_by_hand(two: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     """
     memories = Memories(monkeypatch)
     config = RunConfig(task=two.name, method="raw", temporal=2, strategy="scaffold")
-    run(config, tmp_path, memories)
+    run(config, tmp_path, callbacks=[memories])
     owns = [[float(state[c]["rule/own/w"]) for c in (0, 1)] for state in memories.rounds]
     assert owns == [[0.0, -6.0], [3.0, -4.5]]
     last = load_file(tmp_path / "model.safetensors")
@@ -90,7 +90,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
                    keep_payloads=True)  # fmt: skip
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
-        run(config, tmp_path / "parts", stop_after(2))
+        run(config, tmp_path / "parts", callbacks=[stop_after(2)])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
     assert payloads(tmp_path / "whole")
@@ -110,7 +110,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
 )
 def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        RunConfig(**{"strategy": "scaffold", "method": "sbc(0.1)", **settings})
+        RunConfig.of(**{"strategy": "scaffold", "method": "sbc(0.1)", **settings})
 
 
 @pytest.mark.parametrize("method", ["raw", "topk(0.1) | float32 | golomb", "qsgd(4)"])

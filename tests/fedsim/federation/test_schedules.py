@@ -25,7 +25,7 @@ def test_a_step_comes_on_time_where_few_clients_take_part(make_task: Any, tmp_pa
         task = make_task(lr_steps=steps, **STEP)
         for iterations in (60, 200):
             out = tmp_path / f"{name}-{iterations}"
-            run(RunConfig(task=task, iterations=iterations, **common), out)
+            run(RunConfig.of(task=task, iterations=iterations, **common), out)
             weights[name, iterations] = load_file(out / "model.safetensors")["0.weight"]
     assert torch.equal(weights["stepped", 60], weights["plain", 60])
     moved = {n: float((weights[n, 200] - weights[n, 60]).norm()) for n in ("stepped", "plain")}
@@ -41,8 +41,8 @@ def test_every_client_has_the_rate_of_the_round(
     """From iteration 5 the rate is 0: the model stays, to the bit, in rounds that start later."""
     task = make_task(lr_steps=((5, 0.0),), **STEP)
     common: dict[str, Any] = {"task": task, "method": "raw", "temporal": 2} | settings
-    run(RunConfig(**common, iterations=6), tmp_path / "short")
-    run(RunConfig(**common, iterations=12), tmp_path / "long")
+    run(RunConfig.of(**common, iterations=6), tmp_path / "short")
+    run(RunConfig.of(**common, iterations=12), tmp_path / "long")
     assert model(tmp_path / "short") == model(tmp_path / "long")
 
 
@@ -78,7 +78,7 @@ def test_servers_that_do_not_wait_have_the_rate_of_the_row(
     monkeypatch.setattr(Trainer, "train", seen)
     task = make_task(lr_steps=((40, 0.1),), clients=10, **STEP)
     network = f"up=1Mbit, compute={compute}"
-    run(RunConfig(task=task, method="raw", temporal=2, cohort=5, iterations=80, strategy=strategy,
-                  network=network), tmp_path)  # fmt: skip
+    run(RunConfig.of(task=task, method="raw", temporal=2, cohort=5, iterations=80,
+                     strategy=strategy, network=network), tmp_path)  # fmt: skip
     low = sum(iteration >= 40 for iteration in trained)
     assert low / len(trained) == pytest.approx(0.5, abs=0.03)  # some begin before their row

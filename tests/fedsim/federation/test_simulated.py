@@ -58,7 +58,7 @@ def used(clients: pd.DataFrame) -> list[list[int]]:
 @pytest.mark.usefixtures("lengths")
 def test_everybody_is_waited_for(make_task: Callable[..., Any], tmp_path: Path) -> None:
     """0.5 s down, 2 s of training, 4 s and 0.5 s up for client 2: every round takes 7 s."""
-    config = RunConfig(task=make_task(), network=NETWORK, **FIVE)
+    config = RunConfig.of(task=make_task(), network=NETWORK, **FIVE)
     rounds, clients = done(config, tmp_path)
     assert rounds["sim_seconds"].tolist() == [7.0] * 5
     assert rounds["sim_end_seconds"].tolist() == [7.0, 14.0, 21.0, 28.0, 35.0]
@@ -76,7 +76,7 @@ def test_a_deadline(make_task: Callable[..., Any], tmp_path: Path, late: str) ->
     it is still at work (2, 4) the round ends with client 1, after 5 s.
     """
     settings = FIVE | {"network": NETWORK, "deadline": "6s", "late": late}
-    rounds, clients = done(RunConfig(task=make_task(), **settings), tmp_path)
+    rounds, clients = done(RunConfig.of(task=make_task(), **settings), tmp_path)
     assert rounds["sim_seconds"].tolist() == [6.0, 5.0, 6.0, 5.0, 6.0]
     last = [[0, 1, 2]] if late == "count" else [[0, 1]]
     assert used(clients) == [[0, 1], *last, [0, 1], *last, [0, 1]]
@@ -96,7 +96,7 @@ def test_the_first_of_those_that_are_asked(make_task: Callable[..., Any], tmp_pa
 
     In the second round two are free and both are taken.
     """
-    config = RunConfig(task=make_task(), network=NETWORK, cohort=2, ask=3, **FIVE)
+    config = RunConfig.of(task=make_task(), network=NETWORK, cohort=2, ask=3, **FIVE)
     rounds, clients = done(config, tmp_path)
     assert rounds["sim_seconds"].tolist() == [5.0] * 5
     assert used(clients) == [[0, 1]] * 5
@@ -116,7 +116,7 @@ def test_a_late_upload_shares_the_server_s_link(
     monkeypatch.setitem(UPS, 2, 100)
     network = "up=inf, latency=500ms, compute=1s, server_up=10bit"
     settings = FIVE | {"network": network, "deadline": "9s"}
-    rounds, clients = done(RunConfig(task=make_task(), **settings), tmp_path)
+    rounds, clients = done(RunConfig.of(task=make_task(), **settings), tmp_path)
     assert rounds["sim_seconds"].tolist() == pytest.approx([9, 8, 6, 9, 8])
     two = clients[clients["client"] == 2].set_index("round")["sim_upload_seconds"]
     assert two.loc[1] == pytest.approx(9 - 2.5) and two.loc[3] == pytest.approx(2.0)
@@ -146,7 +146,7 @@ def test_a_trace_is_waited_for(make_task: Callable[..., Any], tmp_path: Path) ->
     """Nobody is there in the first 10 s of every 20: two rounds of 5 s, and a wait of 10 s."""
     (tmp_path / "there.csv").write_text("seconds,available\n0,0\n10,1\n20,0\n30,1\n40,0\n50,1\n")
     settings = FIVE | {"network": "compute=2.5s", "availability": str(tmp_path / "there.csv")}
-    rounds, _ = done(RunConfig(task=make_task(), **settings), tmp_path / "run")
+    rounds, _ = done(RunConfig.of(task=make_task(), **settings), tmp_path / "run")
     assert rounds["sim_seconds"].tolist() == [15.0, 5.0, 15.0, 5.0, 15.0]
 
 
@@ -187,14 +187,14 @@ REFUSED = {
 def test_what_is_refused(name: str) -> None:
     value, told = REFUSED[name]
     with pytest.raises(UsageError) as error:
-        RunConfig(cohort=3, **{name: value})
+        RunConfig.of(cohort=3, **{name: value})
     assert told in str(error.value)
 
 
 def test_the_default_leaves_the_name_of_a_run() -> None:
     names = {"network", "availability", "dropout", "ask", "deadline", "late", "catch_up"}
     assert not names & {*RunConfig().identity()}
-    assert names <= {*RunConfig(
+    assert names <= {*RunConfig.of(
         network="4g, compute=1ms", availability=0.5, dropout=0.1, ask=4, cohort=3, deadline=5,
         late="drop", catch_up=True, downlink="sbc(0.05)",
     ).identity()}  # fmt: skip
@@ -229,7 +229,7 @@ def test_a_run_with_uploads_under_way_goes_on_from_its_checkpoint(
     run(config, tmp_path / "whole")
     for number in (3, 7):
         with pytest.raises(Stopped):
-            run(config, tmp_path / "parts", stop_after(number))
+            run(config, tmp_path / "parts", callbacks=[stop_after(number)])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
     ends = [pd.read_parquet(tmp_path / name / "rounds.parquet")["sim_end_seconds"]

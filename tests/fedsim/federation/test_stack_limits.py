@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedsim import RunConfig, UsageError, run
+from fedsim import Machine, RunConfig, UsageError, run
 from fedsim.federation import stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackable import fit_of
@@ -66,7 +66,7 @@ CANNOT: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("fields", "why"), CANNOT)
 def test_what_cannot_be_stacked_is_refused(fields: Any, why: str, make_task: Any) -> None:
-    config = RunConfig(task=make_task(**fields).name, method="raw", stack="2")
+    config = RunConfig(task=make_task(**fields).name, method="raw", machine=Machine(stack="2"))
     with pytest.raises(UsageError, match=f"--stack is 2: task .* cannot be stacked: .*{why}"):
         fit_of(config)
 
@@ -75,10 +75,10 @@ def test_auto_says_so_once_and_trains_one_by_one(
     make_task: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     plain = RunConfig(task=make_task(build=Drawing).name, method="raw", temporal=4)
-    auto = RunConfig(**{**vars(plain), "stack": "auto"})
+    auto = RunConfig.of(**{**plain.flat(), "stack": "auto"})
     with caplog.at_level(logging.WARNING, "fedsim"):
-        one = run(plain, tmp_path / "plain", progress=False)
-        other = run(auto, tmp_path / "auto", progress=False)
+        one = run(plain, tmp_path / "plain", progress=False).summary
+        other = run(auto, tmp_path / "auto", progress=False).summary
     told = [r.getMessage() for r in caplog.records if "--stack" in r.getMessage()]
     assert len(told) == 1 and "cannot be stacked" in told[0]
     assert one["loss"] == other["loss"]
@@ -87,28 +87,28 @@ def test_auto_says_so_once_and_trains_one_by_one(
 def test_auto_stacks_dense_layers_of_small_models(
     make_task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert fit_of(RunConfig(task=make_task().name, method="raw", stack="auto")).width == 3
-    assert fit_of(RunConfig(task="digits", stack="auto")).width == 1  # convolutions lose
+    assert fit_of(RunConfig.of(task=make_task().name, method="raw", stack="auto")).width == 3
+    assert fit_of(RunConfig.of(task="digits", stack="auto")).width == 1  # convolutions lose
     monkeypatch.setattr(stackable, "AT_MOST", 40)
-    assert fit_of(RunConfig(task=make_task().name, method="raw", stack="auto")).width == 1
+    assert fit_of(RunConfig.of(task=make_task().name, method="raw", stack="auto")).width == 1
 
 
 @pytest.mark.parametrize("value", ["0", "-2", "2.5", "many", ""])
 def test_what_stack_takes(value: str) -> None:
     with pytest.raises(UsageError, match=f"--stack is '{value}': it is a number above 0, or auto"):
-        RunConfig(stack=value)
+        RunConfig(machine=Machine(stack=value))
 
 
 def test_flower_hands_over_one_message_at_a_time() -> None:
     with pytest.raises(UsageError, match="--stack is 2: it goes with --engine local"):
-        RunConfig(engine="flower", stack="2")
-    assert fit_of(RunConfig(engine="flower", stack="auto")).width == 1
+        RunConfig(machine=Machine(engine="flower", stack="2"))
+    assert fit_of(RunConfig(machine=Machine(engine="flower", stack="auto"))).width == 1
 
 
 def test_the_name_of_a_run_tells_whether_clients_trained_at_once() -> None:
-    plain, stacked = RunConfig(), RunConfig(stack="4")
+    plain, stacked = RunConfig(), RunConfig(machine=Machine(stack="4"))
     assert "stack" not in plain.identity() and stacked.identity()["stack"] == "4"
-    assert plain.digest == RunConfig(stack="1").digest != stacked.digest
+    assert plain.digest == RunConfig(machine=Machine(stack="1")).digest != stacked.digest
 
 
 def full_above(most: int, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -135,7 +135,7 @@ def jobs_of(stack: Stack) -> list[Job]:
 def test_auto_shrinks_until_the_stack_fits(
     make_task: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = RunConfig(task=make_task(clients=6).name, method="raw", clients=6, stack="auto")
+    config = RunConfig.of(task=make_task(clients=6).name, method="raw", clients=6, stack="auto")
     stack = stack_of(config)
     tried, jobs = full_above(2, stack, monkeypatch), jobs_of(stack)
     found = stack.train(jobs)
@@ -155,7 +155,7 @@ def test_auto_shrinks_until_the_stack_fits(
 def test_a_number_of_clients_that_does_not_fit_is_an_error(
     make_task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = RunConfig(task=make_task().name, method="raw", stack="3")
+    config = RunConfig(task=make_task().name, method="raw", machine=Machine(stack="3"))
     stack = stack_of(config)
     full_above(2, stack, monkeypatch)
     found = stack.train(jobs_of(stack))

@@ -18,7 +18,7 @@ from torch.optim import (
 )
 
 from compressors import State
-from fedsim import Data, RunConfig
+from fedsim import Data, Machine, RunConfig
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
@@ -103,7 +103,7 @@ def test_every_optimizer_that_is_taken_is_tried() -> None:
 def test_each_client_is_trained_as_alone(name: str, make_task: Any) -> None:
     """Steps of the rate, a last round of fewer iterations, clients that sat out or are new."""
     task = make_task(optimizer=OPTIMIZERS[name], lr_steps=((3, 0.1), (7, 0.5)), clients=4)
-    config = RunConfig(task=task.name, method="raw", temporal=5, clients=4, stack="4")
+    config = RunConfig.of(task=task.name, method="raw", temporal=5, clients=4, stack="4")
     rounds(config, (5, 5, 2), [[0, 1, 2], [3, 1, 0, 2], [2, 0, 3]])
 
 
@@ -114,18 +114,18 @@ def test_groups_of_parameters_keep_their_settings(make_task: Any) -> None:
         return SGD([{"params": [p for p in every if p.dim() > 1], "weight_decay": 0.1},
                     {"params": bias, "lr": 0.3}], lr=0.1, momentum=0.5)  # fmt: skip
 
-    config = RunConfig(task=make_task(optimizer=grouped).name, method="raw", stack="3")
+    config = RunConfig.of(task=make_task(optimizer=grouped).name, method="raw", stack="3")
     rounds(config, (3, 3), [[0, 1, 2]] * 2)
 
 
 def test_convolutions_and_batchnorm(make_task: Any) -> None:
-    rounds(RunConfig(task="digits", clients=3, batch_size=8, stack="3"), (2, 2), [[0, 1, 2]] * 2)
+    rounds(RunConfig.of(task="digits", clients=3, batch_size=8, stack="3"), (2, 2), [[0, 1, 2]] * 2)
     task = make_task(build=normed)
-    rounds(RunConfig(task=task.name, method="raw", stack="3"), (3, 2), [[0, 1, 2]] * 2)
+    rounds(RunConfig.of(task=task.name, method="raw", stack="3"), (3, 2), [[0, 1, 2]] * 2)
 
 
 def test_a_batch_s_gradient_where_the_strategy_takes_it(make_task: Any) -> None:
-    config = RunConfig(task=make_task().name, method="raw", temporal=1, strategy="gradients",
+    config = RunConfig.of(task=make_task().name, method="raw", temporal=1, strategy="gradients",
                        stack="3")  # fmt: skip
     rounds(config, (1, 1), [[0, 1, 2]] * 2)
 
@@ -147,7 +147,7 @@ class Partly(nn.Module):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_what_the_loss_does_not_reach_is_left_alone(name: str, make_task: Any) -> None:
     task = make_task(build=Partly, optimizer=OPTIMIZERS[name])
-    stack = rounds(RunConfig(task=task.name, method="raw", stack="3"), (3, 3), [[0, 1, 2]] * 2)
+    stack = rounds(RunConfig.of(task=task.name, method="raw", stack="3"), (3, 3), [[0, 1, 2]] * 2)
     job = Job(0, weights_of(stack.trainer), {}, 0, 2, {}, 0)
     for found in stack.train([job, job._replace(client=1)]):
         assert isinstance(found, Trained)
@@ -157,7 +157,7 @@ def test_what_the_loss_does_not_reach_is_left_alone(name: str, make_task: Any) -
 def test_batches_of_another_size_are_stacked_among_themselves(make_task: Any) -> None:
     """48 samples: 7 clients have 7 or 6 of them, of which a batch of 7 takes all."""
     task = make_task(batch_size=7, clients=7)
-    config = RunConfig(task=task.name, method="raw", stack="7")
+    config = RunConfig(task=task.name, method="raw", machine=Machine(stack="7"))
     stack = rounds(config, (2, 2), [[3, 0, 6, 2, 1, 5, 4]] * 2)
     assert {stack.trainer.batches_of(c).size for c in range(7)} == {6, 7}
 
@@ -172,7 +172,7 @@ def test_a_client_without_samples_fails_alone(make_task: Any) -> None:
     x = torch.zeros(48, 6)
     data = Data(x, torch.arange(48) % 3, x, torch.arange(48) % 3, "", draw=data_that_is_drawn)
     task = make_task(load=lambda folder, download: data, partition="contiguous", clients=6)
-    config = RunConfig(task=task.name, method="raw", clients=6, stack="6")
+    config = RunConfig(task=task.name, method="raw", clients=6, machine=Machine(stack="6"))
     alone, stack = plain(config), stack_of(config)
     jobs = [Job(c, weights_of(alone), {}, 0, 4, {}, 0) for c in (5, 0, 1, 2)]
     failed, *others = stack.train(jobs)
@@ -182,7 +182,7 @@ def test_a_client_without_samples_fails_alone(make_task: Any) -> None:
 
 
 def test_nothing_that_is_given_is_changed_and_nothing_is_shared(make_task: Any) -> None:
-    config = RunConfig(task=make_task().name, method="raw", stack="3")
+    config = RunConfig(task=make_task().name, method="raw", machine=Machine(stack="3"))
     stack = stack_of(config)
     weights = weights_of(stack.trainer)
     kept = {n: x.clone() for n, x in weights.items()}

@@ -39,7 +39,7 @@ def test_rates_of_two_rounds(more: dict[str, Any], make_task: Any, tmp_path: Pat
     In round 2 a quarter, then an eighth of what is left: 11/32 of the way to 32, the mean target.
     """
     task = make_task(**threes([16.0, 48.0], lr_steps=STEPS))
-    run(RunConfig(task=task.name, method="raw", temporal=2, iterations=4, **more), tmp_path)
+    run(RunConfig.of(task=task.name, method="raw", temporal=2, iterations=4, **more), tmp_path)
     assert last(tmp_path) == [20 + 12 * 11 / 32] * 3
 
 
@@ -50,7 +50,7 @@ def test_the_rate_goes_by_the_run_and_not_by_the_client(
     """Whoever takes part, and both have one target: 5/8 of the way to 32, 11/32 of what is left."""
     task = make_task(**threes([32.0, 32.0], lr_steps=STEPS))
     common = {"method": "raw", "temporal": 2, "iterations": 4, "cohort": cohort}
-    run(RunConfig(task=task.name, **common), tmp_path)
+    run(RunConfig.of(task=task.name, **common), tmp_path)
     assert last(tmp_path) == [20 + 12 * 11 / 32] * 3
 
 
@@ -71,7 +71,8 @@ def test_scaffold_s_control_variates_over_two_rounds(
     task = make_task(**threes([0.0, 48.0], lr_steps=STEPS))
     memories = Memories(monkeypatch)
     common = {"method": "raw", "temporal": 2, "iterations": 4, "strategy": "scaffold"}
-    run(RunConfig(task=task.name, checkpoint_every=1, **common | more), tmp_path, memories)
+    config = RunConfig.of(task=task.name, checkpoint_every=1, **common | more)
+    run(config, tmp_path, callbacks=[memories])
     owns = [[float(state[c]["rule/own/w"][0]) for c in (0, 1)] for state in memories.rounds]
     assert owns[0] == pytest.approx([0, -40], abs=1e-4)
     assert owns[1] == pytest.approx([15 + 5 / 12, -31 - 11 / 12], abs=1e-4)
@@ -116,7 +117,7 @@ def test_pushes_of_a_sharded_run_have_the_rate_of_their_round(
     give_links(monkeypatch, compute=[2, 3.5])
     task = make_task(**threes([16.0, 32.0], lr_steps=((1, 0.5),)))
     common = {"method": "raw", "temporal": 1, "iterations": 2, "network": "compute=1s"}
-    run(RunConfig(task=task.name, strategy="sharded", **common), tmp_path)
+    run(RunConfig.of(task=task.name, strategy="sharded", **common), tmp_path)
     assert clients(tmp_path)["sim_end_seconds"].tolist() == [2, 3.5, 4, 6]
     assert last(tmp_path) == [23.5] * 3
 
@@ -134,7 +135,7 @@ def test_an_asynchronous_client_s_rate_is_that_of_the_run(
     task = make_task(**threes([16.0, 48.0], lr_steps=((1, 0.5),)))
     common = {"method": "raw", "temporal": 1, "iterations": 2, "network": "compute=1s"}
     asynchronous = {"strategy": "fedbuff", "buffer_size": 1, "staleness": "constant"}
-    run(RunConfig(task=task.name, **common | asynchronous), tmp_path)
+    run(RunConfig.of(task=task.name, **common | asynchronous), tmp_path)
     assert clients(tmp_path)["client"].tolist() == [0, 0, 0, 1]
     assert last(tmp_path) == [37] * 3
 
@@ -143,7 +144,7 @@ def test_the_server_s_optimizer_has_the_rate_of_its_round(make_task: Any, tmp_pa
     """Strategy `gradients`: rounds are iterations. Rates 1/2, 1/4, 1/4, 1/8 of the way to 24."""
     task = make_task(**threes([16.0, 32.0], lr_steps=STEPS))
     common = {"method": "raw", "temporal": 1, "iterations": 4, "strategy": "gradients"}
-    run(RunConfig(task=task.name, **common), tmp_path)
+    run(RunConfig.of(task=task.name, **common), tmp_path)
     left = 24 * (1 / 2) * (3 / 4) * (3 / 4) * (7 / 8)
     assert last(tmp_path) == [24 - left] * 3
 
@@ -161,7 +162,7 @@ def test_a_stack_steps_as_one_client_after_the_other(
     task = make_task(**threes([16.0, 48.0, 32.0, -8.0], lr_steps=steps, optimizer=optimizer))
     common = {"method": "raw", "temporal": 3, "iterations": 12, "cohort": 3}
     for stack in ("1", "2", "4"):
-        run(RunConfig(task=task.name, stack=stack, **common), tmp_path / stack)
+        run(RunConfig.of(task=task.name, stack=stack, **common), tmp_path / stack)
     one = last(tmp_path / "1")
     assert last(tmp_path / "2") == pytest.approx(one, rel=1e-6)
     assert last(tmp_path / "4") == pytest.approx(one, rel=1e-6)

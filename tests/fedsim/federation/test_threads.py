@@ -23,7 +23,8 @@ def threads() -> Iterator[int]:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_threads_are_as_many_as_before(threads: int, workers: int, tmp_path: Path) -> None:
     seen: list[int] = []
-    run(small(workers=workers), tmp_path, lambda row: seen.append(torch.get_num_threads()))
+    watch = [lambda row: seen.append(torch.get_num_threads())]
+    run(small(workers=workers), tmp_path, callbacks=watch)
     assert seen == [1] * 4
     assert torch.get_num_threads() == threads
     run(small(workers=workers), tmp_path)  # which is done already

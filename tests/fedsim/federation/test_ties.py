@@ -77,7 +77,7 @@ def test_a_run_takes_the_first_two_of_four_equal_clients(
     task = make_task(**threes([16.0, 32.0, 64.0, 128.0]))
     network = "up=60bit, down=60bit, compute=1s"
     settings = {"method": "raw", "temporal": 1, "iterations": ROUNDS, "network": network}
-    run(RunConfig(task=task.name, cohort=2, ask=4, seed=seed, **settings), tmp_path)
+    run(RunConfig.of(task=task.name, cohort=2, ask=4, seed=seed, **settings), tmp_path)
     there = [client for client in range(4) if client not in left]
     rows, came = table(tmp_path), clients(tmp_path)
     used = came[came["samples"] > 0]
@@ -98,7 +98,7 @@ def test_who_is_not_taken_counts_in_the_next_round_and_is_not_asked_for_it(
     """With ``--late count``: two of four, then these two and the other two, and so on."""
     task = make_task(**threes([16.0, 32.0, 64.0, 128.0]))
     settings = {"method": "raw", "temporal": 1, "iterations": 6, "network": "compute=1s"}
-    run(RunConfig(task=task.name, cohort=2, ask=4, late="count", **settings), tmp_path)
+    run(RunConfig.of(task=task.name, cohort=2, ask=4, late="count", **settings), tmp_path)
     rows, came = table(tmp_path), clients(tmp_path)
     assert rows["sim_seconds"].tolist() == [1] * 6
     assert rows["clients"].tolist() == [2, 4] * 3
@@ -119,7 +119,7 @@ def test_who_counts_when_it_comes_is_not_drawn_for_that_round(
     """
     task = make_task(**threes([16.0, 32.0, 64.0, 128.0]))
     settings = {"method": "raw", "temporal": 1, "iterations": 8, "network": "compute=1s"}
-    run(RunConfig(task=task.name, cohort=2, ask=3, late="count", **settings), tmp_path)
+    run(RunConfig.of(task=task.name, cohort=2, ask=3, late="count", **settings), tmp_path)
     rows, came = table(tmp_path), clients(tmp_path)
     assert rows["clients"].tolist() == [2] + [3] * 7 and rows["late"].tolist() == [0] + [1] * 7
     assert rows["failures"].tolist() == [1] * 8

@@ -13,7 +13,7 @@ from torch.optim import SGD, Adagrad, Adam
 
 from compressors import ALL, Raw, SentTensor, decompress
 from compressors.whole.memory import inside
-from fedsim import RunConfig, run
+from fedsim import RunConfig, Training, run
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.masking import mask_momentum
@@ -85,7 +85,7 @@ def test_the_learning_rate_steps_by_local_iteration(make_task: Any, tmp_path: Pa
 
 def test_a_learning_rate_of_the_users(make_task: Any) -> None:
     task = make_task(lr_steps=((1, 0.5),))
-    config = RunConfig(task=task.name, method="raw", temporal=1, lr=0.8)
+    config = RunConfig(task=task.name, method="raw", temporal=1, training=Training(lr=0.8))
     trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     rates = []
@@ -171,9 +171,9 @@ def test_masking_in_a_run(
     states = {}
     for masking in ("on", "off"):
         memories = Memories(monkeypatch)
-        config = RunConfig(task=task.name, method=method, temporal=3, iterations=3,
+        config = RunConfig.of(task=task.name, method=method, temporal=3, iterations=3,
                            momentum_masking=masking, keep_payloads=True)  # fmt: skip
-        run(config, tmp_path / masking, memories)
+        run(config, tmp_path / masking, callbacks=[memories])
         states[masking] = memories.rounds[0]
     like = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
     stored = payloads(tmp_path / "on")
@@ -225,7 +225,7 @@ def test_bfloat16_is_autocast(make_task: Any) -> None:
     """Float32 weights and updates, near those of float32 and not equal to them."""
     updates = []
     for precision in ("float32", "bfloat16"):
-        config = RunConfig(task=make_task().name, method="raw", temporal=2, precision=precision)
+        config = RunConfig.of(task=make_task().name, method="raw", temporal=2, precision=precision)
         trainer = Trainer(config, ClientData.of(config))
         weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
         updates.append(trainer.train(0, weights, {}, 0, 2).update)

@@ -69,8 +69,8 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def settings(**more: Any) -> tuple[RunConfig, ClientData]:
-    plain = RunConfig(task="digits", clients=3, batch_size=8, **more)
-    return RunConfig(**{**vars(plain), "device": "cuda:0"}), ClientData.of(plain)
+    plain = RunConfig.of(task="digits", clients=3, batch_size=8, **more)
+    return RunConfig.of(**{**plain.flat(), "device": "cuda:0"}), ClientData.of(plain)
 
 
 def test_training_and_scoring(absent: None) -> None:

@@ -40,7 +40,7 @@ def test_what_is_drawn_differs_from_iteration_to_iteration() -> None:
 
 def test_nobody_trains_on_the_validation_part() -> None:
     plain, parted = (
-        ClientData.of(RunConfig(task="digits", validation=share)) for share in (None, 0.25)
+        ClientData.of(RunConfig.of(task="digits", validation=share)) for share in (None, 0.25)
     )
     trained = np.concatenate(parted.shards)
     every = len(plain.data.train_x)

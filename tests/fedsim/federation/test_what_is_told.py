@@ -25,7 +25,7 @@ def test_the_metric_is_the_last_model_s(
     """Neither the best nor the worst of the run: nobody knows while training which that is."""
     told = iter(scores)
     monkeypatch.setattr(server, "evaluate", lambda *given: Score(s := next(told), 1 - s))
-    summary = run(small(evaluate_every=1), tmp_path)
+    summary = run(small(evaluate_every=1), tmp_path).summary
     assert rounds(tmp_path)["metric"].tolist() == list(scores)
     assert (summary["metric"], summary["loss"]) == (0.5, 0.5)
 
@@ -64,7 +64,7 @@ def test_the_training_loss_is_the_mean_of_those_who_replied(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(monkeypatch, client=1, calls={2}, temporal=3)
-    run(RunConfig(task=make_task().name, method="raw", temporal=3, min_replies=2), tmp_path)
+    run(RunConfig.of(task=make_task().name, method="raw", temporal=3, min_replies=2), tmp_path)
     frame = rounds(tmp_path)
     assert frame["clients"].tolist() == [3, 2, 3, 3]
     means = clients(tmp_path).groupby("round")["train_loss"].mean()

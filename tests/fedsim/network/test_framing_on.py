@@ -38,7 +38,7 @@ Made = Callable[..., Any]
 
 def done(make: Made, folder: Path, targets: list[float], **given: Any) -> pd.DataFrame:
     common = {"method": "raw", "temporal": 1, "iterations": 2, "network": NETWORK}
-    run(RunConfig(task=make(**threes(targets)).name, **common | given), folder)
+    run(RunConfig.of(task=make(**threes(targets)).name, **common | given), folder)
     return table(folder)
 
 

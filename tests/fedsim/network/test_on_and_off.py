@@ -5,7 +5,6 @@ Tolerances are four standard deviations of what an exponential draw gives; all s
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +173,7 @@ AVAILABLE = """client,seconds,available
 def waiting(task: Any, folder: Path, available: str, **settings: Any) -> RunConfig:
     """Rounds of one iteration, 1 s long; 120 bits at 120 bit/s down."""
     (folder / "there.csv").write_text(available)
-    return RunConfig(
+    return RunConfig.of(
         task=task.name, method="raw", temporal=1, network="down=120bit, compute=1s",
         availability=str(folder / "there.csv"), min_replies=2, **settings,
     )  # fmt: skip
@@ -243,7 +242,7 @@ def test_a_round_may_be_of_late_updates_alone(
     rows = "client,seconds,available\n0,0,1\n0,2,0\n0,500,0\n1,0,1\n"
     settings = {"iterations": 2, "deadline": "5s", "late": "count"}
     config = waiting(task, tmp_path, rows, **settings)
-    run(replace(config, min_replies=1), tmp_path / "run")
+    run(config.but(min_replies=1), tmp_path / "run")
     made = table(tmp_path / "run")
     assert made["sim_end_seconds"].tolist() == [5, 7]
     assert made[["clients", "late"]].to_numpy().tolist() == [[1, 0], [1, 1]]

@@ -132,7 +132,7 @@ def test_a_setting_that_differs_is_told_where_it_is_not_the_default() -> None:
     assert varied({"lr": 0.1}, {}) == ["lr = 0.1", ""]
     assert varied({"lr": 0.1}, {"lr": 0.2}) == ["lr = 0.1", "lr = 0.2"]
     assert varied({"lr": 0.1}, {"lr": 0.1}) == ["", ""]
-    assert varied({"lr": 0.1, "strategy": "fedadam"}, {}) == ["lr = 0.1, strategy = fedadam", ""]
+    assert varied({"lr": 0.1, "strategy": "fedadam"}, {}) == ["strategy = fedadam, lr = 0.1", ""]
 
 
 def test_what_changes_no_number_is_no_variant() -> None:

@@ -164,7 +164,9 @@ READ: dict[str, Change] = {
     "config missing": gone("config.toml"),
     "config a folder": folder("config.toml"),
     "config not TOML": content("config.toml", "task ="),
-    "config with lists": content("config.toml", 'task = "digits"\nlr = [0.1]\nclients = {a = 1}\n'),
+    "config with lists": content(
+        "config.toml", 'task = "digits"\ntraining.lr = [0.1]\nclients = {a = 1}\n'
+    ),
     "config not UTF-8": content("config.toml", b"\xff\xfe"),
     "environment missing": gone("environment.json"),
     "environment a list": content("environment.json", "[1, 2]"),

@@ -36,11 +36,11 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def test_labels_say_in_what_the_folders_differ(tuned: Results) -> None:
     assert methods_of(tuned.runs) == [
-        "gradient_dropping (lr = 0.25, strategy = fedadam)", "sbc", "sbc (lr = 0.5)",
+        "gradient_dropping (strategy = fedadam, lr = 0.25)", "sbc", "sbc (lr = 0.5)",
     ]  # fmt: skip
     assert tuned.runs["label"].value_counts()[["sbc", "sbc (lr = 0.5)"]].tolist() == [4, 4]
     dense = sorted(label for label in set(tuned.runs["label"]) if label.startswith("dense"))
-    assert dense == ["dense", "dense (lr = 0.25, strategy = fedadam)", "dense (lr = 0.5)"]
+    assert dense == ["dense", "dense (lr = 0.5)", "dense (strategy = fedadam, lr = 0.25)"]
     assert set(tuned.rounds["label"]) == set(tuned.runs["label"]) >= set(tuned.layers["label"])
     assert tuned.runs.columns[-4:].tolist() == ["variant", *FACTS]
 

@@ -77,14 +77,14 @@ def test_a_run_goes_on_from_the_checkpoint_before_and_ends_as_it_would_have(
     config, seen, out = small(checkpoint_every=1), list[int](), tmp_path / "parts"
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
-        run(config, out, stop_after(3))
+        run(config, out, callbacks=[stop_after(3)])
     flip(out / "checkpoint-00000003" / "memory.safetensors")
     with pytest.raises(Stopped):
-        run(config, out, stop_after(3))
+        run(config, out, callbacks=[stop_after(3)])
     assert "checkpoint-00000003 is damaged" in caplog.text
     for folder in out.glob("checkpoint-*"):
         cut(folder / "memory.safetensors")
-    run(config, out, recording(seen))
+    run(config, out, callbacks=[recording(seen)])
     assert seen == [1, 2, 3, 4]
     assert_same(tmp_path / "whole", out)
 
@@ -125,15 +125,16 @@ def test_a_run_is_not_extended_from_a_damaged_memory(done: Path) -> None:
     with pytest.raises(UsageError, match="cannot be extended: its memory is damaged .memory.safe"):
         run(small(keep_payloads=True, iterations=40), done)
     assert files(done) == before
-    assert run(small(keep_payloads=True), done)["status"] == "done"  # the run itself is whole
+    again = run(small(keep_payloads=True), done)
+    assert again.summary["status"] == "done"  # the run itself is whole
 
 
 def test_a_run_that_failed_goes_on_whatever_its_tables_hold(tmp_path: Path) -> None:
     """As after a kill between the tables and the summary of its next try."""
     with pytest.raises(ZeroDivisionError):
-        run(small(), tmp_path, stop_after(3, ZeroDivisionError))
+        run(small(), tmp_path, callbacks=[stop_after(3, ZeroDivisionError)])
     file = tmp_path / "rounds.parquet"
     pd.read_parquet(file).iloc[:1].to_parquet(file)
     assert len(load(tmp_path).rounds) == 1
-    assert run(small(), tmp_path)["status"] == "done"
+    assert run(small(), tmp_path).summary["status"] == "done"
     assert len(load(tmp_path).rounds) == 4

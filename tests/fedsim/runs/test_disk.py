@@ -51,7 +51,7 @@ def test_a_full_disk_names_the_folder_and_the_command_goes_on(
         run(config, out)
     assert str(told.value) == f"{out} {SAID.format('No space left on device')}"
     full("")
-    assert run(config, out)["status"] == "done" and not parts(out)
+    assert run(config, out).summary["status"] == "done" and not parts(out)
     run(config, tmp_path / "whole")
     assert_same(tmp_path / "whole", out)
 
@@ -64,9 +64,9 @@ def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path: Path) -> None:
             shutil.rmtree(out)
 
     with pytest.raises(RunFailed) as told:
-        run(config, out, delete)
+        run(config, out, callbacks=[delete])
     assert str(told.value) == f"{out} {SAID.format('No such file or directory')}"
-    assert run(config, out)["status"] == "done"
+    assert run(config, out).summary["status"] == "done"
 
 
 def test_a_sweep_on_a_full_disk_names_its_cell(
@@ -87,4 +87,4 @@ def test_a_sweep_on_a_full_disk_names_its_cell(
 
 def test_another_error_of_a_run_is_told_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        run(small(), tmp_path, stop_after(2, FileNotFoundError))
+        run(small(), tmp_path, callbacks=[stop_after(2, FileNotFoundError)])

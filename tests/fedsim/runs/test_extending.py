@@ -1,6 +1,5 @@
 """A finished run with more iterations: bit-identical to a longer one, or refused with a reason."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def test_an_extended_run_ends_as_a_long_one(settings: dict[str, Any], tmp_path: 
     out, seen = tmp_path / "out", list[int]()
     run(sized(2, settings), out)
     for rounds in (4, 6):
-        run(sized(rounds, settings), out, recording(seen))
+        run(sized(rounds, settings), out, callbacks=[recording(seen)])
     assert seen == [3, 4, 5, 6]
     assert_same(tmp_path / "whole", out)
     assert from_toml(out / "config.toml").iterations == sized(6, settings).iterations
@@ -45,10 +44,10 @@ def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
     out, seen = tmp_path / "out", list[int]()
     run(sized(2), out)
     with pytest.raises(Stopped):
-        run(sized(6), out, stop_after(4))
+        run(sized(6), out, callbacks=[stop_after(4)])
     with pytest.raises(UsageError, match="iterations 30 there, 10 here"):
         run(sized(2), out)
-    run(sized(6), out, recording(seen))
+    run(sized(6), out, callbacks=[recording(seen)])
     assert seen == [3, 4, 5, 6]
     assert_same(tmp_path / "whole", out)
 
@@ -84,7 +83,7 @@ def test_what_is_large_is_kept_where_it_is_asked_for(
         run(sized(4), tmp_path / "left")
     kept = sized(2, {"keep_checkpoint": True})
     run(kept, tmp_path / "kept")
-    assert run(sized(4), tmp_path / "kept")["iterations"] == 20
+    assert run(sized(4), tmp_path / "kept").summary["iterations"] == 20
     monkeypatch.setattr(checkpoint, "KEPT_BYTES", 10**9)
     sweep(SweepConfig(sized(2), (5,), (), baseline=False), tmp_path / "sweep")
     assert not list(tmp_path.glob("sweep/cells/*/final"))
@@ -93,13 +92,13 @@ def test_what_is_large_is_kept_where_it_is_asked_for(
 def test_a_sweep_that_is_refused_has_changed_no_cell(tmp_path: Path) -> None:
     """Of two finished cells one can be extended; the other kept no memory."""
     short, long = sized(2), sized(4)
-    kept = replace(short, seed=1, keep_checkpoint=True)
+    kept = short.but(seed=1, keep_checkpoint=True)
     run_cells([Cell("kept", kept), Cell("plain", short)], tmp_path)
     (tmp_path / "cells" / "kept" / "summary.json").touch()
     before = files(tmp_path / "cells")
     with pytest.raises(UsageError, match="its memory was not kept"):
         run_cells(
-            [Cell("kept", replace(long, seed=1, keep_checkpoint=True)), Cell("plain", long)],
+            [Cell("kept", long.but(seed=1, keep_checkpoint=True)), Cell("plain", long)],
             tmp_path,
         )
     assert files(tmp_path / "cells") == before

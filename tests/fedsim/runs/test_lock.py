@@ -57,7 +57,7 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> Non
         end(child)
     # a kill leaves its file, which says nothing of the machine, and nobody is locked out
     assert (tmp_path / lock.NAME).read_bytes() == b""
-    assert run(base, tmp_path)["status"] == "done"
+    assert run(base, tmp_path).summary["status"] == "done"
     assert lock.NAME not in os.listdir(tmp_path)
 
 

@@ -20,7 +20,7 @@ def test_an_error_and_its_page_do_not_name_the_home_folder(
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))  # else its fonts would be listed at home
     config, out = small(data=str(home / "data")), tmp_path / "out"
 
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **how: Any) -> None:
         raise OSError(f"{home}/data/x is not there, nor {home}er/x")
 
     if within_a_sweep:
@@ -29,7 +29,7 @@ def test_an_error_and_its_page_do_not_name_the_home_folder(
         (out / "config.toml").write_text(config.to_toml())
     else:
         with pytest.raises(OSError, match="is not there"):
-            run(config, out, broken)
+            run(config, out, callbacks=[broken])
     error = json.loads((out / "summary.json").read_text())["error"]
     assert error == f"OSError: ~/data/x is not there, nor {home}er/x"
     assert "~/fedsim/runs" in (out / "error.txt").read_text()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedsim import SweepConfig, run, sweep
+from fedsim import SweepConfig, UsageError, run, sweep
 from fedsim.ground.units import bits
 from fedsim.runs import app
 from fedsim.runs.progress import Bars, Lines, shown
@@ -110,7 +110,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Output:
 
 
 def test_a_notebook_sees_a_run(notebook: Output, tmp_path: Path) -> None:
-    summary = run(small(), tmp_path)
+    summary = run(small(), tmp_path).summary
     score = f"accuracy {summary['metric']:.4g} · {bits(summary['up_wire_bits'])} up"
     assert notebook.texts[-1] == f"n5-p0.05-s0: 4/4 rounds · {score}"
 
@@ -135,9 +135,10 @@ def test_python_shows_a_run_on_a_terminal_alone(
     run(small(), tmp_path / "seen")
     assert "4/4 rounds" in screen.getvalue() and "n5-p0.05-s0" in screen.getvalue()
     screen.truncate(0)
-    for progress in (False, None, lambda row: None):
-        run(small(seed=1), tmp_path / "unseen", progress)
-        assert screen.getvalue().strip("\x00") == ""
+    run(small(seed=1), tmp_path / "unseen", progress=False, callbacks=[lambda row: None])
+    assert screen.getvalue().strip("\x00") == ""
+    with pytest.raises(UsageError, match=r"progress is .*: give a function as callbacks=\[...\]"):
+        run(small(), tmp_path / "never", lambda row: None)
 
 
 @pytest.mark.slow
@@ -151,6 +152,6 @@ def test_what_is_no_terminal_sees_nothing(
 
 def test_those_who_follow_a_flower_app_see_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
     config = small(evaluate_every=2)
-    for number in (1, 2):
-        app._told(config, row(number, 0.5 if number == 2 else math.nan, 1000))
+    app._Told(config).round(row(1, math.nan, 1000))
+    app._Told(config).evaluation(row(2, 0.5, 1000))
     assert capsys.readouterr().out == "round 2/4 · accuracy 0.5 · 1.00 kbit up\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim import Machine, RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.runs.sweep import run_cells
 from tests.support.runs import done, finished, small
 
@@ -17,8 +17,8 @@ def test_a_finished_run_is_not_run_again(done: Path) -> None:
     first = json.loads((done / "summary.json").read_text())
     before = {f: f.stat().st_mtime_ns for f in done.iterdir()}
     rows: list[dict[str, Any]] = []
-    again = run(small(workers=2, engine="flower"), done, rows.append)  # the same numbers
-    assert again == first and not rows
+    again = run(small(workers=2, engine="flower"), done, callbacks=[rows.append])
+    assert again.summary == first and not rows  # the same numbers
     assert {f: f.stat().st_mtime_ns for f in done.iterdir()} == before
 
 
@@ -74,7 +74,7 @@ def test_a_split_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_missing_data_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    config = RunConfig(task="mnist_lenet5", data=str(tmp_path / "nowhere"))
+    config = RunConfig(task="mnist_lenet5", machine=Machine(data=str(tmp_path / "nowhere")))
     with pytest.raises(UsageError, match="nowhere") as error:
         run(config, tmp_path / "out")
     assert str(error.value).count("\n") == 1

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +24,30 @@ def test_a_stopped_run_ends_as_if_it_had_not(settings: dict[str, Any], tmp_path:
     out = tmp_path / "parts"
     for number in (3, 5):
         with pytest.raises(Stopped):
-            run(config, out, stop_after(number))
+            run(config, out, callbacks=[stop_after(number)])
         kept = [f"checkpoint-{done:08d}" for done in (number - 3, number - 1) if done]
         assert sorted(d.name for d in out.glob("checkpoint-*")) == kept
     seen: list[int] = []
-    run(config, out, recording(seen))
+    run(config, out, callbacks=[recording(seen)])
     assert seen == [5, 6]
     assert_same(tmp_path / "whole", out)
     assert not list(out.glob("checkpoint-*")) and not parts(out)
-    run(config, out, recording(seen))
+    run(config, out, callbacks=[recording(seen)])
     assert seen == [5, 6]  # and not again
 
 
 def test_checkpoints_change_nothing(tmp_path: Path) -> None:
     config = small(downlink="sbc(0.1)", strategy="fedadam")
     run(config, tmp_path / "without")
-    run(replace(config, checkpoint_every=1), tmp_path / "with")
+    run(config.but(checkpoint_every=1), tmp_path / "with")
     assert_same(tmp_path / "without", tmp_path / "with")
 
 
 def test_before_the_first_checkpoint_it_starts_again(tmp_path: Path) -> None:
     config, seen = small(), []
     with pytest.raises(Stopped):
-        run(config, tmp_path / "a", stop_after(3))
-    run(config, tmp_path / "a", recording(seen))
+        run(config, tmp_path / "a", callbacks=[stop_after(3)])
+    run(config, tmp_path / "a", callbacks=[recording(seen)])
     assert seen == [1, 2, 3, 4]
     run(config, tmp_path / "b")
     assert_same(tmp_path / "a", tmp_path / "b")
@@ -59,8 +58,8 @@ def test_other_workers_may_go_on_and_messages_are_kept(tmp_path: Path) -> None:
     config = small(checkpoint_every=1, keep_payloads=True, method="gradient_dropping(0.05)")
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
-        run(config, tmp_path / "parts", stop_after(2))
-    run(replace(config, workers=2), tmp_path / "parts")
+        run(config, tmp_path / "parts", callbacks=[stop_after(2)])
+    run(config.but(workers=2), tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
     assert len(payloads(tmp_path / "parts")) == 4 * 8
 
@@ -69,9 +68,9 @@ def test_other_workers_may_go_on_and_messages_are_kept(tmp_path: Path) -> None:
 def test_a_progress_that_fails_is_a_failed_run_that_goes_on(tmp_path: Path) -> None:
     config, seen = small(checkpoint_every=1), []
     with pytest.raises(ZeroDivisionError):
-        run(config, tmp_path / "a", stop_after(3, ZeroDivisionError))
+        run(config, tmp_path / "a", callbacks=[stop_after(3, ZeroDivisionError)])
     assert json.loads((tmp_path / "a" / "summary.json").read_text())["status"] == "failed"
-    run(config, tmp_path / "a", recording(seen))
+    run(config, tmp_path / "a", callbacks=[recording(seen)])
     assert seen == [4]
     run(config, tmp_path / "b")
     assert_same(tmp_path / "a", tmp_path / "b")
@@ -160,7 +159,7 @@ os.replace = replacing
 def progress(row):
     if where == "round" and row["round"] == number:
         die()
-run(RunConfig(**settings), out, progress)
+run(RunConfig.of(**settings), out, callbacks=[progress])
 """
 
 
@@ -189,13 +188,13 @@ def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> 
         "downlink": "gradient_dropping(0.05)", "strategy": "fedadam", "cohort": 3,
         "keep_payloads": True,
     }  # fmt: skip
-    config = RunConfig(**settings)
+    config = RunConfig.of(**settings)
     out = tmp_path / "killed"
     killed(config, settings, out, where, number)
     left = parts(out)
     assert bool(left) == (where in ("checkpoint", "rename"))
     seen: list[int] = []
-    run(config, out, recording(seen))
+    run(config, out, callbacks=[recording(seen)])
     assert seen == goes_on
     assert not parts(out) and not list(out.glob("checkpoint-*"))
     run(config, tmp_path / "whole")

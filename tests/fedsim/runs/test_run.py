@@ -56,7 +56,7 @@ CLIENT_COLUMNS = {
 def test_the_folder_of_a_run(tmp_path: Path) -> None:
     config = small(iterations=18)
     out = tmp_path / "deep" / "run"
-    summary = run(config, out)
+    summary = run(config, out).summary
     assert sorted(f.name for f in out.iterdir()) == [
         "clients.parquet", "config.toml", "environment.json", "final", "layers.parquet",
         "model.safetensors", "rounds.parquet", "summary.json",
@@ -80,7 +80,7 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
 
 
 def test_the_summary(tmp_path: Path) -> None:
-    summary = run(small(seed=2, clients=3), tmp_path)
+    summary = run(small(seed=2, clients=3), tmp_path).summary
     expected = {
         "task": "digits", "method": "ef(per_tensor(one_sided(0.05) | mean | golomb))",
         "temporal": 5, "gradient": 0.05, "seed": 2, "clients": 3, "iterations": 20, "rounds": 4,
@@ -106,7 +106,7 @@ def test_evaluation_on_schedule(finished: Path, tmp_path: Path) -> None:
 
 def test_progress_is_told(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
-    run(small(), tmp_path, rows.append)
+    run(small(), tmp_path, callbacks=[rows.append])
     assert [row["round"] for row in rows] == [1, 2, 3, 4]
     assert [row["up_wire_bits"] for row in rows] == rounds(tmp_path)["up_wire_bits"].tolist()
 
@@ -146,7 +146,7 @@ def test_partial_cohorts(tmp_path: Path) -> None:
 def test_flowers_strategies_run(strategy: str, make_task: Any, tmp_path: Path) -> None:
     task = make_task(iterations=60)
     rate = {"fedavg": None, "fedavgm": 0.1}.get(strategy, 0.05)  # momentum 0.9: ten times it
-    config = RunConfig(task=task.name, method="sbc(0.2)", downlink="sbc(0.5)", temporal=5,
+    config = RunConfig.of(task=task.name, method="sbc(0.2)", downlink="sbc(0.5)", temporal=5,
                        strategy=strategy, server_lr=rate, clients=3, cohort=2)  # fmt: skip
     run(config, tmp_path)
     frame = rounds(tmp_path)
@@ -166,7 +166,7 @@ def test_strategies_differ(make_task: Any, tmp_path: Path) -> None:
 def test_a_server_learning_rate(make_task: Any, tmp_path: Path) -> None:
     task = make_task()
     for rate in (0.01, 0.02):
-        config = RunConfig(task=task.name, method="raw", temporal=12, strategy="fedadam",
+        config = RunConfig.of(task=task.name, method="raw", temporal=12, strategy="fedadam",
                            server_lr=rate)  # fmt: skip
         run(config, tmp_path / str(rate))
     start = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
@@ -179,8 +179,8 @@ def test_weighting_by_samples(make_task: Any, tmp_path: Path) -> None:
     task = make_task()
     common = {"task": task.name, "method": "raw", "temporal": 4, "partition": "dirichlet(0.5)"}
     for weighting in ("uniform", "samples"):
-        run(RunConfig(**common, weighting=weighting), tmp_path / weighting)
-    run(RunConfig(**common, strategy="fedavg"), tmp_path / "fedavg")
+        run(RunConfig.of(**common, weighting=weighting), tmp_path / weighting)
+    run(RunConfig.of(**common, strategy="fedavg"), tmp_path / "fedavg")
     assert clients(tmp_path / "uniform")["samples"].nunique() > 1
     assert model(tmp_path / "uniform") != model(tmp_path / "samples")
     mine = load_file(tmp_path / "samples" / "model.safetensors")
@@ -208,21 +208,21 @@ def test_environment_and_config_name_no_machine(finished: Path) -> None:
 
 
 def test_the_summary_says_what_trained_the_model(tmp_path: Path) -> None:
-    summary = run(small(clients=2), tmp_path / "a")
+    summary = run(small(clients=2), tmp_path / "a").summary
     found = summary["settings"]
     assert {name: found[name] for name in ("optimizer", "lr", "momentum", "batch_size")} == {
         "optimizer": "SGD", "lr": 0.02, "momentum": 0.9, "batch_size": 32,
     }  # fmt: skip
     assert (found["clients"], found["cohort"], found["partition"]) == (2, 2, "iid")
     assert found["downlink"] == "raw" and found["momentum_masking"] is True
-    assert found["server_lr"] is None
+    assert found["weighting"] == "uniform" and "server_lr" not in found
     given = run(small(strategy="fedadam", lr=0.5, momentum=0.0, batch_size=8), tmp_path / "b")
-    found = given["settings"]
+    found = given.summary["settings"]
     assert (found["lr"], found["momentum"], found["batch_size"]) == (0.5, 0.0, 8)
     assert found["server_lr"] == FedAdam().eta
 
 
 def test_a_schedule_does_not_change_the_rate_that_is_told(make_task: Any, tmp_path: Path) -> None:
     task = make_task(lr_steps=((2, 0.1),))
-    found = run(RunConfig(task=task.name, method="raw", temporal=4), tmp_path)["settings"]
+    found = run(RunConfig(task=task.name, method="raw", temporal=4), tmp_path).summary["settings"]
     assert (found["lr"], found["lr_steps"]) == (0.1, [[2, 0.1]])

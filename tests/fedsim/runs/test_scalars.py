@@ -28,7 +28,7 @@ def read(folder: Path) -> dict[str, tuple[list[int], list[float]]]:
 
 
 def test_every_round_is_there_with_its_iterations(tmp_path: Path) -> None:
-    summary = run(small(tensorboard=True, evaluate_every=2), tmp_path)
+    summary = run(small(tensorboard=True, evaluate_every=2), tmp_path).summary
     found, frame = read(tmp_path), rounds(tmp_path)
     assert set(found) == {
         "accuracy", "loss/held_out", "loss/train", "bits/up_wire", "bits/up_payload",
@@ -50,7 +50,7 @@ def test_they_are_there_while_it_trains(tmp_path: Path) -> None:
     def look(row: dict[str, Any]) -> None:
         seen.append(len(read(tmp_path)["accuracy"][0]))
 
-    run(small(tensorboard=True), tmp_path, look)
+    run(small(tensorboard=True), tmp_path, callbacks=[look])
     assert seen == [1, 2, 3, 4]
 
 
@@ -62,7 +62,7 @@ def test_a_run_that_goes_on_has_every_step_once(tmp_path: Path) -> None:
 
     config = small(tensorboard=True, checkpoint_every=2)
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "a", stop)
+        run(config, tmp_path / "a", callbacks=[stop])
     run(config, tmp_path / "a")
     run(config, tmp_path / "b")
     assert read(tmp_path / "a") == read(tmp_path / "b")

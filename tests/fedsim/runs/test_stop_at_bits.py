@@ -31,7 +31,7 @@ def sent(folder: Path) -> pd.Series:
 @pytest.mark.slow
 def test_it_ends_after_the_round_that_reaches_the_bits(whole: Path, tmp_path: Path) -> None:
     stop, seen = float(sent(whole)[5]), []  # exactly what was sent after six rounds of ten
-    summary = run(small(**MANY, stop_at_bits=stop), tmp_path / "a", seen.append)
+    summary = run(small(**MANY, stop_at_bits=stop), tmp_path / "a", callbacks=[seen.append]).summary
     assert [row["round"] for row in seen] == [1, 2, 3, 4, 5, 6]
     assert [row["last"] for row in seen] == [False] * 5 + [True]
     assert (summary["rounds"], summary["iterations"]) == (6, 12)
@@ -62,12 +62,12 @@ def test_a_stopped_run_goes_on_to_the_same_end(whole: Path, tmp_path: Path) -> N
     run(config, tmp_path / "once")
     for number in (3, 6):  # in the midst; and when the bits were reached, before the summary
         with pytest.raises(Stopped):
-            run(config, tmp_path / "parts", stop_after(number))
+            run(config, tmp_path / "parts", callbacks=[stop_after(number)])
     seen: list[int] = []
-    run(config, tmp_path / "parts", recording(seen))
+    run(config, tmp_path / "parts", callbacks=[recording(seen)])
     assert seen == [5, 6]
     assert_same(tmp_path / "once", tmp_path / "parts")
-    run(config, tmp_path / "parts", recording(seen))
+    run(config, tmp_path / "parts", callbacks=[recording(seen)])
     assert seen == [5, 6]  # done is done
 
 

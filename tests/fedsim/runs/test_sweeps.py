@@ -32,9 +32,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counting:
     """A function that names the cells that were run since it was last asked."""
     real, seen = parallel.run, list[str]()
 
-    def run(config: RunConfig, folder: Path, progress: Any) -> Any:
+    def run(config: RunConfig, folder: Path, **how: Any) -> Any:
         seen.append(folder.name)
-        return real(config, folder, progress)
+        return real(config, folder, **how)
 
     def take() -> list[str]:
         taken = list(seen)
@@ -94,7 +94,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "partition": {"partition": "dirichlet(1)"},
     "strategy": {"strategy": "fedadam"},
     "downlink": {"downlink": "sbc(0.1)"},
-    "weighting": {"weighting": "samples"},
+    "strategy 'dsgd' there, 'dsgd.weighting=samples.' here|": {"weighting": "samples"},
     "evaluate_every": {"evaluate_every": 3},
 }
 
@@ -108,7 +108,7 @@ def test_other_settings_are_refused(
     with pytest.raises(
         UsageError, match=rf"--out is .*other settings \(.*{name} .* there, .* here"
     ):
-        sweep(_one(replace(tiny, **other)), tmp_path)
+        sweep(_one(tiny.but(**other)), tmp_path)
     assert files(tmp_path) == before
     assert counted() == ["n4-p0.1-s0"]
 
@@ -125,7 +125,7 @@ def test_another_method_is_refused(tiny: RunConfig, tmp_path: Path) -> None:
 
 def test_what_changes_no_number_may_change(tiny: RunConfig, tmp_path: Path) -> None:
     first = sweep(_one(tiny), tmp_path)
-    assert sweep(_one(replace(tiny, workers=2, checkpoint_every=1, timeout=9.0)), tmp_path) == first
+    assert sweep(_one(tiny.but(workers=2, checkpoint_every=1, timeout=9.0)), tmp_path) == first
 
 
 @pytest.mark.slow
@@ -155,10 +155,10 @@ def test_a_run_that_fails_before_it_begins_is_recorded_too(
 ) -> None:
     real = parallel.run
 
-    def run(config: RunConfig, folder: Path, progress: Any) -> Any:
+    def run(config: RunConfig, folder: Path, **how: Any) -> Any:
         if config.temporal == 2:
             raise MemoryError("no room\nat all")
-        return real(config, folder, progress)
+        return real(config, folder, **how)
 
     monkeypatch.setattr(parallel, "run", run)
     config = SweepConfig(tiny, (2, 4), (0.1,))
@@ -171,7 +171,7 @@ def test_a_run_that_fails_before_it_begins_is_recorded_too(
 def test_nothing_is_written_where_a_cell_is_refused(tiny: RunConfig, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for config, how, message in (
-        (_one(replace(tiny, clients=1000)), {}, "clients: 1000"),
+        (_one(tiny.but(clients=1000)), {}, "clients: 1000"),
         (_one(tiny), {"jobs": 0}, "--jobs is 0: it is above 0"),
         (replace(_one(tiny), seeds=0), {}, "--seeds is 0: it is above 0"),
         (replace(_one(tiny), temporal=(4, 100)), {}, "--temporal is 100"),

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from compressors import CATALOGUE, text
-from fedsim import RunConfig, UsageError
+from fedsim import Evaluation, RunConfig, UsageError
 from fedsim.search.goal import Curve, Goal
 from fedsim.search.intervals import mean, tied
 from fedsim.search.methods import CODERS, OWN, chosen, compressor
@@ -35,7 +35,7 @@ def test_published_are_those_that_are_compared_like_for_like() -> None:
 
 
 def test_a_method_that_steps_by_a_constant_is_tuned_by_its_step() -> None:
-    base = RunConfig(task=TINY, method="raw", temporal=1, validation=0.2)
+    base = RunConfig(task=TINY, method="raw", temporal=1, evaluation=Evaluation(validation=0.2))
     goal = Goal(True, "accuracy", budget=2e4)
     (method,), left = fitting(base, goal, ["signsgd({lr})"], sizes := Sizes(base))
     space = Space(base, goal, (method,), sizes)

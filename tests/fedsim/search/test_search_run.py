@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedsim import RunConfig, UsageError, run
+from fedsim import Evaluation, RunConfig, UsageError, run
 from fedsim.commands.cli import main
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import RunFailed
@@ -28,7 +28,7 @@ from fedsim.settings.config import from_toml
 from tests.support.markdown import ROOT
 from tests.support.searching import TINY, searched, told
 
-BASE = RunConfig(task=TINY, method="raw", temporal=1, validation=0.2)
+BASE = RunConfig(task=TINY, method="raw", temporal=1, evaluation=Evaluation(validation=0.2))
 
 
 @pytest.mark.slow
@@ -104,17 +104,17 @@ def test_the_winner_runs_again_with_the_same_result(tmp_path: Path) -> None:
     assert found.winner is not None
     point = found.winner.held.points[0]
     config = from_toml(tmp_path / "a" / "best.toml")
-    assert config.validation is None
-    run(config, tmp_path / "again", progress=None)
+    assert config.evaluation.validation is None
+    run(config, tmp_path / "again", progress=False)
     assert found.goal.point(read_curve(tmp_path / "again")) == point
 
 
 @pytest.mark.slow
 def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
-    own = RunConfig(task=TINY, method="sbc", gradient=0.25, temporal=2, validation=0.2)
-    run(own, tmp_path / "cells" / "mine", progress=None)
-    run(replace(own, lr=9.0), tmp_path / "cells" / "far", progress=None)  # outside of the space
-    run(replace(own, validation=None), tmp_path / "cells" / "held", progress=None)
+    own = RunConfig.of(task=TINY, method="sbc", gradient=0.25, temporal=2, validation=0.2)
+    run(own, tmp_path / "cells" / "mine", progress=False)
+    run(own.but(lr=9.0), tmp_path / "cells" / "far", progress=False)  # outside of the space
+    run(own.but(validation=None), tmp_path / "cells" / "held", progress=False)
     said: list[str] = []
     found = searched(tmp_path, trials=4, say=said.append)
     assert said[0].startswith("preparing: ") and said[1].startswith("1 of 3 runs in")
@@ -159,7 +159,7 @@ def test_the_fewest_bits_to_a_target_are_those_of_every_point_tried(
     ):
         point = {"method": method, "temporal": n, "coder": coder, "gradient": 1.0, "lr": 0.3}
         folder = tmp_path / "grid" / str(number)
-        run(space.config(point), folder, progress=None)
+        run(space.config(point), folder, progress=False)
         if there := goal.point(read_curve(folder)):
             fewest.append(there[0])
     monkeypatch.setattr("fedsim.search.study.CODERS", ("own", "golomb | ans", "ans | ans"))
@@ -188,7 +188,7 @@ def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
         (["--trials", "0"], "--trials is 0: it is above 0"),
         (["--methods", "sbcc"], "unknown method 'sbcc'"),
         (["--time", "soon"], "--time is 'soon'"),
-        (["--validation", "1.5"], "--validation is 1.5: it lies between 0 and 1"),
+        (["--validation", "1.5"], "--validation is 1.5: it is a number between 0 and 1"),
     ],
 )
 def test_bad_searches_are_refused_before_work(
@@ -220,7 +220,7 @@ def test_every_point_of_every_published_method_can_be_run() -> None:
 
 
 def test_the_validation_part_is_trained_on_by_nobody() -> None:
-    whole, parted = ClientData.of(replace(BASE, validation=None)), ClientData.of(BASE)
+    whole, parted = ClientData.of(BASE.but(validation=None)), ClientData.of(BASE)
     trained = sorted(index for shard in parted.shards for index in shard)
     assert len(trained) == 96 and len(parted.data.test_y) == 24 and len(set(trained)) == 96
     left = sorted(set(range(120)) - set(trained))
@@ -231,4 +231,4 @@ def test_the_validation_part_is_trained_on_by_nobody() -> None:
 
 def test_a_part_of_no_samples_is_refused() -> None:
     with pytest.raises(UsageError, match="of 120 training samples that is 0"):
-        ClientData.of(replace(BASE, validation=0.001))
+        ClientData.of(BASE.but(validation=0.001))

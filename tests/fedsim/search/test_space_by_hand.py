@@ -21,7 +21,7 @@ from fedsim.search.search import _base, _name
 from fedsim.search.space import Space, fitting, why_not
 from tests.support.madesearch import finalist
 
-BASE = RunConfig(method="raw", temporal=1, iterations=100, validation=0.2, seed=7)
+BASE = RunConfig.of(method="raw", temporal=1, iterations=100, validation=0.2, seed=7)
 BUDGET = Goal(True, "accuracy", budget=2000.0)
 FRONT = Goal(True, "accuracy")
 POINT = {"method": "sbc", "coder": OWN, "temporal": 10, "gradient": 0.1, "lr": 0.02}
@@ -67,7 +67,7 @@ def test_a_server_rate_is_searched_around_the_strategy_s_or_the_one_given(
     strategy: str, given: float | None, middle: float
 ) -> None:
     """Within thirty times, on either side; other strategies have none."""
-    low, high = space(replace(BASE, strategy=strategy, server_lr=given)).limits["server_lr"]
+    low, high = space(BASE.but(strategy=strategy, server_lr=given)).limits["server_lr"]
     assert (low, high) == (pytest.approx(middle / 30), pytest.approx(middle * 30))
     assert "server_lr" not in space().limits
 
@@ -84,7 +84,7 @@ def test_a_point_has_two_digits() -> None:
 
 def test_a_point_has_no_more_than_its_method_takes() -> None:
     """raw takes neither fraction nor coders; cocktailsgd at most a tenth; dgc works at n = 1."""
-    no_momentum = replace(BASE, momentum=0.0)
+    no_momentum = BASE.but(momentum=0.0)
     asked = POINT | {"gradient": 0.5, "coder": "ans | ans"}
     raw = space().used(asked | {"method": "raw"})
     assert (raw["gradient"], raw["coder"], raw["temporal"]) == (None, OWN, 10)
@@ -121,16 +121,17 @@ def test_within_a_budget_a_run_is_evaluated_twenty_times(
     temporal: int, p: float, every: int
 ) -> None:
     config = space().config(POINT | {"temporal": temporal, "gradient": p})
-    assert config.evaluate_every == every and config.stop_at_bits == 2000
+    assert config.evaluation.every == every and config.stop_at_bits == 2000
     assert (config.method, config.gradient, config.temporal) == ("sbc", p, temporal)
-    assert (config.lr, config.label, config.seed, config.validation) == (0.02, "sbc", 7, 0.2)
+    assert (config.training.lr, config.label, config.seed) == (0.02, "sbc", 7)
+    assert config.evaluation.validation == 0.2
 
 
 @pytest.mark.parametrize(("temporal", "every"), [(1, 2), (2, 1), (3, 1)])
 def test_without_a_budget_a_run_is_evaluated_forty_times(temporal: int, every: int) -> None:
     """Of 100, 50 and 34 rounds every second, every and every one."""
     config = space(goal=FRONT).config(POINT | {"temporal": temporal})
-    assert config.evaluate_every == every and config.stop_at_bits is None
+    assert config.evaluation.every == every and config.stop_at_bits is None
 
 
 def test_other_coders_and_a_method_that_steps_by_its_rate_are_written_out() -> None:
@@ -145,9 +146,9 @@ def test_a_cell_is_named_by_method_n_p_and_seed() -> None:
     """The finals' runs differ from the trials' in seed and in the part that scores them."""
     tried, fresh = space().cell(POINT), space().cell(POINT, 8, validation=False)
     assert tried.name.startswith("sbc-n10-p0.1-s7-") and fresh.name.startswith("sbc-n10-p0.1-s8-")
-    assert (tried.config.seed, tried.config.validation) == (7, 0.2)
-    assert (fresh.config.seed, fresh.config.validation) == (8, None)
-    assert space().cell(POINT, 8).config.validation == 0.2
+    assert (tried.config.seed, tried.config.evaluation.validation) == (7, 0.2)
+    assert (fresh.config.seed, fresh.config.evaluation.validation) == (8, None)
+    assert space().cell(POINT, 8).config.evaluation.validation == 0.2
     dense = space().cell(POINT | {"method": "raw"})
     assert dense.name.startswith("raw-n10-s7-") and dense.name.endswith(dense.config.digest)
 
@@ -222,10 +223,10 @@ def test_methods_are_taken_once_and_between_commas_outside_of_brackets() -> None
 
 def test_a_run_lies_at_the_point_that_would_make_it() -> None:
     tried = space()
-    own = replace(BASE, method="sbc", gradient=0.1, temporal=4, lr=0.05)
+    own = BASE.but(method="sbc", gradient=0.1, temporal=4, lr=0.05)
     assert _place(own, tried) == POINT | {"temporal": 4, "lr": 0.05}
-    assert _place(replace(own, lr=None), tried) == POINT | {"temporal": 4, "lr": 0.02}
-    assert _place(replace(own, label="mine", evaluate_every=3), tried) is not None
+    assert _place(own.but(lr=None), tried) == POINT | {"temporal": 4, "lr": 0.02}
+    assert _place(own.but(label="mine", evaluate_every=3), tried) is not None
     written = replace(own, method="ef(per_tensor(one_sided(0.1) | mean | ans | ans))",
                       gradient=None)  # fmt: skip
     assert _place(written, tried) == POINT | {"temporal": 4, "lr": 0.05, "coder": "ans | ans"}
@@ -238,7 +239,7 @@ def test_a_run_lies_at_the_point_that_would_make_it() -> None:
 )  # fmt: skip
 def test_a_run_of_other_settings_is_no_trial(change: dict[str, Any]) -> None:
     own = replace(BASE, method="sbc", gradient=0.1, temporal=4)
-    assert _place(replace(own, **change), space()) is None
+    assert _place(own.but(**change), space()) is None
 
 
 # --- the search's own settings ------------------------------------------------------------------
@@ -246,14 +247,14 @@ def test_a_run_of_other_settings_is_no_trial(change: dict[str, Any]) -> None:
 
 def test_what_is_searched_is_at_its_default() -> None:
     """And a fifth of the training samples are the validation part, unless told."""
-    given = RunConfig(
+    given = RunConfig.of(
         method="sbc", gradient=0.1, temporal=9, evaluate_every=3, stop_at_bits=1e6, label="x"
     )
     base = _base(given)
     assert (base.method, base.gradient, base.temporal) == ("raw", None, 1)
-    assert (base.validation, base.label, base.stop_at_bits) == (0.2, None, None)
-    assert base.evaluate_every is None and _base(BASE).validation == 0.2
-    assert _base(replace(BASE, validation=0.5)).validation == 0.5
+    assert (base.evaluation.validation, base.label, base.stop_at_bits) == (0.2, None, None)
+    assert base.evaluation.every is None and _base(BASE).evaluation.validation == 0.2
+    assert _base(BASE.but(validation=0.5)).evaluation.validation == 0.5
 
 
 def test_a_study_is_of_its_settings_goal_and_methods() -> None:
@@ -268,8 +269,9 @@ def test_a_study_is_of_its_settings_goal_and_methods() -> None:
 
 def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
     """The score and the bits are those of its first fresh seed on held-out samples."""
-    config = replace(BASE, method="sbc", gradient=0.1, temporal=10, seed=8, validation=None,
-                     lr=0.05, device="cpu")  # fmt: skip
+    config = BASE.but(
+        method="sbc", gradient=0.1, temporal=10, seed=8, validation=None, lr=0.05, device="cpu",
+    )  # fmt: skip
     own = finalist(0, [-0.9])
     held = Lot(((1500.0, 0.875), (1200.0, 0.5)), (-0.875, -0.5))
     own = replace(own, config=config, held=held)
@@ -277,7 +279,7 @@ def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
         "# Best accuracy within 2 kbit per client upstream, as a search found it.",
         "# This run: accuracy 0.8750 on held-out samples with 1.50 kbit per client upstream.",
         "", 'task = "digits"', 'method = "sbc"', "temporal = 10", "gradient = 0.1",
-        "iterations = 100", "lr = 0.05", "seed = 8",
+        "iterations = 100", "seed = 8", "", "[training]", "lr = 0.05",
     ]  # fmt: skip
     never = replace(own, held=Lot((None,), (1.0,)))
     assert "This run" not in best.to_toml(never, BUDGET)

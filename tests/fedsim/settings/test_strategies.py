@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedsim import UsageError
-from fedsim.federation.aggregation import make_strategy, server_rate
+from fedsim.federation.aggregation import make_strategy
 from fedsim.settings.strategies import STRATEGIES, coded, of_reference, takes, value_of
 from strategies import ChannelStrategy
 from strategies.algorithms import AVERAGES, CODED, OWN_DOWNLINK
@@ -45,7 +45,6 @@ def test_a_strategy_is_built_with_what_it_takes_and_nothing_else(name: str) -> N
         else:
             with pytest.raises(UsageError, match=f"--{setting.replace('_', '-')} is "):
                 small(**needed, **{setting: value})
-    assert (server_rate(plain) is not None) == ("server_lr" in takes(name))
 
 
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if coded(name)])

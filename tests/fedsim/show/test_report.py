@@ -181,7 +181,7 @@ def test_what_trained_the_models_comes_first_with_whose_default_it_is(tmp_path: 
     make_sweep(tmp_path, (10,), (0.1,), settings=trained)
     make_run(tmp_path / "cells" / "fast", 10, 0.1, seed=1, settings=trained | {"lr": 0.5})
     file = tmp_path / "cells" / "fast" / "config.toml"
-    file.write_text(f"{file.read_text()}\nlr = 0.5\ntimeout = 600.0")
+    file.write_text(f"{file.read_text()}\ntraining.lr = 0.5\nmachine.timeout = 600.0")
     page = Page(write(tmp_path).read_text(encoding="utf-8"))
     assert (
         "What trained the models optimizer SGD (the task's default) "

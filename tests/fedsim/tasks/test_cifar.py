@@ -2,7 +2,6 @@
 
 import hashlib
 import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -185,10 +184,10 @@ def test_a_batch_follows_from_its_generator_alone() -> None:
 
 @pytest.mark.slow
 def test_runs_are_the_same_on_any_number_of_workers(folder: Path, tmp_path: Path) -> None:
-    config = RunConfig(task="cifar_resnet20", method="sbc(0.05)", temporal=1, iterations=2,
+    config = RunConfig.of(task="cifar_resnet20", method="sbc(0.05)", temporal=1, iterations=2,
                        clients=2, batch_size=4, data=str(folder), keep_payloads=True)  # fmt: skip
     run(config, tmp_path / "one")
-    run(replace(config, workers=2), tmp_path / "two")
+    run(config.but(workers=2), tmp_path / "two")
     assert_same(tmp_path / "one", tmp_path / "two")
 
 

@@ -93,7 +93,7 @@ def test_workers_and_rounds_change_nothing(make_task: Any, tmp_path: Path) -> No
     task = make_task(build=dropping, iterations=8)
     for workers in (1, 3):
         torch.rand(workers)  # the global generator is elsewhere each time
-        config = RunConfig(task=task, method="sbc(0.2)", temporal=4, workers=workers)
+        config = RunConfig.of(task=task, method="sbc(0.2)", temporal=4, workers=workers)
         run(config, tmp_path / str(workers))
     assert_same(tmp_path / "1", tmp_path / "3")
 

@@ -119,11 +119,11 @@ def test_what_is_no_imagenet_is_refused(
 @pytest.mark.slow
 def test_a_few_rounds_on_the_cpu(folder: Path, tmp_path: Path) -> None:
     """It starts, trains, scores and counts; what it needs a GPU for is to finish."""
-    config = RunConfig(
+    config = RunConfig.of(
         task="imagenet_resnet50", method="sbc(0.001)", temporal=1, iterations=2, clients=2,
         batch_size=2, evaluate_every=2, test_samples=2, data=str(folder),
     )  # fmt: skip
-    summary = run(config, tmp_path / "run")
+    summary = run(config, tmp_path / "run").summary
     assert summary["parameters"] == 25_557_032 and summary["metric_name"] == "top1"
     assert summary["up_content_bits"] > 2 * 25_557 * 10  # k indices a round of 11.5 bits each
     statistics = get_task("imagenet_resnet50").model(None).state_dict()

@@ -142,7 +142,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
 def test_movielens_is_learnt() -> None:
     """60 iterations of one client: a guess hits one in ten."""
     folder = folder_with("ml-latest-small")
-    config = RunConfig(task="ncf", clients=1, data=str(folder), batch_size=300)
+    config = RunConfig.of(task="ncf", clients=1, data=str(folder), batch_size=300)
     federation = ClientData.of(config)
     assert "100,836 ratings, 610 users, 9,724 items" in federation.data.source
     torch.set_num_threads(1)

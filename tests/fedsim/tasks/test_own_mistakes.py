@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam
 
-from fedsim import Data, DataError, RunConfig, RunFailed, Task, UsageError, run
+from fedsim import Data, DataError, RunConfig, RunFailed, Task, Training, UsageError, run
 from fedsim.tasks.base import check, correct
 from tests.support.owntasks import MODEL, X, Y, holding
 from tests.support.runs import make_task
@@ -83,7 +83,7 @@ def test_what_is_no_tensor(fields: dict[str, Any], words: str) -> None:
 
 def test_a_run_that_diverges_says_why(make_task: Any, tmp_path: Path) -> None:
     task = make_task(build=lambda: nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3)))
-    config = RunConfig(task=task, temporal=3, lr=1e30)
+    config = RunConfig(task=task, temporal=3, training=Training(lr=1e30))
     with pytest.raises(RunFailed) as error:
         run(config, tmp_path)
     assert str(error.value).endswith(

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import LBFGS, SGD
 
-from fedsim import Data, DataError, RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim import Data, DataError, Machine, RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.federation import draws, trial
 from tests.support.owntasks import MODEL, X, Y, holding
 from tests.support.runs import assert_same, make_task
@@ -28,7 +28,7 @@ def reading(name: str) -> dict[str, Any]:
 def refused(make_task: Any, out: Path, fields: dict[str, Any], **settings: Any) -> str:
     """What a run and a sweep say of such a task; neither leaves anything behind."""
     task = make_task(**fields)
-    config = RunConfig(task=task, method="sbc(0.5)", **settings)
+    config = RunConfig.of(task=task, method="sbc(0.5)", **settings)
     with pytest.raises(UsageError) as error:
         run(config, out / "run")
     grid = SweepConfig(config, temporal=(3,))
@@ -165,7 +165,7 @@ def test_a_batch_is_tried_first(
 def test_a_file_that_is_missing(make_task: Any, tmp_path: Path) -> None:
     task = make_task(**reading("mine.csv"))
     with pytest.raises(DataError) as error:
-        run(RunConfig(task=task, temporal=3, data=str(tmp_path)), tmp_path / "out")
+        run(RunConfig(task=task, temporal=3, machine=Machine(data=str(tmp_path))), tmp_path / "out")
     assert str(error.value) == (
         f"task {task.name}: load failed with folder {tmp_path}: FileNotFoundError: "
         f"{tmp_path}/mine.csv not found."
@@ -228,7 +228,7 @@ def test_metrics_that_are_sums(make_task: Any, tmp_path: Path) -> None:
     ]
     for number, metric in enumerate(metrics):
         config = RunConfig(task=make_task(metric=metric), temporal=3, iterations=3)
-        assert run(config, tmp_path / str(number))["status"] == "done"
+        assert run(config, tmp_path / str(number)).summary["status"] == "done"
 
 
 def test_fedsims_own_tasks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from datasets import Dataset
 from flwr_datasets.partitioner import IidPartitioner
 
-from fedsim import RunConfig
+from fedsim import Clients, RunConfig
 from fedsim.federation import ClientData
 from fedsim.ground.errors import UsageError
 from fedsim.tasks.data.partition import check, split
@@ -133,12 +133,12 @@ def test_feature_cuts_the_rising_samples():
 
 
 def test_clients_of_a_run_are_unlike_by_brightness():
-    shards = ClientData.of(RunConfig(partition="feature", clients=3)).shards
+    shards = ClientData.of(RunConfig(clients=Clients(3, partition="feature"))).shards
     x = ClientData.of(RunConfig()).data.train_x.flatten(1).mean(1).numpy()
     ends = [(x[shard].min(), x[shard].max()) for shard in shards]
     assert ends[0][1] <= ends[1][0] and ends[1][1] <= ends[2][0]
     with pytest.raises(UsageError, match="task digits have no source to go by"):
-        ClientData.of(RunConfig(partition="natural"))
+        ClientData.of(RunConfig(clients=Clients(partition="natural")))
 
 
 def test_spaces_are_free():

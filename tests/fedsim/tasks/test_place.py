@@ -38,12 +38,12 @@ def changed(path: Path, text: str) -> None:
 
 def test_a_run_s_folder_names_the_place_and_can_be_run_again(folder: Path) -> None:
     config = RunConfig(task=PLACE, method="sbc(0.05)", iterations=40)
-    summary = run(config, folder / "out", progress=None)
+    summary = run(config, folder / "out", progress=False).summary
     assert summary["task"] == "spirals"
     assert 'task = "spirals.py:spirals"' in (folder / "out" / "config.toml").read_text()
     read = from_toml(folder / "out" / "config.toml")
     assert read == config and read.digest == config.digest
-    assert run(read, folder / "out", progress=None) == summary  # done already
+    assert run(read, folder / "out", progress=False).summary == summary  # done already
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def test_a_folder_s_own_task_is_not_carried_out(folder: Path, file: str) -> None
 
 def test_a_folder_s_task_is_the_same_however_its_place_is_spelled(folder: Path) -> None:
     config = RunConfig(task=PLACE, method="raw", temporal=1, iterations=1)
-    summary = run(config, folder / "out", progress=None)
+    summary = run(config, folder / "out", progress=False).summary
     spelled = replace(config, task=str(folder / "here" / ".." / PLACE))
-    assert run(spelled, folder / "out", progress=None) == summary
+    assert run(spelled, folder / "out", progress=False).summary == summary
 
 
 def test_it_travels_to_other_processes_by_value(folder: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fedsim import Data, DataError, RunConfig
+from fedsim import Data, DataError, Evaluation, RunConfig
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate, spread
 from fedsim.federation.trainer import Trainer
@@ -145,7 +145,7 @@ def test_fewer_held_out_samples_are_spread(make_task: Any) -> None:
     assert spread(10, 99).tolist() == list(range(10))
     seen: list[int] = []
     task = make_task(metric=lambda outputs, targets: seen.append(len(targets)) or torch.tensor(0.0))
-    config = RunConfig(task=task, test_samples=5)
+    config = RunConfig(task=task, evaluation=Evaluation(test_samples=5))
     trainer = Trainer(config, ClientData.of(config))
     evaluate(trainer, {n: p.detach().clone() for n, p in trainer.parameters.items()})
     assert seen == [5]
@@ -219,7 +219,7 @@ def test_windows_belong_to_who_speaks() -> None:
 def test_characters_are_learnt() -> None:
     """150 iterations of one client: far below what the frequencies of characters tell (3.33)."""
     folder = folder_with("shakespeare")
-    config = RunConfig(task="char_lstm", clients=1, data=str(folder), test_samples=5)
+    config = RunConfig.of(task="char_lstm", clients=1, data=str(folder), test_samples=5)
     federation = ClientData.of(config)
     counts = federation.data.train_y.flatten().bincount().double()
     unigram = -float((counts / counts.sum() * (counts / counts.sum()).log()).nansum())

@@ -222,7 +222,7 @@ def case(number: int, folder: Path) -> dict[str, Any]:
             getattr(drawn, name)()
         drawn.settle()
         try:
-            RunConfig(**drawn.settings)
+            RunConfig.of(**drawn.settings)
         except UsageError:
             continue
         return drawn.settings

@@ -72,7 +72,7 @@ def of_summary(twin: Result, theirs: dict[str, Any]) -> list[str]:
 
 def differences(settings: dict[str, Any], folder: Path) -> list[str]:
     """A line per difference between fedsim and the twin."""
-    config = RunConfig(**settings)
+    config = RunConfig.of(**settings)
     error = None
     try:
         run(config, folder / "run", progress=False)

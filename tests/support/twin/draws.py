@@ -32,7 +32,7 @@ class Draws:
         self.test_x = federation.data.test_x.numpy()
         self.test_y = federation.data.test_y.numpy()
         self.shards = federation.shards  # by client: the places of its training samples
-        size = config.batch_size or config.plan.task.batch_size
+        size = config.training.batch_size or config.plan.task.batch_size
         self._batches = [Batches(s, size, config.seed, c) for c, s in enumerate(self.shards)]
         model = build_model(config.plan.task, config.seed, federation.data)
         self.model = {n: p.detach().double().numpy() for n, p in model.named_parameters()}

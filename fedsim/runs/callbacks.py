@@ -1,0 +1,122 @@
+"""What follows a run while it goes on: one small protocol, and a writer of CSV."""
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsim.ground.errors import UsageError, writing
+
+Row = Mapping[str, Any]
+"""A round's row, as in ``rounds.parquet``, with ``up_bits`` (the upstream bits so far of a client
+that takes part in every round) and ``last`` (whether the run ends with this round)."""
+
+
+class Callback:
+    """Follows a run; a subclass has those of these methods that it needs.
+
+    An exception that a method raises ends the run, which has then failed; ``StoppedEarly`` ends it
+    as stopped, with its words. Both are raised again by ``run``.
+
+    Example:
+        >>> class Best(Callback):
+        ...     def begin(self, known, rows):
+        ...         self.metric = 0.0
+        ...     def evaluation(self, row):
+        ...         self.metric = max(self.metric, row["metric"])
+        >>> from fedsim import RunConfig, run
+        >>> best = Best()
+        >>> result = run(RunConfig(iterations=20, temporal=5), callbacks=[best])
+        >>> best.metric >= result.summary["metric"]
+        True
+    """
+
+    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+        """Before the first round.
+
+        Args:
+            known: what the run's summary begins with: task, method, the settings, the name of the
+                metric, the size of the model.
+            rows: of the rounds that were done before, where a run goes on.
+        """
+
+    def round(self, row: Row) -> None:
+        """After every round."""
+
+    def evaluation(self, row: Row) -> None:
+        """After a round whose model was scored, when ``round`` was called."""
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """When the run is over; ``summary["status"]``: ``done``, ``failed`` or ``stopped``."""
+
+
+class CsvWriter(Callback):
+    """Writes a line per round to a CSV file, which can be read while the run goes on.
+
+    A run that goes on writes the lines of the rounds before again.
+
+    Args:
+        path: the file; its folder exists.
+        columns: those that are wanted; None: all that the first row has.
+
+    Example:
+        run(config, callbacks=[CsvWriter("rounds.csv", ["round", "metric", "up_bits"])])
+    """
+
+    def __init__(self, path: Path | str, columns: Sequence[str] | None = None) -> None:
+        self.path, self.columns = Path(path), columns
+
+    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+        with writing(self.path.parent):
+            self._file = self.path.open("w", newline="", encoding="utf-8")
+        self._writer: csv.DictWriter[str] | None = None
+        for row in rows:
+            self.round(row)
+
+    def round(self, row: Row) -> None:
+        with writing(self.path.parent):
+            if self._writer is None:
+                columns = [*row] if self.columns is None else self.columns
+                self._writer = csv.DictWriter(self._file, columns, extrasaction="ignore")
+                self._writer.writeheader()
+            self._writer.writerow(row)
+            self._file.flush()
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        self._file.close()
+
+
+class Several(Callback):
+    """Callbacks, called in their order; a function among them is called with every round's row.
+
+    Raises ``UsageError`` for what is neither.
+    """
+
+    def __init__(self, callbacks: Iterable[Callback | Callable[[Row], Any]]) -> None:
+        self._all = [one if isinstance(one, Callback) else _Function(one) for one in callbacks]
+
+    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+        for one in self._all:
+            one.begin(known, rows)
+
+    def round(self, row: Row) -> None:
+        for one in self._all:
+            one.round(row)
+
+    def evaluation(self, row: Row) -> None:
+        for one in self._all:
+            one.evaluation(row)
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        for one in self._all:
+            one.end(summary)
+
+
+class _Function(Callback):
+    def __init__(self, function: Callable[[Row], Any]) -> None:
+        if not callable(function):
+            raise UsageError(f"callbacks: {function!r} is neither a fedsim.Callback nor a function")
+        self._function = function
+
+    def round(self, row: Row) -> None:
+        self._function(row)

@@ -1,0 +1,68 @@
+"""What a run came to: its summary, its tables and its model, in memory or in its folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from safetensors.torch import load_file
+from torch import Tensor
+
+from fedsim.settings.config import RunConfig
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """A run that is done. What lies in a folder is read when it is asked for.
+
+    Attributes:
+        config: what was run.
+        summary: as ``summary.json``: bits are those of a client, summed over the rounds.
+        folder: where the run lies; None: in memory.
+        frames: the tables by name, of a run in memory.
+        weights: the model by name, of a run in memory.
+
+    Example:
+        >>> from fedsim import run
+        >>> result = run(RunConfig(temporal=5, iterations=20))
+        >>> result.summary["rounds"], len(result.rounds), len(result.clients)
+        (4, 4, 16)
+        >>> sum(x.numel() for x in result.model.values()) == result.summary["parameters"]
+        True
+    """
+
+    config: RunConfig
+    summary: dict[str, Any]
+    folder: Path | None = None
+    frames: Mapping[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+    weights: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """A row per round: bits are sums over the cohort."""
+        return self._table("rounds")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """A row per round and client that was asked."""
+        return self._table("clients")
+
+    @cached_property
+    def layers(self) -> pd.DataFrame:
+        """How many entries of each tensor travelled, in the rounds that were evaluated."""
+        return self._table("layers")
+
+    @cached_property
+    def model(self) -> dict[str, Tensor]:
+        """Every weight and buffer of the final model, by name, on the CPU."""
+        if self.folder is None:
+            return dict(self.weights)
+        return load_file(self.folder / "model.safetensors")
+
+    def _table(self, name: str) -> pd.DataFrame:
+        if self.folder is None:
+            return self.frames.get(name, pd.DataFrame())
+        file = self.folder / f"{name}.parquet"
+        return pd.read_parquet(file) if file.exists() else pd.DataFrame()

@@ -1,0 +1,165 @@
+"""A run that is stepped by hand, a round at a time."""
+
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import pandas as pd
+from torch import Tensor
+
+from fedsim.federation.client_memory import InProcess
+from fedsim.ground.errors import UsageError, expect
+from fedsim.runs.callbacks import Callback, Row, Several
+from fedsim.runs.checkpoint import Checkpoint
+from fedsim.runs.devices import one_thread
+from fedsim.runs.folder import differences
+from fedsim.runs.run import (
+    broken_off,
+    check,
+    check_kept,
+    describe,
+    grid_of,
+    server_of,
+    summed,
+    weights_of,
+)
+from fedsim.settings.config import RunConfig
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Everything from which a run goes on.
+
+    Attributes:
+        config: the run.
+        memory: of server and clients, and the rows so far.
+    """
+
+    config: RunConfig
+    memory: Checkpoint
+
+
+class Federation:
+    """The run of ``config`` on the local engine, in memory: what ``run`` does, a round at a time.
+
+    The last round is that of ``run``, and so is every number. A federation may be left at any
+    round; as a context, or by ``close``, its threads end.
+
+    Args:
+        config: what is run.
+        state: what ``state()`` of a federation with the same settings has returned; the run goes
+            on from there, bit for bit. None: from the start.
+        callbacks: as ``run`` takes them.
+
+    Raises:
+        UsageError: as ``run`` without a folder; and for another engine than ``local``, or a state
+            of other settings.
+
+    Example:
+        >>> config = RunConfig(method="sbc(0.05)", temporal=5, iterations=20)
+        >>> with Federation(config) as federation:
+        ...     while not federation.done:
+        ...         row = federation.round()
+        >>> row["round"], row["iteration"], len(federation.rounds)
+        (4, 20, 4)
+    """
+
+    def __init__(
+        self, config: RunConfig, state: RunState | None = None,
+        callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
+    ) -> None:  # fmt: skip
+        expect(config, RunConfig, "Federation()")
+        if config.machine.engine != "local":
+            raise UsageError(
+                f"--engine is {config.machine.engine!r}: a federation is stepped on the engine "
+                "local, whose clients answer in this process"
+            )
+        check_kept(config)
+        if state is not None:
+            expect(state, RunState, "Federation(state=...)")
+            if differ := differences(state.config, config):
+                told = "; ".join(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ.items())
+                raise UsageError(f"state is of a run of other settings ({told})")
+        self.config, self._follower = config, Several(callbacks)
+        states = InProcess()
+        with one_thread():
+            check(config)
+            before = None if state is None else state.memory.copied()
+            self._server, self._records = server_of(config, states, self._follower, None, before)
+            grid = grid_of(config, states)
+            self._end = weakref.finalize(self, grid.close)
+            self._known = describe(config, self._server.trainer)
+            self._follower.begin(self._known, self._records.told)
+            self._server.open(grid)
+
+    @property
+    def done(self) -> bool:
+        """Whether the last round is done."""
+        return self._server.done
+
+    def round(self) -> dict[str, Any]:
+        """Does the next round; returns its row, as ``rounds.parquet`` has it.
+
+        Raises ``UsageError`` where the run is done, and ``RunFailed`` as ``run``.
+        """
+        if self.done:
+            raise UsageError(f"round(): the run is done after {len(self._records.rows)} rounds")
+        try:
+            with one_thread():
+                row = self._server.step()
+        except Exception as error:
+            self._follower.end(broken_off(self._known, self._records, error))
+            raise
+        if self.done:
+            self._follower.end(self.summary)
+        return row
+
+    @property
+    def model(self) -> dict[str, Tensor]:
+        """A copy of every weight and buffer of the server's model, by name, on the CPU."""
+        return {name: x.clone() for name, x in weights_of(self._server).items()}
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """A row per round so far."""
+        return self._records.frames()["rounds"]
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """A row per round so far and client that was asked."""
+        return self._records.frames()["clients"]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the rounds so far come to, as ``summary.json`` has it: ``status`` says ``done``
+        where they are all.
+        """
+        summary = summed(self._known, self._records, self._server)
+        return summary | {"status": "done" if self.done else "running"}
+
+    def state(self) -> RunState:
+        """Everything from which the run goes on, as a value that does not change as the run does.
+
+        Raises ``UsageError`` where messages are always under way, which no state holds.
+        """
+        if self._records.states is None:
+            raise UsageError(
+                f"state(): a run of strategy {self.config.plan.strategy} always has messages under "
+                "way, which no state holds"
+            )
+        return RunState(self.config, self._records.memory(self._server).copied())
+
+    def close(self) -> None:
+        """Ends the threads that train clients; the rounds so far stay."""
+        self._end()
+
+    def __enter__(self) -> "Federation":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()

@@ -1,0 +1,53 @@
+"""The flags as people type them: a change of the settings' declarations leaves them as they are."""
+
+import re
+
+import pytest
+
+from fedsim.settings.fields import GROUPS, SETTINGS
+from fedsim.settings.strategies import FLAGS
+from tests.support.commands import Typed, typed
+
+__all__ = ["typed"]  # the fixture
+
+RUN = (
+    "ask", "availability", "batch-size", "buffer-size", "buffers", "catch-up", "checkpoint-every",
+    "clients", "cohort", "config", "controller", "data", "deadline", "device", "downlink",
+    "download", "dropout", "engine", "evaluate-every", "gpus-per-client", "gpus-per-run",
+    "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label", "late", "lr",
+    "max-norm", "method", "min-replies", "momentum", "momentum-masking", "network", "out",
+    "partition", "precision", "proximal", "ray-address", "seed", "server-lr", "stack", "staleness",
+    "stop-at-bits", "strategy", "task", "temporal", "tensorboard", "test-samples", "timeout",
+    "validation", "weighting", "workers",
+)  # fmt: skip
+GONE = {
+    "run": set(),
+    "sweep": {"seed"},
+    "search": {"method", "temporal", "gradient", "controller", "stop-at-bits", "evaluate-every",
+               "label", "engine", "workers", "gpus-per-client", "config"},
+    "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
+               "tensorboard", "label", "stack", "network", "availability", "dropout", "ask",
+               "deadline", "staleness", "buffer-size", "ray-address"},
+}  # fmt: skip
+MORE = {
+    "run": set(),
+    "sweep": {"seeds", "no-baseline", "jobs"},
+    "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs"},
+    "deploy": {"port", "insecure"},
+}
+
+
+@pytest.mark.parametrize("command", GONE)
+def test_every_flag_is_there(command: str, typed: Typed) -> None:
+    flags = set(re.findall(r"^  --([a-z-]+)", typed(command, "--help").out, flags=re.MULTILINE))
+    assert flags == ({*RUN} - GONE[command]) | MORE[command]
+
+
+def test_every_setting_has_one_place_and_one_sentence() -> None:
+    """A field of a group is a flag, a key of a table and a column of results by one name."""
+    places = {(one.group, one.attr) for one in SETTINGS.values()}
+    assert len(places) == len(SETTINGS) and not {*SETTINGS} & {*FLAGS}
+    assert {group for group, _ in places} == {"", *GROUPS}
+    sentences = [one.help for one in [*SETTINGS.values(), *FLAGS.values()]]
+    assert len({*sentences}) == len(sentences) and all(sentences)
+    assert {*SETTINGS, *FLAGS} <= {flag.replace("-", "_") for flag in RUN}
