@@ -42,14 +42,14 @@ class Folder:
 
         Args:
             number: of the round.
-            trip: its messages.
+            traffic: its messages.
             memory: the run's, for a checkpoint; None: none is wanted, or can be had.
         """
         every, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
         late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
-        folder = self.path / "payloads" / f"round-{traffic.round:05d}"
         with writing(self.path):
             for part in traffic.parts if keeps else ():
+                folder = self.path / "payloads" / f"round-{part.round:05d}"
                 folder.mkdir(parents=True, exist_ok=True)
                 for client, up in part.uplinks.items():
                     write_bytes(folder / f"client-{client:03d}{part.place}-up.bin", up.payload)
