@@ -9,7 +9,7 @@ with the imports.
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -82,6 +82,31 @@ def _imported(path: Path, package: str) -> frozenset[str]:
             names += [f"compressors.{place[1]}"] if place else []
     start = f"{package}."
     return frozenset(name.removeprefix(start) for name in names if name.startswith(start))
+
+
+def functions(package: str, room: str = "") -> tuple[int, list[str]]:
+    """How many functions there are, and which of them are private helpers with one caller.
+
+    Such a helper has a name that begins with one underscore and that its file uses once.
+
+    Args:
+        package: the package.
+        room: a room of it; empty: all of them.
+
+    Returns:
+        The number of functions and methods, and the helpers as ``path:name``.
+    """
+    count, once = 0, []
+    for path in sorted((ROOT / package / room).rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef
+        names = [node.name for node in nodes if isinstance(node, kinds)]
+        used = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+        used += Counter(node.attr for node in nodes if isinstance(node, ast.Attribute))
+        count += len(names)
+        private = {name for name in names if name.startswith("_") and not name.startswith("__")}
+        once += [f"{path.relative_to(ROOT)}:{n}" for n in sorted(private) if used[n] == 1]
+    return count, once
 
 
 def circle(found: Arrows) -> list[str]:
@@ -220,8 +245,12 @@ def main() -> None:
     design.write_text(page(design.read_text(encoding="utf-8")), encoding="utf-8")
     for package in PACKAGES:
         found = arrows(package)
-        count = sum(map(len, found.values()))
-        print(f"{package}: {len(found)} rooms, {len(floors(found))} floors, {count} arrows")
+        arrows_, (count, once) = sum(map(len, found.values())), functions(package)
+        print(
+            f"{package}: {len(found)} rooms, {len(floors(found))} floors, {arrows_} arrows; "
+            f"{len(once)} of {count} functions are private helpers with one caller "
+            f"({100 * len(once) / count:.1f} %)"
+        )
 
 
 if __name__ == "__main__":
