@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
-from fedsim.tasks.data.once import Once
+from fedsim.tasks.data.once import once
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 from fedsim.tasks.tasklist import about
 
@@ -37,7 +37,8 @@ def build() -> nn.Module:
     return LanguageModel(WORDS, hidden=650, drop=0.5, scale=0.05)
 
 
-def load(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load(folder: Path | None, download: bool) -> Data:
     """A training text and the test text of the same set, words numbered by frequency.
 
     Training samples are windows of 35 words, held-out ones rows of 350; both (·, length). What is
@@ -51,12 +52,6 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: neither pair is there, or a file is damaged or too short.
     """
-    wanted = " or ".join(" and ".join(pair) for pair in SETS)
-    return _load(textfiles.base("word_lstm", folder, wanted).resolve())
-
-
-@Once
-def _load(folder: Path) -> Data:
     paths = textfiles.first_present("word_lstm", folder, SETS)
     (train, digest), (test, other) = (textfiles.read("word_lstm", path) for path in paths)
     texts = [tokens(train), [END, *tokens(test)]]  # the first word follows the end of a line

@@ -57,12 +57,10 @@ class Known:
         """
         rows = users.repeat_interleave(count)
         drawn = torch.randint(self.items, (len(rows),), dtype=torch.int32, generator=generator)
-        again = self._wrong(rows, drawn, count, apart).nonzero().flatten()
-        while len(again):
+        while len(again := self._wrong(rows, drawn, count, apart).nonzero().flatten()):
             drawn[again] = torch.randint(
                 self.items, (len(again),), dtype=torch.int32, generator=generator
             )
-            again = self._wrong(rows, drawn, count, apart).nonzero().flatten()
         return drawn.view(-1, count)
 
     def _wrong(self, rows: Tensor, drawn: Tensor, count: int, apart: bool) -> Tensor:
@@ -93,11 +91,11 @@ class Draw:
         return torch.cat([seen, drawn]), targets
 
 
-def load(task: str, folder: Path) -> Data:
+def load(task: str, folder: Path | None) -> Data:
     """The first of `SETS` below `folder`, as `interactions` gives it.
 
     Raises:
-        DataError: no file is there, or the file is damaged.
+        DataError: no folder is given, no file is there, or the file is damaged.
     """
     (path,) = textfiles.first_present(task, folder, [(name,) for name in SETS])
     content, digest = textfiles.content(task, path)

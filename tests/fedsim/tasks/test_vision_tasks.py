@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from fedsim.tasks import get_task
-from fedsim.tasks.cifar_resnet import Shortcut
 from fedsim.tasks.mlp import mlp
+from fedsim.tasks.models.cifar import Shortcut
 
 COUNTS = {
     "mnist_mlp4096": 36_818_954, "mnist_mlp4096_ln": 36_843_530,
