@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.labels import FACTS, VARIANT, several
+from fedsim.results.labels import FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
     comparable,
     repeats,
@@ -18,7 +18,6 @@ from fedsim.results.merge import (
     variants,
     without_repeated,
 )
-from fedsim.results.naming import Told, called
 from fedsim.results.schema import (
     KEYS,
     TOLD,
@@ -134,11 +133,10 @@ def load(*paths: Path | str) -> Results:
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
         runs[VARIANT] = [varied[name] for name in cells]
-    told = [
-        Told(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
+    runs = with_labels(runs, [
+        MethodText(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
         for name, cell in cells.items()
-    ]
-    runs = called(runs, told)
+    ])  # fmt: skip
     rounds = _joined(tables, runs, ("metric_name", "higher_is_better", "downlink"))
     layers = _joined({name: layers_of(folders[name], cell) for name, cell in cells.items()}, runs)
     return Results(

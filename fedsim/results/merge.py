@@ -83,7 +83,13 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
     differences = dict.fromkeys(cells, "")
     for names in _by_task(cells).values():
         known = {name: settings[name] for name in names if name in settings}
-        known = _with_defaults(cells, _as_reference(cells, known))
+        known = _as_reference(cells, known)
+        trained = {name: cells[name].get(TRAINED) or {} for name in known}
+        for key in OF_TASK:  # a setting that names what is the task's anyway
+            default = [trained[n].get(key) for n, own in known.items() if own[key] is None]
+            for name, own in known.items():
+                if own[key] is not None and trained[name].get(key, own) in default:
+                    own[key] = None
         keys = differing(known)
         for name, own in known.items():
             told = [f"{key} = {own[key]}" for key in keys if own[key] != default_of(key)]
@@ -117,20 +123,6 @@ def _as_reference(
                 if compared[name][key] == standard:
                     compared[name][key] = value
     return compared
-
-
-def _with_defaults(
-    cells: Cells, settings: Mapping[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Settings of one task's runs without those that name what is the task's anyway."""
-    trained = {name: cells[name].get(TRAINED) or {} for name in settings}
-    filled = {name: dict(own) for name, own in settings.items()}
-    for key in OF_TASK:
-        default = [trained[n].get(key) for n, own in settings.items() if own[key] is None]
-        for name, own in filled.items():
-            if own[key] is not None and trained[name].get(key, own) in default:
-                own[key] = None
-    return filled
 
 
 def comparable(
