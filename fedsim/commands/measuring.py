@@ -88,12 +88,12 @@ def advice(frame: pd.DataFrame, width: int) -> str:
     """The recommendation below the table, in lines of ``width`` characters; empty of no method."""
     from textwrap import fill
 
-    from fedsim.measure.advice import recommended, search_command, told
+    from fedsim.measure.advice import advice_text, recommended, search_command
 
     found = recommended(frame)
     if not found:
         return ""
-    lines = fill(told(found), width, break_on_hyphens=False)
+    lines = fill(advice_text(found), width, break_on_hyphens=False)
     return f"{lines}\n{search_command(found, width)}"
 
 
