@@ -14,7 +14,7 @@ import pytest
 
 from fedsim import RunConfig, run
 from fedsim.ground.errors import RunFailed
-from fedsim.network.availability import Availability, OnOff, There, parse_availability
+from fedsim.network.availability import Availability, OnOff, Presence, parse_availability
 from fedsim.network.rates import Rate
 from tests.support.runs import clients, make_task
 from tests.support.threes import give_links, last, table, threes
@@ -27,7 +27,7 @@ MANY = 2000
 
 
 @pytest.fixture(scope="module")
-def there() -> There:
+def there() -> Presence:
     """Two thousand clients that are there for 60 s and away for 20 s in the mean."""
     return parse_availability("onoff(60s, 20s)").of(MANY, seed=1)
 
@@ -42,7 +42,7 @@ def lengths(client: OnOff, count: int) -> list[tuple[float, float]]:
     return found
 
 
-def test_three_quarters_are_there_at_any_time_and_from_the_beginning(there: There) -> None:
+def test_three_quarters_are_there_at_any_time_and_from_the_beginning(there: Presence) -> None:
     tolerance = 4 * math.sqrt(SHARE * (1 - SHARE) / MANY)
     for time in (0.0, 1.0, 9.5, 33.0, 100.0, 1000.0):
         now, who = there.at(time, round_number=1, least=1)
@@ -57,7 +57,7 @@ def test_a_client_is_there_for_three_quarters_of_the_time() -> None:
     assert abs(on / (on + off) - SHARE) < 4 * SHARE * (1 - SHARE) * math.sqrt(2 / 1000)
 
 
-def test_times_on_and_off_have_their_means_and_are_exponential(there: There) -> None:
+def test_times_on_and_off_have_their_means_and_are_exponential(there: Presence) -> None:
     """Standard deviations are the means, and half of the times are shorter than ln 2 of these."""
     every = [pair for client in there.rates[:400] for pair in lengths(client, 12)[1:]]
     for state, mean in ((1.0, ON), (0.0, OFF)):
@@ -69,7 +69,7 @@ def test_times_on_and_off_have_their_means_and_are_exponential(there: There) -> 
         assert abs(np.mean(found < mean * math.log(2)) - 0.5) < near / 2
 
 
-def test_what_is_left_of_the_first_stretch_is_as_long_as_any(there: There) -> None:
+def test_what_is_left_of_the_first_stretch_is_as_long_as_any(there: Presence) -> None:
     """The run begins in the midst of things: an exponential time forgets how long it has lasted."""
     first = [lengths(client, 1)[0] for client in there.rates]
     for state, mean in ((1.0, ON), (0.0, OFF)):
@@ -77,7 +77,7 @@ def test_what_is_left_of_the_first_stretch_is_as_long_as_any(there: There) -> No
         assert abs(found.mean() / mean - 1) < 4 / math.sqrt(len(found))
 
 
-def test_clients_come_and_go_independently(there: There) -> None:
+def test_clients_come_and_go_independently(there: Presence) -> None:
     """Of a thousand pairs, as many are there together as two coins say; so at another time."""
     for time in (0.0, 50.0):
         states = np.array([client.at(time) for client in there.rates]).reshape(-1, 2)
@@ -132,12 +132,12 @@ HANDMADE = [
 def test_the_first_moment_at_which_enough_are_there(
     now: float, least: int, found: tuple[float, list[int]]
 ) -> None:
-    assert There(HANDMADE, lambda *given: np.zeros(3)).at(now, 1, least) == found
+    assert Presence(HANDMADE, lambda *given: np.zeros(3)).at(now, 1, least) == found
 
 
 def test_what_never_comes_is_told() -> None:
     with pytest.raises(RunFailed, match="round 4: 3 clients"):
-        There(HANDMADE, lambda *given: np.zeros(3)).at(0.0, 4, 3)
+        Presence(HANDMADE, lambda *given: np.zeros(3)).at(0.0, 4, 3)
 
 
 def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
