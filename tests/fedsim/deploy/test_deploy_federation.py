@@ -14,8 +14,8 @@ import pytest
 
 from fedsim import RunFailed, UsageError
 from fedsim.engines.deploy import Deployment, programs
+from fedsim.engines.deploy.clientapp import listening
 from fedsim.engines.deploy.processes import Group
-from fedsim.engines.deploy.warm import listening
 
 Stand = Callable[..., None]
 _LISTENS = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.engines.deploy import bundle, certificates, ports, programs
+from fedsim.engines.deploy import certificates, ports, programs
 from fedsim.engines.deploy.certificates import Certificates, write_node_key
 from fedsim.engines.deploy.processes import Group, Guard, stop_all
 from strategies.channel.owners import read
@@ -51,7 +51,7 @@ class Site:
     def register(self, port: int, public: Path) -> subprocess.CompletedProcess[str]:
         """Asks at a port to let a key in."""
         home = self.folder / f"home-{port}"
-        bundle.write_connection(home, port, self.tls)
+        programs.write_connection(home, port, self.tls)
         return subprocess.run(
             programs.register({0: public}, self.folder / "clients.json"), timeout=120,
             env=programs.environment(home), capture_output=True, text=True,
@@ -62,9 +62,9 @@ class Site:
     ) -> subprocess.CompletedProcess[str]:
         """A command of ``flwr`` from a home of its own that knows a port and ``ca.crt``."""
         home = self.folder / f"home-{port}"
-        bundle.write_connection(home, port, self.tls)
+        programs.write_connection(home, port, self.tls)
         return subprocess.run(
-            [programs.find("flwr"), *words, bundle.CONNECTION, *form], cwd=ROOT, timeout=120,
+            [programs.find("flwr"), *words, programs.CONNECTION, *form], cwd=ROOT, timeout=120,
             env=programs.environment(home) | {"NO_COLOR": "1"}, capture_output=True, text=True,
         )  # fmt: skip
 

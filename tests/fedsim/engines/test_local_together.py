@@ -14,8 +14,7 @@ from flwr.clientapp import ClientApp
 from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
-from fedsim.engines.calls import Turns
-from fedsim.engines.local import LocalGrid, Together
+from fedsim.engines.local import AnswerSeveral, LocalGrid, NodeQueue
 from strategies.channel.client_end import ClientEnd
 from tests.support.runs import assert_same, clients, make_task, rounds
 
@@ -88,7 +87,7 @@ def grid_of() -> Iterator[Callable[..., LocalGrid]]:
     """Grids over what is done with several messages; closed at the end."""
     grids = []
 
-    def make(together: Together, clients: int, at_once: int, workers: int = 1) -> LocalGrid:
+    def make(together: AnswerSeveral, clients: int, at_once: int, workers: int = 1) -> LocalGrid:
         app = ClientApp()
         app.train()(echo)
         grids.append(LocalGrid(app, clients, workers, together, at_once))
@@ -158,18 +157,18 @@ def test_nodes_are_free_before_their_replies_are_there(
     grid_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who asks again at once finds the same clients side by side, however slow the worker is."""
-    let_go, seen = Turns.let_go, []
+    release, seen = NodeQueue.release, []
 
-    def slow(turns: Turns, node: int) -> Any:
+    def slow(queue: NodeQueue, node: int) -> Any:
         time.sleep(0.05 if node <= 2 else 0)  # the other worker is free before
-        return let_go(turns, node)
+        return release(queue, node)
 
     def together(messages: Sequence[Message], contexts: Sequence[Context]) -> Iterator[Any]:
         seen.append([number(context) for context in contexts])
         for i, message in enumerate(messages):
             yield i, echo(message, contexts[i])
 
-    monkeypatch.setattr(Turns, "let_go", slow)
+    monkeypatch.setattr(NodeQueue, "release", slow)
     grid = grid_of(together, 4, 2, 2)
     for _ in range(5):
         ask(grid)
