@@ -52,7 +52,7 @@ def budgets(
     """
     sign = 1 if higher else -1
     by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
-    found = []
+    methods = []
     for (coded, name), own in by_method:
         table, cells = evaluated(own, x, bits)
         reached = steps_of(table, x)
@@ -63,11 +63,11 @@ def budgets(
         best = losses.min(axis=0)
         leads = np.where(losses == best, since, np.inf).argmin(axis=0)  # of equals, of fewer bits
         kept = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
-        found.append(Budget(
+        methods.append(Budget(
             str(name), not coded, spent[kept], -sign * best[kept],
             tuple(cells[k] for k in leads[kept]), float(spent[-1]),
         ))  # fmt: skip
-    return found
+    return methods
 
 
 def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:

@@ -36,7 +36,6 @@ class Drawing(Figure):
     """A figure that embeds its fonts in whatever file it is saved to, and shows in notebooks."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """See ``matplotlib.figure.Figure.savefig``."""
         with _SETTINGS, matplotlib.rc_context(_FILES):
             super().savefig(*args, **kwargs)
 

@@ -12,12 +12,12 @@ from fedsim.search.goal import Curve, Goal
 from fedsim.show.answer import ladder, texts
 from fedsim.show.averages import over_seeds
 from fedsim.show.budgets import Budget, budgets, leaders
+from fedsim.show.columns import sends_less_per_client, sends_other_shares
 from fedsim.show.curves import bits_so_far, curve_lines, front, pareto_points
 from fedsim.show.export import table
 from fedsim.show.planes import plane
 from fedsim.show.style import CellKey
 from fedsim.show.tables import add_difference
-from fedsim.show.telling import sends_less_per_client, sends_other_shares
 from tests.support.sweepmaker import make_cell, rounds_of, runs_of
 
 
