@@ -240,7 +240,7 @@ def table() -> str:
 
 def page() -> str:
     """The page with the table of the CSV in it."""
-    return _BETWEEN.sub(lambda found: f"{found[1]}{table()}\n{found[2]}",
+    return _BETWEEN.sub(lambda match: f"{match[1]}{table()}\n{match[2]}",
                         PAGE.read_text(encoding="utf-8"))  # fmt: skip
 
 

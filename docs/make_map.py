@@ -28,24 +28,24 @@ Arrows = Mapping[str, set[str]]
 
 def rooms(package: str) -> dict[str, list[Path]]:
     """The files of each room of a package, by the room's name."""
-    found: dict[str, list[Path]] = defaultdict(list)
+    files: dict[str, list[Path]] = defaultdict(list)
     base = ROOT / package
     for path in sorted(base.rglob("*.py")):
         name = path.relative_to(base).parts[0].removesuffix(".py")
         if name not in OUTSIDE:
-            found[name].append(path)
-    return dict(found)
+            files[name].append(path)
+    return dict(files)
 
 
 def arrows(package: str) -> dict[str, set[str]]:
     """Which rooms of its package each room imports, imports inside functions too."""
     inside = rooms(package)
-    found: dict[str, set[str]] = {room: set() for room in inside}
+    below_of: dict[str, set[str]] = {room: set() for room in inside}
     for room, paths in inside.items():
         for path in paths:
             below = {name.split(".")[0] for name in _imported(path, package)}
-            found[room] |= below & {*inside} - {room}
-    return found
+            below_of[room] |= below & {*inside} - {room}
+    return below_of
 
 
 def file_arrows(package: str) -> dict[str, set[str]]:
@@ -56,11 +56,11 @@ def file_arrows(package: str) -> dict[str, set[str]]:
         for paths in rooms(package).values()
         for path in paths
     }
-    found = {}
+    below_of = {}
     for name, path in files.items():
         starts = {start for full in _imported(path, package) for start in _starts(full)}
-        found[name] = starts & {*files} - {name}
-    return found
+        below_of[name] = starts & {*files} - {name}
+    return below_of
 
 
 def _starts(name: str) -> list[str]:
@@ -109,9 +109,9 @@ def functions(package: str, room: str = "") -> tuple[int, list[str]]:
     return count, once
 
 
-def circle(found: Arrows) -> list[str]:
+def circle(imports: Arrows) -> list[str]:
     """The rooms of one circle of imports, in order; none where there is none."""
-    left = {room: set(below) for room, below in found.items()}
+    left = {room: set(below) for room, below in imports.items()}
     while free := [room for room, below in left.items() if not below & {*left}]:
         for room in free:
             del left[room]
@@ -123,16 +123,16 @@ def circle(found: Arrows) -> list[str]:
     return path[path.index(path[-1]) :]
 
 
-def floors(found: Arrows) -> list[list[str]]:
+def floors(imports: Arrows) -> list[list[str]]:
     """The rooms of each floor, the lowest first.
 
     Raises ``ValueError`` where imports run in a circle.
     """
-    if around := circle(found):
+    if around := circle(imports):
         raise ValueError(f"imports run in a circle: {' -> '.join(around)}")
     level: dict[str, int] = {}
-    while len(level) < len(found):
-        for room, below in found.items():
+    while len(level) < len(imports):
+        for room, below in imports.items():
             if room not in level and below <= {*level}:
                 level[room] = 1 + max((level[other] for other in below), default=-1)
     return [
@@ -141,17 +141,17 @@ def floors(found: Arrows) -> list[list[str]]:
     ]
 
 
-def drawn(found: Arrows) -> list[tuple[str, str]]:
+def drawn(imports: Arrows) -> list[tuple[str, str]]:
     """The arrows that a picture needs: those that no longer way of arrows says already."""
 
     def reached(room: str) -> set[str]:
-        return found[room].union(*(reached(below) for below in found[room]))
+        return imports[room].union(*(reached(below) for below in imports[room]))
 
     return [
         (room, below)
-        for room in sorted(found)
-        for below in sorted(found[room])
-        if not any(below in reached(other) for other in found[room] - {below})
+        for room in sorted(imports)
+        for below in sorted(imports[room])
+        if not any(below in reached(other) for other in imports[room] - {below})
     ]
 
 
@@ -194,8 +194,8 @@ def picture(packages: Sequence[str]) -> str:
 
 def _package(package: str, top: int) -> tuple[int, list[str]]:
     """The height of a package's drawing that starts at ``top``, and its shapes."""
-    found = arrows(package)
-    levels = floors(found)
+    arrows_of = arrows(package)
+    levels = floors(arrows_of)
     height = 36 + _LIFT * len(levels)
     places: dict[str, tuple[float, float]] = {}
     for floor, names in enumerate(levels):
@@ -208,7 +208,7 @@ def _package(package: str, top: int) -> tuple[int, list[str]]:
         f'<rect x="6" y="{top}" width="{_WIDTH - 12}" height="{height}" rx="8" fill="#f4f6f9"/>',
         f'<text x="{_MARGIN}" y="{top + 22}" font-weight="bold">{package}</text>',
     ]
-    shapes += [_arrow(places[room], places[below]) for room, below in drawn(found)]
+    shapes += [_arrow(places[room], places[below]) for room, below in drawn(arrows_of)]
     return height, shapes + [_box(room, *place) for room, place in places.items()]
 
 
@@ -244,10 +244,10 @@ def main() -> None:
     design = ROOT / "docs" / "design.md"
     design.write_text(page(design.read_text(encoding="utf-8")), encoding="utf-8")
     for package in PACKAGES:
-        found = arrows(package)
-        arrows_, (count, once) = sum(map(len, found.values())), functions(package)
+        imports, (count, once) = arrows(package), functions(package)
         print(
-            f"{package}: {len(found)} rooms, {len(floors(found))} floors, {arrows_} arrows; "
+            f"{package}: {len(imports)} rooms, {len(floors(imports))} floors, "
+            f"{sum(map(len, imports.values()))} arrows; "
             f"{len(once)} of {count} functions are private helpers with one caller "
             f"({100 * len(once) / count:.1f} %)"
         )

@@ -67,7 +67,7 @@ def reference(package: str, elsewhere: set[str]) -> str:
 def on_page_markdown(markdown: str, **kwargs: object) -> str:
     """The page with `|` in the code of its tables, where the repository's view wants it escaped."""
     return "\n".join(
-        _CODE.sub(lambda found: found[0].replace(r"\|", "|"), line) if line[:1] == "|" else line
+        _CODE.sub(lambda match: match[0].replace(r"\|", "|"), line) if line[:1] == "|" else line
         for line in markdown.split("\n")
     )
 
