@@ -9,25 +9,25 @@ import numpy as np
 
 def rice_python(indices: Sequence[int], b: int) -> str:
     """Algorithm 3 of Sattler et al. word for word: a string of zeros and ones."""
-    found, before = [], -1
+    codes, before = [], -1
     for index in indices:
         quotient, rest = divmod(index - before - 1, 1 << b)
-        found.append("1" * quotient + "0" + (format(rest, f"0{b}b") if b else ""))
+        codes.append("1" * quotient + "0" + (format(rest, f"0{b}b") if b else ""))
         before = index
-    return "".join(found)
+    return "".join(codes)
 
 
 def rice_python_back(bits: str, b: int) -> list[int]:
     """Algorithm 4: bit by bit."""
-    found, index, quotient, at = [], -1, 0, 0
+    indices, index, quotient, at = [], -1, 0, 0
     while at < len(bits):
         if bits[at] == "1":
             quotient, at = quotient + 1, at + 1
         else:
             index += (quotient << b) + int(bits[at + 1 : at + 1 + b] or "0", 2) + 1
-            found.append(index)
+            indices.append(index)
             quotient, at = 0, at + 1 + b
-    return found
+    return indices
 
 
 def rice_numpy(indices: np.ndarray, b: int) -> bytes:
@@ -89,13 +89,13 @@ def table_python(symbols: Sequence[int], book: dict[int, str]) -> str:
 def table_python_back(bits: str, book: dict[int, str]) -> list[int]:
     """Bit by bit, until what was read is a code word."""
     words = {word: symbol for symbol, word in book.items()}
-    found, word = [], ""
+    symbols, word = [], ""
     for bit in bits:
         word += bit
         if word in words:
-            found.append(words[word])
+            symbols.append(words[word])
             word = ""
-    return found
+    return symbols
 
 
 def bloom_numpy(indices: np.ndarray, n: int, m: int, h: int) -> np.ndarray:

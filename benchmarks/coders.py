@@ -48,17 +48,17 @@ def first_encodes() -> list[dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         places = [place for place in sys.path if place] + [str(Path(__file__).parents[1])]
         given = {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join(places)}
-        found = []
+        times = []
         for _ in range(2):
             child = subprocess.run(
                 [sys.executable, "-c", _FIRST], env=os.environ | given, check=True,
                 capture_output=True, text=True,
             )  # fmt: skip
-            found.append(json.loads(child.stdout))
+            times.append(json.loads(child.stdout))
     check(
-        found[0]["compiled"] > 0 == found[1]["compiled"], "the cache of compiled code is not used"
+        times[0]["compiled"] > 0 == times[1]["compiled"], "the cache of compiled code is not used"
     )
-    return found
+    return times
 
 
 def measure(entries: int, repeats: int) -> dict[str, Any]:

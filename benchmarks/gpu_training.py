@@ -17,11 +17,11 @@ from stack import Model
 
 from compressors import State, Tensors, compress, decompress, parse
 from fedsim.federation.trainer import Trainer
-from fedsim.tasks.cifar_resnet import cifar_resnet
+from fedsim.tasks.models.cifar import resnet
 from strategies import Job, Trained
 
 LENET5 = stack.MODELS[-1]
-RESNET20 = Model("ResNet-20", partial(cifar_resnet, 20), 32, 3)
+RESNET20 = Model("ResNet-20", partial(resnet, 20), 32, 3)
 METHOD = "sbc(0.01)"
 ITERATIONS = 10  # of a round, where compression is a part of one
 
@@ -48,14 +48,14 @@ class Target:
         """Its row in the table."""
         met = self.found >= self.bound if self.least else self.found <= self.bound
         asked = f"{'at least' if self.least else 'at most'} {self.bound:g} {self.unit}"
-        found = f"{self.found:.3g} {self.unit}"
-        return f"| {self.what} | {asked} | {found} | {'yes' if met else 'no'} |"
+        value = f"{self.found:.3g} {self.unit}"
+        return f"| {self.what} | {asked} | {value} | {'yes' if met else 'no'} |"
 
 
-def targets(found: Sequence[Target]) -> list[str]:
+def targets(measured: Sequence[Target]) -> list[str]:
     """The table of what was asked for."""
     head = ["| target | asked | found | met |", "| --- | --- | --- | --- |"]
-    return [*head, *(target.line() for target in found)]
+    return [*head, *(target.line() for target in measured)]
 
 
 def resnet50() -> dict[str, tuple[int, ...]]:
@@ -108,7 +108,7 @@ def share(model: Model, clients: int, device: str, repeats: int, most: float) ->
     trainer, whole, jobs = stack.made(model, clients, device)
     jobs = [Job(**{**job._asdict(), "iterations": ITERATIONS}) for job in jobs]
     method, like = parse(METHOD), {n: p.detach() for n, p in trainer.parameters.items()}
-    updates = [one.update for one in whole.train(jobs) if isinstance(one, Trained)]
+    updates = [answer.update for answer in whole.train(jobs) if isinstance(answer, Trained)]
     memories: list[State | None] = [None] * len(updates)
     _messages(method, updates, memories, like)  # compiles
     shares = []
@@ -131,11 +131,11 @@ def _messages(
 def report(device: str, repeats: int, ways: Sequence[str]) -> tuple[list[str], list[Target]]:
     """The lines of captured steps, and the targets of training."""
     start = time.perf_counter()
-    found = [
+    goals = [
         stacked(LENET5, 64, device, repeats, 10.0),
         stacked(RESNET20, 32, device, repeats, 1.0),
         share(RESNET20, 32, device, repeats, 5.0),
     ]
     lines = captured(LENET5, device, repeats, ways)
     spent = time.perf_counter() - start
-    return [*lines, "", f"Training was measured in {spent:.0f} s."], found
+    return [*lines, "", f"Training was measured in {spent:.0f} s."], goals

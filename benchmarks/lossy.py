@@ -39,10 +39,10 @@ class Work(Pair):
 def works(x: Tensor) -> list[Work]:
     """What is timed, on the flat float32 vector ``x``."""
     into = torch.empty_like(x)
-    found = [Work("memory copy", lambda: into.copy_(x))]
+    listed = [Work("memory copy", lambda: into.copy_(x))]
     for p, target in ((0.01, 0.8), (0.001, 0.5)):
         k = round(p * x.numel())
-        found.append(
+        listed.append(
             Work(
                 f"exact top-k, p = {p:g}",
                 lambda k=k: largest(x, k, select.MAGNITUDE),
@@ -51,7 +51,7 @@ def works(x: Tensor) -> list[Work]:
         )  # fmt: skip
     bits, words = x.numpy().view(np.uint32), into.numpy().view(np.uint32)
     multiplier, offset = noise.key(1)
-    found += [
+    listed += [
         Work(
             "cnat, values", lambda: natural.values_random(bits, multiplier, offset, words),
             "torch, frexp and rand", lambda: _cnat_frexp(x), 0.3,
@@ -65,7 +65,7 @@ def works(x: Tensor) -> list[Work]:
         Work("sign (zeros by coin), packed", _packed("sign", x)),
         Work("QSGD, 127 levels, packed", _packed("qsgd(127)", x), "torch", lambda: _qsgd(x), 2.5),
     ]  # fmt: skip
-    return found
+    return listed
 
 
 def _packed(method: str, x: Tensor) -> Callable[[], int]:
