@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-import torch
-
+from experiments.common.frame import device
 from fedsim import Cell, RunConfig
 
 
@@ -111,7 +110,7 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
                 downlink="cnat" if METHODS[name].nat else "raw", temporal=1, seed=seed,
                 iterations=size.iterations, batch_size=size.batch_size, clients=size.clients,
                 evaluate_every=size.every, test_samples=size.test_samples, lr=size.lr, data=data,
-                device="cuda" if scale == "paper" and torch.cuda.is_available() else "cpu",
+                device=device(scale),
             ),
         )
         for name in size.methods

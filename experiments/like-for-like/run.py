@@ -65,7 +65,7 @@ def play(asked: Asked, rows: dict[str, Row]) -> Frames:
     tried = stages.tune(rows)
     trials = {
         (pair, number): stages.points.run(*pair, trial)
-        for pair, found in tried.items() for number, trial in enumerate(found)
+        for pair, trials_of in tried.items() for number, trial in enumerate(trials_of)
     }  # fmt: skip
     finals = stages.finals(tried)
     return Frames(
@@ -85,14 +85,10 @@ def show(asked: Asked, results: Results | None) -> Shown:
         if all((folder / f"{name}.csv").exists() for name in FRAMES):
             frames = frames.beside(Frames.read(folder))
             break
-    across({**_others(asked.out), asked.task: frames.finals}, asked.out.parent)
+    beside = {name: asked.out.parent / name / "finals.csv" for name in TASKS if name != asked.task}
+    finals = {name: pd.read_csv(path) for name, path in beside.items() if path.exists()}
+    across({**finals, asked.task: frames.finals}, asked.out.parent)
     return shown(asked.task, frames)
-
-
-def _others(folder: Path) -> dict[str, pd.DataFrame]:
-    """The final runs of the tasks beside a task's folder."""
-    found = {name: folder.parent / name / "finals.csv" for name in TASKS if name != folder.name}
-    return {name: pd.read_csv(path) for name, path in found.items() if path.exists()}
 
 
 def across(finals: dict[str, pd.DataFrame], folder: Path) -> None:
@@ -145,9 +141,9 @@ def readme_tables(results: Path) -> dict[str, str]:
     frames = {
         name: Frames.read(results / name) for name in TASKS if (results / name).is_dir()
     }
-    for task, found in frames.items():
-        texts = tables.texts(found.finals, found.curves)
+    for task, own in frames.items():
+        texts = tables.texts(own.finals, own.curves)
         made |= {f"{task}/{name}": text for name, text in texts.items()}
     if frames:
-        made["ranks"] = tables.ranks({task: found.finals for task, found in frames.items()})
+        made["ranks"] = tables.ranks({task: own.finals for task, own in frames.items()})
     return made

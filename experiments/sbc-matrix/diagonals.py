@@ -57,7 +57,10 @@ def explained(matrix: pd.DataFrame) -> Explained:
         0.0
     """
     error = matrix["error"].to_numpy()
-    by = {name: _between(matrix, name) for name in ("diagonal", "temporal", "gradient")}
+    by = {}
+    for name in ("diagonal", "temporal", "gradient"):
+        groups = matrix.groupby(name)["error"]
+        by[name] = float((groups.size() * (groups.mean() - error.mean()) ** 2).sum())
     everything = float(((error - error.mean()) ** 2).sum())
     cells, groups = len(matrix), matrix["diagonal"].nunique()
     within = max(0.0, everything - by["diagonal"])
@@ -128,11 +131,6 @@ def triangle(matrix: pd.DataFrame, rounds: int, within: float) -> Triangle:
     )
 
 
-def _between(matrix: pd.DataFrame, name: str) -> float:
-    groups = matrix.groupby(name)["error"]
-    return float((groups.size() * (groups.mean() - matrix["error"].mean()) ** 2).sum())
-
-
 def _adjusted(matrix: pd.DataFrame, name: str, between: float, everything: float) -> float:
     cells, groups = len(matrix), matrix[name].nunique()
     if cells <= groups:
@@ -151,8 +149,8 @@ def _slopes(matrix: pd.DataFrame) -> tuple[float, float]:
     delays = sorted(matrix["temporal"].unique())
     step = np.array([delays.index(n) for n in matrix["temporal"]])
     design = np.stack([np.ones(len(matrix)), step, matrix["diagonal"] - step], axis=1)
-    found = np.linalg.lstsq(design, matrix["error"].to_numpy(), rcond=None)[0]
-    return _round(found[1]), _round(found[2])
+    slopes = np.linalg.lstsq(design, matrix["error"].to_numpy(), rcond=None)[0]
+    return _round(slopes[1]), _round(slopes[2])
 
 
 def _round(value: float) -> float:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from compressors import parse
+from experiments.common.scores import row_and_seed
 from fedsim import RunConfig, UsageError
 from fedsim.runs.run import run
 from fedsim.tasks import get_task
@@ -62,14 +63,14 @@ def test_figure_4_has_three_seeds(rows: Any) -> None:
     cells = rows.cells(rows.rows_of(None), "short", None)
     assert len(cells) == 13 + 2 * len(FIGURES["fig4"])
     for cell in cells:
-        name, seed = rows.row_and_seed(cell.name)
+        name, seed = row_and_seed(cell.name)
         assert cell.config.seed == seed <= 2 * (name in FIGURES["fig4"])
 
 
 @pytest.mark.parametrize("scale", ["short", "paper"])
 def test_a_cell_is_a_gradient_a_round(rows: Any, scale: str) -> None:
     for cell in rows.cells(rows.rows_of(None), scale, None):
-        plan, row = cell.config.plan, rows.ROWS[rows.row_and_seed(cell.name)[0]]
+        plan, row = cell.config.plan, rows.ROWS[row_and_seed(cell.name)[0]]
         assert (plan.temporal, plan.clients, plan.batch_size) == (1, 4, 40)
         assert plan.task.name.endswith("_ln_gradients") == row.layer
         assert not plan.masks
