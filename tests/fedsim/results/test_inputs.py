@@ -83,5 +83,5 @@ def test_a_grid_has_a_delay() -> None:
 
 def test_doctests() -> None:
     for module in (inputs, errors):
-        found = doctest.testmod(module)
-        assert found.attempted and not found.failed
+        examples = doctest.testmod(module)
+        assert examples.attempted and not examples.failed

@@ -63,8 +63,8 @@ def test_settings_and_methods_that_differ_stand_behind_a_name() -> None:
     assert labels(("a", 1, 0.1, a), ("b", 1, 0.1, b)) == ["mine (a)", "mine (b)"]
     same = labels(("a", 1, 0.1, a), ("a", 1, 0.1, a), variant=["", "lr = 1"])
     assert same == ["mine", "mine (lr = 1)"]
-    one = labels(("a", 1, 0.1, a), ("a", 1, 0.1, a), variant=["lr = 1", "lr = 1"])
-    assert one == ["mine", "mine"]
+    alike = labels(("a", 1, 0.1, a), ("a", 1, 0.1, a), variant=["lr = 1", "lr = 1"])
+    assert alike == ["mine", "mine"]
     plain = MethodText("a")
     assert labels(("a", 1, 0.1, plain), variant=["lr = 1"]) == ["a (lr = 1)"]
 
@@ -143,7 +143,7 @@ def test_a_setting_that_differs_is_told_where_it_is_not_the_default() -> None:
 
 def test_what_changes_no_number_is_no_variant() -> None:
     assert varied({"label": "mine", "workers": 3, "evaluate_every": 2}, {}) == ["", ""]
-    assert varied({"downlink": "raw"}, {}) == ["", ""]  # which it is
+    assert varied({"downlink": "raw", "jobs_of_a_later_version": 3}, {}) == ["", ""]  # which it is
     assert varied({"strategy": "dsgd", "late": "hold"}, {}) == ["", ""]
     assert varied({"downlink": "raw", "strategy": "majority"}, {"strategy": "majority"}) == [
         "downlink = raw", "",
@@ -171,6 +171,7 @@ def test_a_reference_has_the_strategy_and_the_downlink_of_its_methods() -> None:
     assert varied({}, {"downlink": "per_tensor(cnat)"}, cells) == ["", ""]
     assert varied({}, {"momentum_masking": "off"}, cells) == ["", ""]
     assert varied({}, {"strategy": "fedadam"}, cells) == ["", "strategy = fedadam"]
+    assert varied({}, {"strategy": "majority"}) == ["", "strategy = majority"]
 
 
 def test_settings_that_differ_are_named_once() -> None:
@@ -222,7 +223,7 @@ def test_scores_of_other_samples_cannot_stand_in_one_table() -> None:
 
 
 def kept(*cells: dict[str, Any], told: Any = None, settings: Any = None) -> list[str]:
-    named = {f"r{k}": one for k, one in enumerate(cells)}
+    named = {f"r{k}": run for k, run in enumerate(cells)}
     settings = {name: {"downlink": None} for name in named} if settings is None else settings
     told = dict.fromkeys(named, "") if told is None else told
     return [*without_repeated(named, folders(named), settings, told)]
