@@ -17,8 +17,8 @@ FRAME = pd.DataFrame(ROWS, columns=NAMES)
 
 
 def test_the_best_by_error_and_by_time_at_each_compression() -> None:
-    found = [(a.factor, a.near, a.fast) for a in recommended(FRAME)]
-    assert found == [
+    advised = [(a.factor, a.near, a.fast) for a in recommended(FRAME)]
+    assert advised == [
         (1, "raw", "ef_sign"), (10, "ef_sign", "ef_sign"),
         (100, "topk(0.01) | cnat", "topk(0.01) | cnat"),
     ]  # fmt: skip
