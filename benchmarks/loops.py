@@ -88,7 +88,6 @@ class HandWritten:
         ]
 
     def round(self) -> float:
-        """See ``Loop.round``."""
         clients = len(self.batches)
         mean, loss = [torch.zeros_like(w) for w in self.weights], 0.0
         for optimizer, batches in zip(self.optimizers, self.batches, strict=True):
@@ -158,7 +157,7 @@ class Fedsim:
         self._asked.get()
 
     def round(self) -> float:
-        """See ``Loop.round``. Raises what the run raised."""
+        """Raises what the run raised."""
         self._asked.put(None)
         row = self._answer.get()
         if row is None:
