@@ -43,8 +43,8 @@ class Site:
         """Waits until both answer."""
         until = time.monotonic() + 120
         for port in (self.link, self.public):
-            with socket.socket() as one:
-                while one.connect_ex((ports.LOOPBACK, port)) != 0:
+            with socket.socket() as client:
+                while client.connect_ex((ports.LOOPBACK, port)) != 0:
                     assert time.monotonic() < until
                     time.sleep(0.1)
 
@@ -87,7 +87,7 @@ def joins(site: Site, name: str, key: Path | None) -> bool:
     site.groups.append(node)
     until = time.monotonic() + 120
     while node.alive and not node.said("SuperNode ID:"):
-        assert time.monotonic() < until, "".join(one.last_lines(20) for one in site.groups)
+        assert time.monotonic() < until, "".join(group.last_lines(20) for group in site.groups)
         time.sleep(0.2)
     return node.said("SuperNode ID:")
 
