@@ -41,8 +41,8 @@ def test_every_loop_is_timed_in_every_repeat(bench, result):
 
 
 def test_ratios_stand_beside_their_targets(bench, result):
-    found = [(r["of"], r["to"], r["bound"], r["target"]) for r in result["ratios"]]
-    assert found == list(bench.TARGETS)
+    ratios = [(r["of"], r["to"], r["bound"], r["target"]) for r in result["ratios"]]
+    assert ratios == list(bench.TARGETS)
     ratio = result["ratios"][0]
     over, under = (result["milliseconds"][ratio[key]]["repeats"] for key in ("of", "to"))
     assert ratio["max"] == max(a / b for a, b in zip(over, under, strict=True))
