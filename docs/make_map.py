@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -58,14 +59,10 @@ def file_arrows(package: str) -> dict[str, set[str]]:
     }
     below_of = {}
     for name, path in files.items():
-        starts = {start for full in _imported(path, package) for start in _starts(full)}
+        below = _imported(path, package)
+        starts = {at for full in below for at in accumulate(full.split("."), "{}.{}".format)}
         below_of[name] = starts & {*files} - {name}
     return below_of
-
-
-def _starts(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
 @cache
@@ -208,23 +205,16 @@ def _package(package: str, top: int) -> tuple[int, list[str]]:
         f'<rect x="6" y="{top}" width="{_WIDTH - 12}" height="{height}" rx="8" fill="#f4f6f9"/>',
         f'<text x="{_MARGIN}" y="{top + 22}" font-weight="bold">{package}</text>',
     ]
-    shapes += [_arrow(places[room], places[below]) for room, below in drawn(arrows_of)]
-    return height, shapes + [_box(room, *place) for room, place in places.items()]
-
-
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
-    return (
-        f'<line x1="{start[0]:.0f}" y1="{start[1] + _HEIGHT:.0f}" x2="{end[0]:.0f}" '
-        f'y2="{end[1]:.0f}" stroke="#8892a0" marker-end="url(#tip)"/>'
-    )
-
-
-def _box(room: str, x: float, y: float) -> str:
-    return (
-        f'<rect x="{x - _BOX / 2:.0f}" y="{y:.0f}" width="{_BOX}" height="{_HEIGHT}" rx="5" '
-        f'fill="#ffffff" stroke="#3b5b92"/><text x="{x:.0f}" y="{y + 20:.0f}" '
-        f'text-anchor="middle">{escape(room)}</text>'
-    )
+    for (x1, y1), (x2, y2) in ((places[a], places[b]) for a, b in drawn(arrows_of)):
+        ends = f'x1="{x1:.0f}" y1="{y1 + _HEIGHT:.0f}" x2="{x2:.0f}" y2="{y2:.0f}"'
+        shapes.append(f'<line {ends} stroke="#8892a0" marker-end="url(#tip)"/>')
+    for room, (x, y) in places.items():
+        shapes.append(
+            f'<rect x="{x - _BOX / 2:.0f}" y="{y:.0f}" width="{_BOX}" height="{_HEIGHT}" rx="5" '
+            f'fill="#ffffff" stroke="#3b5b92"/><text x="{x:.0f}" y="{y + 20:.0f}" '
+            f'text-anchor="middle">{escape(room)}</text>'
+        )
+    return height, shapes
 
 
 def page(text: str) -> str:

@@ -27,7 +27,7 @@ _CODE = re.compile(r"`[^`]+`")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The site's files: the theme's, the repository's pages with what they show, the reference."""
-    kept = [file for file in files if not _of_docs(file, config)]
+    kept = [file for file in files if file.src_dir != config.docs_dir]
     paths = sorted({path for pattern in PAGES for path in ROOT.glob(pattern)})
     for path in paths:
         name = path.relative_to(ROOT).as_posix()
@@ -70,7 +70,3 @@ def on_page_markdown(markdown: str, **kwargs: object) -> str:
         _CODE.sub(lambda match: match[0].replace(r"\|", "|"), line) if line[:1] == "|" else line
         for line in markdown.split("\n")
     )
-
-
-def _of_docs(file: File, config: MkDocsConfig) -> bool:
-    return file.src_dir == config.docs_dir

@@ -112,7 +112,13 @@ class Run:
                     packet, self.states[client] = compress(method, gradient, memory, seed)
                     for name, sent in packet.sent.items():
                         self.weights[name].sub_(sent.decoded, alpha=self.lr / CLIENTS)
-        score = self._score()
+        total, data, size = 0.0, self.data, self.task.evaluation_batch
+        self.model.eval()
+        with torch.no_grad():
+            for start in range(0, len(data.test_x), size):
+                x, y = data.test_x[start : start + size], data.test_y[start : start + size]
+                total += float(self.task.metric(self.model(self._laid_out(x)), y))
+        score = self.task.reported(total / len(data.test_x))
         print(f"{title}: {self.task.metric_name} {score:.4f}", file=sys.stderr)
         return score, recordings
 
@@ -125,15 +131,6 @@ class Run:
         gradient = torch.autograd.grad(loss, list(self.weights.values()))
         factor = min(1.0, self.clip / (float(get_total_norm(gradient)) + 1e-6))
         return {n: factor * g.contiguous() for n, g in zip(self.weights, gradient, strict=True)}
-
-    @torch.no_grad()
-    def _score(self) -> float:
-        total, data, size = 0.0, self.data, self.task.evaluation_batch
-        self.model.eval()
-        for start in range(0, len(data.test_x), size):
-            x, y = data.test_x[start : start + size], data.test_y[start : start + size]
-            total += float(self.task.metric(self.model(self._laid_out(x)), y))
-        return self.task.reported(total / len(data.test_x))
 
     def _laid_out(self, x: Tensor) -> Tensor:
         return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x

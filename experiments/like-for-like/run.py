@@ -79,7 +79,7 @@ def show(asked: Asked, results: Results | None) -> Shown:
     """Runs what is asked for and shows it beside what was run before."""
     rows = {name: ROWS[name] for name in asked.rows} if asked.rows else dict(ROWS)
     if asked.added:
-        rows = ({name: ROWS[name] for name in asked.rows}) | {_name(asked.added): _row(asked.added)}
+        rows = {name: ROWS[name] for name in asked.rows} | added(asked.added)
     frames = play(asked, rows)
     for folder in (asked.out, RESULTS / asked.task if asked.scale == "short" else asked.out):
         if all((folder / f"{name}.csv").exists() for name in FRAMES):
@@ -107,21 +107,20 @@ def shown(task: str, frames: Frames) -> Shown:
     )
 
 
-def _row(text: str) -> Row:
-    """A method of a user's own; ``UsageError`` for a text that cannot be read."""
+def added(text: str) -> dict[str, Row]:
+    """A method of a user's own by what tables and folders call it.
+
+    Raises:
+        UsageError: a text that cannot be read, or a name that is compared already.
+    """
+    name = re.sub(r"[^A-Za-z0-9]+", "-", text.replace("{p}", "p")).strip("-")
+    if name in ROWS:
+        raise UsageError(f"--add is {text!r}: {name} is compared already; --only {name} runs it")
     try:
         chosen([text])
     except UsageError as error:
         raise UsageError(str(error).replace("--methods", "--add", 1)) from error
-    return Row(text, "added", "added")
-
-
-def _name(text: str) -> str:
-    """What tables and folders call a method that was added."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", text.replace("{p}", "p")).strip("-")
-    if name in ROWS:
-        raise UsageError(f"--add is {text!r}: {name} is compared already; --only {name} runs it")
-    return name
+    return {name: Row(text, "added", "added")}
 
 
 EXPERIMENT = Experiment(

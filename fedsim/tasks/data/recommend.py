@@ -57,20 +57,19 @@ class Known:
         """
         rows = users.repeat_interleave(count)
         drawn = torch.randint(self.items, (len(rows),), dtype=torch.int32, generator=generator)
-        while len(again := self._wrong(rows, drawn, count, apart).nonzero().flatten()):
+        while True:
+            wrong = self.has(rows, drawn)
+            if apart:
+                ordered, place = drawn.view(-1, count).sort(dim=1, stable=True)
+                twice = torch.zeros_like(ordered, dtype=torch.bool)
+                twice[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+                wrong |= torch.empty_like(twice).scatter_(1, place, twice).flatten()
+            again = wrong.nonzero().flatten()
+            if not len(again):
+                return drawn.view(-1, count)
             drawn[again] = torch.randint(
                 self.items, (len(again),), dtype=torch.int32, generator=generator
             )
-        return drawn.view(-1, count)
-
-    def _wrong(self, rows: Tensor, drawn: Tensor, count: int, apart: bool) -> Tensor:
-        wrong = self.has(rows, drawn)
-        if apart:
-            ordered, place = drawn.view(-1, count).sort(dim=1, stable=True)
-            twice = torch.zeros_like(ordered, dtype=torch.bool)
-            twice[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-            wrong |= torch.empty_like(twice).scatter_(1, place, twice).flatten()
-        return wrong
 
 
 @dataclass(frozen=True)
