@@ -51,8 +51,8 @@ def huffman_book(symbols: Sequence[int]) -> dict[int, str]:
     heapq.heapify(heap)
     while len(heap) > 1:
         low, high = heapq.heappop(heap), heapq.heappop(heap)
-        for bit, (_, _, inside) in (("0", low), ("1", high)):
-            for symbol in inside:
+        for bit, (_, _, nodes) in (("0", low), ("1", high)):
+            for symbol in nodes:
                 book[symbol] = bit + book[symbol]
         heapq.heappush(heap, [low[0] + high[0], low[1], low[2] + high[2]])
     return book
@@ -104,10 +104,10 @@ def bloom_numpy(indices: np.ndarray, n: int, m: int, h: int) -> np.ndarray:
     for place in _places(indices, m, h):
         filled[place] = True
     everything = np.arange(n)
-    inside = np.ones(n, np.bool_)
+    bits_set = np.ones(n, np.bool_)
     for place in _places(everything, m, h):
-        inside &= filled[place]
-    return np.flatnonzero(inside)
+        bits_set &= filled[place]
+    return np.flatnonzero(bits_set)
 
 
 def _places(index: np.ndarray, m: int, h: int) -> "list[np.ndarray]":

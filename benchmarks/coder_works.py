@@ -144,15 +144,15 @@ def _bloom(indices: np.ndarray, n: int) -> Work:
     positions = code.read_positions(BitReader(payload), n, indices.size, 7)
     check(bool(np.isin(indices, positions, assume_unique=True).all()), "bloom")
     few = min(n, BLOOM_PEER)
-    inside = indices[indices < few]
-    m, h = filter_size(max(1, inside.size), EPS)
-    positives = peers.bloom_numpy(inside, few, m, h)
-    expected = expected_positives(inside.size, few, EPS)
+    few_indices = indices[indices < few]
+    m, h = filter_size(max(1, few_indices.size), EPS)
+    positives = peers.bloom_numpy(few_indices, few, m, h)
+    expected = expected_positives(few_indices.size, few, EPS)
     check(positives.size <= 1.3 * expected + 100, "numpy's Bloom filter")
     return Work(
         "bloom(0.01), build and query, an entry of d", lambda: code.write_positions(
             indices, n, BitWriter(), 7), n, bits / n, 16,
-        "numpy", lambda: peers.bloom_numpy(inside, few, m, h), few,
+        "numpy", lambda: peers.bloom_numpy(few_indices, few, m, h), few,
     )  # fmt: skip
 
 

@@ -32,24 +32,24 @@ class Target:
 
     Args:
         what: of what it is.
-        found: what was measured.
+        value: what was measured.
         bound: what was asked for.
         unit: of both.
         least: whether the bound is the least that is good enough; else it is the most.
     """
 
     what: str
-    found: float
+    value: float
     bound: float
     unit: str = "times"
     least: bool = False
 
     def line(self) -> str:
         """Its row in the table."""
-        met = self.found >= self.bound if self.least else self.found <= self.bound
+        met = self.value >= self.bound if self.least else self.value <= self.bound
         asked = f"{'at least' if self.least else 'at most'} {self.bound:g} {self.unit}"
-        value = f"{self.found:.3g} {self.unit}"
-        return f"| {self.what} | {asked} | {value} | {'yes' if met else 'no'} |"
+        text = f"{self.value:.3g} {self.unit}"
+        return f"| {self.what} | {asked} | {text} | {'yes' if met else 'no'} |"
 
 
 def targets(measured: Sequence[Target]) -> list[str]:

@@ -40,12 +40,12 @@ def rooms(package: str) -> dict[str, list[Path]]:
 
 def arrows(package: str) -> dict[str, set[str]]:
     """Which rooms of its package each room imports, imports inside functions too."""
-    inside = rooms(package)
-    below_of: dict[str, set[str]] = {room: set() for room in inside}
-    for room, paths in inside.items():
+    rooms_of = rooms(package)
+    below_of: dict[str, set[str]] = {room: set() for room in rooms_of}
+    for room, paths in rooms_of.items():
         for path in paths:
             below = {name.split(".")[0] for name in _imported(path, package)}
-            below_of[room] |= below & {*inside} - {room}
+            below_of[room] |= below & {*rooms_of} - {room}
     return below_of
 
 
@@ -162,11 +162,11 @@ def sentence(package: str, room: str) -> str:
 
 def table(package: str) -> str:
     """The rooms of a package as a Markdown table, the highest floor first."""
-    inside, levels = rooms(package), floors(arrows(package))
+    rooms_of, levels = rooms(package), floors(arrows(package))
     lines = ["| floor | room | holds | files |", "| --- | --- | --- | --- |"]
     for floor, names in reversed(list(enumerate(levels, 1))):
         for room in names:
-            cells = (floor, f"`{package}/{room}`", sentence(package, room), len(inside[room]))
+            cells = (floor, f"`{package}/{room}`", sentence(package, room), len(rooms_of[room]))
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 

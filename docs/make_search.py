@@ -37,8 +37,8 @@ def best_cells() -> pd.DataFrame:
     """The plane's cells of least error, then of fewest bits, within the budget when they end."""
     plane = pd.read_csv(PLANE)
     plane["bits"] = 32 * _ENTRIES * plane["stage"] / plane["ratio_content"]
-    inside = plane[(plane["bits"] <= BUDGET) & (plane["stage"] == BASE.iterations)]
-    return inside.sort_values(["error", "bits"]).head(CELLS)
+    affordable = plane[(plane["bits"] <= BUDGET) & (plane["stage"] == BASE.iterations)]
+    return affordable.sort_values(["error", "bits"]).head(CELLS)
 
 
 def plane_cells() -> list[Cell]:

@@ -27,16 +27,16 @@ _CODE = re.compile(r"`[^`]+`")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The site's files: the theme's, the repository's pages with what they show, the reference."""
-    kept = [file for file in files if file.src_dir != config.docs_dir]
+    files_of_site = [file for file in files if file.src_dir != config.docs_dir]
     paths = sorted({path for pattern in PAGES for path in ROOT.glob(pattern)})
     for path in paths:
         name = path.relative_to(ROOT).as_posix()
-        kept.append(File.generated(config, name, abs_src_path=str(path)))
+        files_of_site.append(File.generated(config, name, abs_src_path=str(path)))
     shown: set[str] = set()
     for package in PACKAGES:
         text = reference(package, shown)
-        kept.append(File.generated(config, f"reference/{package}.md", content=text))
-    return Files(kept)
+        files_of_site.append(File.generated(config, f"reference/{package}.md", content=text))
+    return Files(files_of_site)
 
 
 def reference(package: str, elsewhere: set[str]) -> str:

@@ -56,10 +56,10 @@ def recommended(frame: pd.DataFrame) -> list[Advice]:
     usable = usable.assign(seconds=(usable["compress_ms"] + usable["decompress_ms"]) / 1000)
     advice = []
     for factor in FACTORS:
-        inside = usable[usable["ratio"] >= factor * (1 - 1e-3)]  # raw's header is not counted
-        if len(inside):
-            near = inside.sort_values(["relative_error", "seconds"]).iloc[0]
-            fast = inside.sort_values("seconds").iloc[0]
+        reaching = usable[usable["ratio"] >= factor * (1 - 1e-3)]  # raw's header is not counted
+        if len(reaching):
+            near = reaching.sort_values(["relative_error", "seconds"]).iloc[0]
+            fast = reaching.sort_values("seconds").iloc[0]
             advice.append(Advice(
                 factor, str(near["method"]), float(near["relative_error"]), str(fast["method"]),
                 float(fast["seconds"]),

@@ -132,7 +132,7 @@ def _with(part: Any, positions: Any, symbols: Any) -> Any:
         return tuple(_with(item, positions, symbols) for item in part)
     if not is_dataclass(part) or isinstance(part, type):
         return part
-    inside = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
-    changed = {name: _with(value, positions, symbols) for name, value in inside.items()}
-    new = {name: value for name, value in changed.items() if value is not inside[name]}
+    values = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
+    changed = {name: _with(value, positions, symbols) for name, value in values.items()}
+    new = {name: value for name, value in changed.items() if value is not values[name]}
     return replace(part, **new) if new else part

@@ -96,8 +96,8 @@ def ends_dense(runs: pd.DataFrame) -> bool:
     Args:
         runs: rows of one method, without the dense reference.
     """
-    coded = runs[runs["method"] != RAW]
-    return not (coded["gradient"] == 1).any() and bool(coded["ends_dense"].all())
+    compressed = runs[runs["method"] != RAW]
+    return not (compressed["gradient"] == 1).any() and bool(compressed["ends_dense"].all())
 
 
 class MethodText(NamedTuple):
@@ -152,8 +152,8 @@ def with_labels(runs: pd.DataFrame, methods: Sequence[MethodText]) -> pd.DataFra
         settings.where((names == "") | many["of"], ""),
         strict=True,
     )
-    inside = [", ".join(filter(None, pair)) for pair in details]
-    pairs = zip(shown, inside, strict=True)
+    added = [", ".join(filter(None, pair)) for pair in details]
+    pairs = zip(shown, added, strict=True)
     return runs.assign(
         label=[f"{name} ({more})" if more else name for name, more in pairs],
         dense=shown.isin([DENSE, RAW]) & (runs["method"] == RAW),

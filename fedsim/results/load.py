@@ -162,14 +162,14 @@ def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
         unfinished += [before + folder.name for folder in folders if folder not in done]
         if done:
             continue
-        inside = sorted(item for item in path.iterdir() if item.is_dir() and kind_of(item))
+        below = sorted(item for item in path.iterdir() if item.is_dir() and kind_of(item))
         instead = (
             "Give a folder that `fedsim run` or `fedsim sweep` wrote: "
             "it holds summary.json or cells/*/summary.json."
         )
-        if not kind_of(path) and inside:
-            more = f" and {len(inside) - 5} more" if len(inside) > 5 else ""
-            named = ", ".join(map(str, inside[:5]))
+        if not kind_of(path) and below:
+            more = f" and {len(below) - 5} more" if len(below) > 5 else ""
+            named = ", ".join(map(str, below[:5]))
             instead = f"Give one of the folders in it, or several: {named}{more}."
         started = f" ({len(folders)} unfinished)" if folders else ""
         raise UsageError(f"no results in {path}: no finished run{started}.\n{instead}")

@@ -127,7 +127,7 @@ def laid(
     return Laid(tables, printable(title), printable(caption))
 
 
-def room(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:
+def unbroken_width(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:
     """The characters that a table takes in which nothing breaks."""
     texts = ([column.heading, *(row[k] for row, _ in rows)] for k, column in enumerate(columns))
     return _sum(map(longest, texts), gap)
@@ -159,8 +159,8 @@ def folded(text: str, width: int) -> str:
         start = 0
         while len(line) - start > width:
             end = start + width
-            inside = (m for m in _NUMBER.finditer(line, start) if m.start() < end < m.end())
-            end = next((m.start() for m in inside if m.start() > start), end)
+            numbers = (m for m in _NUMBER.finditer(line, start) if m.start() < end < m.end())
+            end = next((m.start() for m in numbers if m.start() > start), end)
             lines.append(line[start:end])
             start = end
         lines.append(line[start:])

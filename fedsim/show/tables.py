@@ -12,7 +12,7 @@ from fedsim.ground import units
 from fedsim.results.labels import VARIANT, reference, several
 from fedsim.show.averages import CELL, over_seeds, repeated
 from fedsim.show.columns import PER_CLIENT, caption, worth_a_column
-from fedsim.show.layout import Column, Kind, Laid, Row, laid, room
+from fedsim.show.layout import Column, Kind, Laid, Row, laid, unbroken_width
 from fedsim.show.planes import method_text
 
 _Shown = Mapping[Any, Any]
@@ -104,7 +104,7 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
     width = rich.get_console().width if width is None else width
     known = _with_statistics(rows)
     columns, lines = _terminal(*_texts(known, narrow=False))
-    if room(columns, lines) > width:
+    if unbroken_width(columns, lines) > width:
         columns, lines = _terminal(*_texts(known, narrow=True))
     headings = [column.heading for column in columns]
     keys = [heading.split("\n")[0] for heading in headings].index("p") + 1

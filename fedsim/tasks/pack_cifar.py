@@ -75,8 +75,8 @@ def read(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
             arrays[f"{part}_x"] = np.concatenate(strips)
             arrays[f"{part}_y"] = labels[f"{part}_labels"]
         inexact = sum(len(labels[k]) for k in labels if k.startswith("approx_"))
-    told = f"lossless WebP strips, {inexact} images not exact" if inexact else "WebP strips"
-    return arrays, told
+    form = f"lossless WebP strips, {inexact} images not exact" if inexact else "WebP strips"
+    return arrays, form
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -90,13 +90,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("path", type=Path, help="the file to write, DIR/cifar10.npz")
     flags = parser.parse_args(arguments)
     try:
-        arrays, told = read(flags.source)
-        pack(flags.path, **arrays, source=told)
+        arrays, form = read(flags.source)
+        pack(flags.path, **arrays, source=form)
     except (DataError, UsageError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     counts = f"{len(arrays['train_x'])} training and {len(arrays['test_x'])} test images"
-    print(f"{flags.path}: {counts}, {told}")
+    print(f"{flags.path}: {counts}, {form}")
     return 0
 
 

@@ -55,9 +55,9 @@ def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
             raise _Refused(f"{origin} cannot be imported: {_said(error)}") from error
         return _named(module, name, place, kind, called)
     except _Refused as error:
-        told = f"{error}; " if str(error) else ""
+        reason = f"{error}; " if str(error) else ""
         takes = "it takes FILE.py:NAME or package.module:NAME"
-        raise UsageError(f"{setting}: {place!r}: {told}{takes}") from error
+        raise UsageError(f"{setting}: {place!r}: {reason}{takes}") from error
 
 
 class _Refused(Exception):

@@ -91,12 +91,12 @@ def vocabulary(words: Iterable[str], size: int = WORDS) -> dict[str, int]:
         {'c': 0, 'a': 1, '<eos>': 2, '<unk>': 3}
     """
     counts = Counter(words)
-    kept = {UNKNOWN: counts.pop(UNKNOWN, 0), END: counts.pop(END, 0)}
+    special = {UNKNOWN: counts.pop(UNKNOWN, 0), END: counts.pop(END, 0)}
     ranked = sorted(counts.items(), key=_rank)
     return {
         word: number
         for number, (word, _) in enumerate(
-            sorted([*ranked[: size - len(kept)], *kept.items()], key=_rank)
+            sorted([*ranked[: size - len(special)], *special.items()], key=_rank)
         )
     }
 

@@ -76,7 +76,7 @@ def test_what_training_gains_is_measured(bench: Any, monkeypatch: pytest.MonkeyP
     lines, goals = bench.gpu_training.report("cpu", 1, ["compile"])
     assert lines[2].startswith("| logistic regression | `compile` |")
     assert [target.bound for target in goals] == [10.0, 1.0, 5.0]
-    assert all(target.found > 0 for target in goals)
+    assert all(target.value > 0 for target in goals)
     for name in set(TASKS) - known:
         del TASKS[name]
 

@@ -87,8 +87,8 @@ def parts(results: Results) -> list[Section]:
     bars = {name: split(own) for name, own in _apart(results.runs).items()}
     sections = [section("split", "What the bits are", text, bars)]
     if len(results.layers) and (shown := layers(results.layers)):
-        figure, told = shown
-        sections.append(section("layers", "What each layer sends", told, {"": figure}))
+        figure, words = shown
+        sections.append(section("layers", "What each layer sends", words, {"": figure}))
     return sections
 
 

@@ -79,8 +79,8 @@ def read_torchvision(folder: Path, download: bool) -> tuple[dict[str, NDArray[An
             arrays[f"{part}_x"], arrays[f"{part}_y"] = images.data, np.array(images.targets)
     except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
         verb = "be downloaded into" if download else "be read from"
-        told = f"CIFAR-10: cannot {verb} {folder / LAYOUT} ({first_line(error)})"
-        raise DataError(f"{told}.\n{_where(str(folder))}") from error
+        problem = f"CIFAR-10: cannot {verb} {folder / LAYOUT} ({first_line(error)})"
+        raise DataError(f"{problem}.\n{_where(str(folder))}") from error
     check(folder / LAYOUT, arrays)
     return arrays, f"torchvision layout, {LAYOUT}"
 

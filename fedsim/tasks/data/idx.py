@@ -68,8 +68,8 @@ def read(name: str, folder: Path | None, download: bool) -> Images:
         try:
             dataset(folder, download=True)
         except (OSError, RuntimeError, ValueError) as error:
-            told = f"{name}: cannot be downloaded into {raw} ({first_line(error)})"
-            raise DataError(f"{told}.\n{remedy}") from error
+            problem = f"{name}: cannot be downloaded into {raw} ({first_line(error)})"
+            raise DataError(f"{problem}.\n{remedy}") from error
     if (end := ending()) is None:
         raise DataError(f"{name}: its files are not in {raw}.\n{remedy}")
     contents = {}
@@ -98,9 +98,9 @@ def parsed(name: str, path: Path, content: bytes) -> NDArray[np.uint8]:
     if len(content) < start or content[:4] != bytes((0, 0, 8, dimensions)):
         raise _damaged(name, path, f"its header is not that of an idx{dimensions} file of bytes")
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", dimensions, offset=4))
-    expected, held = int(np.prod(shape, dtype=object)), len(content) - start
-    if expected != held:
-        raise _damaged(name, path, f"its header promises {expected} bytes of data, it has {held}")
+    expected, actual = int(np.prod(shape, dtype=object)), len(content) - start
+    if expected != actual:
+        raise _damaged(name, path, f"its header promises {expected} bytes of data, it has {actual}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 

@@ -27,12 +27,12 @@ def once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
         reading a
         (None, None)
     """
-    kept, lock = lru_cache(maxsize=1)(load), Lock()
+    cached, lock = lru_cache(maxsize=1)(load), Lock()
 
     @wraps(load)
     def loaded(folder: Path | None = None, download: bool = False) -> D:
         given = folder if folder is not None else os.environ.get("FEDSIM_DATA")
         with lock:
-            return kept(Path(given).resolve() if given else None, download)
+            return cached(Path(given).resolve() if given else None, download)
 
     return loaded

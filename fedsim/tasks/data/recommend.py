@@ -61,9 +61,9 @@ class Known:
             wrong = self.has(rows, drawn)
             if apart:
                 ordered, place = drawn.view(-1, count).sort(dim=1, stable=True)
-                twice = torch.zeros_like(ordered, dtype=torch.bool)
-                twice[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-                wrong |= torch.empty_like(twice).scatter_(1, place, twice).flatten()
+                repeated = torch.zeros_like(ordered, dtype=torch.bool)
+                repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+                wrong |= torch.empty_like(repeated).scatter_(1, place, repeated).flatten()
             again = wrong.nonzero().flatten()
             if not len(again):
                 return drawn.view(-1, count)
@@ -140,9 +140,9 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
             f"task takes {HELD_OUT_NEGATIVES} items that this user has not rated, for the ranking."
         )
     last = each.cumsum(0) - 1
-    held = torch.zeros(len(pairs), dtype=torch.bool)
-    held[last[each > 1]] = True
-    train, test = pairs[~held], pairs[held]
+    held_out = torch.zeros(len(pairs), dtype=torch.bool)
+    held_out[last[each > 1]] = True
+    train, test = pairs[~held_out], pairs[held_out]
     generator = torch.Generator().manual_seed(_TEST_SEED)
     others = Known.of(pairs, count).strangers(test[:, 0], HELD_OUT_NEGATIVES, generator, apart=True)
     candidates = torch.cat([test[:, 1:], others], dim=1)

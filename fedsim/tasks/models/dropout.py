@@ -49,8 +49,8 @@ class Dropout(nn.Module):
             return x
         if self._generator is None or self._generator.device != x.device:
             self._generator = torch.Generator(x.device).manual_seed(self.seed)
-        kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=self._generator)
-        return x * kept.div_(1 - self.p)
+        mask = torch.empty_like(x).bernoulli_(1 - self.p, generator=self._generator)
+        return x * mask.div_(1 - self.p)
 
     def reseed(self, seed: int) -> None:
         """The masks from now on follow from `seed`."""

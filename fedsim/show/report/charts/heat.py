@@ -102,11 +102,11 @@ def _hovers(runs: pd.DataFrame, grid: Plane) -> list[list[str]]:
         if (n, p) in means:
             own, seeds = means[n, p], int(grid.done[at])
             spread = by_cell["metric"].get_group((n, p)).std(ddof=1)
-            told = spread_text(spread, seeds, name) if seeds > 1 else ""
+            deviation = spread_text(spread, seeds, name) if seeds > 1 else ""
             share = f"share of entries that travelled: {units.fraction(own.get('up_share'))}"
             lines += [
                 *([share] if own["_other"] else []),
-                f"{escape(name)} {units.score(own['metric'], name)} {told}".strip(),
+                f"{escape(name)} {units.score(own['metric'], name)} {deviation}".strip(),
                 f"up {units.bits(own['up_wire_bits'])} (wire), "
                 f"{units.bits(own['up_content_bits'])} (content)",
                 f"down {units.bits(own['down_wire_bits'])} (wire)",

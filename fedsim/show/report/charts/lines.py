@@ -19,7 +19,7 @@ _MOST = 40  # points of a line that has marks
 def drawn(shown: Chart, height: int = 500) -> Drawn:
     """`shown`, so many pixels high, its legend below; the pointer on a mark shows its text."""
     banded = [m for m in shown.marks if m.kind == "line" and m.ranges is not None]
-    traces = [_trace(marks, together=bool(banded)) for marks in shown.marks]
+    traces = [_trace(marks, shared=bool(banded)) for marks in shown.marks]
     traces += [
         scatter(  # goes with its line where the legend hides that
             x=[*m.x, *m.x[::-1]], y=[*np.asarray(m.high), *np.asarray(m.low)[::-1]], fill="toself",
@@ -73,13 +73,13 @@ def drawn(shown: Chart, height: int = 500) -> Drawn:
     return figure
 
 
-def _trace(marks: Marks, together: bool) -> Trace:
-    """A line, or marks; ``together``: whether its entry in the legend shows and hides others."""
+def _trace(marks: Marks, shared: bool) -> Trace:
+    """A line, or marks; ``shared``: whether its entry in the legend shows and hides others."""
     look, size = marks.look, 1.5 * marks.size  # pixels
     trace = scatter(x=marks.x if len(marks.x) else [None], y=marks.y if len(marks.y) else [None])
     trace |= {"name": escape(marks.name or marks.group)}
     trace |= {} if marks.name else {"showlegend": False}
-    if marks.group or together:
+    if marks.group or shared:
         trace["legendgroup"] = escape(marks.group or marks.name)
     if marks.texts:
         said = [escape(text).replace("\n", "<br>") for text in marks.texts]
@@ -89,8 +89,8 @@ def _trace(marks: Marks, together: bool) -> Trace:
     symbol: dict[str, Any] = {"symbol": _SYMBOLS[(look.marker or 0) % len(_SYMBOLS)], "size": size}
     if marks.kind == "points":
         edge = {"color": look.colour if len(marks.hollow) else "black", "width": 1}
-        inside = ["#ffffff" if hollow else look.colour for hollow in marks.hollow] or look.colour
-        trace |= {"mode": "markers", "marker": symbol | {"color": inside, "line": edge}}
+        fill = ["#ffffff" if hollow else look.colour for hollow in marks.hollow] or look.colour
+        trace |= {"mode": "markers", "marker": symbol | {"color": fill, "line": edge}}
         if marks.ranges is not None:
             below, above = marks.ranges
             trace["error_y"] = {
