@@ -80,9 +80,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     results = {name: measured(settings, given.rounds) for name, settings in CASES.items()}
-    for name, one in results.items():
-        verdict = "" if one["share"] < TARGET else f" (target: below {TARGET:.0%})"
-        share = f"{one['clock_ms']:.2f} of {one['round_ms']:.0f} ms, {one['share']:.2%}"
+    for name, result in results.items():
+        verdict = "" if result["share"] < TARGET else f" (target: below {TARGET:.0%})"
+        share = f"{result['clock_ms']:.2f} of {result['round_ms']:.0f} ms, {result['share']:.2%}"
         print(f"{name}: {share}{verdict}")
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

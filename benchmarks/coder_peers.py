@@ -9,25 +9,25 @@ import numpy as np
 
 def rice_python(indices: Sequence[int], b: int) -> str:
     """Algorithm 3 of Sattler et al. word for word: a string of zeros and ones."""
-    found, before = [], -1
+    codes, before = [], -1
     for index in indices:
         quotient, rest = divmod(index - before - 1, 1 << b)
-        found.append("1" * quotient + "0" + (format(rest, f"0{b}b") if b else ""))
+        codes.append("1" * quotient + "0" + (format(rest, f"0{b}b") if b else ""))
         before = index
-    return "".join(found)
+    return "".join(codes)
 
 
 def rice_python_back(bits: str, b: int) -> list[int]:
     """Algorithm 4: bit by bit."""
-    found, index, quotient, at = [], -1, 0, 0
+    indices, index, quotient, at = [], -1, 0, 0
     while at < len(bits):
         if bits[at] == "1":
             quotient, at = quotient + 1, at + 1
         else:
             index += (quotient << b) + int(bits[at + 1 : at + 1 + b] or "0", 2) + 1
-            found.append(index)
+            indices.append(index)
             quotient, at = 0, at + 1 + b
-    return found
+    return indices
 
 
 def rice_numpy(indices: np.ndarray, b: int) -> bytes:
@@ -51,8 +51,8 @@ def huffman_book(symbols: Sequence[int]) -> dict[int, str]:
     heapq.heapify(heap)
     while len(heap) > 1:
         low, high = heapq.heappop(heap), heapq.heappop(heap)
-        for bit, (_, _, inside) in (("0", low), ("1", high)):
-            for symbol in inside:
+        for bit, (_, _, nodes) in (("0", low), ("1", high)):
+            for symbol in nodes:
                 book[symbol] = bit + book[symbol]
         heapq.heappush(heap, [low[0] + high[0], low[1], low[2] + high[2]])
     return book
@@ -89,13 +89,13 @@ def table_python(symbols: Sequence[int], book: dict[int, str]) -> str:
 def table_python_back(bits: str, book: dict[int, str]) -> list[int]:
     """Bit by bit, until what was read is a code word."""
     words = {word: symbol for symbol, word in book.items()}
-    found, word = [], ""
+    symbols, word = [], ""
     for bit in bits:
         word += bit
         if word in words:
-            found.append(words[word])
+            symbols.append(words[word])
             word = ""
-    return found
+    return symbols
 
 
 def bloom_numpy(indices: np.ndarray, n: int, m: int, h: int) -> np.ndarray:
@@ -104,10 +104,10 @@ def bloom_numpy(indices: np.ndarray, n: int, m: int, h: int) -> np.ndarray:
     for place in _places(indices, m, h):
         filled[place] = True
     everything = np.arange(n)
-    inside = np.ones(n, np.bool_)
+    bits_set = np.ones(n, np.bool_)
     for place in _places(everything, m, h):
-        inside &= filled[place]
-    return np.flatnonzero(inside)
+        bits_set &= filled[place]
+    return np.flatnonzero(bits_set)
 
 
 def _places(index: np.ndarray, m: int, h: int) -> "list[np.ndarray]":

@@ -65,7 +65,7 @@ def crowded_positions(n: int, p: float) -> np.ndarray:
     rows, columns = rng.lognormal(0, 1, n // width), rng.lognormal(0, 1, width)
     scale = p / rows.mean() / columns.mean()
     sent = [np.flatnonzero(rng.random(width) < scale * row * columns) for row in rows]
-    return np.concatenate([found + i * width for i, found in enumerate(sent)])
+    return np.concatenate([places + i * width for i, places in enumerate(sent)])
 
 
 def skewed_symbols(count: int) -> np.ndarray:
@@ -127,10 +127,10 @@ def _golomb(indices: np.ndarray, n: int, p: float) -> Iterator[Work]:
     check("".join(map(str, ours.tolist())) == plain, f"{name} and plain Python")
     check(peers.rice_python_back(plain, b) == listed, "plain Python's Golomb decoder")
     check(peers.rice_numpy(few, b) == payload, f"{name} and numpy")
-    found = _positions(name, code, indices, n, 9, "plain Python", (
+    works = _positions(name, code, indices, n, 9, "plain Python", (
         lambda: peers.rice_python(listed, b), lambda: peers.rice_python_back(plain, b), few.size,
     ))  # fmt: skip
-    encode, decode = found
+    encode, decode = works
     yield from (encode, Work(
         f"{name}, encode beside numpy", encode.ours, encode.count, None, 9, "numpy",
         lambda: peers.rice_numpy(indices, b), indices.size,
@@ -141,18 +141,18 @@ def _bloom(indices: np.ndarray, n: int) -> Work:
     """Building the filter and asking it for all n entries, as a writer does for ``p0``."""
     code = Bloom(EPS, "p0")
     payload, bits = _written(lambda out: code.write_positions(indices, n, out, 7))
-    found = code.read_positions(BitReader(payload), n, indices.size, 7)
-    check(bool(np.isin(indices, found, assume_unique=True).all()), "bloom")
+    positions = code.read_positions(BitReader(payload), n, indices.size, 7)
+    check(bool(np.isin(indices, positions, assume_unique=True).all()), "bloom")
     few = min(n, BLOOM_PEER)
-    inside = indices[indices < few]
-    m, h = filter_size(max(1, inside.size), EPS)
-    positives = peers.bloom_numpy(inside, few, m, h)
-    expected = expected_positives(inside.size, few, EPS)
+    few_indices = indices[indices < few]
+    m, h = filter_size(max(1, few_indices.size), EPS)
+    positives = peers.bloom_numpy(few_indices, few, m, h)
+    expected = expected_positives(few_indices.size, few, EPS)
     check(positives.size <= 1.3 * expected + 100, "numpy's Bloom filter")
     return Work(
         "bloom(0.01), build and query, an entry of d", lambda: code.write_positions(
             indices, n, BitWriter(), 7), n, bits / n, 16,
-        "numpy", lambda: peers.bloom_numpy(inside, few, m, h), few,
+        "numpy", lambda: peers.bloom_numpy(few_indices, few, m, h), few,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from coder_works import Work, check, skewed_symbols, works
+from coder_works import check, skewed_symbols, works
 from turns import in_turns
 
 from fedsim.runs import environment
@@ -48,24 +48,31 @@ def first_encodes() -> list[dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         places = [place for place in sys.path if place] + [str(Path(__file__).parents[1])]
         given = {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join(places)}
-        found = []
+        times = []
         for _ in range(2):
             child = subprocess.run(
                 [sys.executable, "-c", _FIRST], env=os.environ | given, check=True,
                 capture_output=True, text=True,
             )  # fmt: skip
-            found.append(json.loads(child.stdout))
+            times.append(json.loads(child.stdout))
     check(
-        found[0]["compiled"] > 0 == found[1]["compiled"], "the cache of compiled code is not used"
+        times[0]["compiled"] > 0 == times[1]["compiled"], "the cache of compiled code is not used"
     )
-    return found
+    return times
 
 
 def measure(entries: int, repeats: int) -> dict[str, Any]:
     """Nanoseconds an element of every work and its peer, the median of the repeats."""
     torch.set_num_threads(1)
     load = os.getloadavg()[0]
-    rows = [_row(work, repeats) for work in works(entries)]
+    rows = [
+        {
+            "name": work.name, "count": work.count, "bits": work.bits, "peer_name": work.peer_name,
+            "peer_count": work.peer_count, "target_ns": work.target,
+            **in_turns(work.ours, work.peer, repeats, work.count, work.peer_count),
+        }
+        for work in works(entries)
+    ]  # fmt: skip
     machine = environment.describe() | {"load_before": load, "load_after": os.getloadavg()[0]}
     counts = np.bincount(skewed_symbols(max(1, entries // 10)))
     shares = counts[counts > 0] / counts.sum()
@@ -73,14 +80,6 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
         "entries": entries, "repeats": repeats, "rows": rows, "machine": machine,
         "symbol_entropy": float(-(shares * np.log2(shares)).sum()),
         "first_encodes": first_encodes(),
-    }  # fmt: skip
-
-
-def _row(work: Work, repeats: int) -> dict[str, Any]:
-    return {
-        "name": work.name, "count": work.count, "bits": work.bits, "peer_name": work.peer_name,
-        "peer_count": work.peer_count, "target_ns": work.target,
-        **in_turns(work.ours, work.peer, repeats, work.count, work.peer_count),
     }  # fmt: skip
 
 

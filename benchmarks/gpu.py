@@ -59,7 +59,7 @@ def works(x: Tensor) -> list[Work]:
     n, into = x.numel(), torch.empty_like(x)
     k = round(0.01 * n)
     layout = layout_of((n,), x.device)
-    cnat, one = parse("cnat"), {"x": x}
+    cnat, update = parse("cnat"), {"x": x}
     return [
         Work("copy", lambda: into.copy_(x), moved=8 * n, key="copy"),
         Work("reading once (largest entry)", lambda: x.amax(), moved=4 * n, key="reading"),
@@ -67,15 +67,15 @@ def works(x: Tensor) -> list[Work]:
              "torch.topk of abs(x)", lambda: torch.topk(x.abs(), k), 4 * n, "top-k"),
         Work("cnat, packed to 9 bits per entry", packed_cnat(x), moved=4 * n + 9 * n // 8,
              key="cnat"),
-        Work("cnat, to a message on the host", lambda: compress(cnat, one, seed=1)),
+        Work("cnat, to a message on the host", lambda: compress(cnat, update, seed=1)),
     ]  # fmt: skip
 
 
 def packed_cnat(x: Tensor) -> Callable[[], Tensor]:
     """Natural compression of ``x`` to symbols and to packed bits, all of it on the device."""
     n, layout = x.numel(), layout_of((x.numel(),), x.device)
-    none, starts, found = layout.tables[3], layout.tables[3], layout.tables[2]
-    entries = Entries(x, starts, None, none, found, none, (n,))
+    none, starts, table = layout.tables[3], layout.tables[3], layout.tables[2]
+    entries = Entries(x, starts, None, none, table, none, (n,))
     kind, zero = Kind(NATURAL, torch.int16, True, (1, 254, 8)), x.new_zeros(1)
     numbers = Numbers(zero, zero, none, 0, None, zero)
     keys = torch.tensor([[3], [5]], device=x.device)
@@ -83,8 +83,8 @@ def packed_cnat(x: Tensor) -> Callable[[], Tensor]:
     def work() -> Tensor:
         symbols, _ = quantize(entries, kind, numbers, keys, keep=False)
         words = stream(9 * n, x.device)
-        put_plane(symbols, none, found, words, none, (n,), 1, 8)
-        put_plane(symbols, none, found, words, none + n, (n,), 8)
+        put_plane(symbols, none, table, words, none, (n,), 1, 8)
+        put_plane(symbols, none, table, words, none + n, (n,), 8)
         return words
 
     return work
@@ -121,8 +121,8 @@ def _by_host(work: Callable[[], Any]) -> Any:
 def agree(x: Tensor) -> None:
     """Raises ``SystemExit`` unless our selection has the magnitudes of torch.topk's."""
     k = round(0.01 * x.numel())
-    found = largest(x, layout_of((x.numel(),), x.device), np.array([k]), 1)
-    ours = x[found.positions].abs().sort().values
+    places = largest(x, layout_of((x.numel(),), x.device), np.array([k]), 1)
+    ours = x[places.positions].abs().sort().values
     if not torch.equal(ours, torch.topk(x.abs(), k).values.sort().values):
         raise SystemExit("exact top-k differs from torch.topk")
 
@@ -149,10 +149,10 @@ class Timed:
     peers: dict[str, float]
 
 
-def table(found: list[Work], place: torch.device, repeats: int) -> tuple[list[str], Timed]:
+def table(works: list[Work], place: torch.device, repeats: int) -> tuple[list[str], Timed]:
     """Lines of the table, shares in the bandwidth of the first line, and the times by key."""
     lines, times, copy = [], Timed({}, {}), 0.0
-    for work in found:
+    for work in works:
         work.ours()  # compiles
         ours, peers = [], []
         for _ in range(repeats):
@@ -194,17 +194,17 @@ def report(
     text = [f"{name}, torch {torch.__version__}; milliseconds, medians of {repeats}, in turns.", "",
             "| work | ms | min | max | GB per s | of the copy | torch's way | ms | times faster |",
             "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |"]  # fmt: skip
-    found: list[Target] = []
+    goals: list[Target] = []
     for n in entries:
         x = torch.randn(n, device=place)
         agree(x)
         rows, times = table(works(x), place, repeats)
         text += [row.replace("| ", f"| {n} entries, ", 1) for row in rows]
-        found += asked(n, times)
+        goals += asked(n, times)
         del x
     rows, times = table(messages(shapes, place), place, repeats)
     what = f"an update of {len(shapes)} tensors by sbc(0.01) to bytes"
-    return "\n".join(text + rows) + "\n", [*found, Target(what, times.ours["message"], 2.0, "ms")]
+    return "\n".join(text + rows) + "\n", [*goals, Target(what, times.ours["message"], 2.0, "ms")]
 
 
 def everything() -> None:
@@ -232,11 +232,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.all:
         everything()
-    text, found = report(torch.device("cuda"), given.entries, given.repeats, resnet50())
+    text, goals = report(torch.device("cuda"), given.entries, given.repeats, resnet50())
     gains = stack.report((16, 64), "cuda", given.repeats)
     spent, more = gpu_training.report("cuda", given.repeats)
     text += "\n".join(["", "Times faster with --stack:", "", *gains, "", spent, "",
-                       *targets([*found, *more]), ""])  # fmt: skip
+                       *targets([*goals, *more]), ""])  # fmt: skip
     if given.out:
         given.out.write_text(text, encoding="utf-8")
     print(text)

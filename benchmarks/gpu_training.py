@@ -16,11 +16,11 @@ import torch
 from stack import Model
 
 from compressors import State, Tensors, compress, decompress, parse
-from fedsim.tasks.cifar_resnet import cifar_resnet
+from fedsim.tasks.models.cifar import resnet
 from strategies import Job, Trained
 
 LENET5 = stack.MODELS[-1]
-RESNET20 = Model("ResNet-20", partial(cifar_resnet, 20), 32, 3)
+RESNET20 = Model("ResNet-20", partial(resnet, 20), 32, 3)
 METHOD = "sbc(0.01)"
 ITERATIONS = 10  # of a round, where compression is a part of one
 
@@ -31,30 +31,30 @@ class Target:
 
     Args:
         what: of what it is.
-        found: what was measured.
+        value: what was measured.
         bound: what was asked for.
         unit: of both.
         least: whether the bound is the least that is good enough; else it is the most.
     """
 
     what: str
-    found: float
+    value: float
     bound: float
     unit: str = "times"
     least: bool = False
 
     def line(self) -> str:
         """Its row in the table."""
-        met = self.found >= self.bound if self.least else self.found <= self.bound
+        met = self.value >= self.bound if self.least else self.value <= self.bound
         asked = f"{'at least' if self.least else 'at most'} {self.bound:g} {self.unit}"
-        found = f"{self.found:.3g} {self.unit}"
-        return f"| {self.what} | {asked} | {found} | {'yes' if met else 'no'} |"
+        text = f"{self.value:.3g} {self.unit}"
+        return f"| {self.what} | {asked} | {text} | {'yes' if met else 'no'} |"
 
 
-def targets(found: Sequence[Target]) -> list[str]:
+def targets(measured: Sequence[Target]) -> list[str]:
     """The table of what was asked for."""
     head = ["| target | asked | found | met |", "| --- | --- | --- | --- |"]
-    return [*head, *(target.line() for target in found)]
+    return [*head, *(target.line() for target in measured)]
 
 
 def resnet50() -> dict[str, tuple[int, ...]]:
@@ -81,7 +81,7 @@ def share(model: Model, clients: int, device: str, repeats: int, most: float) ->
     trainer, whole, jobs = stack.made(model, clients, device)
     jobs = [Job(**{**job._asdict(), "iterations": ITERATIONS}) for job in jobs]
     method, like = parse(METHOD), {n: p.detach() for n, p in trainer.parameters.items()}
-    updates = [one.update for one in whole.train(jobs) if isinstance(one, Trained)]
+    updates = [answer.update for answer in whole.train(jobs) if isinstance(answer, Trained)]
     memories: list[State | None] = [None] * len(updates)
     _messages(method, updates, memories, like)  # compiles
     shares = []
@@ -104,10 +104,10 @@ def _messages(
 def report(device: str, repeats: int) -> tuple[str, list[Target]]:
     """How long it took, and the targets of training."""
     start = time.perf_counter()
-    found = [
+    goals = [
         stacked(LENET5, 64, device, repeats, 10.0),
         stacked(RESNET20, 32, device, repeats, 1.0),
         share(RESNET20, 32, device, repeats, 5.0),
     ]
     spent = time.perf_counter() - start
-    return f"Training was measured in {spent:.0f} s.", found
+    return f"Training was measured in {spent:.0f} s.", goals

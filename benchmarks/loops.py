@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
 from fedsim import TASKS, Data, RunConfig, run
@@ -88,22 +88,18 @@ class HandWritten:
         ]
 
     def round(self) -> float:
-        """See ``Loop.round``."""
         clients = len(self.batches)
         mean, loss = [torch.zeros_like(w) for w in self.weights], 0.0
         for optimizer, batches in zip(self.optimizers, self.batches, strict=True):
-            self._load(self.weights)
+            with torch.no_grad():
+                for p, w in zip(self.parameters, self.weights, strict=True):
+                    p.copy_(w)
             loss += self._train(optimizer, batches) / clients
             for m, p in zip(mean, self.parameters, strict=True):
                 m.add_(p.detach(), alpha=1 / clients)
         self.weights = mean
         self.done += self.iterations
         return loss
-
-    def _load(self, weights: list[Tensor]) -> None:
-        with torch.no_grad():
-            for p, w in zip(self.parameters, weights, strict=True):
-                p.copy_(w)
 
     def _train(self, optimizer: Optimizer, batches: Batches) -> float:
         total = torch.zeros(())
@@ -146,19 +142,19 @@ class Fedsim:
         self.rounds = 0
 
     def _main(self) -> None:
+        def pause(row: dict[str, Any]) -> None:
+            self._answer.put(row)
+            self._asked.get()
+
         self._asked.get()
         try:
-            run(self.config, self.out, callbacks=[self._pause])
+            run(self.config, self.out, callbacks=[pause])
             self._answer.put(None)
         except Exception as error:
             self._answer.put(error)
 
-    def _pause(self, row: dict[str, Any]) -> None:
-        self._answer.put(row)
-        self._asked.get()
-
     def round(self) -> float:
-        """See ``Loop.round``. Raises what the run raised."""
+        """Raises what the run raised."""
         self._asked.put(None)
         row = self._answer.get()
         if row is None:

@@ -39,10 +39,10 @@ class Work(Pair):
 def works(x: Tensor) -> list[Work]:
     """What is timed, on the flat float32 vector ``x``."""
     into = torch.empty_like(x)
-    found = [Work("memory copy", lambda: into.copy_(x))]
+    listed = [Work("memory copy", lambda: into.copy_(x))]
     for p, target in ((0.01, 0.8), (0.001, 0.5)):
         k = round(p * x.numel())
-        found.append(
+        listed.append(
             Work(
                 f"exact top-k, p = {p:g}",
                 lambda k=k: largest(x, k, select.MAGNITUDE),
@@ -51,7 +51,7 @@ def works(x: Tensor) -> list[Work]:
         )  # fmt: skip
     bits, words = x.numpy().view(np.uint32), into.numpy().view(np.uint32)
     multiplier, offset = noise.key(1)
-    found += [
+    listed += [
         Work(
             "cnat, values", lambda: natural.values_random(bits, multiplier, offset, words),
             "torch, frexp and rand", lambda: _cnat_frexp(x), 0.3,
@@ -61,11 +61,11 @@ def works(x: Tensor) -> list[Work]:
             "torch, randint on the bits", lambda: _cnat_randint(x), 1.6,
         ),
         Work("sign bits, packed", lambda: _sign_bits(bits), "numpy.packbits",
-             lambda: _packbits(x), 0.3),
+             lambda: np.packbits(np.signbit(x.numpy())), 0.3),
         Work("sign (zeros by coin), packed", _packed("sign", x)),
         Work("QSGD, 127 levels, packed", _packed("qsgd(127)", x), "torch", lambda: _qsgd(x), 2.5),
     ]  # fmt: skip
-    return found
+    return listed
 
 
 def _packed(method: str, x: Tensor) -> Callable[[], int]:
@@ -99,10 +99,6 @@ def _cnat_randint(x: Tensor) -> Tensor:
     return ((x.view(torch.int32) + noise_bits) & -(1 << 23)).view(torch.float32)
 
 
-def _packbits(x: Tensor) -> np.ndarray:
-    return np.packbits(np.signbit(x.numpy()))
-
-
 def _qsgd(x: Tensor, levels: int = 127) -> tuple[Tensor, Tensor]:
     norm = x.norm()
     scaled = x.abs() / norm * levels
@@ -127,18 +123,16 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
     x = torch.randn(entries, generator=torch.Generator().manual_seed(0))
     agree(x)
     load = os.getloadavg()[0]
-    rows = [_row(work, entries, repeats) for work in works(x)]
+    rows = []
+    for work in works(x):
+        work.ours()  # compiles
+        rows.append({
+            "name": work.name, "peer_name": work.peer_name,
+            "target_ns": work.nanoseconds, "target_times": work.times,
+            **in_turns(work.ours, work.peer, repeats, entries, entries),
+        })  # fmt: skip
     machine = environment.describe() | {"load_before": load, "load_after": os.getloadavg()[0]}
     return {"entries": entries, "repeats": repeats, "rows": rows, "machine": machine}
-
-
-def _row(work: Work, entries: int, repeats: int) -> dict[str, Any]:
-    work.ours()  # compiles
-    return {
-        "name": work.name, "peer_name": work.peer_name,
-        "target_ns": work.nanoseconds, "target_times": work.times,
-        **in_turns(work.ours, work.peer, repeats, entries, entries),
-    }  # fmt: skip
 
 
 def markdown(result: dict[str, Any]) -> str:

@@ -139,16 +139,13 @@ def take_turns(loops: Mapping[str, Loop], rounds: int, repeats: int) -> Times:
             times[name].append([])
         for _ in range(rounds):
             for name in order:
-                times[name][-1].append(_turn(loops[name]))
+                clock, processor = time.perf_counter(), time.process_time()
+                loops[name].round()
+                processor = time.process_time() - processor  # of all threads; who waits takes none
+                turn = Turn(1e3 * (time.perf_counter() - clock), 1e3 * processor)
+                times[name][-1].append(turn)
             order = order[1:] + order[:1]
     return times
-
-
-def _turn(loop: Loop) -> Turn:
-    clock, processor = time.perf_counter(), time.process_time()
-    loop.round()
-    processor = time.process_time() - processor  # of all threads; loops that wait take none
-    return Turn(1e3 * (time.perf_counter() - clock), 1e3 * processor)
 
 
 def _summary(repeats: Sequence[Sequence[Turn]]) -> dict[str, Any]:

@@ -91,9 +91,9 @@ def made(model: Model, clients: int, device: str) -> tuple[Trainer, Stack, list[
     return trainer, Stack(trainer, fit), jobs
 
 
-def agree(one: Sequence[Any], other: Sequence[Any]) -> None:
+def agree(first: Sequence[Any], other: Sequence[Any]) -> None:
     """Raises ``SystemExit`` unless both ways gave the same updates."""
-    for a, b in zip(one, other, strict=True):
+    for a, b in zip(first, other, strict=True):
         if not isinstance(b, Trained):
             raise SystemExit(f"a client of the stack failed: {b}")
         for name, x in a.update.items():
@@ -112,8 +112,8 @@ def ratio(model: Model, clients: int, device: str, repeats: int) -> tuple[float,
         agree(alone(), stack.train(jobs))
     ratios = []
     for _ in range(repeats):
-        one = timed(alone, device)
-        ratios.append(one / timed(lambda: stack.train(jobs), device))
+        seconds = timed(alone, device)
+        ratios.append(seconds / timed(lambda: stack.train(jobs), device))
     return median(ratios), sum(p.numel() for p in trainer.parameters.values())
 
 
@@ -144,9 +144,9 @@ def report(clients: Sequence[int], device: str, repeats: int) -> Iterator[str]:
            f"average {os.getloadavg()[0]:.1f}.")  # fmt: skip
     yield from ("", head, "| --- | ---: |" + " ---: |" * len(clients))
     for model in MODELS:
-        found = [ratio(model, k, device, repeats) for k in clients]
-        times = " | ".join(f"{gain:.1f}" for gain, _ in found)
-        yield f"| {model.name} | {found[0][1]} | {times} |"
+        rows = [ratio(model, k, device, repeats) for k in clients]
+        times = " | ".join(f"{gain:.1f}" for gain, _ in rows)
+        yield f"| {model.name} | {rows[0][1]} | {times} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

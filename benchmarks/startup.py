@@ -21,10 +21,10 @@ COMMANDS = (
 
 def once(command: str) -> tuple[float, float, float]:
     """Seconds, seconds of processor time, and MB of one new process."""
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as text:
         start = time.perf_counter()
         child = subprocess.Popen(
-            [sys.executable, "-m", "fedsim", *command.split()], stdout=told, stderr=told
+            [sys.executable, "-m", "fedsim", *command.split()], stdout=text, stderr=text
         )
         _, _, used = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - start

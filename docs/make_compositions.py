@@ -129,8 +129,8 @@ def logged(mods: Sequence[Any]) -> str:
         log.handlers = shown
         log.setLevel(logging.CRITICAL)
     equal = np.array_equal(model, run(Compressed(FedAvg(**ALL), parse(TOPK)), [compressing()]))
-    told = [line for line in lines if line.startswith(("Outgoing m", "Total array elements sent"))]
-    return f"{'right' if equal else 'wrong'}|logs \"{told[0]}\""
+    text = [line for line in lines if line.startswith(("Outgoing m", "Total array elements sent"))]
+    return f"{'right' if equal else 'wrong'}|logs \"{text[0]}\""
 
 
 def inner(name: str, **settings: Any) -> Callable[[], Strategy]:
@@ -205,8 +205,8 @@ def of_mods() -> Iterator[tuple[str, str, str]]:
     yield "client_mod", "[client_mod, client_mod]", same(alone, mods=[compressing(SBC)])
     yield "client_mod", "Compressed(FedAvg), no client_mod", refused(plain, [])
     plainly = np.allclose(run(alone(), [compressing()]), run(alone(), []), atol=1e-6)
-    told = f"nothing is compressed, and the model is {'' if plainly else 'not '}FedAvg's"
-    yield "client_mod", "[client_mod], FedAvg without Compressed", f"idle|{told}"
+    text = f"nothing is compressed, and the model is {'' if plainly else 'not '}FedAvg's"
+    yield "client_mod", "[client_mod], FedAvg without Compressed", f"idle|{text}"
 
 
 def after_a_clip() -> Iterator[tuple[str, str, str]]:
@@ -218,9 +218,9 @@ def after_a_clip() -> Iterator[tuple[str, str, str]]:
             update = {"w": torch.from_numpy(x * CLIP / np.linalg.norm(x)).float()}
             packet, memory = compress(method, update, memory, seed=number)
             norms.append(float(packet.sent["w"].decoded.norm()))
-        told = f"of 30 updates of norm {CLIP}, the longest arrives with norm {max(norms):.3g}"
+        text = f"of 30 updates of norm {CLIP}, the longest arrives with norm {max(norms):.3g}"
         longer = max(norms) > CLIP * (1 + 1e-5)
-        yield "a client's clip", f"before {up}", f"{'longer' if longer else 'right'}|{told}"
+        yield "a client's clip", f"before {up}", f"{'longer' if longer else 'right'}|{text}"
 
 
 def rows() -> list[tuple[str, str, str, str]]:
@@ -240,7 +240,7 @@ def table() -> str:
 
 def page() -> str:
     """The page with the table of the CSV in it."""
-    return _BETWEEN.sub(lambda found: f"{found[1]}{table()}\n{found[2]}",
+    return _BETWEEN.sub(lambda match: f"{match[1]}{table()}\n{match[2]}",
                         PAGE.read_text(encoding="utf-8"))  # fmt: skip
 
 

@@ -20,8 +20,8 @@ def rows() -> list[tuple[str, ...]]:
     for power in range(2, 8):
         payload = bytes(i % 251 for i in range(10**power))
         down = RecordDict({"config": ConfigRecord({"server-round": 7})})
-        told = {"kind": "update", "round": 7, "version": 6, "client": 3, "channel": 2**30}
-        put(down, payload, **told, base=5, applied=b"\x01")
+        charged = {"kind": "update", "round": 7, "version": 6, "client": 3, "channel": 2**30}
+        put(down, payload, **charged, base=5, applied=b"\x01")
         up = RecordDict({METRICS: MetricRecord({SAMPLES: 100, "train_loss": 0.5})})
         put(up, payload, round=7)
         there, back = to_client(down), to_server(up)
@@ -38,7 +38,7 @@ def page() -> str:
         lines = [f"| {' | '.join(row)} |" for row in csv.reader(file)]
     table = "\n".join([lines[0], "| --: " * len(HEAD) + "|", *lines[1:]])
     text = PAGE.read_text(encoding="utf-8")
-    return _BETWEEN.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+    return _BETWEEN.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
 
 
 if __name__ == "__main__":

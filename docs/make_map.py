@@ -10,9 +10,10 @@ a test compares them with the code.
 import ast
 import re
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -31,24 +32,24 @@ Arrows = Mapping[str, set[str]]
 
 def rooms(package: str) -> dict[str, list[Path]]:
     """The files of each room of a package, by the room's name."""
-    found: dict[str, list[Path]] = defaultdict(list)
+    files: dict[str, list[Path]] = defaultdict(list)
     base = ROOT / package
     for path in sorted(base.rglob("*.py")):
         name = path.relative_to(base).parts[0].removesuffix(".py")
         if name not in OUTSIDE:
-            found[name].append(path)
-    return dict(found)
+            files[name].append(path)
+    return dict(files)
 
 
 def arrows(package: str) -> dict[str, set[str]]:
     """Which rooms of its package each room imports, imports inside functions too."""
-    inside = rooms(package)
-    found: dict[str, set[str]] = {room: set() for room in inside}
-    for room, paths in inside.items():
+    rooms_of = rooms(package)
+    below_of: dict[str, set[str]] = {room: set() for room in rooms_of}
+    for room, paths in rooms_of.items():
         for path in paths:
             below = {name.split(".")[0] for name in _imported(path, package)}
-            found[room] |= below & {*inside} - {room}
-    return found
+            below_of[room] |= below & {*rooms_of} - {room}
+    return below_of
 
 
 def file_arrows(package: str) -> dict[str, set[str]]:
@@ -59,16 +60,12 @@ def file_arrows(package: str) -> dict[str, set[str]]:
         for paths in rooms(package).values()
         for path in paths
     }
-    found = {}
+    below_of = {}
     for name, path in files.items():
-        starts = {start for full in _imported(path, package) for start in _starts(full)}
-        found[name] = starts & {*files} - {name}
-    return found
-
-
-def _starts(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+        below = _imported(path, package)
+        starts = {at for full in below for at in accumulate(full.split("."), "{}.{}".format)}
+        below_of[name] = starts & {*files} - {name}
+    return below_of
 
 
 @cache
@@ -87,9 +84,34 @@ def _imported(path: Path, package: str) -> frozenset[str]:
     return frozenset(name.removeprefix(start) for name in names if name.startswith(start))
 
 
-def circle(found: Arrows) -> list[str]:
+def functions(package: str, room: str = "") -> tuple[int, list[str]]:
+    """How many functions there are, and which of them are private helpers with one caller.
+
+    Such a helper has a name that begins with one underscore and that its file uses once.
+
+    Args:
+        package: the package.
+        room: a room of it; empty: all of them.
+
+    Returns:
+        The number of functions and methods, and the helpers as ``path:name``.
+    """
+    count, once = 0, []
+    for path in sorted((ROOT / package / room).rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef
+        names = [node.name for node in nodes if isinstance(node, kinds)]
+        used = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+        used += Counter(node.attr for node in nodes if isinstance(node, ast.Attribute))
+        count += len(names)
+        private = {name for name in names if name.startswith("_") and not name.startswith("__")}
+        once += [f"{path.relative_to(ROOT)}:{n}" for n in sorted(private) if used[n] == 1]
+    return count, once
+
+
+def circle(imports: Arrows) -> list[str]:
     """The rooms of one circle of imports, in order; none where there is none."""
-    left = {room: set(below) for room, below in found.items()}
+    left = {room: set(below) for room, below in imports.items()}
     while free := [room for room, below in left.items() if not below & {*left}]:
         for room in free:
             del left[room]
@@ -101,16 +123,16 @@ def circle(found: Arrows) -> list[str]:
     return path[path.index(path[-1]) :]
 
 
-def floors(found: Arrows) -> list[list[str]]:
+def floors(imports: Arrows) -> list[list[str]]:
     """The rooms of each floor, the lowest first.
 
     Raises ``ValueError`` where imports run in a circle.
     """
-    if around := circle(found):
+    if around := circle(imports):
         raise ValueError(f"imports run in a circle: {' -> '.join(around)}")
     level: dict[str, int] = {}
-    while len(level) < len(found):
-        for room, below in found.items():
+    while len(level) < len(imports):
+        for room, below in imports.items():
             if room not in level and below <= {*level}:
                 level[room] = 1 + max((level[other] for other in below), default=-1)
     return [
@@ -119,17 +141,17 @@ def floors(found: Arrows) -> list[list[str]]:
     ]
 
 
-def drawn(found: Arrows) -> list[tuple[str, str]]:
+def drawn(imports: Arrows) -> list[tuple[str, str]]:
     """The arrows that a picture needs: those that no longer way of arrows says already."""
 
     def reached(room: str) -> set[str]:
-        return found[room].union(*(reached(below) for below in found[room]))
+        return imports[room].union(*(reached(below) for below in imports[room]))
 
     return [
         (room, below)
-        for room in sorted(found)
-        for below in sorted(found[room])
-        if not any(below in reached(other) for other in found[room] - {below})
+        for room in sorted(imports)
+        for below in sorted(imports[room])
+        if not any(below in reached(other) for other in imports[room] - {below})
     ]
 
 
@@ -143,11 +165,11 @@ def sentence(package: str, room: str) -> str:
 
 def table(package: str) -> str:
     """The rooms of a package as a Markdown table, the highest floor first."""
-    inside, levels = rooms(package), floors(arrows(package))
+    rooms_of, levels = rooms(package), floors(arrows(package))
     lines = ["| floor | room | holds | files |", "| --- | --- | --- | --- |"]
     for floor, names in reversed(list(enumerate(levels, 1))):
         for room in names:
-            cells = (floor, f"`{package}/{room}`", sentence(package, room), len(inside[room]))
+            cells = (floor, f"`{package}/{room}`", sentence(package, room), len(rooms_of[room]))
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
@@ -172,8 +194,8 @@ def picture(packages: Sequence[str]) -> str:
 
 def _package(package: str, top: int) -> tuple[int, list[str]]:
     """The height of a package's drawing that starts at ``top``, and its shapes."""
-    found = arrows(package)
-    levels = floors(found)
+    arrows_of = arrows(package)
+    levels = floors(arrows_of)
     height = 36 + _LIFT * len(levels)
     places: dict[str, tuple[float, float]] = {}
     for floor, names in enumerate(levels):
@@ -186,23 +208,16 @@ def _package(package: str, top: int) -> tuple[int, list[str]]:
         f'<rect x="6" y="{top}" width="{_WIDTH - 12}" height="{height}" rx="8" fill="#f4f6f9"/>',
         f'<text x="{_MARGIN}" y="{top + 22}" font-weight="bold">{package}</text>',
     ]
-    shapes += [_arrow(places[room], places[below]) for room, below in drawn(found)]
-    return height, shapes + [_box(room, *place) for room, place in places.items()]
-
-
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
-    return (
-        f'<line x1="{start[0]:.0f}" y1="{start[1] + _HEIGHT:.0f}" x2="{end[0]:.0f}" '
-        f'y2="{end[1]:.0f}" stroke="#8892a0" marker-end="url(#tip)"/>'
-    )
-
-
-def _box(room: str, x: float, y: float) -> str:
-    return (
-        f'<rect x="{x - _BOX / 2:.0f}" y="{y:.0f}" width="{_BOX}" height="{_HEIGHT}" rx="5" '
-        f'fill="#ffffff" stroke="#3b5b92"/><text x="{x:.0f}" y="{y + 20:.0f}" '
-        f'text-anchor="middle">{escape(room)}</text>'
-    )
+    for (x1, y1), (x2, y2) in ((places[a], places[b]) for a, b in drawn(arrows_of)):
+        ends = f'x1="{x1:.0f}" y1="{y1 + _HEIGHT:.0f}" x2="{x2:.0f}" y2="{y2:.0f}"'
+        shapes.append(f'<line {ends} stroke="#8892a0" marker-end="url(#tip)"/>')
+    for room, (x, y) in places.items():
+        shapes.append(
+            f'<rect x="{x - _BOX / 2:.0f}" y="{y:.0f}" width="{_BOX}" height="{_HEIGHT}" rx="5" '
+            f'fill="#ffffff" stroke="#3b5b92"/><text x="{x:.0f}" y="{y + 20:.0f}" '
+            f'text-anchor="middle">{escape(room)}</text>'
+        )
+    return height, shapes
 
 
 def source(file: str, name: str) -> str:
@@ -244,9 +259,13 @@ def main() -> None:
     design = ROOT / "docs" / "design.md"
     design.write_text(page(design.read_text(encoding="utf-8")), encoding="utf-8")
     for package in PACKAGES:
-        found = arrows(package)
-        count = sum(map(len, found.values()))
-        print(f"{package}: {len(found)} rooms, {len(floors(found))} floors, {count} arrows")
+        imports, (count, once) = arrows(package), functions(package)
+        print(
+            f"{package}: {len(imports)} rooms, {len(floors(imports))} floors, "
+            f"{sum(map(len, imports.values()))} arrows; "
+            f"{len(once)} of {count} functions are private helpers with one caller "
+            f"({100 * len(once) / count:.1f} %)"
+        )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def page() -> str:
         lines = [f"| {' | '.join(row)} |" for row in csv.reader(file)]
     table = "\n".join([lines[0], "| --- | --: | --: | --: |", *lines[1:]])
     text = PAGE.read_text(encoding="utf-8")
-    return _BETWEEN.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+    return _BETWEEN.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
 
 
 if __name__ == "__main__":

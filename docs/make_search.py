@@ -40,8 +40,8 @@ def best_cells() -> pd.DataFrame:
     """The plane's cells of least error, then of fewest bits, within the budget when they end."""
     plane = pd.read_csv(PLANE)
     plane["bits"] = 32 * _ENTRIES * plane["stage"] / plane["ratio_content"]
-    inside = plane[(plane["bits"] <= BUDGET) & (plane["stage"] == BASE.iterations)]
-    return inside.sort_values(["error", "bits"]).head(CELLS)
+    affordable = plane[(plane["bits"] <= BUDGET) & (plane["stage"] == BASE.iterations)]
+    return affordable.sort_values(["error", "bits"]).head(CELLS)
 
 
 def plane_cells() -> list[Cell]:
@@ -55,13 +55,13 @@ def plane_cells() -> list[Cell]:
     ]  # fmt: skip
 
 
-def rows(found: Found, out: Path) -> pd.DataFrame:
+def rows(result: Found, out: Path) -> pd.DataFrame:
     """A row per setting and seed: the finalists, then the plane's cells, on held-out samples.
 
     A finalist of which no run had ended when the time was over has no row.
     """
     table = []
-    for rank, final in enumerate(found.finalists, start=1):
+    for rank, final in enumerate(result.finalists, start=1):
         if not any(final.held.points):
             continue
         for seed, point in enumerate(final.held.points, start=1):
@@ -100,9 +100,9 @@ def into_page(text: str) -> None:
 
 def main(out: Path) -> None:
     """The search, the plane's cells, and the files of the page."""
-    found = search(BASE, out, budget=BUDGET, time=TIME, seeds=SEEDS, jobs=2)
+    result = search(BASE, out, budget=BUDGET, time=TIME, seeds=SEEDS, jobs=2)
     run_cells(plane_cells(), out / "plane", jobs=2, progress=None)
-    table = rows(found, out)
+    table = rows(result, out)
     table.to_csv(DOCS / "search-digits.csv", index=False)
     copyfile(out / "trials.csv", DOCS / "search-trials.csv")
     copyfile(out / "search.png", DOCS / "search-digits.png")

@@ -27,16 +27,16 @@ _CODE = re.compile(r"`[^`]+`")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The site's files: the theme's, the repository's pages with what they show, the reference."""
-    kept = [file for file in files if not _of_docs(file, config)]
+    files_of_site = [file for file in files if file.src_dir != config.docs_dir]
     paths = sorted({path for pattern in PAGES for path in ROOT.glob(pattern)})
     for path in paths:
         name = path.relative_to(ROOT).as_posix()
-        kept.append(File.generated(config, name, abs_src_path=str(path)))
+        files_of_site.append(File.generated(config, name, abs_src_path=str(path)))
     shown: set[str] = set()
     for package in PACKAGES:
         text = reference(package, shown)
-        kept.append(File.generated(config, f"reference/{package}.md", content=text))
-    return Files(kept)
+        files_of_site.append(File.generated(config, f"reference/{package}.md", content=text))
+    return Files(files_of_site)
 
 
 def reference(package: str, elsewhere: set[str]) -> str:
@@ -67,10 +67,6 @@ def reference(package: str, elsewhere: set[str]) -> str:
 def on_page_markdown(markdown: str, **kwargs: object) -> str:
     """The page with `|` in the code of its tables, where the repository's view wants it escaped."""
     return "\n".join(
-        _CODE.sub(lambda found: found[0].replace(r"\|", "|"), line) if line[:1] == "|" else line
+        _CODE.sub(lambda match: match[0].replace(r"\|", "|"), line) if line[:1] == "|" else line
         for line in markdown.split("\n")
     )
-
-
-def _of_docs(file: File, config: MkDocsConfig) -> bool:
-    return file.src_dir == config.docs_dir

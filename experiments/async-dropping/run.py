@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from experiments.common.figures import COLOURS, canvas, grids
 from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.scores import row_and_seed, rows_of
 from experiments.common.tables import spread, table
 from fedsim import Results
 
@@ -23,9 +24,8 @@ LEARNT = (
 SPEED = ("method", "simulated images/s", "ratio", "paper: images/s", "ratio")
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """The runs, the curves, and both as tables and a figure."""
-    assert results is not None
     runs, lines = collect(results), curves(results)
     texts = {"tables": f"{learnt(runs)}\n{speeds(runs)}"}
     return Shown({"runs": runs, "curves": lines}, texts, {"async-dropping": figure(lines)})
@@ -51,34 +51,27 @@ def collect(results: Results) -> pd.DataFrame:
     """
     made = []
     for run, mine in results.rounds.groupby("run", sort=False):
-        name, _, seed = str(run).rpartition("-seed")
+        name, seed = row_and_seed(run)
         cell, workers = results.runs.loc[run], int(mine["clients"].iloc[0])
         there = mine[mine["metric"] >= TARGET].head(1)
         seconds = mine["sim_end_seconds"]
+        images = workers * cell["rounds"] * int(results.given[str(run)]["batch_size"])
+        stale = mine["staleness"].fillna(0) if "staleness" in mine else pd.Series([0.0])
         entries = cell["parameters"] * cell["rounds"]
         made.append(
             {
-                "name": name, "seed": int(seed), "workers": workers, "rounds": cell["rounds"],
+                "name": name, "seed": seed, "workers": workers, "rounds": cell["rounds"],
                 "accuracy_percent": 100 * cell["metric"],
                 "target_updates": workers * there["round"].squeeze() if len(there) else None,
                 "target_seconds": seconds[there.index].squeeze() if len(there) else None,
                 "seconds": seconds.iloc[-1],
-                "staleness": _staleness(mine),
+                "staleness": stale.mean(),  # 0 where everybody waits
                 "up_bits_per_entry": cell["up_wire_bits"] / entries,
                 "down_bits_per_entry": cell["down_wire_bits"] / entries,
-                "images": workers * cell["rounds"] * _batch(results, run) / seconds.iloc[-1],
+                "images": images / seconds.iloc[-1],
             }
         )  # fmt: skip
     return pd.DataFrame(made).sort_values(["name", "seed"], key=_places, ignore_index=True)
-
-
-def _staleness(rounds: pd.DataFrame) -> float:
-    """The mean staleness of a run; 0 where everybody waits."""
-    return rounds["staleness"].fillna(0).mean() if "staleness" in rounds else 0.0
-
-
-def _batch(results: Results, run: object) -> int:
-    return int(results.given[str(run)]["batch_size"])
 
 
 def _places(column: pd.Series) -> pd.Series:
@@ -90,7 +83,7 @@ def curves(results: Results) -> pd.DataFrame:
     """A row per row of the experiment and evaluation: means over seeds."""
     scored = results.rounds.dropna(subset=["metric"])
     scored = scored.assign(
-        name=scored["run"].str.rpartition("-seed")[0], updates=scored["round"] * scored["clients"]
+        name=rows_of(scored["run"]), updates=scored["round"] * scored["clients"]
     )
     columns = {"metric": "accuracy_percent", "sim_end_seconds": "seconds", "loss": "loss"}
     means = scored.groupby(["name", "updates"])[[*columns]].mean().rename(columns=columns)
@@ -98,25 +91,19 @@ def curves(results: Results) -> pd.DataFrame:
     return means.reset_index().sort_values(["name", "updates"], key=_places, ignore_index=True)
 
 
-def _over_seeds(runs: pd.DataFrame, name: str, column: str, places: int) -> str:
-    values = runs.loc[runs["name"] == name, column]
-    if values.isna().any():
-        return "–"
-    return spread(values.mean(), values.std(ddof=1), len(values), places)
-
-
 def learnt(runs: pd.DataFrame) -> str:
     """How each row learns, per update and per simulated second."""
     shown = [("accuracy_percent", 2), ("target_updates", 0), ("target_seconds", 2),
              ("staleness", 2), ("up_bits_per_entry", 3), ("down_bits_per_entry", 3)]  # fmt: skip
-    return table(
-        LEARNT,
-        [
-            [ROWS[name].title, f"{(runs['name'] == name).sum()}",
-             *(_over_seeds(runs, name, column, places) for column, places in shown)]
-            for name in dict.fromkeys(runs["name"])
-        ],
-    )  # fmt: skip
+    lines = []
+    for name, own in runs.groupby("name", sort=False):
+        cells = [
+            "–" if (x := own[column]).isna().any()
+            else spread(x.mean(), x.std(ddof=1), len(x), places)
+            for column, places in shown
+        ]  # fmt: skip
+        lines.append([ROWS[str(name)].title, f"{len(own)}", *cells])
+    return table(LEARNT, lines)
 
 
 def speeds(runs: pd.DataFrame) -> str:

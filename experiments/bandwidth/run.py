@@ -68,12 +68,11 @@ def cells(asked: Asked) -> list[Cell]:
             for name in names for seed in range(size.seeds)]  # fmt: skip
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """An iteration and the time to the target at every bandwidth, as tables and as lines."""
-    assert results is not None
     size = TASKS[asked.task][asked.scale]
     frame = times(results, size.compute, size.target)
-    text = of_task(asked.task, results.runs["data_source"].iloc[0], "")
+    text = of_task(asked.task, results, "")
     return Shown(
         {"times": frame},
         {"times": text + "\n".join(_tables(frame).values())},

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from experiments.common.scores import half_width, rows_of
+from experiments.common.scores import half_width, row_and_seed, rows_of
 from experiments.common.tables import table
 from fedsim import Results
 from fedsim.ground.units import duration, plain
@@ -41,18 +41,25 @@ def times(results: Results, compute: str, target: float) -> pd.DataFrame:
     ``_coded`` and coding as measured. ``iteration`` and ``mbit``, the bits up and down of one
     client, until the target; ``computing``: seconds per local iteration.
     """
-    found = []
+    frames = []
     for name, rate in RATES.items():
         told: dict[str, pd.DataFrame] = {}
         for clock in _CLOCKS:
-            told[clock] = _told(_priced(results, compute, f"{rate:g}bit", clock), target)
+            rounds = _priced(results, compute, f"{rate:g}bit", clock)
+            last = rounds.groupby("run").last()
+            first = rounds[rounds["metric"] >= target].groupby("run").first().reindex(last.index)
+            told[clock] = pd.DataFrame({
+                "iteration": first["iteration"], "mbit": first["mbit"],
+                "seconds": first["sim_end_seconds"],
+                "each": last["sim_end_seconds"] / last["iteration"],
+            })  # fmt: skip
         lines = told[""]
         for clock in ("_ring", "_coded"):
             lines[[f"seconds{clock}", f"each{clock}"]] = told[clock][["seconds", "each"]]
-        found.append(lines.assign(rate=name, computing=parse(f"compute={compute}").compute.first))
-    frame = pd.concat(found)
+        frames.append(lines.assign(rate=name, computing=parse(f"compute={compute}").compute.first))
+    frame = pd.concat(frames)
     frame.insert(0, "row", rows_of(frame.index))
-    frame.insert(1, "seed", [int(str(run).rpartition("-seed")[2]) for run in frame.index])
+    frame.insert(1, "seed", [row_and_seed(run)[1] for run in frame.index])
     place = frame["row"].map(list(ROWS).index)
     return frame.iloc[np.lexsort([frame["seed"], place])].reset_index(drop=True)
 
@@ -80,24 +87,14 @@ def _by_collective(results: Results) -> list[tuple[Results, str]]:
 
 def _priced(results: Results, compute: str, rate: str, clock: str) -> pd.DataFrame:
     """The rounds of all runs; an allreduce sends floats as they are, and takes one clock alone."""
-    found = []
+    tables = []
     for part, ring in _by_collective(results):
         links = _CLOCKS["" if ring else clock].format(rate=rate)
         rounds = priced(part, parse(f"compute={compute}, {links}{ring}"))
         moved = (rounds["clients"] - 1) / rounds["clients"] if ring else 1.0
         bits = moved * (rounds["up_wire_bits"] + rounds["down_wire_bits"]) / rounds["clients"]
-        found.append(rounds.assign(mbit=bits.groupby(rounds["run"]).cumsum() / 1e6))
-    return pd.concat(found)
-
-
-def _told(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
-    """A line per run: when it comes to the target, and how long an iteration takes."""
-    last = rounds.groupby("run").last()
-    first = rounds[rounds["metric"] >= target].groupby("run").first().reindex(last.index)
-    return pd.DataFrame({
-        "iteration": first["iteration"], "mbit": first["mbit"],
-        "seconds": first["sim_end_seconds"], "each": last["sim_end_seconds"] / last["iteration"],
-    })  # fmt: skip
+        tables.append(rounds.assign(mbit=bits.groupby(rounds["run"]).cumsum() / 1e6))
+    return pd.concat(tables)
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -106,10 +103,10 @@ def markdown(frame: pd.DataFrame) -> str:
     lines = []
     for row, part in frame.groupby("row", sort=False):
         at = part.groupby("rate")
-        one = at.get_group("1 Gbit/s")
-        there, seeds = int(one["seconds"].count()), len(one)
+        gigabit = at.get_group("1 Gbit/s")
+        there, seeds = int(gigabit["seconds"].count()), len(gigabit)
         means = at[["seconds"]].mean()["seconds"]
-        spent = [f"{one['iteration'].mean():.0f}", plain(one["mbit"].mean())]
+        spent = [f"{gigabit['iteration'].mean():.0f}", plain(gigabit["mbit"].mean())]
         cells = [*spent, *(duration(means[rate]) for rate in RATES)]
         blank = [""] * len(cells)
         lines.append([ROWS[str(row)].title, f"{there} of {seeds}",
@@ -121,12 +118,12 @@ def speedups(frame: pd.DataFrame) -> pd.DataFrame:
     """How many times as fast as no compression, seed by seed: an iteration, and to the target."""
     dense = frame[frame["row"] == "dense"].set_index(["seed", "rate"])
     key = pd.MultiIndex.from_frame(frame[["seed", "rate"]])
-    found = frame[["row", "seed", "rate"]].copy()
+    speed = frame[["row", "seed", "rate"]].copy()
     for what in ("each", "seconds"):
         base = dense[what].reindex(key).to_numpy()
         for clock in _CLOCKS:
-            found[f"{what}{clock}"] = base / frame[f"{what}{clock}"]
-    return found
+            speed[f"{what}{clock}"] = base / frame[f"{what}{clock}"]
+    return speed
 
 
 def claim(frame: pd.DataFrame, what: str) -> str:
@@ -140,22 +137,16 @@ def claim(frame: pd.DataFrame, what: str) -> str:
     lines = []
     for row in _claiming(frame):
         for clock, words in _WORDS.items():
-            at = fast[fast["row"] == row].groupby("rate")[f"{what}{clock}"]
-            lines.append([f"{ROWS[row].title}, {words}",
-                          *(_interval(at.get_group(rate)) for rate in CLAIMED)])  # fmt: skip
+            at, cells = fast[fast["row"] == row].groupby("rate")[f"{what}{clock}"], []
+            for values in (at.get_group(rate) for rate in CLAIMED):
+                half = "" if len(values) == 1 else f" ± {half_width(values):.2f}"
+                cells.append("" if values.isna().any() else f"{values.mean():.2f}{half}")
+            lines.append([f"{ROWS[row].title}, {words}", *cells])
     return table([f"{_OF[what]}, times as fast as no compression", *heading], lines)
 
 
 def _claiming(frame: pd.DataFrame) -> list[str]:
     return [name for name, row in ROWS.items() if row.claims and (frame["row"] == name).any()]
-
-
-def _interval(values: pd.Series) -> str:
-    if values.isna().any():
-        return ""
-    if len(values) == 1:
-        return f"{values.iloc[0]:.2f}"
-    return f"{values.mean():.2f} ± {half_width(values):.2f}"
 
 
 def communication(frame: pd.DataFrame) -> Mapping[str, float]:

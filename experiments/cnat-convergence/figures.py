@@ -1,7 +1,6 @@
 """A column a figure of the paper, drawn from the curves as they are in ``curves.csv``."""
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .rows import METHODS, PANELS
@@ -18,12 +17,27 @@ STYLES = {
 
 def figure(task: str, curves: pd.DataFrame) -> Figure:
     """Training loss, what it differs from no compression's, and held-out accuracy below."""
-    panels = _panels({*curves["name"]})
+    panels: dict[str, list[str]] = {}
+    for title, names in PANELS.items():
+        there = [name for name in names if name in {*curves["name"]}]
+        if not {*there} <= {name for own in panels.values() for name in own}:  # one is new
+            panels[title] = there
+    none = curves[curves["name"] == "none"].set_index("iteration")
     drawn = Figure(figsize=(max(6, 3.9 * len(panels)), 8), layout="constrained")
     columns = drawn.subplots(3, len(panels), sharex=True, squeeze=False).T
     for (title, names), column in zip(panels.items(), columns, strict=True):
         for name in names:
-            _lines(column, name, curves)
+            colour, line, marker = STYLES[name]
+            mine = curves[curves["name"] == name].set_index("iteration")
+            values = (
+                mine["train_loss"], mine["train_loss"] - none["train_loss"],
+                mine["accuracy_percent"].dropna(),
+            )  # fmt: skip
+            for axes, own in zip(column, values, strict=True):
+                axes.plot(
+                    own.index, own, color=colour, ls=line, lw=1.3, marker=marker, markersize=3.5,
+                    markerfacecolor="none", label=METHODS[name].title,
+                )  # fmt: skip
         column[0].set_title(title, fontsize=10)
         column[2].set_xlabel("iterations (a round each)")
         column[2].legend(fontsize=8)
@@ -35,31 +49,3 @@ def figure(task: str, curves: pd.DataFrame) -> Figure:
     text = f"{task}: mean over seeds; losses are means of ten rounds"
     drawn.suptitle(text, fontsize=10, x=0.02, ha="left")
     return drawn
-
-
-def _panels(there: set[str]) -> dict[str, list[str]]:
-    """The methods that were run, by column; a column that shows nothing new is left out."""
-    panels: dict[str, list[str]] = {}
-    shown: set[str] = set()
-    for title, names in PANELS.items():
-        mine = [name for name in names if name in there]
-        if not {*mine} <= shown:
-            panels[title] = mine
-            shown |= {*mine}
-    return panels
-
-
-def _lines(column: list[Axes], name: str, curves: pd.DataFrame) -> None:
-    colour, line, marker = STYLES[name]
-    mine = curves[curves["name"] == name].set_index("iteration")
-    none = curves[curves["name"] == "none"].set_index("iteration")
-    shown = (
-        mine["train_loss"],
-        mine["train_loss"] - none["train_loss"],
-        mine["accuracy_percent"].dropna(),
-    )
-    for axes, values in zip(column, shown, strict=True):
-        axes.plot(
-            values.index, values, color=colour, ls=line, lw=1.3, marker=marker, markersize=3.5,
-            markerfacecolor="none", label=METHODS[name].title,
-        )  # fmt: skip

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-import torch
-
+from experiments.common.frame import device
 from fedsim import Cell, Evaluation, Machine, RunConfig, Training
 
 
@@ -103,7 +102,6 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
     size = length(task, scale)
     if size is None:
         return []
-    device = "cuda" if scale == "paper" and torch.cuda.is_available() else "cpu"
     return [
         Cell(
             f"{name}-seed{seed}",
@@ -113,7 +111,7 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
                 iterations=size.iterations, clients=size.clients,
                 training=Training(batch_size=size.batch_size, lr=size.lr),
                 evaluation=Evaluation(every=size.every, test_samples=size.test_samples),
-                machine=Machine(data=data, device=device),
+                machine=Machine(data=data, device=device(scale)),
             ),
         )
         for name in size.methods

@@ -30,12 +30,11 @@ METHOD_COLUMNS = (
 PAIR_COLUMNS = ("figure", "from", "to", "accuracy, points", "fewer bits up", "down", "as good?")
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """The methods, the pairs and the curves of a task."""
-    assert results is not None
     frame, lines = collect(results), curves(results)
     compared = compare(frame)
-    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame, compared))
+    text = of_task(asked.task, results, markdown(frame, compared))
     return Shown(
         {"methods": frame, "pairs": compared, "curves": lines},
         {"tables": text},
@@ -65,7 +64,7 @@ def collect(results: Results) -> pd.DataFrame:
     """
     plain = of_row(results.rounds, "none")["train_loss"].mean()
     rows = []
-    for name, one in METHODS.items():
+    for name, method in METHODS.items():
         mine = of_row(results.runs, name)
         if mine.empty:
             continue
@@ -74,7 +73,7 @@ def collect(results: Results) -> pd.DataFrame:
         ends = rounds["round"] > rounds["round"].max() - SMOOTH
         rows.append(
             {
-                "name": name, "title": one.title, "method": one.method, "seeds": len(mine),
+                "name": name, "title": method.title, "method": method.method, "seeds": len(mine),
                 "accuracy_percent": 100 * mine["metric"].mean(),
                 "accuracy_spread": 100 * mine["metric"].std(ddof=1),
                 "train_loss": rounds.loc[ends, "train_loss"].mean(),

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.progress import track
 from torch import Tensor, nn
@@ -60,11 +59,11 @@ def exponents(values: Tensor) -> tuple[np.ndarray, np.ndarray]:
         >>> counts[0 - LEAST], counts[-2 - LEAST], counts.sum(), squares[0 - LEAST]
         (2, 1, 3, 3.25)
     """
-    found = values.detach().numpy().ravel().astype(np.float64)
-    found = found[found != 0]
-    place = np.frexp(found)[1] - 1 - LEAST
+    entries = values.detach().numpy().ravel().astype(np.float64)
+    entries = entries[entries != 0]
+    place = np.frexp(entries)[1] - 1 - LEAST
     size = 128 - LEAST
-    return np.bincount(place, minlength=size), np.bincount(place, found**2, minlength=size)
+    return np.bincount(place, minlength=size), np.bincount(place, entries**2, minlength=size)
 
 
 def gradients(task: Task, data: Data, model: nn.Module, scale: str) -> Iterator[tuple[str, Tensor]]:
@@ -129,11 +128,6 @@ def learned(task: Task, data: Data, model: nn.Module) -> dict[str, float]:
     }
 
 
-def _holds(bits: int) -> int:
-    """Exponents in a code of that many bits: one is the sign's, one pattern means zero."""
-    return (1 << bits - 1) - 1
-
-
 def _facts(name: str, kind: str, histogram: pd.DataFrame, entries: int) -> dict:
     mine = histogram[histogram["kind"] == kind]
     e, counts = mine["exponent"].to_numpy(), mine["entries"].to_numpy()
@@ -141,7 +135,9 @@ def _facts(name: str, kind: str, histogram: pd.DataFrame, entries: int) -> dict:
     square = mine["square"].to_numpy() / mine["square"].sum()
     inside = (e >= WINDOW.lowest) & (e < WINDOW.highest)
     # Rounding up may take the largest to one exponent more, which a smaller window holds too.
-    below = {b: square[e <= e.max() + 1 - _holds(b)].sum() for b in range(2, 10)}
+    # A code of b bits holds so many: one bit is the sign's, one pattern means zero.
+    holds = {b: (1 << b - 1) - 1 for b in range(2, 10)}
+    below = {b: square[e <= e.max() + 1 - count].sum() for b, count in holds.items()}
     return {
         "task": name, "kind": kind, "entries": entries,
         "zeros_percent": 100 * (1 - counts.sum() / entries),
@@ -159,10 +155,10 @@ def show(asked: Asked, results: Results | None) -> Shown:
     """Counts for the tasks that are asked for."""
     torch.set_num_threads(1)
     names = asked.rows or TASKS
-    found = [record(name, asked.scale, asked.folder) for name in names]
-    histogram = pd.concat(f.histogram for f in found)
-    facts = pd.concat(f.facts for f in found)
-    sources = (f"{name}: {f.source}\n" for name, f in zip(names, found, strict=True))
+    records = [record(name, asked.scale, asked.folder) for name in names]
+    histogram = pd.concat(f.histogram for f in records)
+    facts = pd.concat(f.facts for f in records)
+    sources = (f"{name}: {f.source}\n" for name, f in zip(names, records, strict=True))
     ends = (
         f"{row['task']}: accuracy at the end {row['accuracy_percent']:.1f} %, of always naming one "
         f"class {row['one_class_percent']:.1f} %\n"
@@ -208,8 +204,19 @@ def figure(histogram: pd.DataFrame) -> Figure:
     across = min(len(names), ACROSS)
     drawn = canvas(4.6 * across, 2.9 * rows + 0.5)
     panels = drawn.subplots(rows, across, squeeze=False, sharey=True, sharex=True)
+    looks = (("#0072b2", "-"), ("#d55e00", "--"))
     for axes, name in zip(panels.flat, names, strict=False):
-        _panel(axes, histogram[histogram["task"] == name])
+        for kind, (colour, line) in zip(KINDS, looks, strict=True):
+            own = histogram[(histogram["task"] == name) & (histogram["kind"] == kind)]
+            share = own.set_index("exponent")["entries"] / own["entries"].sum()
+            look = {"label": KINDS[kind], "color": colour, "ls": line, "lw": 1.4}
+            axes.step(share.index, share, where="mid", **look)
+            for end in (share.index.min(), share.index.max()):
+                axes.axvline(end, color=colour, ls=":", lw=0.9)
+        axes.axvspan(
+            WINDOW.lowest, WINDOW.highest, color="grey", alpha=0.15, label="8 bits hold this"
+        )
+        axes.set(xlim=(LEAST, 128), yscale="log")
         axes.set_title(name, fontsize=10)
     for axes in panels[-1]:
         axes.set_xlabel("exponent of |x|; dotted: its ends")
@@ -218,15 +225,3 @@ def figure(histogram: pd.DataFrame) -> Figure:
     handles, labels = panels[0, 0].get_legend_handles_labels()
     drawn.legend(handles, labels, fontsize=9, loc="outside lower center", ncols=3, frameon=False)
     return drawn
-
-
-def _panel(axes: Axes, histogram: pd.DataFrame) -> None:
-    looks = (("#0072b2", "-"), ("#d55e00", "--"))
-    for kind, (colour, line) in zip(KINDS, looks, strict=True):
-        mine = histogram[histogram["kind"] == kind].set_index("exponent")["entries"]
-        share = mine / mine.sum()
-        axes.step(share.index, share, where="mid", label=KINDS[kind], color=colour, ls=line, lw=1.4)
-        for end in (mine.index.min(), mine.index.max()):
-            axes.axvline(end, color=colour, ls=":", lw=0.9)
-    axes.axvspan(WINDOW.lowest, WINDOW.highest, color="grey", alpha=0.15, label="8 bits hold this")
-    axes.set(xlim=(LEAST, 128), yscale="log")

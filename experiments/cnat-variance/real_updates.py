@@ -53,8 +53,8 @@ def last_update(cell: Cell, out: Path) -> torch.Tensor:
     task, data = cell.config.plan.task, cell.config.machine.data
     model = build_model(task, 0, task.load(Path(data) if data else None, False))
     template = {name: p.detach() for name, p in model.named_parameters()}
-    found = decompress(parse("raw"), payload.read_bytes(), template)
-    return torch.cat([x.flatten() for x in found.values()])
+    update = decompress(parse("raw"), payload.read_bytes(), template)
+    return torch.cat([x.flatten() for x in update.values()])
 
 
 def real_table(frame: pd.DataFrame) -> str:

@@ -63,9 +63,9 @@ def measure(method: str, x: torch.Tensor, draws: int) -> Point:
         got = decompress(compressor, packet.payload, update)["x"]
         errors.append(float((got.double() - x.double()).square().sum()) / norm)
         bits += 8 * len(packet.payload)
-    found = torch.tensor(errors, dtype=torch.float64)
-    spread = float(found.std()) if draws > 1 else math.nan
-    return Point(bits / draws / x.numel(), float(found.mean()), spread)
+    variances = torch.tensor(errors, dtype=torch.float64)
+    spread = float(variances.std()) if draws > 1 else math.nan
+    return Point(bits / draws / x.numel(), float(variances.mean()), spread)
 
 
 def first(entries: int, draws: int) -> pd.DataFrame:

@@ -65,11 +65,10 @@ def cells(scale: str) -> list[Cell]:
     ]  # fmt: skip
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """The policies of a scale."""
-    assert results is not None
     frame = collect(results)
-    text = of_task("digits", results.runs["data_source"].iloc[0], markdown(frame))
+    text = of_task("digits", results, markdown(frame))
     return Shown({"policies": frame}, {"tables": text})
 
 

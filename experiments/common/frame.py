@@ -3,12 +3,14 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
 
 from experiments.common.tables import write_csv
-from fedsim import Cell, Results, UsageError, run_shown
+from fedsim import Cell, UsageError, run_shown
 from fedsim.ground.files import write_text
 from fedsim.show.plot import save
 
@@ -70,6 +72,11 @@ class Shown:
             print("\n".join(self.texts.values()))
 
 
+def device(scale: str) -> str:
+    """Where runs of a scale are trained: at ``paper`` on a GPU, where there is one."""
+    return "cuda" if scale == "paper" and torch.cuda.is_available() else "cpu"
+
+
 def no_names(scale: str) -> Collection[str]:
     """The names of an experiment that has no tasks, or no rows."""
     return ()
@@ -80,7 +87,8 @@ class Experiment:
     """A published table or figure: its names, its runs, and what is shown of their results.
 
     Attributes:
-        show: tables, texts and figures of a folder; the results are None without runs.
+        show: tables, texts and figures of a folder, from its `Results`; these are None without
+            runs.
         cells: the runs of a folder; None where ``show`` does the work without any.
         tasks: the names of the tasks that a scale has; each has a folder of its own.
         rows: the names of the rows that a scale has; they share a folder.
@@ -94,7 +102,7 @@ class Experiment:
         EXPERIMENT = Experiment(show, cells, tasks=lambda scale: ("digits",))
     """
 
-    show: Callable[[Asked, Results | None], Shown]
+    show: Callable[[Asked, Any], Shown]
     cells: Callable[[Asked], Sequence[Cell]] | None = None
     tasks: Callable[[str], Collection[str]] = no_names
     rows: Callable[[str], Collection[str]] = no_names
@@ -106,21 +114,20 @@ class Experiment:
     @classmethod
     def of_tasks(
         cls,
-        show: Callable[[Asked, Results | None], Shown],
+        show: Callable[[Asked, Any], Shown],
         cells: Callable[[Asked], Sequence[Cell]],
         sizes: Mapping[str, Collection[str]],
-        rows: Collection[str],
+        rows: Collection[str] = (),
     ) -> "Experiment":
         """An experiment of the same rows on several tasks; at smoke scale on digits alone.
 
         Args:
-            show: as the field.
-            cells: as the field.
+            show, cells: as the fields.
             sizes: the scales that each task has.
-            rows: the names of the rows.
+            rows: the names of the rows; empty: ``--only`` names tasks alone.
         """
         return cls(
-            show, cells, what="tasks and rows", rows=lambda scale: rows,
+            show, cells, what="tasks and rows" if rows else "tasks", rows=lambda scale: rows,
             tasks=lambda scale: [name for name, scales in sizes.items() if scale in scales],
             default=lambda scale: ["digits"] if scale == "smoke" else None,
         )  # fmt: skip
@@ -141,7 +148,13 @@ class Experiment:
         for task in tasks or ("",):
             asked = Asked(scale, task, rows, out, jobs, data, added)
             asked = replace(asked, out=out / self.folder(asked))
-            code = max(code, self._one(asked))
+            results = None
+            if self.cells is not None and (cells := self.cells(asked)):
+                results = run_shown(cells, asked.out, asked.jobs)
+                if results is None:
+                    code = 1
+                    continue
+            self.show(asked, results).write(asked.out)
         return code
 
     def named(self, scale: str, only: list[str] | None) -> tuple[list[str], list[str]]:
@@ -158,12 +171,3 @@ class Experiment:
             [n for n in wanted if n in tasks] or [n for n in default if n not in rows] or tasks,
             [n for n in wanted if n in rows] or [n for n in default if n in rows],
         )
-
-    def _one(self, asked: Asked) -> int:
-        results = None
-        if self.cells is not None and (cells := self.cells(asked)):
-            results = run_shown(cells, asked.out, asked.jobs)
-            if results is None:
-                return 1
-        self.show(asked, results).write(asked.out)
-        return 0

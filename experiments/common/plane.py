@@ -79,23 +79,23 @@ class Square:
 
     def cells(self, data: str | None) -> list[Cell]:
         """Every cell of both methods, the dense ones first and once."""
-        found = {}
+        cells = {}
         for method, temporal, gradient in [
             (method, n, p) for method in METHODS for p in self.gradients for n in self.temporals
         ]:
             name = self.name(method, temporal, gradient)
-            found[name] = Cell(name, self._config(method, temporal, gradient, data))
-        return list(found.values())
+            cells[name] = Cell(name, self._config(method, temporal, gradient, data))
+        return list(cells.values())
 
     def unmasked(self, data: str | None) -> list[Cell]:
         """The cells of ``bare``: gradient sparsity alone, whose momentum is left as it is."""
-        found = []
+        cells = []
         for method, power in self.bare:
             gradient = self.ratio**-power
             config = self._config(method, 1, gradient, data)
             name = f"{self.name(method, 1, gradient)}-{UNMASKED}"
-            found.append(Cell(name, config.but(momentum_masking="off")))
-        return found
+            cells.append(Cell(name, config.but(momentum_masking="off")))
+        return cells
 
     def _config(self, method: str, temporal: int, gradient: float, data: str | None) -> RunConfig:
         name, dense = self.name(method, temporal, gradient), gradient == 1

@@ -71,23 +71,17 @@ def reprinted(page: Path) -> str:
     """
     folder = page.relative_to(EXPERIMENTS).parts[0]
     text, task = page.read_text(encoding="utf-8"), page.parent.name
-    for name, found in tables(folder).items():
+    for name, made in tables(folder).items():
         if task == "results" or name.partition("/")[0] == task:
-            for table in _blocks(found):
-                text = _replaced(text, table)
+            for table in _blocks(made):  # in the place of that of this heading and first column
+                same = (old for old in _blocks(text) if _outline(old) == _outline(table))
+                if (old := next(same, None)) is not None:
+                    text = text.replace(old, f"{table.rstrip()}\n")
     return text
 
 
 def _blocks(text: str) -> list[str]:
     return re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE)
-
-
-def _replaced(text: str, table: str) -> str:
-    """The text with the table of this heading and this first column replaced by ``table``."""
-    for old in _blocks(text):
-        if _outline(old) == _outline(table):
-            return text.replace(old, f"{table.rstrip()}\n")
-    return text
 
 
 def _outline(table: str) -> tuple[str, ...]:

@@ -27,9 +27,15 @@ def shown(scores: pd.Series, metric: str) -> pd.Series:
     return scores * (100 if metric in FRACTIONS else 1)
 
 
-def rows_of(cells: Iterable[object]) -> list[str]:
+def row_and_seed(run: object) -> tuple[str, int]:
+    """The row and the seed of a run: ``sgd`` and 0 of ``sgd-seed0``."""
+    name, _, seed = str(run).rpartition("-seed")
+    return name, int(seed)
+
+
+def rows_of(runs: Iterable[object]) -> list[str]:
     """The rows that runs belong to: ``sgd`` of ``sgd-seed0``."""
-    return [str(cell).rpartition("-seed")[0] for cell in cells]
+    return [row_and_seed(run)[0] for run in runs]
 
 
 def of_row(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedsim import Results
 from fedsim.ground.files import write_text
 
 
@@ -27,9 +28,9 @@ def sections(parts: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{title}\n\n{text}" for title, text in parts)
 
 
-def of_task(task: str, source: str, text: str) -> str:
+def of_task(task: str, results: Results, text: str) -> str:
     """The text of a task's tables under its name and where its data came from."""
-    return f"{task}: {source}\n\n{text}"
+    return f"{task}: {results.runs['data_source'].iloc[0]}\n\n{text}"
 
 
 def spread(value: float, sd: float, seeds: int, places: int) -> str:

@@ -16,13 +16,13 @@ RATES, POLICIES = (0.001, 0.01, 0.1), ("p1", "p2")
 
 def kept_percent(policy: str, eps: float, filters: int = FILTERS) -> float:
     """The true positions among those that are rebuilt, in per cent."""
-    found = []
+    shares = []
     for seed in range(filters):
         generator = np.random.default_rng(seed)
         true = np.sort(generator.choice(ENTRIES, SENT, replace=False)).astype(np.int64)
         rebuilt = Bloom(eps, policy).write_positions(true, ENTRIES, BitWriter(), seed)
-        found.append(np.isin(true, rebuilt).mean())
-    return 100 * float(np.mean(found))
+        shares.append(np.isin(true, rebuilt).mean())
+    return 100 * float(np.mean(shares))
 
 
 if __name__ == "__main__":

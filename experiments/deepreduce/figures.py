@@ -53,9 +53,9 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
 def _plain(axes: tuple[Axes, ...], row: pd.DataFrame, label: str, colour: str) -> None:
     """Dashed lines at a method without a rate, if it is there."""
-    for one, value in zip(axes, ("score", "wire_percent"), strict=False):
+    for panel, value in zip(axes, ("score", "wire_percent"), strict=False):
         for level in row[value]:
-            one.axhline(level, color=colour, linestyle="--", linewidth=1, label=label)
+            panel.axhline(level, color=colour, linestyle="--", linewidth=1, label=label)
 
 
 def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:

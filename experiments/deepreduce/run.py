@@ -59,13 +59,12 @@ def runs(asked: Asked) -> list[Cell]:
     return cells(asked.task, names, asked.scale, asked.data)
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """Scores, volumes and times of a task, its curves, and the figures whose rows are there."""
-    assert results is not None
     frame, curves = collect(results.runs, asked.task, asked.folder), learning(results)
     if asked.task in TIMED:
         frame = frame.merge(times(results.runs, asked), on="name")
-    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame))
+    text = of_task(asked.task, results, markdown(frame))
     figures = {
         name: draw(frame, curves) for name, draw in FIGURES.items() if has_rows(name, frame)
     }
@@ -78,19 +77,8 @@ EXPERIMENT = Experiment.of_tasks(show, runs, TASKS, ROWS)
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables, a task each, from its scores and volumes in ``results``."""
     named = [name for name, sizes in TASKS.items() if "short" in sizes]
-    return {name: volume_table(pd.read_csv(results / name / "tables.csv")) for name in named}
-
-
-def volume_table(frame: pd.DataFrame) -> str:
-    """The table of ``markdown`` with a digit more, and without headers and times."""
-    heading = ("method", frame["metric"].iloc[0], *PARTS, "formula")
-    lines = []
-    for row in frame.to_dict("records"):
-        named = ("wire", "index", "value", "side", "predicted")
-        parts = [row[f"{part}_percent"] for part in named]
-        shown_ = ("" if pd.isna(part) else f"{part:.4g} %" for part in parts)
-        lines.append([row["title"], f"{row['score']:.2f}", *shown_])
-    return table(heading, lines)
+    frames = {name: pd.read_csv(results / name / "tables.csv") for name in named}
+    return {name: markdown(frame, short=True) for name, frame in frames.items()}
 
 
 def collect(runs: pd.DataFrame, name_of_task: str, data: Path | None) -> pd.DataFrame:
@@ -156,19 +144,23 @@ def times(runs: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     if (measured["error"] != "").any():
         raise RuntimeError("; ".join(measured["error"]))
     by_method = measured.set_index("method")
-    found = by_method.loc[list(methods.values()), ["compress_ms", "decompress_ms"]]
-    return found.set_axis(["encode_ms", "decode_ms"], axis=1).assign(name=names)
+    times = by_method.loc[list(methods.values()), ["compress_ms", "decompress_ms"]]
+    return times.set_axis(["encode_ms", "decode_ms"], axis=1).assign(name=names)
 
 
-def markdown(frame: pd.DataFrame) -> str:
-    """Every row: score, volume, its parts and what the formulas say, and times if measured."""
-    timed = ("encode ms", "decode ms") if "encode_ms" in frame else ()
-    heading = ("method", frame["metric"].iloc[0], *PARTS, "header", "formula", *timed)
+def markdown(frame: pd.DataFrame, short: bool = False) -> str:
+    """Every row: score, volume, its parts and what the formulas say, and times if measured.
+
+    ``short``: with a digit more, and without headers and times.
+    """
+    timed = ("encode ms", "decode ms") if "encode_ms" in frame and not short else ()
+    more = () if short else ("header",)
     lines = []
     for row in frame.to_dict("records"):
-        parts = [f"{row[f'{part}_percent']:.3g} %" for part in ("wire", "index", "value", "side")]
-        said = "" if pd.isna(row["predicted_percent"]) else f"{row['predicted_percent']:.4g} %"
+        digits = {"predicted": 4, "header": 2}
+        named = ("wire", "index", "value", "side", *more, "predicted")
+        parts = [(row[f"{name}_percent"], 4 if short else digits.get(name, 3)) for name in named]
+        percents = ["" if pd.isna(part) else f"{part:.{places}g} %" for part, places in parts]
         taken = [f"{row[name.replace(' ', '_')]:.2f}" for name in timed]
-        score, header = f"{row['score']:.2f}", f"{row['header_percent']:.2g} %"
-        lines.append([row["title"], score, *parts, header, said, *taken])
-    return table(heading, lines)
+        lines.append([row["title"], f"{row['score']:.2f}", *percents, *taken])
+    return table(("method", frame["metric"].iloc[0], *PARTS, *more, "formula", *timed), lines)

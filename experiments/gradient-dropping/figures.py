@@ -62,17 +62,17 @@ def fig4(curves: pd.DataFrame) -> Figure:
 
 def fig6(curves: pd.DataFrame) -> Figure:
     """Accuracy over rounds, over the seconds measured, and over those with a link added."""
-    drawn, found = _drawn(3)
+    drawn, panels = _drawn(3)
     labels = {
         "round": "rounds",
         "seconds": "seconds measured\n(four nodes' work on one core, no link)",
         "link_seconds": "seconds computed\n(the work on four nodes, 1 Gbit/s each)",
     }
-    for axes, (x, text) in zip(found, labels.items(), strict=True):
+    for axes, (x, text) in zip(panels, labels.items(), strict=True):
         _lines(axes, curves, "fig6", x, "accuracy_percent")
         axes.set(xlabel=text, ylabel="accuracy (%)")
         _zoom(axes, curves, "fig6")
-    found[0].legend(fontsize="small", loc="lower right")
+    panels[0].legend(fontsize="small", loc="lower right")
     return drawn
 
 
@@ -109,21 +109,16 @@ def _lines(
             continue
         colour, line, marker = _LOOKS[name]
         label = _TITLES.get((figure, name), row.title)
-        if mine["seed"].nunique() > 1:
-            mine = _mean(axes, mine, x, y, colour)
+        if mine["seed"].nunique() > 1:  # the mean, with a band of one deviation either way
+            seeds = mine.groupby(x)[y].agg(["mean", "std"]).reset_index()
+            low, high = seeds["mean"] - seeds["std"], seeds["mean"] + seeds["std"]
+            axes.fill_between(seeds[x], low, high, color=colour, alpha=0.18, linewidth=0)
+            mine = seeds.rename(columns={"mean": y})
         axes.plot(
             mine[x], mine[y], color=colour, linestyle=line, marker=marker, markersize=4,
             markerfacecolor="none", linewidth=1.3, label=label,
         )  # fmt: skip
     axes.grid(alpha=0.25)
-
-
-def _mean(axes: Axes, mine: pd.DataFrame, x: str, y: str, colour: str) -> pd.DataFrame:
-    """The mean over seeds, with a band of one sample standard deviation either way."""
-    found = mine.groupby(x)[y].agg(["mean", "std"]).reset_index()
-    low, high = found["mean"] - found["std"], found["mean"] + found["std"]
-    axes.fill_between(found[x], low, high, color=colour, alpha=0.18, linewidth=0)
-    return found.rename(columns={"mean": y})
 
 
 def _zoom(axes: Axes, curves: pd.DataFrame, figure: str) -> None:

@@ -9,9 +9,9 @@ AdaGrad adds 1e-10: ``GAIN`` makes it the same in units of the gradient.
 from dataclasses import dataclass, replace
 from functools import partial
 
-import torch
 from torch.optim import SGD
 
+from experiments.common.frame import device
 from fedsim import Cell, Evaluation, Machine, RunConfig, Training
 from fedsim.tasks import Task, get_task
 
@@ -113,12 +113,12 @@ SCALES = {
 def tasks(scale: Scale) -> dict[bool, Task]:
     """The tasks with (True) and without layer normalization, whose clients send gradients."""
     names = {True: scale.layer, False: scale.plain}
-    found = {name: _gradients(get_task(name)) for name in set(names.values())}
-    return {layer: found[name] for layer, name in names.items()}
-
-
-def _gradients(task: Task) -> Task:
-    return replace(task, name=f"{task.name}_gradients", optimizer=partial(SGD, lr=GAIN))
+    plain = partial(SGD, lr=GAIN)
+    learnt = {
+        name: replace(get_task(name), name=f"{name}_gradients", optimizer=plain)
+        for name in set(names.values())
+    }
+    return {layer: learnt[name] for layer, name in names.items()}
 
 
 def rows_of(only: list[str] | None) -> list[Row]:
@@ -131,7 +131,6 @@ def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
     """A run per row and seed, called ``ROW-seedN``: one gradient per client and round."""
     chosen = SCALES[scale]
     learnt = tasks(chosen)
-    device = "cuda" if scale == "paper" and torch.cuda.is_available() else "cpu"
     return [
         Cell(
             f"{row.name}-seed{seed}",
@@ -141,15 +140,9 @@ def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
                 clients=chosen.clients,
                 training=Training(batch_size=chosen.batch_size, momentum_masking="off"),
                 evaluation=Evaluation(every=max(1, chosen.rounds // EVALUATIONS)),
-                machine=Machine(data=data, device=device),
+                machine=Machine(data=data, device=device(scale)),
             ),
         )
         for row in rows
         for seed in range(chosen.seeds if "fig4" in row.figures else 1)
     ]  # fmt: skip
-
-
-def row_and_seed(run: str) -> tuple[str, int]:
-    """The row and the seed of a run."""
-    name, _, seed = run.rpartition("-seed")
-    return name, int(seed)

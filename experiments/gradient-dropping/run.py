@@ -26,9 +26,8 @@ def runs(asked: Asked) -> list[Cell]:
     return cells(rows, asked.scale, asked.data)
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """Tables of all runs, and the figures and times that are asked for."""
-    assert results is not None
     figures = asked.rows or FIGURES
     table = collect(results.runs, results.rounds, SCALES[asked.scale].batch_size)
     lines = curves(results.rounds)

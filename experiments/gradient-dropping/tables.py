@@ -2,9 +2,10 @@
 
 import pandas as pd
 
+from experiments.common.scores import row_and_seed
 from experiments.common.tables import sections, spread, table
 
-from .rows import EVALUATIONS, ROWS, Row, row_and_seed
+from .rows import EVALUATIONS, ROWS
 from .times import on_a_link
 
 BLOCKS = 20
@@ -26,27 +27,21 @@ def curves(rounds: pd.DataFrame) -> pd.DataFrame:
     ``batches`` counts those of all clients together, as the paper does. ``seconds`` is what the
     rounds took without evaluation; ``link_seconds`` adds a link (see ``collect``).
     """
-    return pd.concat(
-        [_curve(name, mine) for name, mine in rounds.groupby("run", sort=False)],
-        ignore_index=True,
-    )
-
-
-def _curve(name: str, rounds: pd.DataFrame) -> pd.DataFrame:
-    count = len(rounds)
-    blocks = min(BLOCKS, count)
-    block = (rounds["round"] - 1) * blocks // count
-    work = rounds["seconds"] - rounds["evaluate_seconds"]
-    sums = rounds.assign(
-        batches=(rounds["local_iterations"] * rounds["clients"]).cumsum(),
-        seconds=work.cumsum(),
-        link_seconds=on_a_link(rounds, work).cumsum(),
-    ).groupby(block)
-    last = sums[["round", "batches", "seconds", "link_seconds"]].last()
-    last["train_loss"] = sums["train_loss"].mean()
-    last["accuracy_percent"] = 100 * sums["metric"].last()
-    row, seed = row_and_seed(name)
-    return last.assign(name=row, seed=seed)
+    curves = []
+    for name, own in rounds.groupby("run", sort=False):
+        block = (own["round"] - 1) * min(BLOCKS, len(own)) // len(own)
+        work = own["seconds"] - own["evaluate_seconds"]
+        sums = own.assign(
+            batches=(own["local_iterations"] * own["clients"]).cumsum(),
+            seconds=work.cumsum(),
+            link_seconds=on_a_link(own, work).cumsum(),
+        ).groupby(block)
+        last = sums[["round", "batches", "seconds", "link_seconds"]].last()
+        last["train_loss"] = sums["train_loss"].mean()
+        last["accuracy_percent"] = 100 * sums["metric"].last()
+        row, seed = row_and_seed(name)
+        curves.append(last.assign(name=row, seed=seed))
+    return pd.concat(curves, ignore_index=True)
 
 
 def collect(runs: pd.DataFrame, rounds: pd.DataFrame, batch_size: int) -> pd.DataFrame:
@@ -58,45 +53,29 @@ def collect(runs: pd.DataFrame, rounds: pd.DataFrame, batch_size: int) -> pd.Dat
     link (see ``on_a_link``); ``link_images`` are images per second then. What the paper prints
     is in ``paper_...``.
     """
-    found = [
-        {"name": name, "seed": seed}
-        | _collected(row, runs.loc[run], rounds[rounds["run"] == run], batch_size)
-        for name, row in ROWS.items()
-        for run, (run_row, seed) in ((run, row_and_seed(run)) for run in runs.index)
-        if run_row == name
-    ]
-    return pd.DataFrame(found)
-
-
-def _collected(row: Row, run: pd.Series, rounds: pd.DataFrame, batch_size: int) -> dict:
-    scored = 100 * rounds["metric"].dropna()
-    work = rounds["seconds"] - rounds["evaluate_seconds"]
-    linked = on_a_link(rounds, work).median()
-    images = batch_size * run["clients"]
-    return {
-        "figures": " ".join(row.figures),
-        "layer_norm": row.layer,
-        "title": row.title,
-        "method": run["method"],
-        "accuracy_percent": scored.iloc[-1],
-        "early_percent": scored.iloc[0],
-        "best_percent": scored.max(),
-        "tail_loss": rounds["train_loss"].tail(max(1, len(rounds) // EVALUATIONS)).mean(),
-        "up_bits": run["up_content_bits"],
-        "down_bits": run["down_content_bits"],
-        "ratio_content": run["ratio_content"],
-        "ratio_wire": run["ratio_wire"],
-        "rounds": run["rounds"],
-        "parameters": run["parameters"],
-        "round_ms": 1e3 * work.median(),
-        "encode_ms": 1e3 * rounds["encode_seconds"].median(),
-        "images": images / work.median(),
-        "link_ms": 1e3 * linked,
-        "link_images": images / linked,
-        "paper_images": row.paper.images,
-        "paper_words": row.paper.words,
-        "data_source": run["data_source"],
-    }
+    places, table = list(ROWS), []
+    for name in sorted(runs.index, key=lambda name: places.index(row_and_seed(name)[0])):
+        (of_row, seed), run, own = row_and_seed(name), runs.loc[name], rounds[rounds["run"] == name]
+        row = ROWS[of_row]
+        scored = 100 * own["metric"].dropna()
+        work = own["seconds"] - own["evaluate_seconds"]
+        linked, images = on_a_link(own, work).median(), batch_size * run["clients"]
+        table.append({
+            "name": of_row, "seed": seed,
+            "figures": " ".join(row.figures), "layer_norm": row.layer, "title": row.title,
+            "method": run["method"], "accuracy_percent": scored.iloc[-1],
+            "early_percent": scored.iloc[0], "best_percent": scored.max(),
+            "tail_loss": own["train_loss"].tail(max(1, len(own) // EVALUATIONS)).mean(),
+            "up_bits": run["up_content_bits"], "down_bits": run["down_content_bits"],
+            "ratio_content": run["ratio_content"], "ratio_wire": run["ratio_wire"],
+            "rounds": run["rounds"], "parameters": run["parameters"],
+            "round_ms": 1e3 * work.median(),
+            "encode_ms": 1e3 * own["encode_seconds"].median(),
+            "images": images / work.median(), "link_ms": 1e3 * linked,
+            "link_images": images / linked, "paper_images": row.paper.images,
+            "paper_words": row.paper.words, "data_source": run["data_source"],
+        })  # fmt: skip
+    return pd.DataFrame(table)
 
 
 def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
@@ -106,11 +85,11 @@ def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
     """
     names = ["accuracy_percent", "early_percent", "tail_loss"]
     by = table.groupby("name", sort=False)
-    found = by.first()
-    found[names] = by[names].mean()
+    means = by.first()
+    means[names] = by[names].mean()
     for name in names:
-        found[f"{name}_sd"] = by[name].std(ddof=1)
-    return found.assign(seeds=by.size()).reset_index().drop(columns="seed")
+        means[f"{name}_sd"] = by[name].std(ddof=1)
+    return means.assign(seeds=by.size()).reset_index().drop(columns="seed")
 
 
 def shown(table: pd.DataFrame, figure: str) -> pd.DataFrame:

@@ -46,13 +46,13 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
     kept = ["title", "round_ms", "encode_ms", "images", "link_ms", "link_images", "paper_images",
             "paper_words"]  # fmt: skip
-    found = mine[kept].copy()
+    speed = mine[kept].copy()
     for column in ("images", "link_images", "paper_images", "paper_words"):
-        found[f"{column}_ratio"] = mine[column] / mine.loc["dense", column]
+        speed[f"{column}_ratio"] = mine[column] / mine.loc["dense", column]
     bits = mine["up_bits"] + mine["down_bits"]
     sending = PAPER_SENDING * bits / bits["dense"]
-    found["paper_share_ratio"] = 1 / (1 - PAPER_SENDING + sending)
-    return found.reset_index()
+    speed["paper_share_ratio"] = 1 / (1 - PAPER_SENDING + sending)
+    return speed.reset_index()
 
 
 def reached(curve: pd.DataFrame, percent: float) -> pd.Series | None:
@@ -61,31 +61,28 @@ def reached(curve: pd.DataFrame, percent: float) -> pd.Series | None:
     return None if there.empty else there.iloc[0]
 
 
-def times_markdown(found: pd.DataFrame, lines: pd.DataFrame) -> str:
+def times_markdown(speed: pd.DataFrame, lines: pd.DataFrame) -> str:
     """The times to an accuracy, and Table 1."""
     titles = (
         f"Figure 6, evaluated first at {TARGET:g} % or more", "Table 1, measured",
         "Table 1, over the run without dropping",
     )  # fmt: skip
-    return sections(zip(titles, (_times(found, lines), *speed_tables(found)), strict=True))
-
-
-def _times(found: pd.DataFrame, lines: pd.DataFrame) -> str:
     rows = []
-    for row in found.to_dict("records"):
+    for row in speed.to_dict("records"):
         there = reached(lines[(lines["name"] == row["name"]) & (lines["seed"] == 0)], TARGET)
         cells = ["–"] * 3
         if there is not None:
             seconds = [f"{there[name]:.1f}" for name in ("seconds", "link_seconds")]
             cells = [f"{there['round']:.0f}", *seconds]
         rows.append([row["title"], *cells])
-    return table(("method", "rounds", "seconds measured", "with a link"), rows)
+    times = table(("method", "rounds", "seconds measured", "with a link"), rows)
+    return sections(zip(titles, (times, *speed_tables(speed)), strict=True))
 
 
-def speed_tables(found: pd.DataFrame) -> tuple[str, str]:
+def speed_tables(speed: pd.DataFrame) -> tuple[str, str]:
     """Table 1 as measured, and over the run without dropping, beside the paper's."""
     ours, ratios, dense = [], [], ROWS["dense"].paper
-    for row in found.to_dict("records"):
+    for row in speed.to_dict("records"):
         paper = ROWS[row["name"]].paper
         ours.append(
             [

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from compressors import Compressor, State, compress, derive, parse
+from compressors import State, compress, derive, parse
 from experiments.common.models import CHAR_LSTM256
 from fedsim.federation import Batches, build_model
 from fedsim.tasks import Data, Task, dropouts, get_task, reseed
@@ -98,15 +98,29 @@ class Run:
         method = parse("raw" if plain else QUANTIZERS[self.quantizer].method(TRAINED, "fixed"))
         moments = {max(1, round(share * self.iterations)) - 1: share for share in MOMENTS}
         title = f"{self.task.name}, {self.quantizer}"
-        found: list[Recording] = []
+        recordings: list[Recording] = []
         for number in progress(range(self.iterations), title):
             gradients = [self.gradient(client, number) for client in range(CLIENTS)]
             if not plain and number in moments:
-                found += self._record(gradients[0], moments[number], number)
-            self._step(method, gradients, number)
-        score = self._score()
+                seed = derive(0, "uplink", 0, number)
+                coded = (moments[number], gradients[0], self.states[0], seed)
+                recordings += [tapped(self.quantizer, lift, *coded) for lift in LIFTS]
+            with torch.no_grad():
+                for client, gradient in enumerate(gradients):
+                    seed = derive(0, "uplink", client, number)
+                    memory = self.states[client]
+                    packet, self.states[client] = compress(method, gradient, memory, seed)
+                    for name, sent in packet.sent.items():
+                        self.weights[name].sub_(sent.decoded, alpha=self.lr / CLIENTS)
+        total, data, size = 0.0, self.data, self.task.evaluation_batch
+        self.model.eval()
+        with torch.no_grad():
+            for start in range(0, len(data.test_x), size):
+                x, y = data.test_x[start : start + size], data.test_y[start : start + size]
+                total += float(self.task.metric(self.model(self._laid_out(x)), y))
+        score = self.task.reported(total / len(data.test_x))
         print(f"{title}: {self.task.metric_name} {score:.4f}", file=sys.stderr)
-        return score, found
+        return score, recordings
 
     def gradient(self, client: int, number: int) -> dict[str, Tensor]:
         """What ``client`` has to send in iteration ``number``, multiplied and clipped."""
@@ -114,34 +128,9 @@ class Run:
         reseed(self.dropouts, seed)
         x, y = self.data.batch(self.batches[client].at(number), self.noise.manual_seed(seed))
         loss = self.steps * self.task.loss(self.model(self._laid_out(x)), y)
-        found = torch.autograd.grad(loss, list(self.weights.values()))
-        factor = min(1.0, self.clip / (float(get_total_norm(found)) + 1e-6))
-        return {n: factor * g.contiguous() for n, g in zip(self.weights, found, strict=True)}
-
-    def _record(self, gradient: dict[str, Tensor], moment: float, number: int) -> list[Recording]:
-        seed = derive(0, "uplink", 0, number)
-        return [
-            tapped(self.quantizer, lift, moment, gradient, self.states[0], seed) for lift in LIFTS
-        ]
-
-    @torch.no_grad()
-    def _step(
-        self, method: Compressor, gradients: list[dict[str, Tensor]], number: int
-    ) -> None:
-        for client, gradient in enumerate(gradients):
-            seed = derive(0, "uplink", client, number)
-            packet, self.states[client] = compress(method, gradient, self.states[client], seed)
-            for name, sent in packet.sent.items():
-                self.weights[name].sub_(sent.decoded, alpha=self.lr / CLIENTS)
-
-    @torch.no_grad()
-    def _score(self) -> float:
-        total, data, size = 0.0, self.data, self.task.evaluation_batch
-        self.model.eval()
-        for start in range(0, len(data.test_x), size):
-            x, y = data.test_x[start : start + size], data.test_y[start : start + size]
-            total += float(self.task.metric(self.model(self._laid_out(x)), y))
-        return self.task.reported(total / len(data.test_x))
+        gradient = torch.autograd.grad(loss, list(self.weights.values()))
+        factor = min(1.0, self.clip / (float(get_total_norm(gradient)) + 1e-6))
+        return {n: factor * g.contiguous() for n, g in zip(self.weights, gradient, strict=True)}
 
     def _laid_out(self, x: Tensor) -> Tensor:
         return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x

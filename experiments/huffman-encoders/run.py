@@ -15,9 +15,8 @@ from fedsim import Results
 
 from .quantized_messages import LIFTS, QUANTIZERS, Recorded, progress
 from .quantized_runs import BASELINE, BENCHMARKS, load, record
-from .short_tables import short_tables
 from .symbol_encoders import ENCODERS, entropy_bits, measure, zero_share
-from .tables import figure, markdown
+from .tables import figure, markdown, short_tables
 
 REPEATS = {"smoke": 1, "short": 3, "paper": 5}
 """Encodings of a message, of which the quickest counts, after one that does not."""
@@ -50,7 +49,7 @@ def row(name: str, runs: Recorded, quantizer: str, lift: str, encoder: str, repe
 def rows(name: str, runs: Recorded, repeats: int) -> list[dict]:
     """A row per encoder, for both lifts and all quantizers of one task."""
     todo = [(q, lift, encoder) for lift in LIFTS for q in QUANTIZERS for encoder in ENCODERS]
-    return [row(name, runs, *one, repeats) for one in progress(todo, f"{name}, encoders")]
+    return [row(name, runs, *place, repeats) for place in progress(todo, f"{name}, encoders")]
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -63,14 +62,14 @@ def show(asked: Asked, results: Results | None) -> Shown:
     missing = [name for name in asked.rows if not stored(asked.out, name).exists()]
     for name in missing:
         load(name, asked.folder)  # fails before any work if it does
-    found, facts = [], {}
+    measured, facts = [], {}
     for name in asked.rows:
         if name in missing:
             record(name, asked.scale, asked.folder).save(stored(asked.out, name))
         runs = Recorded.load(stored(asked.out, name))
         facts[name] = runs.facts
-        found += rows(name, runs, REPEATS[asked.scale])
-    frame = pd.DataFrame(found)
+        measured += rows(name, runs, REPEATS[asked.scale])
+    frame = pd.DataFrame(measured)
     texts = {"tables": markdown(frame, facts)}
     return Shown({"tables": frame}, texts, {"volumes": figure(frame)})
 

@@ -44,7 +44,6 @@ class ZerosApart:
     symbols: SymbolCode
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """See ``SymbolCode``."""
         places = np.flatnonzero(codes.numpy())
         out.gamma(places.size + 1)
         self.positions.write_positions(places, codes.numel(), out, 0)
@@ -54,7 +53,6 @@ class ZerosApart:
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
     ) -> Tensor:
-        """See ``SymbolCode``."""
         count = bits.gamma() - 1
         if count > k:
             raise PayloadError(f"{count} symbols are not zero, of {k}")

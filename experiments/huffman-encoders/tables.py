@@ -1,6 +1,6 @@
 """Ours beside the paper's, as tables in Markdown, and the bars of its Figures 2 and 3."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -12,7 +12,9 @@ from experiments.common.figures import COLOURS, GREYS, canvas
 from experiments.common.tables import sections, table
 
 from . import gajjala
+from .quantized_runs import Benchmark
 
+QUANTIZED = ("RD", "TQ", "CNat")
 OTHERS = ("fixed", "SHS, fitted", "ANS", "Elias, gaps", "Golomb", "auto")
 BARS = {
     "Huffman": COLOURS[0], "Elias": GREYS[1], "RLE": COLOURS[6], "SH": COLOURS[4],
@@ -41,11 +43,37 @@ def markdown(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
     return sections(parts.items())
 
 
-def _score(value: float, metric: str) -> str:
-    return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.5g}"
+def short_tables(
+    frame: pd.DataFrame, benchmarks: Mapping[str, Benchmark]
+) -> dict[str, str]:
+    """The README's tables, of fewer columns: the scores, the ratios of the paper's encoders beside
+    the paper's, and those of others."""
+    flat, lines = frame[frame["lift"] == "flat"], []
+    for task, mine in flat.groupby("task", sort=False):
+        first, bench = mine.iloc[0], benchmarks[str(task)]
+        score, metric = mine.groupby("quantizer")["score"].first(), str(first["metric"])
+        trivial = first["trivial"]
+        guess = f"{metric} {trivial:.1f}" if metric != "accuracy" else _score(trivial, metric, 4)
+        scores = (_score(x, metric, 4) for x in (first["baseline"], *score[list(QUANTIZED)]))
+        rates = f"{bench.lr:g}, {bench.lr_tq:g}"
+        lines.append([str(task), f"{first['entries']:,}", rates, guess, *scores])
+    heading = ("task", "parameters", "rate, of TQ", "most frequent target", "baseline")
+    made = {"scores": table((*heading, *QUANTIZED), lines)}
+    paper = [[row[0], row[2], *row[4:-2]] for row in printed()]
+    for name, encoders, drop in (("ratios", gajjala.COLUMNS, 2), ("others", OTHERS, 0)):
+        heads, rows = _ratios(flat, encoders)
+        rows = [[row[0], row[2], *row[4 : len(row) - drop]] for row in rows]
+        heads = [heads[0], heads[2], *heads[4 : len(heads) - drop]]
+        made[name] = table(heads, rows, paper if name == "ratios" else ())
+    return made
+
+
+def _score(value: float, metric: str, digits: int = 5) -> str:
+    return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.{digits}g}"
 
 
 def _runs(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
+    """Table 2: the runs."""
     lines = []
     for task, fact in facts.items():
         mine = frame[frame["task"] == task].iloc[0]
@@ -67,9 +95,9 @@ def _ratios(frame: pd.DataFrame, names: Sequence[str]) -> tuple[list[str], list[
     for (task, quantizer), group in frame.groupby(["task", "quantizer"], sort=False):
         first, ratio = group.iloc[0], group.set_index("encoder")["ratio"]
         baseline, score = (_score(first[name], first["metric"]) for name in ("baseline", "score"))
-        found = [f"{ratio[name]:.4g}" for name in names]
+        cells = [f"{ratio[name]:.4g}" for name in names]
         rest = [f"{first['zeros_percent']:.1f} %", f"{first['entropy_ratio']:.4g}"]
-        lines.append([str(task), baseline, str(quantizer), score, *found, *rest])
+        lines.append([str(task), baseline, str(quantizer), score, *cells, *rest])
     return heading, lines
 
 

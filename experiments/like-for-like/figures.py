@@ -55,21 +55,21 @@ def _looks() -> Iterator[dict[str, Any]]:
 
 def ranks(finals: Mapping[str, pd.DataFrame]) -> Figure:
     """The mean rank of every method with its interval, and a mark per task."""
-    found, frame = places(finals), ranked(finals)
-    drawn = canvas(7.5, 0.21 * len(found) + 1.2)
-    axes, heights = drawn.subplots(), np.arange(len(found))[::-1]
+    ranks_of, frame = places(finals), ranked(finals)
+    drawn = canvas(7.5, 0.21 * len(ranks_of) + 1.2)
+    axes, heights = drawn.subplots(), np.arange(len(ranks_of))[::-1]
     for place, task in enumerate(finals):
         own = frame[frame["task"] == task].groupby("method")["rank"].mean()
         axes.scatter(
-            [own[m] for m in found], heights, s=16, marker="osv"[place % 3], zorder=1,
+            [own[m] for m in ranks_of], heights, s=16, marker="osv"[place % 3], zorder=1,
             alpha=0.6, color=COLOURS[place % len(COLOURS)], label=TITLES.get(task, task),
         )  # fmt: skip
-    values = [mean(row) for row in found.values()]
+    values = [mean(row) for row in ranks_of.values()]
     axes.errorbar([v.value for v in values], heights, xerr=[v.half for v in values], fmt="D",
                   color="black", markersize=4, linewidth=1, zorder=2, label="all")  # fmt: skip
     axes.set(xlabel="mean rank over tasks and budgets (1: the best)",
-             xlim=(0, len(found) + 1), ylim=(-1, len(found)))  # fmt: skip
-    axes.set_yticks(heights, list(found), fontsize="small")
+             xlim=(0, len(ranks_of) + 1), ylim=(-1, len(ranks_of)))  # fmt: skip
+    axes.set_yticks(heights, list(ranks_of), fontsize="small")
     axes.legend(fontsize="small", loc="lower left")
     grids([axes])
     return drawn

@@ -1,5 +1,6 @@
 """From a method, a budget, a delay and a rate to the run that uses that budget."""
 
+import contextlib
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor, log10
@@ -59,11 +60,19 @@ class Points:
     def _use(self, row: str, budget: float, delay: int) -> Use | None:
         """The largest fraction whose rounds fit; with the smallest, as many rounds as fit."""
         bits, rounds = budget * self.dense, self.size.iterations // delay
-        text = _plain(self.rows[row].text)
+        text = self.rows[row].text.replace("{step}", str(_STEP))
         if "{p}" not in text:
             rounds = min(rounds, floor(bits / self._sizes.bits(text, None, OWN)))
             return Use(None, rounds) if rounds else None
-        low, high = log10(1 / self._sizes.entries), self._most(text)
+        # The largest that is tried: a half, or what the method takes. At p = 1 every method sends
+        # float32 (``fedsim.settings.methods``).
+        for most in (0.5, 0.25, 0.1):
+            with contextlib.suppress(ValueError):
+                self._sizes.bits(text, most, OWN)
+                break
+        else:
+            raise AssertionError(text)
+        low, high = log10(1 / self._sizes.entries), log10(most)
         if self._bits(text, low) * rounds > bits:
             rounds = floor(bits / self._bits(text, low))
             return Use(_two(10**low), rounds) if rounds else None
@@ -77,19 +86,6 @@ class Points:
 
     def _bits(self, text: str, power: float) -> int:
         return self._sizes.bits(text, _two(10**power), OWN)
-
-    def _most(self, text: str) -> float:
-        """The logarithm of the largest fraction that is tried: a half, or what the method takes.
-
-        At p = 1 every method sends float32 (``fedsim.settings.methods``).
-        """
-        for most in (0.5, 0.25, 0.1):
-            try:
-                self._sizes.bits(text, most, OWN)
-            except ValueError:
-                continue
-            return log10(most)
-        raise AssertionError(text)
 
     def run(self, row: str, budget: float, trial: Trial, seed: int | None = None) -> Cell:
         """A run, and the name of its folder; budgets that the method uses alike share a run.
@@ -121,13 +117,7 @@ class Points:
         return float(f"{self._sizes.rate * factor:.4g}")
 
 
-def _plain(text: str) -> str:
-    return text.replace("{step}", str(_STEP))
-
-
 def _two(value: float) -> float:
     """Two significant digits, downwards."""
     scale = 10.0 ** (floor(log10(value)) - 1)
     return float(f"{floor(value / scale * (1 + 1e-9)) * scale:.2g}")
-
-

@@ -65,7 +65,7 @@ def play(asked: Asked, rows: dict[str, Row]) -> Frames:
     tried = stages.tune(rows)
     trials = {
         (pair, number): stages.points.run(*pair, trial)
-        for pair, found in tried.items() for number, trial in enumerate(found)
+        for pair, trials_of in tried.items() for number, trial in enumerate(trials_of)
     }  # fmt: skip
     finals = stages.finals(tried)
     return Frames(
@@ -79,20 +79,16 @@ def show(asked: Asked, results: Results | None) -> Shown:
     """Runs what is asked for and shows it beside what was run before."""
     rows = {name: ROWS[name] for name in asked.rows} if asked.rows else dict(ROWS)
     if asked.added:
-        rows = ({name: ROWS[name] for name in asked.rows}) | {_name(asked.added): _row(asked.added)}
+        rows = {name: ROWS[name] for name in asked.rows} | added(asked.added)
     frames = play(asked, rows)
     for folder in (asked.out, RESULTS / asked.task if asked.scale == "short" else asked.out):
         if all((folder / f"{name}.csv").exists() for name in FRAMES):
             frames = frames.beside(Frames.read(folder))
             break
-    across({**_others(asked.out), asked.task: frames.finals}, asked.out.parent)
+    beside = {name: asked.out.parent / name / "finals.csv" for name in TASKS if name != asked.task}
+    finals = {name: pd.read_csv(path) for name, path in beside.items() if path.exists()}
+    across({**finals, asked.task: frames.finals}, asked.out.parent)
     return shown(asked.task, frames)
-
-
-def _others(folder: Path) -> dict[str, pd.DataFrame]:
-    """The final runs of the tasks beside a task's folder."""
-    found = {name: folder.parent / name / "finals.csv" for name in TASKS if name != folder.name}
-    return {name: pd.read_csv(path) for name, path in found.items() if path.exists()}
 
 
 def across(finals: dict[str, pd.DataFrame], folder: Path) -> None:
@@ -111,21 +107,20 @@ def shown(task: str, frames: Frames) -> Shown:
     )
 
 
-def _row(text: str) -> Row:
-    """A method of a user's own; ``UsageError`` for a text that cannot be read."""
+def added(text: str) -> dict[str, Row]:
+    """A method of a user's own by what tables and folders call it.
+
+    Raises:
+        UsageError: a text that cannot be read, or a name that is compared already.
+    """
+    name = re.sub(r"[^A-Za-z0-9]+", "-", text.replace("{p}", "p")).strip("-")
+    if name in ROWS:
+        raise UsageError(f"--add is {text!r}: {name} is compared already; --only {name} runs it")
     try:
         chosen([text])
     except UsageError as error:
         raise UsageError(str(error).replace("--methods", "--add", 1)) from error
-    return Row(text, "added", "added")
-
-
-def _name(text: str) -> str:
-    """What tables and folders call a method that was added."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", text.replace("{p}", "p")).strip("-")
-    if name in ROWS:
-        raise UsageError(f"--add is {text!r}: {name} is compared already; --only {name} runs it")
-    return name
+    return {name: Row(text, "added", "added")}
 
 
 EXPERIMENT = Experiment(
@@ -145,9 +140,9 @@ def readme_tables(results: Path) -> dict[str, str]:
     frames = {
         name: Frames.read(results / name) for name in TASKS if (results / name).is_dir()
     }
-    for task, found in frames.items():
-        texts = tables.texts(found.finals, found.curves)
+    for task, own in frames.items():
+        texts = tables.texts(own.finals, own.curves)
         made |= {f"{task}/{name}": text for name, text in texts.items()}
     if frames:
-        made["ranks"] = tables.ranks({task: found.finals for task, found in frames.items()})
+        made["ranks"] = tables.ranks({task: own.finals for task, own in frames.items()})
     return made

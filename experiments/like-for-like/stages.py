@@ -50,27 +50,29 @@ class Stages:
             }  # fmt: skip
             self._run(named.values(), "trials")
             for (pair, trial), cell in named.items():
-                tried[pair][trial] = self._loss(cell, pair[1])
+                point = within(self.curve(cell, "trials"), pair[1] * self.points.dense)
+                sign = -1 if cell.config.plan.task.higher_is_better else 1
+                tried[pair][trial] = inf if point is None else sign * point[1]
         return tried
 
     def _next(self, pair: Pair, tried: dict[Trial, float]) -> list[Trial]:
         """The trials that can run side by side: all delays, or one rate."""
         delays, most = self.points.delays(*pair), self.points.size.trials
-        found: list[Trial] = []
-        while (trial := next_trial(tried | dict.fromkeys(found, inf), delays, most)) is not None:
-            if trial[1] != 1.0 and found:
+        trials: list[Trial] = []
+        while (trial := next_trial(tried | dict.fromkeys(trials, inf), delays, most)) is not None:
+            if trial[1] != 1.0 and trials:
                 break
-            found.append(trial)
+            trials.append(trial)
             if trial[1] != 1.0:
                 break
-        return found
+        return trials
 
     def finals(self, tried: dict[Pair, dict[Trial, float]]) -> dict[tuple[Pair, int], Cell]:
         """The runs of what was chosen, on fresh seeds, by method, budget and seed."""
         seeds = range(1, self.points.size.seeds + 1)
         cells = {
-            (pair, seed): self.points.run(*pair, best(found), seed)
-            for pair, found in tried.items() for seed in seeds
+            (pair, seed): self.points.run(*pair, best(losses), seed)
+            for pair, losses in tried.items() for seed in seeds
         }  # fmt: skip
         self._run(cells.values(), "finals")
         return cells
@@ -111,11 +113,6 @@ class Stages:
                 lines.append({"method": row, "budget": budget, "seed": seed,
                               "bits": bits, "metric": metric})  # fmt: skip
         return pd.DataFrame(lines)
-
-    def _loss(self, cell: Cell, budget: float) -> float:
-        found = within(self.curve(cell, "trials"), budget * self.points.dense)
-        higher = cell.config.plan.task.higher_is_better
-        return inf if found is None else -found[1] if higher else found[1]
 
     def frame(self, cells: dict[tuple[Pair, int], Cell], part: str) -> pd.DataFrame:
         """A line per run: its settings, bits and metric of its last evaluation in the budget."""

@@ -41,7 +41,8 @@ def next_trial(tried: Mapping[Trial, float], delays: Sequence[int], most: int) -
     steps = (FACTOR, sqrt(FACTOR), sqrt(sqrt(FACTOR)))
     about = [factor for step in steps for factor in (rate * step, rate / step)]
     for factor in (*about, ladder[-1] * FACTOR, ladder[0] / FACTOR):
-        if 1 / _MOST <= factor <= _MOST and not _near(factor, ladder):
+        near = any(abs(log10(factor / other)) < 0.1 for other in ladder)  # of a power of ten
+        if 1 / _MOST <= factor <= _MOST and not near:
             return delay, round(factor, 6)
     return None
 
@@ -49,8 +50,3 @@ def next_trial(tried: Mapping[Trial, float], delays: Sequence[int], most: int) -
 def best(tried: Mapping[Trial, float]) -> Trial:
     """The trial of the least loss; of equals the first."""
     return min(tried, key=lambda trial: tried[trial])
-
-
-def _near(factor: float, ladder: Sequence[float]) -> bool:
-    """Whether a rate within a tenth of a power of ten was tried."""
-    return any(abs(log10(factor / other)) < 0.1 for other in ladder)

@@ -94,7 +94,7 @@ def rows(task: str, scale: str) -> dict[str, dict[str, object]]:
 
 def cells(task: str, scale: str, data: str | None) -> list[Cell]:
     """A run per row and seed; the score is taken every 10 iterations."""
-    size, found = TASKS[task][scale], []
+    size, cells = TASKS[task][scale], []
     for seed in range(size.seeds):
         for name, settings in rows(task, scale).items():
             given: dict[str, Any] = {
@@ -105,8 +105,8 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
             }  # fmt: skip
             every = max(1, 10 // int(str(settings["temporal"])))
             config = RunConfig.of(**given, evaluate_every=every)
-            found.append(Cell(f"{name}-seed{seed}", config))
-    return found
+            cells.append(Cell(f"{name}-seed{seed}", config))
+    return cells
 
 
 def runs(asked: Asked) -> list[Cell]:
@@ -114,9 +114,8 @@ def runs(asked: Asked) -> list[Cell]:
     return cells(asked.task, asked.scale, asked.data)
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """The scores at every budget, the controllers beside the best fixed cell, and the curves."""
-    assert results is not None
     lines = curves(priced(results, NETWORK))
     limits = budgets(lines, SMALL, LARGE)
     frame = compared(lines, limits, list(controllers(TASKS[asked.task][asked.scale])))
@@ -127,12 +126,7 @@ def show(asked: Asked, results: Results | None) -> Shown:
     )
 
 
-EXPERIMENT = Experiment(
-    show,
-    runs,
-    tasks=lambda scale: [name for name, sizes in TASKS.items() if scale in sizes],
-    default=lambda scale: ["digits"] if scale == "smoke" else None,
-)
+EXPERIMENT = Experiment.of_tasks(show, runs, TASKS)
 
 
 def readme_tables(results: Path) -> Mapping[str, str]:
@@ -142,14 +136,10 @@ def readme_tables(results: Path) -> Mapping[str, str]:
     limits = {name: pd.read_csv(path / "budgets.csv") for name, path in folders.items()}
     made = {name: markdown(frames[name], limits[name]) for name in folders}
     lines = {name: pd.read_csv(path / "curves.csv") for name, path in folders.items()}
-    starts = {f"{name}-start": from_start(lines[name], limits[name], _moving(frames[name]), SMALL)
-              for name in folders}  # fmt: skip
-    return made | starts | {"verdicts": verdicts(frames)}
-
-
-def _moving(frame: pd.DataFrame) -> list[str]:
-    """The controllers' names: the rows with a verdict."""
-    return list(frame.loc[frame["verdict"].notna(), "name"].unique())
+    for name, frame in frames.items():
+        moving = list(frame.loc[frame["verdict"].notna(), "name"].unique())
+        made[f"{name}-start"] = from_start(lines[name], limits[name], moving, SMALL)
+    return made | {"verdicts": verdicts(frames)}
 
 
 def verdicts(frames: Mapping[str, pd.DataFrame]) -> str:

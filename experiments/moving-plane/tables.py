@@ -19,14 +19,14 @@ SAID = {"level": "cannot be told"}
 
 def priced(results: Results, network: str) -> pd.DataFrame:
     """The rounds of all runs with ``seconds`` on the network's clock and a client's ``up_bits``."""
-    found = []
+    tables = []
     for run, rounds in results.rounds.groupby("run", sort=False):
         told = results.runs.loc[run]
         clients = pd.read_parquet(results.folders[run] / "clients.parquet")
         timed, _ = price(rounds, clients, parse(network), int(told["clients"]), int(told["seed"]))
         bits = (timed["up_wire_bits"] / timed["clients"]).cumsum()
-        found.append(timed.assign(up_bits=bits, seconds=timed["sim_end_seconds"]))
-    return pd.concat(found)
+        tables.append(timed.assign(up_bits=bits, seconds=timed["sim_end_seconds"]))
+    return pd.concat(tables)
 
 
 def curves(rounds: pd.DataFrame) -> pd.DataFrame:
@@ -62,8 +62,8 @@ def within(lines: pd.DataFrame, unit: str, most: float) -> pd.Series:
         [nan, 0.5, 1.0]
     """
     runs = lines.groupby(["name", "seed"], sort=False)
-    found = {key: np.interp(most, run[unit], run["score"], left=np.nan) for key, run in runs}
-    return pd.Series(found).rename_axis(["name", "seed"])
+    scores = {key: np.interp(most, run[unit], run["score"], left=np.nan) for key, run in runs}
+    return pd.Series(scores).rename_axis(["name", "seed"])
 
 
 def compared(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str]) -> pd.DataFrame:
@@ -73,7 +73,7 @@ def compared(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str]) -> pd
     budget, by the mean over the same seeds; ``gap_interval`` is half the width of its 95 % interval
     (Student's t over paired seeds). A controller wins or loses where the interval lies on one side.
     """
-    found = []
+    rows = []
     for _, limit in limits.iterrows():
         scores = within(lines, limit["unit"], limit["value"]).unstack("seed")
         scores = scores.reindex(lines["name"].unique())
@@ -86,8 +86,8 @@ def compared(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str]) -> pd
                 gaps = mine - fixed.loc[best]
                 row |= {"gap": gaps.mean(skipna=False), "gap_interval": half_width(gaps)}
                 row |= {"verdict": verdict(float(row["gap"]), float(row["gap_interval"]))}
-            found.append(row)
-    return pd.DataFrame(found)
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def verdict(gap: float, interval: float) -> str:
@@ -162,12 +162,12 @@ def from_start(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str], sta
     cells: dict[str, list[str]] = {name: [] for name in moving}
     for _, limit in limits.iterrows():
         scores = within(lines, limit["unit"], limit["value"]).unstack("seed")
-        for name, found in cells.items():
+        for name, gained in cells.items():
             gaps = scores.loc[name] - scores.loc[start]
             row = {"gap": gaps.mean(skipna=False), "gap_interval": half_width(gaps)}
             row["verdict"] = verdict(float(row["gap"]), float(row["gap_interval"]))
-            found.append(_gap(pd.Series(row)))
-    return table([f"less {start}", *heads], [[name, *found] for name, found in cells.items()])
+            gained.append(_gap(pd.Series(row)))
+    return table([f"less {start}", *heads], [[name, *gained] for name, gained in cells.items()])
 
 
 def signed(points: float) -> str:

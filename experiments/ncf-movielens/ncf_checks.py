@@ -68,15 +68,15 @@ def moved(data: str | None) -> dict[str, float]:
     config = ncf.cells(["updates"], "short", data)[0].config
     trainer = Trainer(config, ClientData.of(config))
     weights = {name: p.detach().clone() for name, p in trainer.parameters.items()}
-    found, state = {}, {}
+    shares, state = {}, {}
     for step in range(STEPS):
         done = trainer.train(0, weights, state, step, 1)
         state = done.optimizer
         weights = {name: x + done.update[name] for name, x in weights.items()}
         zeros = sum(int((x == 0).sum()) for x in done.update.values())
         share = zeros / sum(x.numel() for x in done.update.values())
-        found[f"zeros of an update, iteration {step + 1}"] = share
-    return found
+        shares[f"zeros of an update, iteration {step + 1}"] = share
+    return shares
 
 
 def main(runs: Path, data: str | None) -> None:
@@ -85,18 +85,18 @@ def main(runs: Path, data: str | None) -> None:
     config = ncf.cells(["dense"], "short", data)[0].config
     federation = ClientData.of(config)
     update = ncf.gradient(config, federation)
-    found = users(federation.data, runs / "cells" / "dense-seed0" / "model.safetensors")
+    checks = users(federation.data, runs / "cells" / "dense-seed0" / "model.safetensors")
     for name in ("item", "user"):
         rows = update[f"{name}_inputs.weight"]
-        found[f"zero rows of the {name}s' embedding, first gradient"] = zero_rows(rows)
-    found["BF-P2, Fit-Poly, first gradient, relative volume"] = volume(
+        checks[f"zero rows of the {name}s' embedding, first gradient"] = zero_rows(rows)
+    checks["BF-P2, Fit-Poly, first gradient, relative volume"] = volume(
         ncf.ROWS["p2-fit-poly"].method, update
     )
-    found["float32 values and keys of 32 bits, relative volume"] = volume(
+    checks["float32 values and keys of 32 bits, relative volume"] = volume(
         "per_tensor(nonzero | float32 | raw32)", update
     )
-    found |= moved(data)
-    frame = pd.DataFrame({"what": list(found), "value": list(found.values())})
+    checks |= moved(data)
+    frame = pd.DataFrame({"what": list(checks), "value": list(checks.values())})
     write_csv(runs / "checks.csv", frame)
     print(frame.to_csv(index=False, float_format="%.6g"))
 

@@ -109,9 +109,8 @@ def runs(asked: Asked) -> list[Cell]:
     return cells(asked.rows or list(ROWS), asked.scale, asked.data)
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """Table 2, the bits of positions, and the hit rate over rounds and bits."""
-    assert results is not None
     config = runs(asked)[0].config
     federation = ClientData.of(config)
     guess, frame, lines = popularity(federation.data), collect(results), curves(results)

@@ -105,23 +105,20 @@ class Client:
         self.done += steps
         update = {n: (p.detach() - weights[n]).contiguous() for n, p in self.names.items()}
         packet, self.memory = compress(method, update, self.memory, self._seed("uplink", self.done))
-        self._mask(packet.sent)
-        return packet.sent, float(loss.detach())
-
-    def _seed(self, purpose: str, iteration: int) -> int:
-        return derive(0, purpose, self.number, iteration)
-
-    def _mask(self, sent) -> None:
-        """Momentum is set to zero where an entry was sent (SBC, supplement A)."""
         held = {
             f"{kind}/{name}": value
             for name, p in self.names.items()
             for kind, value in self.optimizer.state[p].items()
             if isinstance(value, Tensor)
         }
-        for key, value in mask_momentum(held, sent).items():
+        # Momentum is set to zero where an entry was sent (SBC, supplement A).
+        for key, value in mask_momentum(held, packet.sent).items():
             kind, name = key.split("/", 1)
             self.optimizer.state[self.names[name]][kind] = value
+        return packet.sent, float(loss.detach())
+
+    def _seed(self, purpose: str, iteration: int) -> int:
+        return derive(0, purpose, self.number, iteration)
 
 
 def record(model: str, setting: Setting, scale: str, data: Path | None) -> Iterator[Pattern]:

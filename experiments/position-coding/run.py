@@ -72,8 +72,8 @@ def measure(
             got = [code.read_positions(reader, n, positions.size, 0) for positions, n in message]
             times[passed] += middle - start, time.perf_counter() - again
             bits += out.position
-            for found, (positions, _) in zip(got, message, strict=True):
-                if not np.array_equal(found, positions):
+            for back, (positions, _) in zip(got, message, strict=True):
+                if not np.array_equal(back, positions):
                     raise RuntimeError(f"{code} does not bring back {positions.size} positions")
     encode, decode = times.min(axis=0)
     return bits, encode, decode
@@ -92,10 +92,10 @@ def rows(
     count = sum(positions.size for positions, _ in tensors)
     bound = sum(entropy(n, positions.size) for positions, n in tensors) / count
     made = {name: coder(name) for name in CODERS}
-    found = []
+    table = []
     for name, code in made.items():
         bits, encode, decode = measure(code, messages, passes)
-        found.append(
+        table.append(
             {
                 "model": model, "setting": setting, "client": client, "coder": name,
                 "positions": count, "bits_per_position": bits / count,
@@ -103,10 +103,10 @@ def rows(
                 "encode_ns": 1e9 * encode / count, "decode_ns": 1e9 * decode / count,
             }
         )  # fmt: skip
-    golomb = found[0]["bits_per_position"]
-    for row in found:
+    golomb = table[0]["bits_per_position"]
+    for row in table:
         row["saving_percent"] = 100 * (1 - row["bits_per_position"] / golomb)
-    return found
+    return table
 
 
 def moment(model: str, setting: str, client: int, when: float, message: Message) -> dict:
@@ -141,24 +141,24 @@ def recorded(
 
 def drawn(n: int, passes: int) -> list[dict]:
     """The rows of random positions, a density at a time."""
-    generator, found = np.random.default_rng(0), []
+    generator, table = np.random.default_rng(0), []
     for p in track(DENSITIES, "random positions", transient=True):
         positions = np.sort(generator.choice(n, round(p * n), replace=False)).astype(np.int64)
-        found += rows("random", f"{p:g}", 0, [[(positions, n)]], passes)
-    return found
+        table += rows("random", f"{p:g}", 0, [[(positions, n)]], passes)
+    return table
 
 
 def show(asked: Asked, results: Results | None) -> Shown:
     """Measures the models that are asked for, and random positions."""
     passes = PASSES[asked.scale]
-    found: list[dict] = []
+    table: list[dict] = []
     moments: list[dict] = []
     for model in asked.rows or record.TASKS:
         groups = recorded(model, asked.scale, asked.out, asked.folder)
         for (setting, client), messages in groups.items():
-            found += rows(model, setting, client, list(messages.values()), passes)
+            table += rows(model, setting, client, list(messages.values()), passes)
             moments += [moment(model, setting, client, *message) for message in messages.items()]
-    frame = pd.DataFrame(found + drawn(RANDOM_ENTRIES[asked.scale], passes))
+    frame = pd.DataFrame(table + drawn(RANDOM_ENTRIES[asked.scale], passes))
     return Shown(
         {"moments": pd.DataFrame(moments), "positions": frame},
         {"positions": markdown(frame)},

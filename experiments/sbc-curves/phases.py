@@ -1,7 +1,6 @@
 """Fig. 4 of Sattler et al. 2018: which kind of sparsity is best, and against the dense run."""
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.common.figures import canvas
@@ -86,11 +85,11 @@ def lowest(plane: pd.DataFrame) -> pd.DataFrame:
 
 def phase_tables(plane: pd.DataFrame) -> list[str]:
     """Both of Fig. 4's questions as Markdown."""
-    found = lowest(plane)
-    found = found.assign(p=[f"1/{round(1 / p)}" if p < 1 else "1" for p in found["p"]])
+    least = lowest(plane)
+    least = least.assign(p=[f"1/{round(1 / p)}" if p < 1 else "1" for p in least["p"]])
     return [
         stage_table("Temporal against gradient sparsity", percent(rivals(plane), ["gap"]), RIVALS),
-        stage_table("Sparse against dense", percent(found, NUMBERS), LOWEST),
+        stage_table("Sparse against dense", percent(least, NUMBERS), LOWEST),
     ]
 
 
@@ -101,7 +100,17 @@ def sparsity_figure(square: Square, plane: pd.DataFrame) -> Figure:
     for row, method in zip(panels, METHODS, strict=True):
         for axes, stage in zip(row, square.stages, strict=True):
             mine = plane[(plane["method"] == method) & (plane["stage"] == stage)]
-            _levels(axes, mine)
+            for kind, colour in reversed(KINDS.items()):
+                own = mine[mine["kind"] == kind].sort_values("total_sparsity")
+                line, label = ("", "both") if kind == "both" else ("-", f"{kind} sparsity alone")
+                axes.plot(
+                    own["total_sparsity"], 100 * own["error"], color=colour, marker="o",
+                    markersize=4, ls=line, label=label,
+                )  # fmt: skip
+            dense = 100 * mine["dense"].iloc[0]
+            axes.axhline(dense, color="black", ls="--", lw=1, label="dense")
+            axes.set(xscale="log", yscale="log")
+            axes.grid(alpha=0.25)
             axes.set_title(f"{METHODS[method]}, {stage} iterations", fontsize=9)
         row[0].set_ylabel("held-out error × 100")
     for axes in panels[-1]:
@@ -110,16 +119,3 @@ def sparsity_figure(square: Square, plane: pd.DataFrame) -> Figure:
     panels[0, 0].legend(fontsize=8)
     drawn.suptitle(f"{square.task}", fontsize=10, x=0.02, ha="left")
     return drawn
-
-
-def _levels(axes: Axes, plane: pd.DataFrame) -> None:
-    for kind, colour in reversed(KINDS.items()):
-        mine = plane[plane["kind"] == kind].sort_values("total_sparsity")
-        line, label = ("", "both") if kind == "both" else ("-", f"{kind} sparsity alone")
-        axes.plot(
-            mine["total_sparsity"], 100 * mine["error"], color=colour, marker="o", markersize=4,
-            ls=line, label=label,
-        )  # fmt: skip
-    axes.axhline(100 * plane["dense"].iloc[0], color="black", ls="--", lw=1, label="dense")
-    axes.set(xscale="log", yscale="log")
-    axes.grid(alpha=0.25)

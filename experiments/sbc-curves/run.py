@@ -40,12 +40,11 @@ def take_over(source: Path, target: Path, wanted: set[str]) -> None:
             shutil.copytree(folder, target / folder.name)
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """Errors over total sparsity, and Table II's methods over iterations and over bits."""
-    assert results is not None
     square = SCALES[asked.scale][asked.task]
     plane, lines = levels(square, results), curves(square, results)
-    text = of_task(square.task, results.runs["data_source"].iloc[0], markdown(plane, lines))
+    text = of_task(square.task, results, markdown(plane, lines))
     return Shown(
         {"sparsity": plane, "curves": lines},
         {"tables": text},
@@ -58,13 +57,13 @@ EXPERIMENT = Experiment(show, runs, tasks=lambda scale: SCALES[scale])
 
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables, from the errors by total sparsity and the curves in ``results``."""
-    found = {}
+    made = {}
     for name in SCALES["short"]:
         plane = pd.read_csv(results / name / "sparsity.csv")
         lines = pd.read_csv(results / name / "curves.csv")
-        found[f"{name}/sparsity"] = "\n".join(phase_tables(plane))
-        found[f"{name}/curves"] = ends(lines)
-    return found
+        made[f"{name}/sparsity"] = "\n".join(phase_tables(plane))
+        made[f"{name}/curves"] = ends(lines)
+    return made
 
 
 def curves(square: Square, results: Results) -> pd.DataFrame:
@@ -76,7 +75,7 @@ def curves(square: Square, results: Results) -> pd.DataFrame:
         name = square.name(method, square.ratio**n, square.ratio**-p)
         rows = results.rounds[results.rounds["run"] == name]
         error = 1 - rows["metric"] if higher else rows["metric"]
-        found = pd.DataFrame(
+        curve = pd.DataFrame(
             {
                 "task": square.task, "method": title, "temporal": square.ratio**n,
                 "gradient": square.ratio**-p, "iteration": rows["iteration"], "error": error,
@@ -84,7 +83,7 @@ def curves(square: Square, results: Results) -> pd.DataFrame:
                 "ratio_content": results.runs.loc[name, "ratio_content"],
             }
         )  # fmt: skip
-        tables.append(found.dropna(subset="error"))
+        tables.append(curve.dropna(subset="error"))
     return pd.concat(tables)
 
 

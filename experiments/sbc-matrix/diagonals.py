@@ -57,12 +57,19 @@ def explained(matrix: pd.DataFrame) -> Explained:
         0.0
     """
     error = matrix["error"].to_numpy()
-    by = {name: _between(matrix, name) for name in ("diagonal", "temporal", "gradient")}
+    by = {}
+    for name in ("diagonal", "temporal", "gradient"):
+        groups = matrix.groupby(name)["error"]
+        by[name] = float((groups.size() * (groups.mean() - error.mean()) ** 2).sum())
     everything = float(((error - error.mean()) ** 2).sum())
     cells, groups = len(matrix), matrix["diagonal"].nunique()
     within = max(0.0, everything - by["diagonal"])
     ranges = matrix.groupby("diagonal")["error"].agg(np.ptp)
-    slopes = _slopes(matrix)
+    # Error per step of n and of 1 / p; a diagonal is the sum of both steps.
+    delays = sorted(matrix["temporal"].unique())
+    step = np.array([delays.index(n) for n in matrix["temporal"]])
+    design = np.stack([np.ones(cells), step, matrix["diagonal"] - step], axis=1)
+    slopes = np.linalg.lstsq(design, error, rcond=None)[0]
     along = _mean_square(within, cells - groups)
     across = _mean_square(by["diagonal"], groups - 1)
     return Explained(
@@ -73,8 +80,8 @@ def explained(matrix: pd.DataFrame) -> Explained:
         temporal=_adjusted(matrix, "temporal", by["temporal"], everything),
         gradient=_adjusted(matrix, "gradient", by["gradient"], everything),
         eta=_round(by["diagonal"] / everything) if everything else 0.0,
-        temporal_slope=slopes[0],
-        gradient_slope=slopes[1],
+        temporal_slope=_round(slopes[1]),
+        gradient_slope=_round(slopes[2]),
         widest=float(ranges.max()),
     )
 
@@ -128,11 +135,6 @@ def triangle(matrix: pd.DataFrame, rounds: int, within: float) -> Triangle:
     )
 
 
-def _between(matrix: pd.DataFrame, name: str) -> float:
-    groups = matrix.groupby(name)["error"]
-    return float((groups.size() * (groups.mean() - matrix["error"].mean()) ** 2).sum())
-
-
 def _adjusted(matrix: pd.DataFrame, name: str, between: float, everything: float) -> float:
     cells, groups = len(matrix), matrix[name].nunique()
     if cells <= groups:
@@ -144,15 +146,6 @@ def _adjusted(matrix: pd.DataFrame, name: str, between: float, everything: float
 
 def _mean_square(total: float, freedom: int) -> float:
     return _round(total / freedom) if freedom else np.nan
-
-
-def _slopes(matrix: pd.DataFrame) -> tuple[float, float]:
-    """Error a step of n and of 1 / p; a diagonal is the sum of both steps."""
-    delays = sorted(matrix["temporal"].unique())
-    step = np.array([delays.index(n) for n in matrix["temporal"]])
-    design = np.stack([np.ones(len(matrix)), step, matrix["diagonal"] - step], axis=1)
-    found = np.linalg.lstsq(design, matrix["error"].to_numpy(), rcond=None)[0]
-    return _round(found[1]), _round(found[2])
 
 
 def _round(value: float) -> float:

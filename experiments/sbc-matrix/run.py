@@ -31,14 +31,13 @@ def runs(asked: Asked) -> list[Cell]:
     return [*square.cells(asked.data), *square.unmasked(asked.data)]
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """The matrix of a task, what its diagonals say, its best forms and its unmasked cells."""
-    assert results is not None
     square = SCALES[asked.scale][asked.task]
     frame, bare = errors(square, results), bare_errors(square, results)
     written = {"matrix": frame, "diagonals": shares(frame), "forms": best_forms(frame, FEW)}
     written["unmasked"] = bare
-    text = of_task(square.task, results.runs["data_source"].iloc[0], tables(frame, bare))
+    text = of_task(square.task, results, tables(frame, bare))
     return Shown(
         {name: rows for name, rows in written.items() if len(rows)},
         {"tables": text},
@@ -52,32 +51,32 @@ EXPERIMENT = Experiment(show, runs, tasks=lambda scale: SCALES[scale])
 def tables(frame: pd.DataFrame, bare: pd.DataFrame) -> str:
     """What diagonals say of a matrix, its best forms, and its unmasked cells, as Markdown."""
     table, forms = shares(frame), best_forms(frame, FEW)
-    found = [diagonal_table(table), triangle_table(table)]
-    found += [form_table(moves(forms))] if len(forms) else []
-    found += [bare_table(bare)] if len(bare) else []
-    return "\n".join(found)
+    parts = [diagonal_table(table), triangle_table(table)]
+    parts += [form_table(moves(forms))] if len(forms) else []
+    parts += [bare_table(bare)] if len(bare) else []
+    return "\n".join(parts)
 
 
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables, a task each, from the errors that are in ``results``."""
-    found = {}
+    made = {}
     for name in SCALES["short"]:
         frame = pd.read_csv(results / name / "matrix.csv")
-        found[name] = tables(frame, pd.read_csv(results / name / "unmasked.csv"))
-    return found
+        made[name] = tables(frame, pd.read_csv(results / name / "unmasked.csv"))
+    return made
 
 
 def shares(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per method and stage: what diagonals explain of the errors."""
     rows = []
     for (task, method, stage), matrix in frame.groupby(["task", "method", "stage"], sort=False):
-        found, inside = explained(matrix), triangle(matrix, FEW, WITHIN)
+        whole, inside = explained(matrix), triangle(matrix, FEW, WITHIN)
         often = explained(matrix[matrix["stage"] // matrix["temporal"] >= FEW])
         rows.append(
             {
                 "task": task, "method": method, "stage": stage, "cells": len(matrix),
                 "least_error": matrix["error"].min(), "largest_error": matrix["error"].max(),
-                **vars(found), "decides": found.decides,
+                **vars(whole), "decides": whole.decides,
                 "often": inside.often, "often_total": often.total, "often_widest": often.widest,
                 "inside": inside.cells, "inside_span": inside.span,
                 "inside_along": inside.along, "inside_widest": inside.widest,

@@ -54,7 +54,7 @@ ROWS = {
 def cells(task: str, scale: str, data: str | None) -> list[Cell]:
     """A short run a method; long delays have fewer rounds, and ``smoke`` shorter delays."""
     rounds, batch_size = SCALES[scale]
-    found = []
+    runs = []
     for name, row in ROWS.items():
         delay = min(row.temporal, rounds) if scale == "smoke" else row.temporal
         many = max(1, rounds // delay)
@@ -63,15 +63,14 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
             training=Training(batch_size=batch_size), evaluation=Evaluation(every=many),
             machine=Machine(data=data),
         )  # fmt: skip
-        found.append(Cell(name, config))
-    return found
+        runs.append(Cell(name, config))
+    return runs
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """What the messages of a task show, below the formulas."""
-    assert results is not None
     frame = measured(results.runs)
-    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame))
+    text = of_task(asked.task, results, markdown(frame))
     return Shown({"messages": frame}, {"tables": f"{theory()}\n{text}"})
 
 

@@ -1,7 +1,6 @@
 """Table II as curves: the metric over local iterations, and over the bits of a client."""
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.common.figures import SBC_LINES as LINES
@@ -29,22 +28,16 @@ def figure(task: str, lines: pd.DataFrame) -> Figure:
     right.set(xlabel="upstream payload per client so far (bit)")
     right.set_ylabel(f"error (1 - {name})" if rises else name)
     plain_ticks(right.yaxis, _STEPS)
-    _limits(task, left, right, lines["metric"], rises)
+    if task.startswith("mnist"):  # curves are told apart here; what begins far off enters later
+        left.set_ylim(0.95, 1)
+    if not rises:
+        least, most = float(lines["metric"].min()), float(lines["metric"].max())
+        left.set_yscale("log")
+        plain_ticks(left.yaxis, _STEPS)
+        beyond = "" if most <= 5 * least else f", higher ones up to {most:.2g}"
+        for axes in (left, right):
+            axes.set_ylim(0.95 * least, 5 * least)
+            axes.set_title(f"shown up to {5 * least:.3g}{beyond}", fontsize=9)
     grids((left, right))
     drawn.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return drawn
-
-
-def _limits(task: str, left: Axes, right: Axes, metric: pd.Series, rises: bool) -> None:
-    """Where curves are told apart: what begins far off enters later."""
-    if task.startswith("mnist"):
-        left.set_ylim(0.95, 1)
-    if rises:
-        return
-    least = float(metric.min())
-    left.set_yscale("log")
-    plain_ticks(left.yaxis, _STEPS)
-    for axes in (left, right):
-        axes.set_ylim(0.95 * least, 5 * least)
-        beyond = "" if metric.max() <= 5 * least else f", higher ones up to {metric.max():.2g}"
-        axes.set_title(f"shown up to {5 * least:.3g}{beyond}", fontsize=9)

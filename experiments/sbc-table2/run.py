@@ -6,9 +6,8 @@
 from pathlib import Path
 
 import pandas as pd
-import torch
 
-from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.frame import Asked, Experiment, Shown, device
 from fedsim import Cell, Machine, Results, RunConfig
 from fedsim.tasks import get_task
 
@@ -34,8 +33,7 @@ SHORT = {
 def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
     """The runs of one row; a shorter budget shortens delays too."""
     changed = SMOKE if scale == "smoke" else SHORT.get(task, {}) if scale == "short" else {}
-    device = "cuda" if scale == "paper" and torch.cuda.is_available() else "cpu"
-    found = {}
+    runs = {}
     for column in columns(task):
         published = column.temporal
         if column.name == "fedavg" and task in PAPER:
@@ -45,10 +43,10 @@ def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
             delay = min(published, max(1, changed["iterations"] // 4))
         config = RunConfig(
             task=task, method=column.method, temporal=delay, gradient=column.gradient,
-            machine=Machine(data=data, device=device),
+            machine=Machine(data=data, device=device(scale)),
         )  # fmt: skip
-        found[column.name] = Cell(column.name, config.but(**changed))
-    return found
+        runs[column.name] = Cell(column.name, config.but(**changed))
+    return runs
 
 
 def rows(scale: str) -> list[str]:
@@ -56,9 +54,8 @@ def rows(scale: str) -> list[str]:
     return [row for row in PAPER if scale == "paper" or row not in LONG]
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """A row of Table II, ours beside the paper's, and its curves."""
-    assert results is not None
     frame, lines = compare(asked.task, results), curves(asked.task, results)
     return Shown(
         {"table2": frame, "curves": lines},

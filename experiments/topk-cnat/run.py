@@ -30,14 +30,14 @@ TASKS = {
 
 def cells(task: str, names: list[str], scale: str, data: str | None) -> list[Cell]:
     """A run per method and seed."""
-    size, found = TASKS[task][scale], []
+    size, runs = TASKS[task][scale], []
     for name in names:
         method = FITTED.get((task, name), ROWS[name].method)
         masking = MASKING.get(name.partition("-")[0], "auto")
         for seed in range(size.seeds):
             config = size.config(task, method, seed, data, masking)
-            found.append(Cell(f"{name}-seed{seed}", config))
-    return found
+            runs.append(Cell(f"{name}-seed{seed}", config))
+    return runs
 
 
 def runs(asked: Asked) -> list[Cell]:
@@ -46,11 +46,10 @@ def runs(asked: Asked) -> list[Cell]:
     return cells(asked.task, names, asked.scale, asked.data)
 
 
-def show(asked: Asked, results: Results | None) -> Shown:
+def show(asked: Asked, results: Results) -> Shown:
     """Both tables of a task, and its learning curves."""
-    assert results is not None
     frame = collect(results.runs)
-    text = of_task(asked.task, results.runs["data_source"].iloc[0], markdown(frame))
+    text = of_task(asked.task, results, markdown(frame))
     return Shown(
         {"tables": frame, "curves": learning(results)},
         {"tables": text},

@@ -65,14 +65,14 @@ def matched(frame: pd.DataFrame) -> pd.DataFrame:
     """
     rivals = frame[frame["name"].str.startswith(WITH)]
     rivals = rivals.sort_values("score", ascending=frame["metric"].iloc[0] not in FRACTIONS)
-    found: dict[str, list] = {"matched": [], "matched_score": [], "matched_content_percent": []}
+    columns: dict[str, list] = {"matched": [], "matched_score": [], "matched_content_percent": []}
     for row in frame.to_dict("records"):
         fits = rivals[rivals["content_percent"] <= row["content_percent"]]
         best = None if row["name"].startswith("topk-") or fits.empty else fits.iloc[0]
-        found["matched"].append("" if best is None else best["name"])
+        columns["matched"].append("" if best is None else best["name"])
         for column in ("score", "content_percent"):
-            found[f"matched_{column}"].append(None if best is None else best[column])
-    return frame.assign(**found)
+            columns[f"matched_{column}"].append(None if best is None else best[column])
+    return frame.assign(**columns)
 
 
 def markdown(frame: pd.DataFrame) -> str:

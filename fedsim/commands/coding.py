@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fedsim.ground import units
-from fedsim.show.layout import Column, Laid, Row, laid, room
+from fedsim.show.layout import Column, Laid, Row, laid, unbroken_width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ def _table(rows: pd.DataFrame, of: Of, method: str, width: int, caption: str) ->
             three(row["encode_ns_each"]), three(row["decode_ns_each"]),
         )  # fmt: skip
         lines.append((cells, "red" if row["error"] else ""))
-    gap = 3 if room(columns, lines, 3) <= width else 1
+    gap = 3 if unbroken_width(columns, lines, 3) <= width else 1
     return laid(columns, lines, width, gap=gap, title=title, caption=caption)
 
 

@@ -20,7 +20,7 @@ from fedsim.ground import units
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.settings.declared import flag
-from fedsim.show.layout import Column, Laid, Row, laid, print_whole, room
+from fedsim.show.layout import Column, Laid, Row, laid, print_whole, unbroken_width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,12 +88,12 @@ def advice(frame: pd.DataFrame, width: int) -> str:
     """The recommendation below the table, in lines of ``width`` characters; empty of no method."""
     from textwrap import fill
 
-    from fedsim.measure.advice import recommended, search_command, told
+    from fedsim.measure.advice import advice_text, recommended, search_command
 
     found = recommended(frame)
     if not found:
         return ""
-    lines = fill(told(found), width, break_on_hyphens=False)
+    lines = fill(advice_text(found), width, break_on_hyphens=False)
     return f"{lines}\n{search_command(found, width)}"
 
 
@@ -168,7 +168,7 @@ def table(frame: pd.DataFrame, width: int) -> Laid:
     """The frame of ``measure`` for the terminal; in a narrow terminal a time takes two lines."""
     columns, rows = _table(frame, stacked=False)
     gap = 3
-    if room(columns, rows, gap) > width:
+    if unbroken_width(columns, rows, gap) > width:
         (columns, rows), gap = _table(frame, stacked=True), 1
     title = f"{frame['entries'].iloc[0]} entries"
     return laid(columns, rows, width, gap=gap, title=title, caption=CAPTION)

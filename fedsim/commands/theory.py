@@ -10,7 +10,7 @@ from rich.console import Console
 from compressors.theory_tables import TABLES
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unknown
-from fedsim.show.layout import Column, Laid, laid, print_whole, room
+from fedsim.show.layout import Column, Laid, laid, print_whole, unbroken_width
 
 if TYPE_CHECKING:
     from compressors.theory_tables import Row, TheoryTable
@@ -85,7 +85,7 @@ def _shown(title: str, rows: list[Row], notes: tuple[str, ...], width: int) -> L
         names.remove("name")  # the method's text holds its name
     lines = [([_cell(row[name]) for name in names], "") for row in rows]
     columns = [_column(name, [texts[k] for texts, _ in lines]) for k, name in enumerate(names)]
-    gap = 2 if room(columns, lines, 2) <= width else 1
+    gap = 2 if unbroken_width(columns, lines, 2) <= width else 1
     return laid(columns, lines, width, gap=gap, title=title, caption="\n".join(notes))
 
 

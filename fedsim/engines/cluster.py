@@ -29,25 +29,19 @@ def connect(cores: int, address: str | None, flag: str) -> None:
         raise UsageError(
             f"{flag}: this process has a Ray cluster already; call ray.shutdown() first"
         )
-    found = [path for path in (*sys.path, os.environ.get("PYTHONPATH", "")) if path]
-    modules = {"env_vars": {"PYTHONPATH": os.pathsep.join(found)}}
+    folders = [path for path in (*sys.path, os.environ.get("PYTHONPATH", "")) if path]
     quiet: dict[str, Any] = {
         "log_to_driver": False,
         "logging_level": logging.ERROR,
-        "runtime_env": modules,
+        "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join(folders)}},
     }
     if address is None:  # "local": a new cluster, whatever other clusters this machine runs
         ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
         return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        _knock(address)
+        if host and port.isdigit():  # where nothing listens Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
         ray.init(address=address, **quiet)
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(f"--ray-address is {address!r}: no Ray cluster there ({error})") from error
-
-
-def _knock(address: str) -> None:
-    """Raises ``OSError`` at once where nothing listens; Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()

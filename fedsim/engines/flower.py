@@ -41,10 +41,27 @@ def simulate(
     import ray
 
     failures: list[BaseException] = []
+    server_app = ServerApp()
+
+    @server_app.main()
+    def body(grid: Grid, context: Context) -> None:
+        try:
+            main(lost.LossCountingGrid(grid))
+        except BaseException as error:
+            failures.append(error)
+            raise
+
     logging.getLogger("flwr").setLevel(logging.CRITICAL)  # fedsim tells failures, once
     cluster.connect(workers, address, "--engine is 'flower'")  # here: an error ends the run at once
     try:
-        _run(_server(main, failures), lost.Telling(client_app), clients, gpus_per_client)
+        from flwr.simulation import run_simulation  # takes a second, for this engine only
+
+        compat.end_actors_once()
+        settings = {"client_resources": actor_options(gpus_per_client)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
+            clients_app = lost.ReportingApp(client_app)
+            run_simulation(server_app, clients_app, clients, backend_config=settings)
     except Exception as error:
         if failures:
             raise failures[0] from None
@@ -55,32 +72,6 @@ def simulate(
         raise failures[0]
 
 
-def _server(main: Callable[[Grid], None], failures: list[BaseException]) -> ServerApp:
-    """``main`` as an app; what it raises is added to ``failures``."""
-    app = ServerApp()
-
-    @app.main()
-    def body(grid: Grid, context: Context) -> None:
-        try:
-            main(lost.Counting(grid))
-        except BaseException as error:
-            failures.append(error)
-            raise
-
-    return app
-
-
 def actor_options(gpus: float) -> dict[str, Any]:
     """What Flower hands to its actors as Ray's options."""
     return {"num_cpus": 1, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": lost.AGAIN}
-
-
-def _run(server_app: ServerApp, client_app: ClientApp, clients: int, gpus: float) -> None:
-    """Flower's simulation on the cluster to which this process is connected."""
-    from flwr.simulation import run_simulation  # takes a second, for this engine only
-
-    compat.end_actors_once()
-    settings = {"client_resources": actor_options(gpus)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
-        run_simulation(server_app, client_app, clients, backend_config=settings)

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -22,9 +23,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
-from fedsim.engines.calls import Call, Turns, taken
 
-Together = Callable[
+AnswerSeveral = Callable[
     [Sequence[Message], Sequence[Context]], Iterator[tuple[int, Message | Exception]]
 ]
 """Messages and their nodes' contexts -> the place of each, and its reply or its error."""
@@ -39,12 +39,64 @@ _SWITCH_SECONDS = 2e-4
 _END_SECONDS = 0.5
 
 
+class Call:
+    """One ``send_and_receive``: where its replies go, until it is closed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.closed = False
+        self.replies: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def close(self) -> list[Message]:
+        """Takes no more replies; returns those that came in at the last moment."""
+        with self.lock:
+            self.closed = True
+        return taken(self.replies)
+
+
+def taken(replies: "queue.SimpleQueue[Message]") -> list[Message]:
+    """Everything that is in a queue now, removed from the queue."""
+    messages = []
+    while not replies.empty():
+        messages.append(replies.get())
+    return messages
+
+
+class NodeQueue:
+    """Nodes that answer one message after the other, whichever threads serve them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy: dict[int, deque[Callable[[], None]]] = {}  # node -> what waits for it
+
+    def claim(self, node: int, task: Callable[[], None]) -> bool:
+        """Whether the node is free, and now the caller's; else ``task`` waits for its turn."""
+        with self._lock:
+            if node in self._busy:
+                self._busy[node].append(task)
+                return False
+            self._busy[node] = deque()
+            return True
+
+    def release(self, node: int) -> Callable[[], None] | None:
+        """Frees a node that the caller claimed.
+
+        Where something has waited for the node, it is returned instead, and the caller does it: the
+        node stays claimed.
+        """
+        with self._lock:
+            if self._busy[node]:
+                return self._busy[node].popleft()
+            del self._busy[node]
+            return None
+
+
 class LocalGrid(Grid):
     """Nodes 1 to ``clients``, node i + 1 being partition i, served by ``workers`` threads.
 
     A node answers one message after the other, as Flower's do. A worker takes one message, or
-    ``at_once`` of a call in their order, which it gives to ``together``: how many workers there are
-    does not decide who is with whom.
+    ``at_once`` of a call in their order, which it gives to ``answer_several``: how many workers
+    there are does not decide who is with whom.
     """
 
     def __init__(
@@ -52,14 +104,17 @@ class LocalGrid(Grid):
         client_app: ClientApp,
         clients: int,
         workers: int = 1,
-        together: Together | None = None,
+        answer_several: AnswerSeveral | None = None,
         at_once: int = 1,
     ) -> None:
         compat.identify(_RUN)
-        self._app, self._together, self._at_once = client_app, together, at_once
+        self._app, self._answer_several, self._at_once = client_app, answer_several, at_once
         self._count = itertools.count(1)
-        self._turns = Turns()
-        self._contexts = {i + 1: _context(i, clients) for i in range(clients)}
+        self._nodes = NodeQueue()
+        self._contexts = {}
+        for i in range(clients):
+            node: Any = {"partition-id": i, "num-partitions": clients}
+            self._contexts[i + 1] = Context(_RUN, i + 1, node, RecordDict(), {})
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._late: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
@@ -82,27 +137,36 @@ class LocalGrid(Grid):
         while (task := self._tasks.get()) is not None:
             task()
 
-    def _serve(self, message: Message, call: Call) -> None:
-        """Answers a message when its node is free, and then whatever has waited for that node."""
-        if self._claimed(message, call):
-            self._reply(message, call)
-
-    def _serve_several(self, messages: list[Message], call: Call) -> None:
-        """Answers those at once whose nodes are free, and then whatever has waited for these."""
-        free = [message for message in messages if self._claimed(message, call)]
-        if len(free) > 1 and not call.closed:
-            self._reply_together(free, call)
-        else:
+    def _serve(self, messages: list[Message], call: Call) -> None:
+        """Answers those whose nodes are free, and then whatever has waited for these nodes."""
+        free = [
+            message for message in messages
+            if self._nodes.claim(message.metadata.dst_node_id, partial(self._reply, message, call))
+        ]  # fmt: skip
+        if len(free) < 2 or call.closed:
             for message in free:
                 self._reply(message, call)
-
-    def _claimed(self, message: Message, call: Call) -> bool:
-        waiting = partial(self._reply, message, call)
-        return self._turns.claimed(message.metadata.dst_node_id, waiting)
+            return
+        assert self._answer_several is not None
+        contexts = [self._handed_over(message) for message in free]
+        left, waiting = set(range(len(free))), []
+        try:
+            for i, answer in self._answer_several(free, contexts):
+                left.remove(i)
+                reply = _failed(free[i], answer) if isinstance(answer, Exception) else answer
+                waiting.append(self._deliver(free[i], contexts[i], reply, call))
+        except Exception as error:
+            for i in sorted(left):
+                failed = _failed(free[i], error)
+                waiting.append(self._deliver(free[i], contexts[i], failed, call))
+        for task in waiting:
+            if task is not None:
+                task()
 
     def _reply(self, message: Message, call: Call) -> None:
+        """Answers a message whose node is claimed, and then whatever has waited for that node."""
         if call.closed:
-            waiting = self._turns.let_go(message.metadata.dst_node_id)
+            waiting = self._nodes.release(message.metadata.dst_node_id)
             self._late.put(Message(Error(_NOT_DONE, _TOO_LATE), reply_to=message))
         else:
             reply, context = self._answer(message)
@@ -111,6 +175,7 @@ class LocalGrid(Grid):
             waiting()
 
     def _answer(self, message: Message) -> tuple[Message, Context]:
+        """What the client app answers, or the error that it raised; and the node's context."""
         context = self._handed_over(message)
         try:
             reply = self._app(message, context)
@@ -119,23 +184,6 @@ class LocalGrid(Grid):
             return reply, context
         except Exception as error:
             return _failed(message, error), context
-
-    def _reply_together(self, messages: list[Message], call: Call) -> None:
-        assert self._together is not None
-        contexts = [self._handed_over(message) for message in messages]
-        left, waiting = set(range(len(messages))), []
-        try:
-            for i, found in self._together(messages, contexts):
-                left.remove(i)
-                reply = _failed(messages[i], found) if isinstance(found, Exception) else found
-                waiting.append(self._deliver(messages[i], contexts[i], reply, call))
-        except Exception as error:
-            for i in sorted(left):
-                failed = _failed(messages[i], error)
-                waiting.append(self._deliver(messages[i], contexts[i], failed, call))
-        for task in waiting:
-            if task is not None:
-                task()
 
     def _handed_over(self, message: Message) -> Context:
         """The context of the message's node; copies, as of a message to another process.
@@ -156,7 +204,7 @@ class LocalGrid(Grid):
         """
         if reply.has_content():
             self._contexts[message.metadata.dst_node_id] = context
-        waiting = self._turns.let_go(message.metadata.dst_node_id)
+        waiting = self._nodes.release(message.metadata.dst_node_id)
         with call.lock:
             (self._late if call.closed else call.replies).put(reply)
         return waiting
@@ -166,19 +214,19 @@ class LocalGrid(Grid):
     ) -> Iterable[Message]:
         """Replies as they come; ``pull_messages`` has those later than ``timeout`` seconds."""
         call, waiting = Call(), 0
-        several: list[Message] = []
+        group: list[Message] = []
         for message in messages:
             compat.name(message, f"message-{next(self._count)}")
             waiting += 1
-            if self._at_once == 1 or message.metadata.message_type != MessageType.TRAIN:
-                self._tasks.put(partial(self._serve, message, call))
+            if message.metadata.message_type != MessageType.TRAIN:
+                self._tasks.put(partial(self._serve, [message], call))
                 continue
-            several.append(message)
-            if len(several) == self._at_once:
-                self._tasks.put(partial(self._serve_several, several, call))
-                several = []
-        if several:
-            self._tasks.put(partial(self._serve_several, several, call))
+            group.append(message)
+            if len(group) == self._at_once:
+                self._tasks.put(partial(self._serve, group, call))
+                group = []
+        if group:
+            self._tasks.put(partial(self._serve, group, call))
         until = None if timeout is None else time.monotonic() + timeout
         try:
             for _ in range(waiting):
@@ -224,14 +272,3 @@ class LocalGrid(Grid):
 def _failed(message: Message, error: Exception) -> Message:
     reason = "".join(traceback.format_exception_only(error)).strip()
     return Message(Error(code=_RAISED, reason=reason), reply_to=message)
-
-
-def _context(partition: int, clients: int) -> Context:
-    return Context(
-        run_id=_RUN,
-        node_id=partition + 1,
-        node_config={"partition-id": partition, "num-partitions": clients},
-        state=RecordDict(),
-        run_config={},
-    )
-

@@ -17,8 +17,10 @@ _REPLACED = "fedsim.replaced-worker"
 _LOST = ("RayActorError", "ActorDiedError", "ActorUnavailableError")
 
 
-class Telling(ClientApp):
+class ReportingApp(ClientApp):
     """The clients' app; the first reply of a worker that replaces a lost one says so."""
+
+    _answered = False  # of this process
 
     def __init__(self, app: ClientApp) -> None:
         super().__init__()
@@ -26,27 +28,17 @@ class Telling(ClientApp):
 
     def __call__(self, message: Message, context: Context) -> Message:
         """As the app; a record of its own says that the worker is new."""
+        import ray
+
         reply = self._app(message, context)
-        if reply.has_content() and _Worker.is_new_replacement():
-            reply.content[_REPLACED] = ConfigRecord({"yes": True})
+        if reply.has_content() and not ReportingApp._answered:
+            ReportingApp._answered = True
+            if ray.get_runtime_context().was_current_actor_reconstructed:
+                reply.content[_REPLACED] = ConfigRecord({"yes": True})
         return reply
 
 
-class _Worker:
-    """This process, as Ray knows it."""
-
-    _told = False
-
-    @classmethod
-    def is_new_replacement(cls) -> bool:
-        """Whether it took the place of a lost one; True once."""
-        import ray
-
-        told, cls._told = cls._told, True
-        return not told and bool(ray.get_runtime_context().was_current_actor_reconstructed)
-
-
-class Counting(CohortGrid):
+class LossCountingGrid(CohortGrid):
     """The grid beneath, whose lost workers are counted and told."""
 
     def __init__(self, grid: Grid) -> None:
@@ -54,7 +46,7 @@ class Counting(CohortGrid):
         self.lost = 0
 
     def get_node_ids(self) -> Iterable[int]:
-        """As the grid beneath."""
+        """As the grid beneath: all of them."""
         return self._grid.get_node_ids()
 
     def send_and_receive(

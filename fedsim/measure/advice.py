@@ -54,27 +54,27 @@ def recommended(frame: pd.DataFrame) -> list[Advice]:
     alone = [not needs_server(resolve(m.strip(), None).compressor) for m in usable["method"]]
     usable = usable[np.array(alone, bool)]
     usable = usable.assign(seconds=(usable["compress_ms"] + usable["decompress_ms"]) / 1000)
-    found = []
+    advice = []
     for factor in FACTORS:
-        inside = usable[usable["ratio"] >= factor * (1 - 1e-3)]  # raw's header is not counted
-        if len(inside):
-            near = inside.sort_values(["relative_error", "seconds"]).iloc[0]
-            fast = inside.sort_values("seconds").iloc[0]
-            found.append(Advice(
+        reaching = usable[usable["ratio"] >= factor * (1 - 1e-3)]  # raw's header is not counted
+        if len(reaching):
+            near = reaching.sort_values(["relative_error", "seconds"]).iloc[0]
+            fast = reaching.sort_values("seconds").iloc[0]
+            advice.append(Advice(
                 factor, str(near["method"]), float(near["relative_error"]), str(fast["method"]),
                 float(fast["seconds"]),
             ))  # fmt: skip
-    return found
+    return advice
 
 
-def told(found: Sequence[Advice]) -> str:
+def advice_text(advice: Sequence[Advice]) -> str:
     """The recommendation as a paragraph."""
     parts = [
-        f"{advice.factor} times: {advice.near} (error {advice.error:.4f}); the fastest is "
-        f"{advice.fast} ({units.duration(advice.seconds)})"
-        for advice in found
+        f"{best.factor} times: {best.near} (error {best.error:.4f}); the fastest is "
+        f"{best.fast} ({units.duration(best.seconds)})"
+        for best in advice
     ]
-    missing = [str(factor) for factor in FACTORS if factor not in [a.factor for a in found]]
+    missing = [str(factor) for factor in FACTORS if factor not in [a.factor for a in advice]]
     none = f" None that was tried compresses {' or '.join(missing)} times." if missing else ""
     return (
         f"For this file, by relative error and by time, at a compression of at least "
@@ -83,12 +83,12 @@ def told(found: Sequence[Advice]) -> str:
     )
 
 
-def search_command(found: Sequence[Advice], width: int) -> str:
+def search_command(advice: Sequence[Advice], width: int) -> str:
     """The command that trains with the recommended methods, in lines of ``width`` characters.
 
     A line breaks between two methods, where a shell lets it; quotes in a method are escaped.
     """
-    forms = dict.fromkeys(_form(name) for a in found for name in (a.near, a.fast))
+    forms = dict.fromkeys(_form(name) for a in advice for name in (a.near, a.fast))
     methods = [form.replace("'", "'\"'\"'") for form in forms]
     lines = ["python -m fedsim search --task TASK --methods '"]
     for place, method in enumerate(methods):

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from compressors import BitReader, BitWriter, Tensors
 from fedsim.ground.errors import UsageError
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.measure.inputs import check_repeat, checked_updates
 from fedsim.measure.methods import Progress, in_turn, one_thread, timed
-from fedsim.measure.patterns import Positions, SymbolsSent, patterns
+from fedsim.measure.patterns import patterns
 from fedsim.measure.plan import OFS, Coder, Of, choose_coders
 from fedsim.settings.methods import compressor_of
 
@@ -79,7 +79,7 @@ def measure_coders(
             or no symbols of these updates, a setting out of its range, or what ``measure`` refuses.
 
     Example:
-        >>> import fedsim
+        >>> import fedsim, torch
         >>> update = {"w": torch.linspace(-1, 1, 1000)}
         >>> table = fedsim.measure_coders(update, "golomb; ans; bitmap", density=0.1)
         >>> [(row.coder, row.of, int(row.bits)) for row in table.itertuples()][:2]
@@ -102,48 +102,24 @@ def measure_coders(
 
 
 def _measured(coder: Coder, given: Sequence[Any], repeat: int, seed: int) -> MeasuredCoder:
-    count = sum(tensor.count for tensor in given)
+    """The row of one coder of all positions, or of all symbols."""
+    code, count = coder.code, sum(tensor.count for tensor in given)
     row = MeasuredCoder(coder.name, coder.of, count)
+    bits, exact, there, back = 0, True, 0.0, 0.0
     try:
-        runs = [_run(coder.code, tensor, repeat, seed) for tensor in given]
+        for tensor in given:
+            out = BitWriter()
+            tensor.write(code, out, seed)
+            bits, payload = bits + out.position, out.to_bytes()
+            exact &= bool(np.array_equal(tensor.read(code, BitReader(payload), seed), tensor.sent))
+            writes = (partial(tensor.write, code, BitWriter(), seed) for _ in range(repeat))
+            reads = (partial(tensor.read, code, BitReader(payload), seed) for _ in range(repeat))
+            there, back = there + median(map(timed, writes)), back + median(map(timed, reads))
     except ValueError as error:  # a coder that cannot code these does not stop the others
         return replace(row, error=str(error))
-    bits, entropy = sum(r.bits for r in runs), sum(tensor.entropy for tensor in given)
+    entropy = sum(tensor.entropy for tensor in given)
     return replace(
         row, bits=bits, bits_each=bits / count, entropy_each=entropy / count,
         ratio_to_entropy=bits / entropy if entropy else float("nan"),
-        encode_ns_each=1e9 * sum(r.encode for r in runs) / count,
-        decode_ns_each=1e9 * sum(r.decode for r in runs) / count,
-        exact=all(r.exact for r in runs),
+        encode_ns_each=1e9 * there / count, decode_ns_each=1e9 * back / count, exact=exact,
     )  # fmt: skip
-
-
-class _Run(NamedTuple):
-    """One tensor there and back; times in seconds."""
-
-    bits: int
-    exact: bool
-    encode: float
-    decode: float
-
-
-def _run(code: Any, given: Positions | SymbolsSent, repeat: int, seed: int) -> _Run:
-    def write(out: BitWriter) -> None:
-        if isinstance(given, Positions):
-            code.write_positions(given.indices, given.n, out, seed)
-        else:
-            code.write_symbols(given.codes, given.alphabet, out)
-
-    def read(bits: BitReader) -> Any:
-        if isinstance(given, Positions):
-            return code.read_positions(bits, given.n, given.indices.size, seed)
-        return code.read_symbols(bits, given.codes.numel(), given.alphabet, torch.device("cpu"))
-
-    out = BitWriter()
-    write(out)
-    payload = out.to_bytes()
-    sent = given.indices if isinstance(given, Positions) else given.codes
-    exact = bool(np.array_equal(read(BitReader(payload)), sent))
-    there = [timed(lambda: write(BitWriter())) for _ in range(repeat)]
-    back = [timed(lambda: read(BitReader(payload))) for _ in range(repeat)]
-    return _Run(out.position, exact, median(there), median(back))

@@ -26,12 +26,21 @@ def choose(
             compressor = compressor_of(method)
             examples.setdefault(text(compressor), (method, compressor))  # of equal ones the first
         return dict(examples.values())
-    texts = [*filter(None, split(methods, ";"))] if isinstance(methods, str) else list(methods)
-    if not texts:
-        raise UsageError(f"methods is {methods!r}: it takes 'all' or texts such as 'sbc(0.01)'")
+    texts = texts_of(methods, "methods", "sbc(0.01)")
     if density is not None:
         texts = [with_fraction(t, density) for t in texts]
     return {t: compressor_of(t, "or give a density") for t in texts}
+
+
+def texts_of(given: str | Sequence[str], name: str, example: str) -> list[str]:
+    """The texts that a list holds, or a text whose parts are separated by semicolons.
+
+    Raises ``UsageError``, which names the argument and an example, where there is none.
+    """
+    texts = [*filter(None, split(given, ";"))] if isinstance(given, str) else list(given)
+    if not texts:
+        raise UsageError(f"{name} is {given!r}: it takes 'all' or texts such as {example!r}")
+    return texts
 
 
 def at(row: Row, p: str) -> str:

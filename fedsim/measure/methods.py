@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from statistics import median
 from typing import TypeVar
 
@@ -130,18 +131,22 @@ def _measured(
 ) -> Measured:
     entries = sum(x.numel() for update in updates for x in update.values())
     row = Measured(method, text(compressor), entries)
+    wire, there, back, pairs = 0, 0.0, 0.0, []
     try:
-        runs = [_run(compressor, update, repeat, seed) for update in updates]
+        for update in updates:
+            memory = compressor.init(update)  # made once per sender, not once per message
+            send = partial(compress, compressor, update, memory, seed)
+            payload = send()[0].payload
+            receive = partial(decompress, compressor, payload, update)
+            decoded = receive()
+            wire += 8 * len(payload)
+            pairs += [(x, decoded[name]) for name, x in update.items()]
+            there += median(timed(send) for _ in range(repeat))
+            back += median(timed(receive) for _ in range(repeat))
     except Exception as error:  # a method that cannot carry these updates does not stop the others
         name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         return replace(row, error=f"{name}{error}")
-    wire = sum(run.bits for run in runs)
-    relative, cosine = accuracy(
-        (x, run.decoded[name])
-        for update, run in zip(updates, runs, strict=True)
-        for name, x in update.items()
-    )
-    there, back = sum(run.compress for run in runs), sum(run.decompress for run in runs)
+    relative, cosine = accuracy(pairs)
     per = 1 / entries if entries else float("nan")
     return replace(
         row, wire_bits=wire, bits_per_entry=wire * per, ratio=32 * entries / wire,
@@ -149,25 +154,6 @@ def _measured(
         compress_ms=1e3 * there, compress_ns_per_entry=1e9 * there * per,
         decompress_ms=1e3 * back, decompress_ns_per_entry=1e9 * back * per,
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One update there and back; times in seconds."""
-
-    bits: int
-    decoded: dict[str, Tensor]
-    compress: float
-    decompress: float
-
-
-def _run(compressor: Compressor, update: Tensors, repeat: int, seed: int) -> _Run:
-    memory = compressor.init(update)  # made once per sender, not once per message
-    packet, _ = compress(compressor, update, memory, seed)
-    decoded = decompress(compressor, packet.payload, update)
-    there = [timed(lambda: compress(compressor, update, memory, seed)) for _ in range(repeat)]
-    back = [timed(lambda: decompress(compressor, packet.payload, update)) for _ in range(repeat)]
-    return _Run(8 * len(packet.payload), decoded, median(there), median(back))
 
 
 def timed(work: Callable[[], object]) -> float:

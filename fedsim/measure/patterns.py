@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from compressors import BitWriter, Compressor, Pipeline, Tensors, UpdateError
+from compressors import BitReader, BitWriter, Compressor, Pipeline, Tensors, UpdateError
 from compressors.coders.fixed import unsigned
 from compressors.theory.positions import entropy_bits
 from fedsim.ground.errors import UsageError
@@ -30,6 +31,20 @@ class Positions:
         """n H(k / n): no code of k random positions takes fewer bits on average."""
         return self.count * entropy_bits(self.count / self.n)
 
+    @property
+    def sent(self) -> np.ndarray:
+        """What a coder is to bring back."""
+        return self.indices
+
+    def write(self, code: Any, out: BitWriter, seed: int) -> None:
+        """Writes what is sent with ``code``."""
+        code.write_positions(self.indices, self.n, out, seed)
+
+    def read(self, code: Any, bits: BitReader, seed: int) -> np.ndarray:
+        """What ``code`` brings back."""
+        indices: np.ndarray = code.read_positions(bits, self.n, self.count, seed)
+        return indices
+
 
 @dataclass(frozen=True, eq=False)
 class SymbolsSent:
@@ -48,6 +63,20 @@ class SymbolsSent:
         """Bits of k independent symbols with the frequencies that these have."""
         counts = np.unique(unsigned(self.codes), return_counts=True)[1]
         return float(counts @ np.log2(self.count / counts))
+
+    @property
+    def sent(self) -> Tensor:
+        """What a coder is to bring back."""
+        return self.codes
+
+    def write(self, code: Any, out: BitWriter, seed: int) -> None:
+        """Writes what is sent with ``code``, which needs no seed."""
+        code.write_symbols(self.codes, self.alphabet, out)
+
+    def read(self, code: Any, bits: BitReader, seed: int) -> Tensor:
+        """What ``code`` brings back."""
+        codes: Tensor = code.read_symbols(bits, self.count, self.alphabet, torch.device("cpu"))
+        return codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +132,7 @@ def _with(part: Any, positions: Any, symbols: Any) -> Any:
         return tuple(_with(item, positions, symbols) for item in part)
     if not is_dataclass(part) or isinstance(part, type):
         return part
-    inside = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
-    changed = {name: _with(value, positions, symbols) for name, value in inside.items()}
-    new = {name: value for name, value in changed.items() if value is not inside[name]}
+    values = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
+    changed = {name: _with(value, positions, symbols) for name, value in values.items()}
+    new = {name: value for name, value in changed.items() if value is not values[name]}
     return replace(part, **new) if new else part

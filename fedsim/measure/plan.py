@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from compressors import CATALOGUE, ROWS, PerTensor, parse, text
-from compressors.calls import split
 from fedsim.ground.errors import UsageError
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.measure.inputs import check_density
+from fedsim.measure.inputs import check_density, texts_of
 from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
 
 Of = Literal["positions", "symbols"]
@@ -62,29 +61,20 @@ def choose_coders(
                 part = re.search(rf"\b{row.name}\([^()]*\)", row.example)
                 texts.append(part[0] if part else row.name)
         texts += _BESIDE
-    elif isinstance(coders, str):
-        texts = [*filter(None, split(coders, ";"))]
     else:
-        texts = list(coders)
-    if not texts:
-        raise UsageError(f"coders is {coders!r}: it takes 'all' or texts such as 'golomb; ans'")
-    return Plan([coder for source in texts for coder in _coders(source)], *methods)
-
-
-def _coders(source: str) -> list[Coder]:
-    """The position coder, the symbol coder, or both, of a text."""
-    name = source.split("(")[0].strip()
-    kind = CATALOGUE[name].kind if name in CATALOGUE and "|" not in source else None
-    if kind not in KINDS:
-        known = ", ".join(row.name for row in ROWS if row.kind in KINDS)
-        raise UsageError(f"coder {source!r}: it must be one of {known}")
-    made = []
-    for of, before in _BEFORE.items():
-        if kind in (of, "coder"):
+        texts = texts_of(coders, "coders", "golomb; ans")
+    chosen = []
+    for source in texts:
+        name = source.split("(")[0].strip()
+        kind = CATALOGUE[name].kind if name in CATALOGUE and "|" not in source else None
+        if kind not in KINDS:
+            known = ", ".join(row.name for row in ROWS if row.kind in KINDS)
+            raise UsageError(f"coder {source!r}: it must be one of {known}")
+        for of in (of for of in OFS if kind in (of, "coder")):
             try:
-                compressor = parse(before + source)
+                compressor = parse(_BEFORE[of] + source)
             except ValueError as error:
-                raise UsageError(str(error).replace(before, "")) from error
+                raise UsageError(str(error).replace(_BEFORE[of], "")) from error
             pipe = compressor.codec if isinstance(compressor, PerTensor) else None
-            made.append(Coder(source.strip(), of, getattr(pipe, of)))
-    return made
+            chosen.append(Coder(source.strip(), of, getattr(pipe, of)))
+    return Plan(chosen, *methods)

@@ -8,14 +8,14 @@ No file can make its reader run code.
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
@@ -65,15 +65,22 @@ def read(path: Path | str, as_float32: bool = False, values: bool = True) -> Ten
         ['w', 'b']
     """
     path = Path(path)
-    reader = _READERS[suffix(path)]
-    try:
-        path.open("rb").close()  # the same message for every format
-        content = reader(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    content = _content(path)
     bare = isinstance(content, Tensor)
-    named = {ALONE: content} if bare else _named(path, content)
-    left_out = _check_types(path, named, as_float32)
+    named = {ALONE: content} if bare else content
+    if not isinstance(named, Mapping):
+        raise UsageError(
+            f"{path} holds {_a(content)}: it must be a tensor or a dict of names to tensors"
+        )
+    for name, x in named.items():
+        if isinstance(x, Mapping) and isinstance(name, str):
+            raise UsageError(
+                f"{path}: {name!r} is a dict, and names do not nest: save that dict alone"
+            )
+        if not isinstance(name, str) or not isinstance(x, Tensor):
+            what = f"is {_a(x)}" if isinstance(name, str) else f"is {_a(name)} as a name"
+            raise UsageError(f"{path}: {name!r} {what}: it must be a dict of names to tensors")
+    left_out = _check_types(path, dict(named), as_float32)
     taken = {}
     for name, x in named.items():
         try:
@@ -128,65 +135,37 @@ def check_output(path: Path | str, count: int, flag: str = "-o") -> None:
         )
 
 
-def _read_npy(path: Path) -> Tensor:
+def _content(path: Path) -> Any:
+    """What a file holds, in the format that the ending of its name says; no code in it is run."""
+    ending = suffix(path)
     try:
+        path.open("rb").close()  # the same message for every format
+        if ending == ".safetensors":
+            with safe_open(path, framework="pt") as file:
+                return {name: file.get_tensor(name) for name in sorted(file.keys())}
+        if ending != ".npy":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about how it was pickled, not what it holds
+                return torch.load(path, map_location="cpu", weights_only=True)
         array = np.load(path, allow_pickle=False)
-    except OSError:
-        raise
-    except Exception as error:  # damaged headers raise all sorts
-        raise UsageError(f"{path} is not a .npy file of numbers, or is damaged") from error
-    kind = array.dtype if isinstance(array, np.ndarray) else "an archive"
-    try:
-        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
-    except (TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is {kind}, not an array of numbers: give float32") from error
-
-
-def _read_pt(path: Path) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about how the file was pickled, not what it holds
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:  # a pickle can be damaged in any way
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # damaged headers raise all sorts, and a pickle can be damaged so
         needs = re.search(r"GLOBAL (\S+)", str(error))
         if isinstance(error, pickle.UnpicklingError) and needs:
             raise UsageError(
                 f"{path} needs code to be read ({needs[1]}), and none is run: "
                 "save a tensor or a dict of tensors, such as model.state_dict()"
             ) from error
-        raise UsageError(f"{path} is not a file of torch.save, or is damaged") from error
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
+        forms = {".npy": "a .npy file of numbers", ".safetensors": "a .safetensors file"}
+        why = f": {error}" if ending == ".safetensors" else ""
+        what = forms.get(ending, "a file of torch.save")
+        raise UsageError(f"{path} is not {what}, or is damaged{why}") from error
+    kind = array.dtype if isinstance(array, np.ndarray) else "an archive"
     try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in sorted(file.keys())}
-    except SafetensorError as error:
-        raise UsageError(f"{path} is not a .safetensors file, or is damaged: {error}") from error
-
-
-_READERS: dict[str, Callable[[Path], Any]] = {
-    ".npy": _read_npy, ".pt": _read_pt, ".pth": _read_pt, ".safetensors": _read_safetensors,
-}  # fmt: skip
-
-
-def _named(path: Path, content: Any) -> dict[str, Tensor]:
-    """``content`` as a dict of tensors; anything else is refused by name."""
-    if not isinstance(content, Mapping):
-        raise UsageError(
-            f"{path} holds {_a(content)}: it must be a tensor or a dict of names to tensors"
-        )
-    for name, x in content.items():
-        if isinstance(x, Mapping) and isinstance(name, str):
-            raise UsageError(
-                f"{path}: {name!r} is a dict, and names do not nest: save that dict alone"
-            )
-        if not isinstance(name, str) or not isinstance(x, Tensor):
-            what = f"is {_a(x)}" if isinstance(name, str) else f"is {_a(name)} as a name"
-            raise UsageError(f"{path}: {name!r} {what}: it must be a dict of names to tensors")
-    return dict(content)
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+    except (TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is {kind}, not an array of numbers: give float32") from error
 
 
 def _check_types(path: Path, named: dict[str, Tensor], as_float32: bool) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class Availability:
         """Whether it depends on simulated time."""
         return self.trace is not None or self.on > 0
 
-    def of(self, clients: int, seed: int) -> "There":
+    def of(self, clients: int, seed: int) -> "Presence":
         """Who of so many clients is there when; it follows from the seed.
 
         Raises:
@@ -61,11 +61,11 @@ class Availability:
             key = derive(seed, "availability", round_number, attempt)
             return np.random.default_rng(key).random(clients) < self.fraction
 
-        return There(rates, drawn)
+        return Presence(rates, drawn)
 
 
 @dataclass(frozen=True)
-class There:
+class Presence:
     """Who is there when.
 
     Args:
@@ -110,7 +110,12 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
         Availability(fraction=1.0, on=600.0, off=300.0, trace=None)
     """
     if text.strip().endswith(".csv"):
-        return Availability(trace=_read(Path(text.strip()), name))
+        file = Path(text.strip())
+        tables = read_table(file, ("seconds", "available"), "seconds and available (1 or 0)")
+        if not all(np.isin(values[:, 1], (0, 1)).all() for values in tables.values()):
+            raise UsageError(f"{name} {file}: available is 1 or 0")
+        rates = {client: steps(values, 1) for client, values in tables.items()}
+        return Availability(trace=ByClient(file, rates))
     call = called(text, name, _ALLOWED)
     if call.name == "onoff" and len(call.given) == 2 and not call.named:
         on, off = (quantity(str(part), name, "time") for part in call.given)
@@ -155,11 +160,3 @@ class OnOff:
             mean = self._means[(len(self._changes) - 1) % 2]
             self._changes.append(self._changes[-1] + self._generator.exponential(mean))
         return bisect_right(self._changes, time)
-
-
-def _read(file: Path, name: str) -> ByClient[Rate]:
-    tables = read_table(file, ("seconds", "available"), "seconds and available (1 or 0)")
-    for values in tables.values():
-        if not np.isin(values[:, 1], (0, 1)).all():
-            raise UsageError(f"{name} {file}: available is 1 or 0")
-    return ByClient(file, {client: steps(values, 1) for client, values in tables.items()})

@@ -126,11 +126,8 @@ def ends_over_rates(
     """The clock at the end of every round, where all clients have one rate up and down.
 
     Args:
-        rounds: as for `price`.
-        clients: as for `price`.
+        rounds, clients, federation, seed: as for `price`.
         network: as for `price`; its own rates and trace are replaced.
-        federation: as for `price`.
-        seed: as for `price`.
         rates: in bits per second, shape (B,).
 
     Returns:

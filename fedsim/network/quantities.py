@@ -133,8 +133,8 @@ def quantity(value: object, name: str, kind: Kind) -> float:
 
 def _meant(text: str, kind: Kind) -> str:
     """Words for what a quantity may mean whose unit is not known; empty where none comes near."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?) *(\S+)", text)
-    number, unit = (float(found[1]), found[2]) if found else (0.0, "")
+    parts = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?) *(\S+)", text)
+    number, unit = (float(parts[1]), parts[2]) if parts else (0.0, "")
     if _KINDS[kind][0] is _TIMES:
         factor, meant = _OTHER_TIMES.get(unit.removesuffix("s"), (0, ""))
         return f"; did you mean {number * factor:g}{meant}?" if meant else ""
@@ -143,5 +143,5 @@ def _meant(text: str, kind: Kind) -> str:
         return ""
     prefix = bit[1].lower() if bit[1] in ("k", "K") else bit[1].upper()
     byte = "B" in unit or "yte" in unit
-    told = " (8 bits a byte)" if byte else ""
-    return f"; did you mean {number * (8 if byte else 1):g}{prefix}bit{told}?"
+    why = " (8 bits a byte)" if byte else ""
+    return f"; did you mean {number * (8 if byte else 1):g}{prefix}bit{why}?"

@@ -108,7 +108,13 @@ class Clock:
         anew = {work.client for work in works}
         there = [work for work in self.works if work.until == "arrived" or work.client not in anew]
         self.works = [*there, *works]
-        self._forecast()
+        self._move("down", "received")
+        for work in self.works:
+            if work.received > self.now or work.trained == math.inf:
+                work.trained = work.received + (work.until != "received") * work.seconds
+            if work.until != "arrived":
+                work.arrived = work.trained
+        self._move("up", "arrived")
 
     def to(self, time: float) -> None:
         """Goes on to a time; what has ended by then is of no more interest."""
@@ -143,15 +149,6 @@ class Clock:
             Work(**dict[str, Any]({n: never if x is None else x for n, x in work.items()}))
             for work in works
         ]
-
-    def _forecast(self) -> None:
-        self._move("down", "received")
-        for work in self.works:
-            if work.received > self.now or work.trained == math.inf:
-                work.trained = work.received + (work.until != "received") * work.seconds
-            if work.until != "arrived":
-                work.arrived = work.trained
-        self._move("up", "arrived")
 
     def _move(self, way: Way, there: Literal["received", "arrived"]) -> None:
         """Forecasts when each transfer ends, and when its message is there, latency included."""

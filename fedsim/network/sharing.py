@@ -68,10 +68,7 @@ def left_at(
 
     Args:
         until: the time, in seconds on the clock of `starts`.
-        starts: as for `transfers`.
-        bits: as for `transfers`.
-        rates: as for `transfers`.
-        capacity: as for `transfers`.
+        starts, bits, rates, capacity: as for `transfers`.
 
     Example:
         >>> slow, fast = Rate.constant(2.0), Rate.constant(10.0)
@@ -85,16 +82,9 @@ def left_at(
     return _by_events(starts.astype(float), bits.astype(float), rates, capacity, until)[1]
 
 
-def _alone(rates: Sequence[Rate], capacity: float) -> np.ndarray | None:
+def _alone(rates: Sequence[Rate], capacity: float = math.inf) -> np.ndarray | None:
     """The rates, where a transfer depends neither on the time nor on the others; else None."""
-    if not math.isinf(capacity):
-        return None
-    return _constant(rates)
-
-
-def _constant(rates: Sequence[Rate]) -> np.ndarray | None:
-    """The rates, where none of them changes; else None."""
-    if not all(rate.is_constant for rate in rates):
+    if math.isfinite(capacity) or not all(rate.is_constant for rate in rates):
         return None
     return np.array([rate.values[0] for rate in rates])
 
@@ -104,7 +94,7 @@ def _by_events(
     until: float = math.inf,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Goes from event to event; `left` counts down to 0. Returns the ends, and what is left."""
-    ends, waiting, constant = starts.copy(), left > 0, _constant(rates)
+    ends, waiting, constant = starts.copy(), left > 0, _alone(rates)
     now = float(starts[waiting].min()) if waiting.any() else 0.0
     while waiting.any() and now < until:
         active = np.flatnonzero(waiting & (starts <= now))

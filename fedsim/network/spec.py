@@ -1,5 +1,6 @@
 """A network as it is written: the links of the clients, the server's link, and compute times."""
 
+import contextlib
 import math
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -163,7 +164,44 @@ def parse(text: str, name: str = "--network") -> Network:
         given, folder = _from_file(Path(file), name), Path(file).parent
     else:
         given = _given(text, name)
-    return replace(_network(given, folder, name), name=file)
+    if "trace" in given and {"up", "down"} & set(given):
+        raise UsageError(f"{name}: trace stands in the place of up and down; give one of the two")
+    made: dict[str, Any] = {}
+    for key, value in given.items():
+        what, measured = f"{name}: {key}", value.endswith("measured")
+        # `measured` and `K*measured` are in units of what the run took.
+        factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
+        if key == "topology":
+            if value not in TOPOLOGIES:
+                raise UsageError(f"{name}: {unknown('topology', value, TOPOLOGIES)}")
+            made[key] = value
+        elif key == "framing":
+            if value not in ("on", "off"):
+                raise UsageError(f"{what} is {value!r}: it is on or off")
+            made[key] = value == "on"
+        elif key == "coding":
+            made[key] = math.nan
+            with contextlib.suppress(ValueError):
+                made[key] = float(factor) if measured else math.nan
+            if not 0 <= made[key] < math.inf:
+                raise UsageError(f"{what} is {value!r}: it is measured, or 0.1*measured for coders "
+                                 "ten times as fast as the run's")  # fmt: skip
+        elif key == "compute":
+            made[key] = parse_varying(factor if measured else value, what, "delay")
+            made["measured"] = measured
+        elif key == "trace":
+            made[key] = read_trace(folder / value)
+        elif key in ("server_up", "server_down"):
+            made[key] = quantity(value, what, "rate")
+        else:
+            made[key] = parse_varying(value, what, "delay" if key == "latency" else "rate")
+    for key in ("trace", "server_up", "server_down", "coding", "framing"):
+        if given.get("topology") == "allreduce" and key in given:
+            raise UsageError(
+                f"{name}: {key} is {given[key]} and topology is allreduce: a ring has no server, "
+                "constant rates and floats that nobody codes; give up, down, latency and compute"
+            )
+    return Network(**made, name=file)
 
 
 def without_file(text: str, name: str = "--network") -> str:
@@ -220,64 +258,3 @@ def _from_file(file: Path, name: str) -> dict[str, str]:
     pairs = ((key, str(value)) for key, value in values.items())
     given = _once(pairs, str(file), ("preset", *KEYS))
     return (_given(given.pop("preset"), name) if "preset" in given else {}) | given
-
-
-def _network(given: dict[str, str], folder: Path, name: str) -> Network:
-    made = Network()
-    if "trace" in given and {"up", "down"} & set(given):
-        raise UsageError(f"{name}: trace stands in the place of up and down; give one of the two")
-    for key, value in given.items():
-        what = f"{name}: {key}"
-        if key == "topology":
-            if value not in TOPOLOGIES:
-                raise UsageError(f"{name}: {unknown('topology', value, TOPOLOGIES)}")
-            made = replace(made, topology=value)
-        elif key == "coding":
-            made = replace(made, coding=_coding(value, what))
-        elif key == "trace":
-            made = replace(made, trace=read_trace(folder / value))
-        elif key == "compute":
-            made = _with_compute(made, value, what)
-        elif key == "framing":
-            if value not in ("on", "off"):
-                raise UsageError(f"{what} is {value!r}: it is on or off")
-            made = replace(made, framing=value == "on")
-        else:
-            made = _with(made, key, value, what)
-    for key in ("trace", "server_up", "server_down", "coding", "framing"):
-        if made.topology == "allreduce" and key in given:
-            raise UsageError(
-                f"{name}: {key} is {given[key]} and topology is allreduce: a ring has no server, "
-                "constant rates and floats that nobody codes; give up, down, latency and compute"
-            )
-    return made
-
-
-def _coding(value: str, what: str) -> float:
-    """`measured` or `K*measured`: times as long as encoding and decoding took in the run."""
-    factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
-    try:
-        times = float(factor) if value.endswith("measured") else math.nan
-    except ValueError:
-        times = math.nan
-    if not 0 <= times < math.inf:
-        raise UsageError(f"{what} is {value!r}: it is measured, or 0.1*measured for coders ten "
-                         "times as fast as the run's")  # fmt: skip
-    return times
-
-
-def _with(made: Network, key: str, value: str, what: str) -> Network:
-    change: dict[str, Any] = {}
-    if key in ("server_up", "server_down"):
-        change[key] = quantity(value, what, "rate")
-    else:
-        change[key] = parse_varying(value, what, "delay" if key == "latency" else "rate")
-    return replace(made, **change)
-
-
-def _with_compute(made: Network, value: str, what: str) -> Network:
-    """`measured` and `K*measured` are in units of the run's own seconds per iteration."""
-    if not value.endswith("measured"):
-        return replace(made, compute=parse_varying(value, what, "delay"), measured=False)
-    factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
-    return replace(made, compute=parse_varying(factor, what, "delay"), measured=True)

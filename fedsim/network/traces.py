@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_COLUMNS = ("seconds", "up", "down")
 OTHERS = "*"
 """What a table's column `client` says of every client that it does not name."""
 _CLIENT = re.compile(r"0|[1-9][0-9]*|\*")
@@ -77,18 +76,23 @@ def read_trace(file: Path) -> Trace:
     Raises:
         UsageError: the file cannot be read, or its numbers are not as said.
     """
-    told = "seconds, up and down (bits per second)"
-    tables = read_table(file, _COLUMNS, told)
-    return Trace(ByClient(file, {client: _pair(file, rows) for client, rows in tables.items()}))
+    tables = read_table(
+        file, ("seconds", "up", "down"), "seconds, up and down (bits per second)"
+    )
+    for values in tables.values():
+        if (values[:, 1:] < 0).any() or (values[:, 1:].max(axis=0) == 0).any():
+            raise UsageError(f"trace {file}: rates are 0 or above, and not all 0")
+    pairs = {client: (steps(rows, 1), steps(rows, 2)) for client, rows in tables.items()}
+    return Trace(ByClient(file, pairs))
 
 
-def read_table(file: Path, columns: Sequence[str], told: str) -> dict[str, np.ndarray]:
+def read_table(file: Path, columns: Sequence[str], named: str) -> dict[str, np.ndarray]:
     """The rows of a CSV file of values over time, by `client`; `*` where it has no such column.
 
     Args:
         file: the table; its column `seconds` begins at 0 and rises.
         columns: what is read, `seconds` first.
-        told: the columns, as a message names them.
+        named: the columns, as a message names them.
 
     Returns:
         An array of shape (steps, columns) by client.
@@ -105,7 +109,7 @@ def read_table(file: Path, columns: Sequence[str], told: str) -> dict[str, np.nd
     missing = [name for name in columns if name not in table.columns]
     if missing or not len(table):
         raise UsageError(
-            f"trace {file} lacks {', '.join(missing) or 'rows'}: its columns are {told}, and "
+            f"trace {file} lacks {', '.join(missing) or 'rows'}: its columns are {named}, and "
             "client where clients differ"
         )
     names = table["client"].fillna("").str.strip() if "client" in table.columns else None
@@ -136,9 +140,3 @@ def steps(values: np.ndarray, column: int) -> Rate:
     times = values[:, 0]
     period = math.inf if len(times) == 1 else float(2 * times[-1] - times[-2])
     return Rate(tuple(times.tolist()), tuple(values[:, column].tolist()), period)
-
-
-def _pair(file: Path, values: np.ndarray) -> tuple[Rate, Rate]:
-    if (values[:, 1:] < 0).any() or (values[:, 1:].max(axis=0) == 0).any():
-        raise UsageError(f"trace {file}: rates are 0 or above, and not all 0")
-    return steps(values, 1), steps(values, 2)

@@ -1,7 +1,8 @@
-"""Which methods the rows of results are of: their columns `label`, `dense`, `ends_dense` tell."""
+"""What the methods of runs are called, and which methods the rows of results are of: their columns
+`label`, `dense` and `ends_dense` tell."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -96,5 +97,66 @@ def ends_dense(runs: pd.DataFrame) -> bool:
     Args:
         runs: rows of one method, without the dense reference.
     """
-    coded = runs[runs["method"] != RAW]
-    return not (coded["gradient"] == 1).any() and bool(coded["ends_dense"].all())
+    compressed = runs[runs["method"] != RAW]
+    return not (compressed["gradient"] == 1).any() and bool(compressed["ends_dense"].all())
+
+
+class MethodText(NamedTuple):
+    """A method as a run was given it.
+
+    ``form``: the method as typed: ``sbc``, ``topk({p}) | cnat``.
+    ``whole``: the text of the method at p = 1; empty where it takes no fraction.
+    ``name``: what the run was called; empty where it was not.
+    """
+
+    form: str
+    whole: str = ""
+    name: str = ""
+
+
+def with_labels(runs: pd.DataFrame, methods: Sequence[MethodText]) -> pd.DataFrame:
+    """`runs` with the columns `label`, `dense` and `ends_dense` (`fedsim.results.load.Results`).
+
+    A label is the name that the run was given, else the method as it was typed.
+    Raw sending without a name is `dense` where others are compared with it, else `raw`. The
+    settings in which runs differ follow: `sbc (lr = 0.05)`.
+
+    Args:
+        runs: a row per run; columns of `summary.csv` and, where settings differ, `variant`.
+        methods: of each run, in the order of the rows.
+
+    Example:
+        >>> rows = [("per_tensor(dither(1))", 1.0, 10), ("raw", 1.0, 1)]
+        >>> runs = pd.DataFrame(rows, columns=["method", "gradient", "temporal"])
+        >>> with_labels(runs, [MethodText("qsgd(1)"), MethodText("raw")])["label"].tolist()
+        ['qsgd(1)', 'dense']
+    """
+    typed = pd.Series([run.form for run in methods], index=runs.index, dtype=object)
+    sent_raw = pd.Series(RAW, index=runs.index).mask(reference(runs), DENSE)
+    forms = typed.mask(runs["method"] == RAW, sent_raw)
+    settings = runs[VARIANT] if VARIANT in runs.columns else pd.Series("", index=runs.index)
+    names = pd.Series([run.name for run in methods], index=runs.index, dtype=object)
+    # The dense cells of a named sweep are the reference, not the method that has the name.
+    names = names.where((runs["method"] != RAW) | (typed == RAW), "")
+    if {"task", "seed"} <= {*runs.columns}:  # a name that tells seeds apart is not the cell's
+        cells = pd.DataFrame({
+            "form": forms, "settings": settings, "n": runs["temporal"], "p": runs["gradient"],
+            "task": runs["task"], "seed": runs["seed"], "name": names,
+        }).groupby(["form", "settings", "n", "p", "task"])  # fmt: skip
+        seeds = cells["seed"].transform("nunique") == cells["seed"].transform("size")
+        names = names.mask(seeds & (cells["name"].transform("nunique") > 1), "")
+    shown = names.where(names != "", forms)
+    given = pd.DataFrame({"name": names, "method": forms.replace(DENSE, RAW), "of": settings})
+    many = given.groupby("name").transform("nunique") > 1
+    details = zip(
+        forms.where((names != "") & many["method"], ""),
+        settings.where((names == "") | many["of"], ""),
+        strict=True,
+    )
+    added = [", ".join(filter(None, pair)) for pair in details]
+    pairs = zip(shown, added, strict=True)
+    return runs.assign(
+        label=[f"{name} ({more})" if more else name for name, more in pairs],
+        dense=shown.isin([DENSE, RAW]) & (runs["method"] == RAW),
+        ends_dense=[run.whole == RAW for run in methods],
+    )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.labels import FACTS, VARIANT, several
+from fedsim.results.labels import FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
     comparable,
     repeats,
@@ -18,7 +18,6 @@ from fedsim.results.merge import (
     variants,
     without_repeated,
 )
-from fedsim.results.naming import Told, called
 from fedsim.results.schema import (
     KEYS,
     TOLD,
@@ -134,11 +133,10 @@ def load(*paths: Path | str) -> Results:
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
         runs[VARIANT] = [varied[name] for name in cells]
-    told = [
-        Told(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
+    runs = with_labels(runs, [
+        MethodText(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
         for name, cell in cells.items()
-    ]
-    runs = called(runs, told)
+    ])  # fmt: skip
     rounds = _joined(tables, runs, ("metric_name", "higher_is_better", "downlink"))
     layers = _joined({name: layers_of(folders[name], cell) for name, cell in cells.items()}, runs)
     return Results(
@@ -164,14 +162,14 @@ def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
         unfinished += [before + folder.name for folder in folders if folder not in done]
         if done:
             continue
-        inside = sorted(item for item in path.iterdir() if item.is_dir() and kind_of(item))
+        below = sorted(item for item in path.iterdir() if item.is_dir() and kind_of(item))
         instead = (
             "Give a folder that `fedsim run` or `fedsim sweep` wrote: "
             "it holds summary.json or cells/*/summary.json."
         )
-        if not kind_of(path) and inside:
-            more = f" and {len(inside) - 5} more" if len(inside) > 5 else ""
-            named = ", ".join(map(str, inside[:5]))
+        if not kind_of(path) and below:
+            more = f" and {len(below) - 5} more" if len(below) > 5 else ""
+            named = ", ".join(map(str, below[:5]))
             instead = f"Give one of the folders in it, or several: {named}{more}."
         started = f" ({len(folders)} unfinished)" if folders else ""
         raise UsageError(f"no results in {path}: no finished run{started}.\n{instead}")

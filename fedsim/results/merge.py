@@ -83,11 +83,17 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
     differences = dict.fromkeys(cells, "")
     for names in _by_task(cells).values():
         known = {name: settings[name] for name in names if name in settings}
-        known = _with_defaults(cells, _as_reference(cells, known))
+        known = _as_reference(cells, known)
+        trained = {name: cells[name].get(TRAINED) or {} for name in known}
+        for key in OF_TASK:  # a setting that names what is the task's anyway
+            default = [trained[n].get(key) for n, own in known.items() if own[key] is None]
+            for name, own in known.items():
+                if own[key] is not None and trained[name].get(key, own) in default:
+                    own[key] = None
         keys = differing(known)
         for name, own in known.items():
-            told = [f"{key} = {own[key]}" for key in keys if own[key] != default_of(key)]
-            differences[name] = ", ".join(told)
+            texts = [f"{key} = {own[key]}" for key in keys if own[key] != default_of(key)]
+            differences[name] = ", ".join(texts)
     return differences
 
 
@@ -119,20 +125,6 @@ def _as_reference(
     return compared
 
 
-def _with_defaults(
-    cells: Cells, settings: Mapping[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Settings of one task's runs without those that name what is the task's anyway."""
-    trained = {name: cells[name].get(TRAINED) or {} for name in settings}
-    filled = {name: dict(own) for name, own in settings.items()}
-    for key in OF_TASK:
-        default = [trained[n].get(key) for n, own in settings.items() if own[key] is None]
-        for name, own in filled.items():
-            if own[key] is not None and trained[name].get(key, own) in default:
-                own[key] = None
-    return filled
-
-
 def comparable(
     cells: Cells, settings: Mapping[str, dict[str, Any]], folders: Mapping[str, Path]
 ) -> None:
@@ -154,23 +146,24 @@ def comparable(
                 if key == "data_source":  # a digest tells; the form on disk and versions do not
                     digest = _DIGEST.search(str(value))
                     same = digest.group() if digest else _VERSION.sub("", str(value))
-                first, told, known = seen.setdefault(key, (name, value, same))
+                first, before, known = seen.setdefault(key, (name, value, same))
                 if known != same:
                     raise UsageError(
                         f"{folders[first]} and {folders[name]} cannot stand in one table: "
-                        f"{key} is {told!r} in the one and {value!r} in the other"
+                        f"{key} is {before!r} in the one and {value!r} in the other"
                     )
 
 
 def without_repeated(
-    cells: Cells, folders: Mapping[str, Path], settings: Mapping[str, Any], told: Mapping[str, str]
-) -> dict[str, dict[str, Any]]:
+    cells: Cells, folders: Mapping[str, Path], settings: Mapping[str, Any],
+    varied: Mapping[str, str],
+) -> dict[str, dict[str, Any]]:  # fmt: skip
     """`cells` by name, each run once: the first that is done of those with the same settings.
 
     Args:
         cells, folders: by the run's name.
         settings: what `settings_of` found.
-        told: what `variants` says of them.
+        varied: what `variants` says of them.
 
     Raises:
         UsageError: two runs of one cell have other numbers, and it cannot be read whether they
@@ -179,8 +172,8 @@ def without_repeated(
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, cell in cells.items():
         down = (settings.get(name) or {}).get("downlink")
-        groups.setdefault((*(cell[key] for key in KEYS), down, told[name]), []).append(name)
-    kept: dict[str, dict[str, Any]] = {}
+        groups.setdefault((*(cell[key] for key in KEYS), down, varied[name]), []).append(name)
+    unique: dict[str, dict[str, Any]] = {}
     for names in groups.values():
         done = [name for name in names if cells[name]["status"] == "done"]
         name, *others = done or names
@@ -192,8 +185,8 @@ def without_repeated(
                     f"({'; '.join(differ)}), and a config.toml that would tell them apart cannot "
                     "be read: load one of them"
                 )
-        kept[name] = cells[name]
-    return kept
+        unique[name] = cells[name]
+    return unique
 
 
 def _by_task(cells: Cells) -> dict[str, list[str]]:

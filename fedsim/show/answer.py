@@ -97,9 +97,9 @@ def _cells(rounds: pd.DataFrame) -> _Cells:
     table = rounds.sort_values(["run", "round"])
     table["up_wire_bits"] = bits_so_far(table, "up_wire_bits")
     table = table[table["metric"].notna()]
-    twice = table[table.duplicated([*_CELL, "seed", "round"])]
-    if len(twice):
-        label, n, p, seed = twice.iloc[0][[*_CELL, "seed"]]
+    repeated = table[table.duplicated([*_CELL, "seed", "round"])]
+    if len(repeated):
+        label, n, p, seed = repeated.iloc[0][[*_CELL, "seed"]]
         raise UsageError(
             f"several runs of {label}, n = {n}, p = {p:g}, seed {seed}: choose one."
         )
@@ -117,12 +117,12 @@ def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
          own.spent[place])
         for key, own in cells if (place := int(own.at(budget))) >= 0
     ]  # fmt: skip
-    inside = pd.DataFrame(rows, columns=_SHOWN)
-    inside = inside.sort_values(["metric", "up_wire_bits"], ascending=[not higher, True])
-    reached = inside.drop_duplicates("label")
+    affordable = pd.DataFrame(rows, columns=_SHOWN)
+    affordable = affordable.sort_values(["metric", "up_wire_bits"], ascending=[not higher, True])
+    reached = affordable.drop_duplicates("label")
     missing = sorted({key[0] for key, _ in cells} - {*reached["label"]})
-    told = [reached, pd.DataFrame({"label": missing})] if missing else [reached]
-    table = pd.concat(told, ignore_index=True)[_SHOWN]
+    parts = [reached, pd.DataFrame({"label": missing})] if missing else [reached]
+    table = pd.concat(parts, ignore_index=True)[_SHOWN]
     whole = ("temporal", "seeds", "most_seeds", "iteration")
     return table.astype(dict.fromkeys(whole, "Int64" if missing else "int64"))
 

@@ -52,8 +52,8 @@ def budgets(
     """
     sign = 1 if higher else -1
     by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
-    found = []
-    for (coded, name), own in by_method:
+    methods = []
+    for (compressed, name), own in by_method:
         table, cells = evaluated(own, x, bits)
         reached = steps_of(table, x)
         spent = np.unique(np.concatenate([cell.budgets for cell in reached]))
@@ -62,12 +62,12 @@ def budgets(
         since = np.stack([np.where(at < 0, np.inf, cell.budgets[at]) for cell, at in pairs])
         best = losses.min(axis=0)
         leads = np.where(losses == best, since, np.inf).argmin(axis=0)  # of equals, of fewer bits
-        kept = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
-        found.append(Budget(
-            str(name), not coded, spent[kept], -sign * best[kept],
-            tuple(cells[k] for k in leads[kept]), float(spent[-1]),
+        changes = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
+        methods.append(Budget(
+            str(name), not compressed, spent[changes], -sign * best[changes],
+            tuple(cells[k] for k in leads[changes]), float(spent[-1]),
         ))  # fmt: skip
-    return found
+    return methods
 
 
 def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float, str]]:

@@ -194,9 +194,9 @@ def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]
         tasks = kinds.loc[kinds["_cell"] == place, "task"]
         where = _where(cells[place])
         raise UsageError(f"{len(tasks)} tasks at {where} ({', '.join(tasks)}): choose one.")
-    twice = keyed[keyed.duplicated(["_cell", "seed", *along])]
-    if len(twice):
-        first = twice.sort_values("_cell", kind="stable").iloc[0]
+    repeated = keyed[keyed.duplicated(["_cell", "seed", *along])]
+    if len(repeated):
+        first = repeated.sort_values("_cell", kind="stable").iloc[0]
         where = _where(cells[first["_cell"]])
         raise UsageError(f"several runs of {where}, seed {first['seed']}: choose one.")
 

@@ -9,11 +9,11 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.show.averages import over_seeds
+from fedsim.show.columns import worth_a_column
 from fedsim.show.inputs import check_frame
 from fedsim.show.markup import latex, markdown
 from fedsim.show.style import label, metric_name
 from fedsim.show.tables import add_difference
-from fedsim.show.telling import worth_a_column
 
 _SHOWN = (
     "task", "label", "method", "temporal", "gradient", "total_sparsity", "seed", "metric",

@@ -73,21 +73,22 @@ def curves(
 
 def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) -> list[Marks]:
     named, reading = legend(styles, lines=True)
-    told = {"iteration": lambda at: f"iteration {at:.0f}", TIME: units.duration}.get(x, units.bits)
+    texts = {"iteration": lambda at: f"iteration {at:.0f}", TIME: units.duration}
+    text_of = texts.get(x, units.bits)
     marks = [
         Marks(
             x=line.x, y=line.y, look=styles[line.cell], name=named[line.cell],
-            group=line.cell.method, texts=_texts(line, told, name), low=line.low, high=line.high,
+            group=line.cell.method, texts=_texts(line, text_of, name), low=line.low, high=line.high,
         )
         for line in lines
     ]  # fmt: skip
     return marks + reading
 
 
-def _texts(line: Series, told: Callable[[float], str], name: str) -> list[str]:
+def _texts(line: Series, text_of: Callable[[float], str], name: str) -> list[str]:
     """What the page says of each point."""
     return [
-        f"{cell_label(line.cell)}\n{told(at)}\n{name} {units.score(score, name)}"
+        f"{cell_label(line.cell)}\n{text_of(at)}\n{name} {units.score(score, name)}"
         for at, score in zip(line.x, line.y, strict=True)
     ]
 
@@ -233,8 +234,8 @@ def legend(styles: Mapping[CellKey, Look], lines: bool) -> tuple[dict[CellKey, s
             tuple(sorted({c.gradient for c in styles if c.method == name}, reverse=True))
             for name in first
         }
-        told = [own for own in fractions if len(own) > 1]
-        text = f" ({', '.join(map(units.plain, told[0]))})" if len(told) == 1 else ""
+        several = [own for own in fractions if len(own) > 1]
+        text = f" ({', '.join(map(units.plain, several[0]))})" if len(several) == 1 else ""
         look = Look("#cccccc", 0, 0)
         reading.append(Marks(look=look, kind="points", size=8, name=f"paler: smaller p{text}"))
     return named, reading

@@ -80,8 +80,8 @@ class Heat:
 
 def spread_text(value: float, seeds: int, name: str) -> str:
     """A sample standard deviation of so many seeds as a cell shows it: `± 0.0361 (3)`."""
-    told = units.digits(value) if name.startswith("ratio") else value_text(value, name)
-    return f"± {told} ({seeds})"
+    text = units.digits(value) if name.startswith("ratio") else value_text(value, name)
+    return f"± {text} ({seeds})"
 
 
 def value_text(value: float, name: str) -> str:

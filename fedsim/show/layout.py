@@ -110,11 +110,24 @@ def laid(
             # What is left goes, one by one, to the column that lacks most, names first.
             k = max(short, key=lambda k: (4 if k in names else 1) * full[k] / max(1, widths[k]))
             widths[k] += 1
-        tables.append((_table(columns, rows, widths, gap), _sum(widths.values(), gap)))
+        table = Table(
+            box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False
+        )
+        for k, own in widths.items():
+            column = columns[k]
+            right = column.right or column.kind == "number"
+            table.add_column(
+                column.heading, justify="right" if right else "left", width=own, overflow="fold",
+                no_wrap=column.kind != "words",
+            )  # fmt: skip
+        for row, style in rows:  # Text, not str: a method's brackets are not markup
+            cells = (folded(row[k], own) if k in names else row[k] for k, own in widths.items())
+            table.add_row(*map(Text, cells), style=style)
+        tables.append((table, _sum(widths.values(), gap)))
     return Laid(tables, printable(title), printable(caption))
 
 
-def room(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:
+def unbroken_width(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:
     """The characters that a table takes in which nothing breaks."""
     texts = ([column.heading, *(row[k] for row, _ in rows)] for k, column in enumerate(columns))
     return _sum(map(longest, texts), gap)
@@ -146,8 +159,8 @@ def folded(text: str, width: int) -> str:
         start = 0
         while len(line) - start > width:
             end = start + width
-            inside = (m for m in _NUMBER.finditer(line, start) if m.start() < end < m.end())
-            end = next((m.start() for m in inside if m.start() > start), end)
+            numbers = (m for m in _NUMBER.finditer(line, start) if m.start() < end < m.end())
+            end = next((m.start() for m in numbers if m.start() > start), end)
             lines.append(line[start:end])
             start = end
         lines.append(line[start:])
@@ -169,26 +182,6 @@ def broken(method: str, width: int) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _table(
-    columns: Sequence[Column], rows: Sequence[Row], widths: dict[int, int], gap: int
-) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False)
-    for k, width in widths.items():
-        column = columns[k]
-        right = column.right or column.kind == "number"
-        table.add_column(
-            column.heading, justify="right" if right else "left", width=width, overflow="fold",
-            no_wrap=column.kind != "words",
-        )  # fmt: skip
-    for texts, style in rows:  # Text, not str: a method's brackets are not markup
-        shown = (
-            folded(texts[k], width) if columns[k].kind == "name" else texts[k]
-            for k, width in widths.items()
-        )  # fmt: skip
-        table.add_row(*map(Text, shown), style=style)
-    return table
 
 
 def _sum(widths: Iterable[int], gap: int) -> int:

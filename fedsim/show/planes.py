@@ -83,9 +83,9 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         names = ", ".join(methods_of(runs))
         raise UsageError(f"the runs are of several methods ({names}): name one, method=...")
     mine = runs[~beside(runs)]
-    twice = mine[mine.duplicated(["temporal", "gradient", "seed"])]
-    if len(twice):
-        n, p, seed = twice.iloc[0][["temporal", "gradient", "seed"]]
+    repeated = mine[mine.duplicated(["temporal", "gradient", "seed"])]
+    if len(repeated):
+        n, p, seed = repeated.iloc[0][["temporal", "gradient", "seed"]]
         raise UsageError(f"several runs of n = {n}, p = {p:g}, seed {seed}: choose one of them.")
     compared = reference(runs)
     others = runs[~compared]

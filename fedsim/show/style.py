@@ -131,8 +131,8 @@ def metric_name(runs: pd.DataFrame) -> str:
 
 def higher_is_better(runs: pd.DataFrame) -> bool:
     """Whether a higher metric is better; true where no run says it."""
-    told = "higher_is_better" in runs.columns
-    known = runs["higher_is_better"].dropna() if told else runs[:0]
+    there = "higher_is_better" in runs.columns
+    known = runs["higher_is_better"].dropna() if there else runs[:0]
     return bool(known.iloc[0]) if len(known) else True
 
 

@@ -1,19 +1,19 @@
 """Result tables: what the terminal and the report show."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import rich
 
 from fedsim.ground import units
 from fedsim.results.labels import VARIANT, reference, several
-from fedsim.show.averages import CELL, repeated
-from fedsim.show.layout import Column, Kind, Laid, Row, laid, room
+from fedsim.show.averages import CELL, over_seeds, repeated
+from fedsim.show.columns import PER_CLIENT, caption, worth_a_column
+from fedsim.show.layout import Column, Kind, Laid, Row, laid, unbroken_width
 from fedsim.show.planes import method_text
-from fedsim.show.telling import PER_CLIENT, caption, worth_a_column
 
 _Shown = Mapping[Any, Any]
 """A row of the table: its values by the names of the frame's columns."""
@@ -40,11 +40,18 @@ def _stack(heading: str, *columns: _Column) -> _Column:
     return _Column(heading, lambda row: "\n".join(column.show(row) for column in columns))
 
 
+def _difference(row: _Shown) -> str:
+    """The difference from the dense reference, which has a word in its place."""
+    if row["temporal"] == 1 and row["method"] == "raw" and row["difference"] == 0:
+        return "" if row["seed"] == "± sd" else "dense"
+    return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")
+
+
 _N = _Column("n", lambda row: f"{row['temporal']}")
 _P = _Column("p", lambda row: units.plain(row["gradient"]))
 _TOTAL = _Column("p/n", lambda row: units.plain(row["total_sparsity"]))
 _METRIC = _Column("{metric}", lambda row: units.score(row["metric"], row["metric_name"]))
-_DIFFERENCE = _Column("vs dense\n{unit}", lambda row: _difference(row))
+_DIFFERENCE = _Column("vs dense\n{unit}", _difference)
 _WIRE = _Column("up wire", lambda row: units.bits(row["up_wire_bits"]))
 _CONTENT = _Column("content", lambda row: units.bits(row["up_content_bits"]))
 _DOWN = _Column("down wire", lambda row: units.bits(row["down_wire_bits"]))
@@ -66,14 +73,14 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     Where none has the same settings, it is the one that there is; NaN where there is none, or
     several. In the metric's own unit: 0.01 of accuracy is one percentage point.
     """
-    told = runs if VARIANT in runs.columns else runs.assign(**{VARIANT: ""})
-    dense = told[reference(told) & (told["status"] == "done")]
+    varied = runs if VARIANT in runs.columns else runs.assign(**{VARIANT: ""})
+    dense = varied[reference(varied) & (varied["status"] == "done")]
     known = dense.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict()
     every = dense.groupby(["task", "seed"])[VARIANT].unique()
     only = {key: variants[0] for key, variants in every.items() if len(variants) == 1}
     base = [
         known.get((task, seed, own), known.get((task, seed, only.get((task, seed))), float("nan")))
-        for task, seed, own in zip(told["task"], told["seed"], told[VARIANT], strict=True)
+        for task, seed, own in zip(varied["task"], varied["seed"], varied[VARIANT], strict=True)
     ]
     return runs.assign(difference=runs["metric"] - pd.Series(base, index=runs.index, dtype=float))
 
@@ -97,14 +104,14 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
     width = rich.get_console().width if width is None else width
     known = _with_statistics(rows)
     columns, lines = _terminal(*_texts(known, narrow=False))
-    if room(columns, lines) > width:
+    if unbroken_width(columns, lines) > width:
         columns, lines = _terminal(*_texts(known, narrow=True))
     headings = [column.heading for column in columns]
     keys = [heading.split("\n")[0] for heading in headings].index("p") + 1
     points = any("points" in heading for heading in headings)
-    told = caption(rows) + (" Points: percentage points." if points else "")
+    text = caption(rows) + (" Points: percentage points." if points else "")
     title = f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
-    return laid(columns, lines, width, keys=keys, title=title, caption=told)
+    return laid(columns, lines, width, keys=keys, title=title, caption=text)
 
 
 def summary_texts(rows: pd.DataFrame) -> Texts:
@@ -131,25 +138,22 @@ def _with_statistics(runs: pd.DataFrame) -> Known:
     numbers = ordered.select_dtypes("number").columns.drop(
         ["temporal", "gradient", "total_sparsity", "seed"]
     )
+    cells = defaultdict[tuple[Any, ...], list[dict[str, Any]]](list)
+    for row in ordered.to_dict("records"):
+        cells[tuple(row[name] for name in CELL)].append(row)
+    done = ordered[ordered["status"] == "done"]
+    many = done.groupby([*CELL])["seed"].transform("size") > 1
+    alike = repeated(ordered).groupby([ordered[name] for name in CELL]).transform("any")
+    averages = over_seeds(done[many & ~alike[done.index]]) if many.any() else done[:0]
+    means = {tuple(row[name] for name in CELL): row for row in averages.to_dict("records")}
     shown: list[tuple[_Shown, str]] = []
-    records = ordered.to_dict("records")
-    cell_of = ordered.groupby([*CELL], sort=False).ngroup().to_numpy()
-    for cell in range(cell_of.max(initial=-1) + 1):
-        places = np.flatnonzero(cell_of == cell)
-        own = [records[place] for place in places]
+    for cell, own in cells.items():
         shown += [(row, "done" if row["status"] == "done" else "failed") for row in own]
-        done = ordered.iloc[[place for place in places if records[place]["status"] == "done"]]
-        if len(done) < 2 or repeated(ordered.iloc[places]).any():
-            continue
-        mean = done.iloc[0].copy()
-        mean[numbers] = done[numbers].astype("float64").mean()
-        mean["seed"], mean["status"], mean["run"] = "mean", "", ""
-        spread = mean.copy()
-        spread[numbers] = float("nan")
-        for name in ("metric", "difference"):
-            spread[name] = done[name].std(ddof=1)
-        spread["seed"] = "± sd"
-        shown += [(mean, "seeds"), (spread, "seeds")]
+        if cell in means:
+            mean = means[cell] | {"seed": "mean", "status": "", "run": ""}
+            spread = {name: mean[f"{name}_sd"] for name in ("metric", "difference")}
+            spread = mean | dict.fromkeys(numbers, float("nan")) | spread | {"seed": "± sd"}
+            shown += [(mean, "seeds"), (spread, "seeds")]
     return rows, shown
 
 
@@ -161,13 +165,13 @@ def _texts(known: Known, narrow: bool) -> Texts:
     filled = {"metric": " / ".join(names) or "metric", "unit": unit}
     dense = bool(rows["difference"].notna().any())
     worth = worth_a_column(rows)
-    told = [  # worth their width only where their values differ
+    keys = [  # worth their width only where their values differ
         (_Column("task", lambda row: row["task"]), rows["task"].nunique() > 1),
         (_Column("method", lambda row: row["label"]), several(rows)),
         (_Column("seed", lambda row: f"{row['seed']}"), rows["seed"].nunique() > 1),
         (_Column("run", lambda row: row["run"]), repeated(rows).any()),
     ]
-    columns = [column for column, differs in told if differs]
+    columns = [column for column, differs in keys if differs]
     if not narrow:
         columns += [
             _N, _P, *([_SHARE] if worth["up_share"] else []), _TOTAL, _METRIC,
@@ -197,9 +201,3 @@ def _terminal(
     kinds: dict[str, Kind] = {"task": "name", "method": "name", "run": "name", "status": "words"}
     columns = [Column(heading, kinds.get(heading, "number")) for heading in headings]
     return columns, [(texts, _KINDS[kind]) for texts, kind in lines]
-
-
-def _difference(row: _Shown) -> str:
-    if row["temporal"] == 1 and row["method"] == "raw" and row["difference"] == 0:
-        return "" if row["seed"] == "± sd" else "dense"
-    return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")

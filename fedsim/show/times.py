@@ -1,18 +1,16 @@
 """Results on a clock: simulated time to a target, under one network or over all bandwidths."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
 from fedsim.network.availability import parse_availability
-from fedsim.network.pricing import MESSAGES, ends_over_rates, price
+from fedsim.network.pricing import ends_over_rates, price
 from fedsim.network.spec import ALLREDUCE, Network, parse
 from fedsim.results.labels import averages
 from fedsim.results.load import Results
@@ -39,11 +37,12 @@ def priced(results: Results, network: Network) -> pd.DataFrame:
         `fedsim.network.pricing.price` adds. Times start at 0 with each run.
 
     Raises:
-        UsageError: a run's `clients.parquet` cannot be read, or lacks what `framing=on` takes, or
-            simulated time decided what the run trained.
+        UsageError: a run's `clients.parquet` cannot be read, or simulated time decided what the
+            run trained.
     """
-    runs = _runs(results, network)
-    return pd.concat([run.at(network) for run in runs], ignore_index=True)
+    tables = [price(run.rounds, run.clients, network, run.federation, run.seed)[0]
+              for run in _runs(results, network)]  # fmt: skip
+    return pd.concat(tables, ignore_index=True)
 
 
 def own_times(results: Results) -> tuple[str, pd.DataFrame]:
@@ -167,8 +166,10 @@ def over_bandwidths(
     rows = []
     for run in _runs(results, replace(network, name="")):
         there = np.flatnonzero((sign * run.rounds["metric"] >= sign * target).to_numpy())
-        ends = run.ends(network, np.asarray(rates, float)) if len(there) else None
-        seconds = np.full(len(rates), np.nan) if ends is None else ends[there[0]]
+        seconds = np.full(len(rates), np.nan)
+        if len(there):
+            given = run.rounds, run.clients, network, run.federation, run.seed
+            seconds = ends_over_rates(*given, np.asarray(rates, float))[there[0]]
         rows.append(run.rounds[CELL].iloc[:1].assign(**{str(k): x for k, x in enumerate(seconds)}))
     table = pd.concat(rows).groupby(CELL).agg(lambda x: x.mean(skipna=False)).dropna()
     if not len(table):
@@ -176,20 +177,13 @@ def over_bandwidths(
     return Bandwidths(np.asarray(rates, float), table.to_numpy(), table.index.to_frame(index=False))
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(NamedTuple):
+    """What a price takes of a run."""
+
     rounds: pd.DataFrame
     clients: pd.DataFrame
     federation: int
     seed: int
-
-    def at(self, network: Network) -> pd.DataFrame:
-        priced, _ = price(self.rounds, self.clients, network, self.federation, self.seed)
-        return priced
-
-    def ends(self, network: Network, rates: np.ndarray) -> np.ndarray:
-        given = self.rounds, self.clients, network, self.federation, self.seed
-        return ends_over_rates(*given, rates)
 
 
 def _decided_by_the_clock(given: Mapping[str, Any], network: Network) -> str:
@@ -217,48 +211,27 @@ def _decided_by_the_clock(given: Mapping[str, Any], network: Network) -> str:
 
 def _runs(results: Results, network: Network) -> list[_Run]:
     """The runs that are done, with what a price on ``network`` takes; for its name see above."""
-    runs = []
-    done = results.runs[results.runs["status"] == "done"]
-    by_run = dict(list(results.rounds.groupby("run", sort=False)))
-    for name, cell in done.iterrows():
-        own = results.given.get(str(name), {})
-        if key := _decided_by_the_clock(own, network):
+    runs, by_run = [], dict(list(results.rounds.groupby("run", sort=False)))
+    for name, cell in results.done.iterrows():
+        given, folder = results.given.get(str(name), {}), results.folders[str(name)]
+        rounds = by_run[name]
+        if key := _decided_by_the_clock(given, network):
             raise UsageError(
-                f"{results.folders[str(name)]} was run with {key} = {own[key]}: "
+                f"{folder} was run with {key} = {given[key]}: "
                 "times decided what it trained, and it has no price on another network"
             )
-        _check_priced(results.folders[str(name)], own, cell, by_run[name], network)
-        clients = clients_of(results.folders[str(name)])
-        if network.framing and clients.reindex(columns=MESSAGES).isna().any(axis=None):
-            raise UsageError(
-                f"--network has framing=on, and {results.folders[str(name)]} was written by a "
-                f"fedsim that did not count messages: its clients.parquet lacks {MESSAGES[0]} and "
-                f"{MESSAGES[1]}. Without framing=on it has a price"
-            )
-        if "in_flight" in by_run[name] and by_run[name]["in_flight"].notna().any():
+        if network.topology == "allreduce":
+            lossless = (cell["method"], cell["downlink"]) == ("raw", "raw")
+            everyone = (rounds["clients"] == cell["clients"]).all()
+            added_up = lossless and averages(given) and everyone
+            if not added_up or given.get("controller") is not None:
+                raise UsageError(f"{folder} has no time with topology=allreduce: {ALLREDUCE}")
+        if "in_flight" in rounds and rounds["in_flight"].notna().any():
             raise UsageError(
                 f"run {name} is asynchronous: on another network its clients would have sent "
                 "other messages; without --network it is told on its own clock"
             )
-        runs.append(_Run(by_run[name], clients, int(cell["clients"]), int(cell["seed"])))
+        runs.append(_Run(rounds, clients_of(folder), int(cell["clients"]), int(cell["seed"])))
     if not runs:
         raise UsageError(_NONE_DONE)
     return runs
-
-
-def _check_priced(
-    folder: Path, given: Mapping[str, Any], cell: pd.Series, rounds: pd.DataFrame, network: Network
-) -> None:
-    """Refuses a network whose clock a run's messages, or what was measured of it, do not fit."""
-    if network.coding and rounds.get("receive_seconds", rounds["metric"] * math.nan).isna().all():
-        raise UsageError(
-            f"{folder} was written by an older version, which did not measure what clients spend "
-            "on decoding: leave coding out of --network, or run it again"
-        )
-    if network.topology != "allreduce":
-        return
-    lossless = (cell["method"], cell["downlink"]) == ("raw", "raw")
-    everyone = (rounds["clients"] == cell["clients"]).all()
-    if not (lossless and averages(given) and everyone) or given.get("controller") is not None:
-        raise UsageError(f"{folder} has no time with topology=allreduce: {ALLREDUCE}")
-

@@ -44,8 +44,8 @@ def steps_of(table: pd.DataFrame, spent: str) -> list[Steps]:
     Example:
         >>> rows = {"_cell": 0, "run": list("aab"), "round": [1, 2, 1], "iteration": [1, 2, 1],
         ...         "bits": [10, 20, 12], "metric": [0.5, 0.9, 0.7]}
-        >>> (found,) = steps_of(pd.DataFrame(rows), "bits")
-        >>> found.budgets.tolist(), found.metric.round(2).tolist()
+        >>> (cell,) = steps_of(pd.DataFrame(rows), "bits")
+        >>> cell.budgets.tolist(), cell.metric.round(2).tolist()
         ([12.0, 20.0], [0.6, 0.8])
     """
     run = pd.factorize(table["run"])[0]
@@ -59,7 +59,7 @@ def steps_of(table: pd.DataFrame, spent: str) -> list[Steps]:
     seeds: dict[int, list[np.ndarray]] = {}
     for rows in np.split(np.arange(len(order)), cuts):
         seeds.setdefault(int(cell[rows[0]]), []).append(rows)
-    found = []
+    steps = []
     for own in seeds.values():
         bits = [columns[spent][rows] for rows in own]  # of each seed, by round
         budgets = np.unique(np.concatenate(bits))
@@ -73,7 +73,7 @@ def steps_of(table: pd.DataFrame, spent: str) -> list[Steps]:
             for name in ("metric", "iteration", spent)
         )
         spread = metric.std(axis=0, ddof=1) if len(own) > 1 else np.full(len(budgets), np.nan)
-        found.append(
+        steps.append(
             Steps(budgets, metric.mean(0), spread, iteration.mean(0), used.mean(0), len(own))
         )
-    return found
+    return steps

@@ -179,9 +179,17 @@ def check(name: str, data: object) -> None:
     parts = ("train_x", "train_y", "test_x", "test_y")
     for part in parts if data.labels is None else (*parts, "labels"):
         value = getattr(data, part)
-        if not isinstance(value, Tensor) and not (part.endswith("_x") and _are_samples(value)):
+        # A list, an array or a table may not be `Samples`.
+        known = isinstance(value, Sequence | Mapping | ndarray) or hasattr(value, "to_numpy")
+        samples = part.endswith("_x") and hasattr(value, "__getitem__") and not known
+        if not isinstance(value, Tensor) and not samples:
+            maker = " (torch.tensor)" if isinstance(value, Sequence) else ""
+            if isinstance(value, ndarray):
+                maker = " (torch.from_numpy)"
+            elif hasattr(value, "to_numpy"):  # pandas
+                maker = " (torch.from_numpy of its .to_numpy())"
             raise DataError(
-                f"task {name}: {part} is a {_kind(value)}; it is a torch tensor{_maker(value)}"
+                f"task {name}: {part} is a {_kind(value)}; it is a torch tensor{maker}"
             )
         if isinstance(value, Tensor) and value.dim() == 0:
             raise DataError(f"task {name}: {part} is a single number; its rows are the samples")
@@ -194,24 +202,9 @@ def check(name: str, data: object) -> None:
             raise DataError(f"task {name}: {left} has {here} samples and {right} {there}")
 
 
-def _are_samples(value: object) -> bool:
-    """Whether ``value`` may be `Samples`; a list, an array or a table may not."""
-    known = isinstance(value, Sequence | Mapping | ndarray) or hasattr(value, "to_numpy")
-    return hasattr(value, "__getitem__") and not known
-
-
 def _kind(value: object) -> str:
     kind = type(value)
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-
-
-def _maker(value: object) -> str:
-    """How to make a tensor of ``value``, for a message; "" where nothing is known."""
-    if isinstance(value, ndarray):
-        return " (torch.from_numpy)"
-    if hasattr(value, "to_numpy"):  # pandas
-        return " (torch.from_numpy of its .to_numpy())"
-    return " (torch.tensor)" if isinstance(value, Sequence) else ""
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -18,14 +18,14 @@ from torch import Tensor, nn
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
-from fedsim.tasks.data.once import Once
+from fedsim.tasks.data.once import once
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 from fedsim.tasks.tasklist import about
 
 HELD_OUT = 105_675  # characters, as many as the paper tests on
 ROW = 1409  # 75 rows of this length are exactly the held-out text
 HIDDEN, DROP, SCALE = 200, 0.0, 0.1
-_FILE = "shakespeare_complete.txt"
+_FILE = "shakespeare/shakespeare_complete.txt"
 _ROLE = re.compile(r"^([A-Z][A-Z' -]*)\.$", re.MULTILINE)
 
 
@@ -38,7 +38,8 @@ def build(data: Data) -> nn.Module:
     return LanguageModel(symbols, HIDDEN, DROP, SCALE)
 
 
-def load(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load(folder: Path | None, download: bool) -> Data:
     """The complete works, the last 105,675 characters held out; an alphabet taken from the text.
 
     Training samples are windows of 35 characters, held-out ones rows of 1,409; both (·, length).
@@ -52,12 +53,7 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: the file is missing, damaged, or not longer than what is held out.
     """
-    return _load(textfiles.base("char_lstm", folder, f"shakespeare/{_FILE}").resolve())
-
-
-@Once
-def _load(folder: Path) -> Data:
-    (path,) = textfiles.first_present("char_lstm", folder / "shakespeare", [(_FILE,)])
+    (path,) = textfiles.first_present("char_lstm", folder, [(_FILE,)])
     text, digest = textfiles.read("char_lstm", path)
     if len(text) < HELD_OUT + STEPS + 1:
         raise DataError(
@@ -67,8 +63,8 @@ def _load(folder: Path) -> Data:
     numbers, symbols = encode(text)
     train, test = numbers[:-HELD_OUT], numbers[-HELD_OUT - 1 :]
     source = (
-        f"{_FILE}, {len(text):,} characters, {symbols} distinct, the last {HELD_OUT:,} held out, "
-        f"sha256 {digest}"
+        f"{Path(_FILE).name}, {len(text):,} characters, {symbols} distinct, the last "
+        f"{HELD_OUT:,} held out, sha256 {digest}"
     )
     x, y = windows(train, STEPS)
     return Data(x, y, *windows(test, ROW), source, roles(text, len(x), STEPS))
@@ -89,9 +85,9 @@ def roles(text: str, count: int, length: int) -> Tensor:
         >>> roles("Act I. \n\nROMEO.\nBut soft!\n\nJULIET.\nAy me!", 4, 9).tolist()
         [0, 2, 2, 1]
     """
-    found = [(match.start(), match[1]) for match in _ROLE.finditer(text)]
-    starts = np.array([0, *(start for start, _ in found)])
-    _, numbers = np.unique(["", *(name for _, name in found)], return_inverse=True)
+    speakers = [(match.start(), match[1]) for match in _ROLE.finditer(text)]
+    starts = np.array([0, *(start for start, _ in speakers)])
+    _, numbers = np.unique(["", *(name for _, name in speakers)], return_inverse=True)
     at = np.searchsorted(starts, np.arange(count) * length, side="right") - 1
     return torch.from_numpy(numbers[at].astype(np.int64))
 

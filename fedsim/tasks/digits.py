@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch import nn
+from torch.optim import SGD
 
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
-from fedsim.tasks.data.once import Once
+from fedsim.tasks.data.once import once
 from fedsim.tasks.tasklist import about
 
 HELD_OUT = 360  # of 1797 samples, 20 %
@@ -44,7 +44,8 @@ def build() -> nn.Module:
     )
 
 
-def load(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load(folder: Path | None, download: bool) -> Data:
     """The digits: 1437 training and 360 held-out images (·, 1, 8, 8), the classes alike in both.
 
     Args:
@@ -54,22 +55,7 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: scikit-learn is not installed, or comes without the digits.
     """
-    return _load()
-
-
-@Once
-def _load() -> Data:
-    table = np.loadtxt(_table(), delimiter=",", dtype=np.float32)
-    x, y = _tensors(table[:, :-1].reshape(-1, 8, 8), table[:, -1])
-    order = np.array(json.loads(_ORDER.read_text()), np.int64)
-    train, test = order[:-HELD_OUT], order[-HELD_OUT:]
-    source = f"scikit-learn {version('scikit-learn')}, embedded 8x8 digits"
-    return Data(x[train], y[train], x[test], y[test], source)
-
-
-def _table() -> Path:
-    """Where scikit-learn keeps the digits; importing it would take longer than reading them."""
-    spec = find_spec("sklearn")
+    spec = find_spec("sklearn")  # importing it would take longer than reading the digits
     if spec is None or spec.origin is None:
         raise DataError(
             "task digits: its data comes with scikit-learn, which is not installed.\n"
@@ -78,24 +64,19 @@ def _table() -> Path:
     path = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
     if not path.is_file():
         raise DataError(f"task digits: scikit-learn has no {path.name} at {path.parent}")
-    return path
-
-
-def _tensors(images: np.ndarray, target: np.ndarray) -> tuple[Tensor, Tensor]:
-    x = torch.from_numpy(images.astype(np.float32))[:, None] / 16
-    return (x - _MEAN) / _STD, torch.from_numpy(target.astype(np.int64))
-
-
-def optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """SGD with learning rate 0.02 and momentum 0.9."""
-    return SGD(parameters, lr=0.02, momentum=0.9)
+    table = torch.from_numpy(np.loadtxt(path, delimiter=",", dtype=np.float32))
+    x, y = (table[:, :-1].reshape(-1, 1, 8, 8) / 16 - _MEAN) / _STD, table[:, -1].long()
+    order = np.array(json.loads(_ORDER.read_text()), np.int64)
+    train, test = order[:-HELD_OUT], order[-HELD_OUT:]
+    source = f"scikit-learn {version('scikit-learn')}, embedded 8x8 digits"
+    return Data(x[train], y[train], x[test], y[test], source)
 
 
 DIGITS = Task(
     **about("digits"),
     build=build,
     load=load,
-    optimizer=optimizer,
+    optimizer=partial(SGD, lr=0.02, momentum=0.9),
     loss=cross_entropy,
     metric=correct,
     batch_size=32,

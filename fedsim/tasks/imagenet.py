@@ -17,9 +17,8 @@ from torch.optim import SGD
 
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
-from fedsim.tasks.data.idx import data_folder
 from fedsim.tasks.data.images import normalised
-from fedsim.tasks.data.once import Once
+from fedsim.tasks.data.once import once
 from fedsim.tasks.optional import torchvision
 from fedsim.tasks.tasklist import about
 
@@ -49,7 +48,13 @@ class Files:
 
     def __getitem__(self, index: Any) -> Tensor:
         at = torch.as_tensor(range(len(self))[index] if isinstance(index, slice) else index)
-        return torch.stack([self._middle(int(i)) for i in at.flatten()])
+        to = torchvision("transforms.v2.functional", "imagenet_resnet50")
+        images = []
+        for i in at.flatten():
+            image = to.resize(self.decoded(int(i)), [self.short], antialias=True)
+            image = to.center_crop(image, [self.size, self.size])
+            images.append(normalised(image, _MEAN, _STD))
+        return torch.stack(images)
 
     def decoded(self, number: int) -> Tensor:
         """File ``number`` as uint8 (3, H, W); ``DataError`` names a file that cannot be read."""
@@ -65,11 +70,6 @@ class Files:
             ) from error
         return image
 
-    def _middle(self, number: int) -> Tensor:
-        to = torchvision("transforms.v2.functional", "imagenet_resnet50")
-        image = to.resize(self.decoded(number), [self.short], antialias=True)
-        return normalised(to.center_crop(image, [self.size, self.size]), _MEAN, _STD)
-
 
 @dataclass(frozen=True)
 class RandomCrops:
@@ -84,15 +84,14 @@ class RandomCrops:
 
     def __call__(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Images (B, 3, 224, 224) and classes of the samples ``index`` (B,)."""
-        images = [self._cropped(self.files.decoded(int(i)), generator) for i in index]
-        return torch.stack(images), self.y[index]
-
-    def _cropped(self, image: Tensor, generator: Generator) -> Tensor:
         to = torchvision("transforms.v2.functional", "imagenet_resnet50")
-        box, size = crop_box(image.shape[1], image.shape[2], generator), self.files.size
-        image = to.resized_crop(image, *box, [size, size], antialias=True)
-        mirrored = float(torch.rand((), generator=generator)) < 0.5
-        return normalised(image.flip(-1) if mirrored else image, _MEAN, _STD)
+        size, images = [self.files.size] * 2, []
+        for image in (self.files.decoded(int(i)) for i in index):
+            box = crop_box(image.shape[1], image.shape[2], generator)
+            image = to.resized_crop(image, *box, size, antialias=True)
+            mirrored = float(torch.rand((), generator=generator)) < 0.5
+            images.append(normalised(image.flip(-1) if mirrored else image, _MEAN, _STD))
+        return torch.stack(images), self.y[index]
 
 
 def crop_box(height: int, width: int, generator: Generator) -> tuple[int, int, int, int]:
@@ -118,7 +117,8 @@ def crop_box(height: int, width: int, generator: Generator) -> tuple[int, int, i
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-def load(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load(folder: Path | None, download: bool) -> Data:
     """ImageNet, the folders ``train`` and ``val`` with a folder of images per class in each.
 
     Args:
@@ -130,12 +130,6 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
         DataError: no folder, no images in a folder, other classes in ``val`` than in ``train``, or
             more than 1000; two lines, the second says what to do.
     """
-    given = data_folder(folder)
-    return _load(given.resolve() if given else None)
-
-
-@Once
-def _load(folder: Path | None) -> Data:
     if folder is None:
         raise DataError(f"ImageNet: no data folder is given.\n{_where('DIR')}")
     root = folder / "imagenet" if (folder / "imagenet").is_dir() else folder

@@ -13,17 +13,12 @@ from fedsim.tasks.base import Task
 from fedsim.tasks.place import SEPARATOR, load
 from fedsim.tasks.tasklist import LISTED
 
+_OURS: dict[str, Task] = {}
+for _name, _listed in LISTED.items():
+    _module, _constant = _listed.place.split(":")
+    _OURS[_name] = getattr(import_module(f"fedsim.tasks.{_module}"), _constant)
 
-def _task(place: str) -> Task:
-    module, name = place.split(":")
-    task: Task = getattr(import_module(f"fedsim.tasks.{module}"), name)
-    return task
-
-
-TASKS: dict[str, Task] = {name: _task(listed.place) for name, listed in LISTED.items()}
-
-
-_OURS = dict(TASKS)
+TASKS = dict(_OURS)
 
 
 def get_task(name: str | Task) -> Task:
@@ -39,8 +34,8 @@ def get_task(name: str | Task) -> Task:
     if isinstance(name, Task):
         return name
     if SEPARATOR in name:
-        found: Task = load(name, "task", Task, "fedsim.Task")
-        return found
+        task: Task = load(name, "task", Task, "fedsim.Task")
+        return task
     try:
         return TASKS[name]
     except KeyError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Adam
 
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import idx
-from fedsim.tasks.data.once import Once
+from fedsim.tasks.data.once import once
 from fedsim.tasks.tasklist import about
 
 # Mean and standard deviation of the training pixels divided by 255: the values in common use.
@@ -72,7 +70,8 @@ def to_the_letter() -> LeNet5:
     return LeNet5(conv_relu=False, caffe_init=True)
 
 
-def load_mnist(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load_mnist(folder: Path | None, download: bool) -> Data:
     """MNIST: 60,000 training and 10,000 test images (·, 1, 28, 28).
 
     Pixels are divided by 255, less 0.1307, over 0.3081 (the paper names no scaling).
@@ -87,7 +86,8 @@ def load_mnist(folder: Path | None = None, download: bool = False) -> Data:
     return _load("MNIST", folder, download)
 
 
-def load_fashion(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load_fashion(folder: Path | None, download: bool) -> Data:
     """Fashion-MNIST, sizes as MNIST; pixels are divided by 255, less 0.2860, over 0.3530.
 
     Args:
@@ -101,50 +101,28 @@ def load_fashion(folder: Path | None = None, download: bool = False) -> Data:
 
 
 def _load(name: str, folder: Path | None, download: bool) -> Data:
-    given = idx.data_folder(folder)
-    return _load_once(name, given.resolve() if given else None, download)
-
-
-@partial(Once, copies=2)  # MNIST and Fashion-MNIST
-def _load_once(name: str, folder: Path | None, download: bool) -> Data:
-    images = idx.read(name, folder, download)
-    return Data(
-        _normalised(name, images.train_x),
-        torch.from_numpy(images.train_y.astype(np.int64)),
-        _normalised(name, images.test_x),
-        torch.from_numpy(images.test_y.astype(np.int64)),
-        images.source,
+    images, (mean, std) = idx.read(name, folder, download), _SCALE[name]
+    train_x, test_x = (
+        torch.from_numpy(x.astype(np.float32))[:, None].div_(255).sub_(mean).div_(std)
+        for x in (images.train_x, images.test_x)
     )
-
-
-def _normalised(name: str, pixels: NDArray[np.uint8]) -> Tensor:
-    mean, std = _SCALE[name]
-    x = torch.from_numpy(pixels.astype(np.float32))[:, None]
-    return x.div_(255).sub_(mean).div_(std)
-
-
-def optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """Adam with learning rate 0.001 (Table III) and PyTorch's other defaults."""
-    return Adam(parameters, lr=0.001)
+    train_y, test_y = (
+        torch.from_numpy(y.astype(np.int64)) for y in (images.train_y, images.test_y)
+    )
+    return Data(train_x, train_y, test_x, test_y, images.source)
 
 
 MNIST_LENET5 = Task(
     **about("mnist_lenet5"),
     build=LeNet5,
     load=load_mnist,
-    optimizer=optimizer,
+    optimizer=partial(Adam, lr=0.001),
     loss=cross_entropy,
     metric=correct,
     batch_size=128,
     iterations=2000,
 )
 MNIST_LENET5_CAFFE = replace(
-    MNIST_LENET5,
-    **about("mnist_lenet5_caffe"),
-    build=to_the_letter,
+    MNIST_LENET5, **about("mnist_lenet5_caffe"), build=to_the_letter
 )
-FASHION_LENET5 = replace(
-    MNIST_LENET5,
-    **about("fashion_lenet5"),
-    load=load_fashion,
-)
+FASHION_LENET5 = replace(MNIST_LENET5, **about("fashion_lenet5"), load=load_fashion)

@@ -43,23 +43,10 @@ MNIST_MLP4096 = Task(
     iterations=7500,  # 20 epochs of 60,000 images at 4 x 40 per iteration
     channels_last=False,
 )
-MNIST_MLP4096_LN = replace(
-    MNIST_MLP4096,
-    **about("mnist_mlp4096_ln"),
-    build=partial(mlp, 4096, layer_norm=True),
-)
-MNIST_MLP512 = replace(
-    MNIST_MLP4096,
-    **about("mnist_mlp512"),
-    build=partial(mlp, 512),
-)
-MNIST_MLP512_LN = replace(
-    MNIST_MLP512,
-    **about("mnist_mlp512_ln"),
-    build=partial(mlp, 512, layer_norm=True),
-)
-MNIST_MLP128_LN = replace(
-    MNIST_MLP4096,
-    **about("mnist_mlp128_ln"),
-    build=partial(mlp, 128, layer_norm=True),
-)
+MNIST_MLP4096_LN, MNIST_MLP512, MNIST_MLP512_LN, MNIST_MLP128_LN = (
+    replace(MNIST_MLP4096, **about(name), build=partial(mlp, width, layer_norm))
+    for name, width, layer_norm in (
+        ("mnist_mlp4096_ln", 4096, True), ("mnist_mlp512", 512, False),
+        ("mnist_mlp512_ln", 512, True), ("mnist_mlp128_ln", 128, True),
+    )
+)  # fmt: skip

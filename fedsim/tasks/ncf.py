@@ -10,17 +10,17 @@ recipe ranks among 101.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Adam
 
 from fedsim.tasks.base import Data, Task
-from fedsim.tasks.data import recommend, textfiles
-from fedsim.tasks.data.once import Once
+from fedsim.tasks.data import recommend
+from fedsim.tasks.data.once import once
 from fedsim.tasks.models.dropout import Dropout
 from fedsim.tasks.tasklist import about
 
@@ -81,7 +81,8 @@ def build(data: Data) -> nn.Module:
     return NeuMF(users, items)
 
 
-def load(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load(folder: Path | None, download: bool) -> Data:
     """The ratings of the first data set present: ml-20m, ml-1m or ml-latest-small.
 
     Args:
@@ -92,17 +93,7 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: no such file is there, or the file is damaged.
     """
-    return _load(textfiles.base("ncf", folder, " or ".join(recommend.SETS)).resolve())
-
-
-@Once
-def _load(folder: Path) -> Data:
     return recommend.load("ncf", folder)
-
-
-def optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """Adam with learning rate 0.0045 and betas 0.25 and 0.5 (NVIDIA's recipe)."""
-    return Adam(parameters, lr=0.0045, betas=(0.25, 0.5), eps=1e-8)
 
 
 def hits(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -126,7 +117,7 @@ NCF = Task(
     build=build,
     from_data=True,
     load=load,
-    optimizer=optimizer,
+    optimizer=partial(Adam, lr=0.0045, betas=(0.25, 0.5), eps=1e-8),
     loss=F.binary_cross_entropy_with_logits,
     metric=hits,
     metric_name="hit_rate",

@@ -6,6 +6,11 @@ from typing import Any
 from fedsim.ground.errors import DataError
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, as far as a line goes; its type where it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def torchvision(part: str, who: str, otherwise: str = "") -> Any:
     """The module ``torchvision.<part>``, for ``who``.
 
@@ -20,8 +25,7 @@ def torchvision(part: str, who: str, otherwise: str = "") -> Any:
         return import_module(f"torchvision.{part}")
     except (ImportError, RuntimeError, OSError, AttributeError) as error:
         # A torchvision over another build of torch fails at import with a RuntimeError.
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"{who}: torchvision cannot be imported ({reason}).\nInstall the"
+            f"{who}: torchvision cannot be imported ({first_line(error)}).\nInstall the"
             f" torchvision that matches this torch{otherwise}."
         ) from error

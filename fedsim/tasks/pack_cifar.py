@@ -59,26 +59,24 @@ def read(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
             f"{source} holds neither {cifar.LAYOUT} nor train_000.webp, ... with labels.npz.\n"
             "Give a folder that does, or call fedsim.tasks.pack_cifar.pack with the arrays."
         )
-    arrays: dict[str, NDArray[Any]] = {}
-    with np.load(source / "labels.npz", allow_pickle=False) as labels:
-        for part in ("train", "test"):
-            strips = sorted(source.glob(f"{part}_*.webp"))
-            arrays[f"{part}_x"] = np.concatenate([_strip(strip) for strip in strips])
-            arrays[f"{part}_y"] = labels[f"{part}_labels"]
-        inexact = sum(len(labels[k]) for k in labels if k.startswith("approx_"))
-    told = f"lossless WebP strips, {inexact} images not exact" if inexact else "WebP strips"
-    return arrays, told
-
-
-def _strip(path: Path) -> NDArray[np.uint8]:
     try:
         from PIL import Image
     except ImportError as error:
         raise DataError(
-            f"{path}: Pillow cannot be imported ({error}).\nInstall it: pip install pillow"
+            f"{source}: Pillow cannot be imported ({error}).\nInstall it: pip install pillow"
         ) from error
-    with Image.open(path) as image:
-        return np.asarray(image.convert("RGB")).reshape(-1, 32, 32, 3)
+    arrays: dict[str, NDArray[Any]] = {}
+    with np.load(source / "labels.npz", allow_pickle=False) as labels:
+        for part in ("train", "test"):
+            strips = []
+            for path in sorted(source.glob(f"{part}_*.webp")):
+                with Image.open(path) as image:
+                    strips.append(np.asarray(image.convert("RGB")).reshape(-1, 32, 32, 3))
+            arrays[f"{part}_x"] = np.concatenate(strips)
+            arrays[f"{part}_y"] = labels[f"{part}_labels"]
+        inexact = sum(len(labels[k]) for k in labels if k.startswith("approx_"))
+    form = f"lossless WebP strips, {inexact} images not exact" if inexact else "WebP strips"
+    return arrays, form
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -92,13 +90,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("path", type=Path, help="the file to write, DIR/cifar10.npz")
     flags = parser.parse_args(arguments)
     try:
-        arrays, told = read(flags.source)
-        pack(flags.path, **arrays, source=told)
+        arrays, form = read(flags.source)
+        pack(flags.path, **arrays, source=form)
     except (DataError, UsageError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     counts = f"{len(arrays['train_x'])} training and {len(arrays['test_x'])} test images"
-    print(f"{flags.path}: {counts}, {told}")
+    print(f"{flags.path}: {counts}, {form}")
     return 0
 
 

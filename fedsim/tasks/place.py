@@ -55,9 +55,9 @@ def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
             raise _Refused(f"{origin} cannot be imported: {_said(error)}") from error
         return _named(module, name, place, kind, called)
     except _Refused as error:
-        told = f"{error}; " if str(error) else ""
+        reason = f"{error}; " if str(error) else ""
         takes = "it takes FILE.py:NAME or package.module:NAME"
-        raise UsageError(f"{setting}: {place!r}: {told}{takes}") from error
+        raise UsageError(f"{setting}: {place!r}: {reason}{takes}") from error
 
 
 class _Refused(Exception):
@@ -71,16 +71,32 @@ def origin(place: str) -> str:
         >>> origin("fedsim.tasks.digits:DIGITS"), origin("digits")
         ('fedsim.tasks.digits', '')
     """
-    found = place.rpartition(SEPARATOR)[0]
-    return str(Path(found).resolve()) if found.endswith(".py") else found
+    before = place.rpartition(SEPARATOR)[0]
+    return str(Path(before).resolve()) if before.endswith(".py") else before
 
 
 @lru_cache(maxsize=64)
 def _from_file(
     path: Path, changed: int, name: str, place: str, kind: Any, called: str
 ) -> Any:
-    """``changed``: when the file was, so that a notebook gets its newest text."""
-    return _named(_carried_out(path), name, place, kind, called)
+    """What is called ``name`` in the file's module, which is listed while it is carried out alone.
+
+    Dataclasses in it look the module up. What stays unlisted travels to other processes by value.
+    ``changed``: when the file was, so that a notebook gets its newest text.
+    """
+    listed = f"fedsim_own_in_{path.stem}"
+    spec = spec_from_file_location(listed, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[listed] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
+        raise _Refused(f"{path.name}{''.join(lines[-1:])}: {_said(error)}") from error
+    finally:
+        del sys.modules[listed]
+    return _named(module, name, place, kind, called)
 
 
 def _named(module: ModuleType, name: str, place: str, kind: type[Any], called: str) -> Any:
@@ -90,36 +106,19 @@ def _named(module: ModuleType, name: str, place: str, kind: type[Any], called: s
     there = getattr(module, name, None)
     if not wanted(there):
         what = f"is of type {type(there).__name__}" if hasattr(module, name) else "is not there"
-        own = [k for k, v in vars(module).items() if wanted(v) and getattr(v, "__module__", "") in (
-            module.__name__, kind.__module__) and v is not kind]  # fmt: skip
+        homes = (module.__name__, kind.__module__)
+        own = [
+            key for key, value in vars(module).items()
+            if wanted(value) and getattr(value, "__module__", "") in homes and value is not kind
+        ]  # fmt: skip
         known = ", ".join(own) or "none"
         raise _Refused(f"{name!r} {what}, where a {called} is wanted (there: {known})")
     try:
-        found = there() if isinstance(there, type) else copy(there)
+        made = there() if isinstance(there, type) else copy(there)
     except (TypeError, ValueError) as error:
         raise _Refused(f"{name}(): {error}; name a value with its settings") from error
-    object.__setattr__(found, "place", place)  # a copy: the original keeps its own name in files
-    return found
-
-
-def _carried_out(path: Path) -> ModuleType:
-    """The file's module, which is listed only while it is carried out.
-
-    Dataclasses in it look the module up. What stays unlisted travels to other processes by value.
-    """
-    name = f"fedsim_own_in_{path.stem}"
-    spec = spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
-        raise _Refused(f"{path.name}{''.join(lines[-1:])}: {_said(error)}") from error
-    finally:
-        del sys.modules[name]
-    return module
+    object.__setattr__(made, "place", place)  # a copy: the original keeps its own name in files
+    return made
 
 
 def _said(error: Exception) -> str:

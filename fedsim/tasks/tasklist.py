@@ -64,28 +64,28 @@ LISTED: dict[str, Listed] = {
         "width chosen for short runs; else Aji & Heafield 2017, section 5",
     ),
     "cifar_resnet20": Listed(
-        "cifar_resnet:CIFAR_RESNET20",
+        "cifar_tasks:CIFAR_RESNET20",
         "CIFAR-10, ResNet-20 (269,722 parameters)",
         "He et al. 2016, section 4.2: 128 images per iteration, here 4 x 32",
     ),
     "cifar_resnet32": Listed(
-        "cifar_resnet:CIFAR_RESNET32",
+        "cifar_tasks:CIFAR_RESNET32",
         "CIFAR-10, ResNet-32 (464,154 parameters)",
         "Sattler et al. 2018 (Sparse Binary Compression), Table III; weight decay as in the "
         "TensorFlow code that its supplement C names",
     ),
     "cifar_resnet44": Listed(
-        "cifar_resnet:CIFAR_RESNET44",
+        "cifar_tasks:CIFAR_RESNET44",
         "CIFAR-10, ResNet-44 (658,586 parameters)",
         "He et al. 2016, section 4.2: 128 images per iteration, here 4 x 32",
     ),
     "cifar_resnet56": Listed(
-        "cifar_resnet:CIFAR_RESNET56",
+        "cifar_tasks:CIFAR_RESNET56",
         "CIFAR-10, ResNet-56 (853,018 parameters)",
         "He et al. 2016, section 4.2: 128 images per iteration, here 4 x 32",
     ),
     "cifar_resnet110": Listed(
-        "cifar_resnet:CIFAR_RESNET110",
+        "cifar_tasks:CIFAR_RESNET110",
         "CIFAR-10, ResNet-110 (1,727,962 parameters)",
         "He et al. 2016, section 4.2: 128 images per iteration, here 4 x 32",
     ),

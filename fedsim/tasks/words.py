@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
-from fedsim.tasks.data.once import Once
+from fedsim.tasks.data.once import once
 from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
 from fedsim.tasks.tasklist import about
 
@@ -37,7 +37,8 @@ def build() -> nn.Module:
     return LanguageModel(WORDS, hidden=650, drop=0.5, scale=0.05)
 
 
-def load(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load(folder: Path | None, download: bool) -> Data:
     """A training text and the test text of the same set, words numbered by frequency.
 
     Training samples are windows of 35 words, held-out ones rows of 350; both (·, length). What is
@@ -51,12 +52,6 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
     Raises:
         DataError: neither pair is there, or a file is damaged or too short.
     """
-    wanted = " or ".join(" and ".join(pair) for pair in SETS)
-    return _load(textfiles.base("word_lstm", folder, wanted).resolve())
-
-
-@Once
-def _load(folder: Path) -> Data:
     paths = textfiles.first_present("word_lstm", folder, SETS)
     (train, digest), (test, other) = (textfiles.read("word_lstm", path) for path in paths)
     texts = [tokens(train), [END, *tokens(test)]]  # the first word follows the end of a line
@@ -96,12 +91,12 @@ def vocabulary(words: Iterable[str], size: int = WORDS) -> dict[str, int]:
         {'c': 0, 'a': 1, '<eos>': 2, '<unk>': 3}
     """
     counts = Counter(words)
-    kept = {UNKNOWN: counts.pop(UNKNOWN, 0), END: counts.pop(END, 0)}
+    special = {UNKNOWN: counts.pop(UNKNOWN, 0), END: counts.pop(END, 0)}
     ranked = sorted(counts.items(), key=_rank)
     return {
         word: number
         for number, (word, _) in enumerate(
-            sorted([*ranked[: size - len(kept)], *kept.items()], key=_rank)
+            sorted([*ranked[: size - len(special)], *special.items()], key=_rank)
         )
     }
 

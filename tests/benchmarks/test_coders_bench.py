@@ -88,10 +88,10 @@ def test_inputs_are_what_they_say(works: Any) -> None:
     for p in (0.01, 0.03):
         n = 1 << 18
         random, crowded = works.random_positions(n, p), works.crowded_positions(n, p)
-        for found in (random, crowded):
-            assert np.all(np.diff(found) > 0) and found[-1] < n
-            assert abs(found.size / n - p) < 0.15 * p
-        spread = [np.bincount(found // 512, minlength=512).std() for found in (random, crowded)]
+        for positions in (random, crowded):
+            assert np.all(np.diff(positions) > 0) and positions[-1] < n
+            assert abs(positions.size / n - p) < 0.15 * p
+        spread = [np.bincount(x // 512, minlength=512).std() for x in (random, crowded)]
         assert spread[1] > 3 * spread[0]
 
 

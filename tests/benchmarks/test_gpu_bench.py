@@ -31,15 +31,15 @@ def bench() -> Iterator[Any]:
 def test_every_work_is_timed_and_printed(bench: Any) -> None:
     shapes = {"w": (5, 40), "b": (7,)}
     with taken():
-        text, found = bench.report(DEVICE, [300], 1, shapes)
+        text, goals = bench.report(DEVICE, [300], 1, shapes)
     rows = text.splitlines()[4:]
     assert len(rows) == 7
     assert all(row.count("|") == 10 for row in rows)
     assert "| 300 entries, exact top-k, p = 0.01 |" in text
     assert "| 2 tensors, 207 entries, sbc(0.01): to bytes |" in text
-    asked = [target.what for target in found]
+    asked = [target.what for target in goals]
     assert len(asked) == 4 and "300 entries: cnat to packed 9 bits against a copy" in asked
-    table = bench.targets(found)
+    table = bench.targets(goals)
     assert all(row.count("|") == 5 and row.split(" | ")[-1] in ("yes |", "no |")
                for row in table[2:])  # fmt: skip
 
@@ -56,11 +56,11 @@ def test_what_is_timed_as_cnat_is_cnat(bench: Any) -> None:
     assert (abs(exponents - 127 - powers) <= 1).all()  # the power below or above
 
 
-@pytest.mark.parametrize(("found", "met"), [(4.9, "no"), (5.0, "yes")])
-def test_a_target_that_was_met(bench: Any, found: float, met: str) -> None:
-    least = bench.Target("a gain", found, 5.0, least=True).line()
-    assert least == f"| a gain | at least 5 times | {found:.3g} times | {met} |"
-    most = bench.Target("a time", 10 - found, 5.0, "ms").line()
+@pytest.mark.parametrize(("value", "met"), [(4.9, "no"), (5.0, "yes")])
+def test_a_target_that_was_met(bench: Any, value: float, met: str) -> None:
+    least = bench.Target("a gain", value, 5.0, least=True).line()
+    assert least == f"| a gain | at least 5 times | {value:.3g} times | {met} |"
+    most = bench.Target("a time", 10 - value, 5.0, "ms").line()
     assert most.startswith("| a time | at most 5 ms |") and most.endswith(f"| {met} |")
 
 
@@ -71,10 +71,10 @@ def test_what_training_gains_is_measured(bench: Any, monkeypatch: pytest.MonkeyP
     small = bench.stack.MODELS[0]
     monkeypatch.setattr(bench.gpu_training, "LENET5", small)
     monkeypatch.setattr(bench.gpu_training, "RESNET20", bench.stack.MODELS[5])
-    spent, found = bench.gpu_training.report("cpu", 1)
+    spent, goals = bench.gpu_training.report("cpu", 1)
     assert spent.startswith("Training was measured in ")
-    assert [target.bound for target in found] == [10.0, 1.0, 5.0]
-    assert all(target.found > 0 for target in found)
+    assert [target.bound for target in goals] == [10.0, 1.0, 5.0]
+    assert all(target.value > 0 for target in goals)
     for name in set(TASKS) - known:
         del TASKS[name]
 
@@ -82,9 +82,9 @@ def test_what_training_gains_is_measured(bench: Any, monkeypatch: pytest.MonkeyP
 @needs_triton
 def test_a_selection_that_differs_is_refused(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(x: Any, layout: Any, k: Any, sides: int) -> Any:
-        found = bench_largest(x, layout, k, sides)
-        found.positions[0] = found.positions[-1]
-        return found
+        places = bench_largest(x, layout, k, sides)
+        places.positions[0] = places.positions[-1]
+        return places
 
     bench_largest = bench.largest
     monkeypatch.setattr(bench, "largest", wrong)

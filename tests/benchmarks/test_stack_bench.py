@@ -37,10 +37,10 @@ def test_every_model_has_a_row(bench: Any, tmp_path: Path) -> None:
 
 def test_updates_that_differ_are_not_timed(bench: Any) -> None:
     trainer, stack, jobs = bench.made(bench.MODELS[0], 2, "cpu")
-    one = stack.train(jobs)
-    wrong = [replace(x, update={n: 2 * u for n, u in x.update.items()}) for x in one]
+    updates = stack.train(jobs)
+    wrong = [replace(x, update={n: 2 * u for n, u in x.update.items()}) for x in updates]
     with pytest.raises(SystemExit, match="differs by more than a hundredth"):
-        bench.agree(wrong, one)
+        bench.agree(wrong, updates)
 
 
 @pytest.mark.parametrize("wrong", [["--clients", "1"], ["--repeats", "0"]])

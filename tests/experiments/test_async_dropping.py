@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.support.commands import Typed, typed
+from tests.support.commands import typed
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
@@ -67,9 +67,3 @@ def test_what_the_page_says_of_each_seed() -> None:
         "carries 0.94 of the images", "667 ± 46 against 747 ± 83", "×1.74 with 99.9 % dropped",
     ):
         assert told in page
-
-
-@pytest.mark.slow
-def test_it_runs_at_smoke_scale(typed: Typed) -> None:
-    said = typed("experiment", "async-dropping", "--scale", "smoke", "--out", "out")
-    assert said.code == 0 and "drop 99 %" in said.out

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from compressors import compress, decompress, parse, text
-from fedsim.commands.experiment import experiments
 from tests.support.commands import Typed, typed
 from tests.support.experiments import experiment, made_up
 
@@ -32,11 +31,6 @@ def message(method: str, x: torch.Tensor, seed: int = 3) -> Any:
 
 def normal(n: int) -> torch.Tensor:
     return torch.randn(n, generator=torch.Generator().manual_seed(1))
-
-
-def test_it_is_listed() -> None:
-    (found,) = [row for row in experiments() if row["name"] == "deepreduce"]
-    assert found["kind"] == "experiment" and "15" in found["source"]
 
 
 def test_every_row_comes_back_from_its_bytes(deepreduce: Any) -> None:
@@ -135,8 +129,3 @@ def test_smoke_of_a_dear_task(typed: Typed, deepreduce: Any, tmp_path: Path, tas
     assert parts.tolist() == pytest.approx(frame["wire_bits"].tolist(), rel=1e-5)  # six digits
     assert "encode_ms" not in frame and not Path("out", task, "fig6.png").exists()
     assert Path("out", task, "fig10.png").stat().st_size > 10_000
-
-
-def test_an_unknown_row(typed: Typed) -> None:
-    said = typed("experiment", "deepreduce", "--only", "topq", "--out", "out")
-    assert said.code != 0 and "topr" in said.err and not Path("out").exists()

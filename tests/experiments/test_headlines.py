@@ -104,15 +104,15 @@ def test_the_gap_of_two_kinds_of_sparsity_by_hand(phases: Any) -> None:
 def test_figures_5_to_8_bits_to_the_common_error() -> None:
     experiment("sbc-curves")
     budgets = experiment("sbc-curves").budgets
-    found = []
+    fewer = []
     for task in ("fashion_lenet5", "digits"):
         bits = budgets(csv(f"sbc-curves/{task}/curves.csv")).set_index("method")["up_bits"]
         dropped = bits["Gradient dropping"] / bits["SBC (1)"]
-        found += [f"{dropped:.1f}", f"{bits['Baseline'] / bits['SBC (3)']:.0f}"]
+        fewer += [f"{dropped:.1f}", f"{bits['Baseline'] / bits['SBC (3)']:.0f}"]
     text = readme("sbc-curves")
-    assert f"SBC (1) takes {found[0]} times fewer bits than gradient dropping" in text
-    digits = f"digits: {found[2]} and {found[3]}"
-    assert f"SBC (3) {found[1]} times fewer than the baseline; {digits}" in text
+    assert f"SBC (1) takes {fewer[0]} times fewer bits than gradient dropping" in text
+    digits = f"digits: {fewer[2]} and {fewer[3]}"
+    assert f"SBC (3) {fewer[1]} times fewer than the baseline; {digits}" in text
 
 
 def test_figure_3_total_sparsity_explains_errors() -> None:

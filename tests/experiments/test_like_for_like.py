@@ -31,8 +31,8 @@ def test_a_walk_by_hand() -> None:
     """All delays, then rates about the best: up, on upwards while better, then half a step."""
     losses = {(1, 1.0): 0.5, (10, 1.0): 0.3, (50, 1.0): 0.4, (10, 3.0): 0.2}
     half = round(3 * 3**0.5, 6)
-    found = tuned(losses, [1, 10, 50], 6)
-    assert found == [(1, 1.0), (10, 1.0), (50, 1.0), (10, 3.0), (10, 9.0), (10, half)]
+    trials = tuned(losses, [1, 10, 50], 6)
+    assert trials == [(1, 1.0), (10, 1.0), (50, 1.0), (10, 3.0), (10, 9.0), (10, half)]
     assert tuned({(1, 1.0): 0.1}, [1], 4) == [(1, 1.0), (1, 3.0), (1, 0.333333), (1, 1.732051)]
 
 
@@ -142,8 +142,8 @@ def test_bits_to_a_part_of_dense_by_hand() -> None:
 
 def test_an_added_method_stands_beside_the_others() -> None:
     frames = run.Frames(*(FINALS.assign(kind=name) for name in run.FRAMES))
-    one = made({("mine", 1.0): [0.5, 0.5, 0.5]})
-    both = run.Frames(one, one, one).beside(frames).finals
+    mine = made({("mine", 1.0): [0.5, 0.5, 0.5]})
+    both = run.Frames(mine, mine, mine).beside(frames).finals
     assert list(both["method"].unique()) == ["dense", "sbc", "drive", "mine"]
 
 

@@ -15,9 +15,9 @@ rows, tables = (experiment("like-for-like", part) for part in ("rows", "tables")
 
 def told_apart(finals: pd.DataFrame, budget: float) -> tuple[int, int]:
     """How many methods cannot be told from the best at a budget, and how many there are."""
-    found = tables.scores(finals)
-    top = found[tables.leader(found, budget), budget]
-    there = [values for (_, b), values in found.items() if b == budget]
+    scores = tables.scores(finals)
+    top = scores[tables.leader(scores, budget), budget]
+    there = [values for (_, b), values in scores.items() if b == budget]
     return sum(tied(top, values) for values in there), len(there)
 
 
@@ -52,39 +52,39 @@ def used(frame: pd.DataFrame) -> int:
 def test_the_verdict_on_large_budgets(finals: dict[str, pd.DataFrame]) -> None:
     text = page()
     level = [{b: told_apart(f, b) for b in f["budget"].unique()} for f in finals.values()]
-    whole, small = (listed([found[b][0] for found in level]) for b in (1.0, 0.01))
-    tenth = listed([found[0.1][0] for found in level[:2]])
+    whole, small = (listed([counts[b][0] for counts in level]) for b in (1.0, 0.01))
+    tenth = listed([counts[0.1][0] for counts in level[:2]])
     assert f"{whole} of 39 methods cannot be told from the best; with a tenth {tenth}." in text
     assert f"{listed([used(f) for f in finals.values()])} methods use less than a twentieth" in text
     assert f"**At a hundredth** {small} are still level" in text
-    (a, b), (c, d), (e, f) = (found[0.001] for found in level)
+    (a, b), (c, d), (e, f) = (counts[0.001] for counts in level)
     assert f"{a} of {b}, {c} of {d} and {e} of {f} are level with it" in text
 
 
 def test_the_verdict_on_small_budgets(finals: dict[str, pd.DataFrame]) -> None:
-    text, found = page(), [means(frame) for frame in finals.values()]
+    text, by_task = page(), [means(frame) for frame in finals.values()]
     for budget, method, said in (
         (0.01, "dense", "({} %), and Federated"), (0.01, "fedavg", "({} %). * **At a thousandth"),
         (0.001, "sketched", "leads on all three with {} %"),
     ):  # fmt: skip
-        assert said.format(listed([f"{f[budget, method]:.1f}" for f in found])) in text, method
-    assert all(f[0.001].idxmax() == "sketched" for f in found)
-    for f in found[:2]:
+        assert said.format(listed([f"{f[budget, method]:.1f}" for f in by_task])) in text, method
+    assert all(f[0.001].idxmax() == "sketched" for f in by_task)
+    for f in by_task[:2]:
         best = ", ".join(f"{m} {v:.1f}" for m, v in f[0.0001].nlargest(4).items())
         assert best in text.lower()
-    quantizers = [f[0.001][f[0.001].index.map(rows.kind) == "fewer bits"] for f in found]
+    quantizers = [f[0.001][f[0.001].index.map(rows.kind) == "fewer bits"] for f in by_task]
     assert [q.idxmax() for q in quantizers] == ["qsgd", "qsgd", "drive"]
-    one, two, three = (f"{q.max():.1f}" for q in quantizers)
-    assert f"gaps ({one} and {two} %) and, on the LSTM, DRIVE ({three} %)" in text
+    first, second, third = (f"{q.max():.1f}" for q in quantizers)
+    assert f"gaps ({first} and {second} %) and, on the LSTM, DRIVE ({third} %)" in text
 
 
 def test_the_verdict_on_the_lstm(finals: dict[str, pd.DataFrame]) -> None:
-    text, found = page(), means(finals["char_lstm256"])
+    text, metric = page(), means(finals["char_lstm256"])
     (first, top), (second, next_) = (
-        (found[b].idxmax(), found[b].max()) for b in (1.0, 0.01)
+        (metric[b].idxmax(), metric[b].max()) for b in (1.0, 0.01)
     )  # fmt: skip
     assert f"{first} leads with {top:.1f}, at a hundredth {second} with {next_:.1f} %" in text
-    assert f"SBC has {found[1.0, 'sbc']:.1f}, sketched {found[1.0, 'sketched']:.1f} %" in text
+    assert f"SBC has {metric[1.0, 'sbc']:.1f}, sketched {metric[1.0, 'sketched']:.1f} %" in text
     scores = tables.scores(finals["char_lstm256"])
     apart = {
         (m, b) for m in ("sbc", "sketched") for b in (1.0, 0.01, 0.001)
@@ -116,8 +116,8 @@ def test_the_verdict_on_duels(finals: dict[str, pd.DataFrame]) -> None:
     places = tables.places(finals)
     assert next(iter(places)) == "sketched"
     assert lines(NAMES[:1]).loc["sbc", "lost"] == 0
-    found = means(finals["fashion_lenet5"])[0.0001]
-    assert f"{found['sbc']:.1f} % where the best has {found.max():.1f} %" in text
+    metric = means(finals["fashion_lenet5"])[0.0001]
+    assert f"{metric['sbc']:.1f} % where the best has {metric.max():.1f} %" in text
 
 
 def test_the_verdict_on_noise(finals: dict[str, pd.DataFrame]) -> None:

@@ -26,12 +26,12 @@ def tables() -> Any:
 def test_every_cell_has_the_budget_s_iterations_and_controllers_begin_at_one_cell(
     moving: Any,
 ) -> None:
-    found = {c.name: c.config for c in moving.cells("digits", "short", None)}
-    assert len(found) == 3 * (6 + 6)
-    assert {c.plan.iterations for c in found.values()} == {120}
-    moved = [c for c in found.values() if c.controller]
+    configs = {c.name: c.config for c in moving.cells("digits", "short", None)}
+    assert len(configs) == 3 * (6 + 6)
+    assert {c.plan.iterations for c in configs.values()} == {120}
+    moved = [c for c in configs.values() if c.controller]
     assert {(c.temporal, c.gradient) for c in moved} == {(5, 0.01)} and len(moved) == 18
-    assert all(c.plan.evaluate_every * c.temporal in (10, 25) for c in found.values())
+    assert all(c.plan.evaluate_every * c.temporal in (10, 25) for c in configs.values())
 
 
 def lines(*runs: tuple[str, int, list[float], list[float]]) -> pd.DataFrame:
@@ -49,12 +49,12 @@ def test_a_controller_against_the_best_cell_by_hand(tables: Any) -> None:
         ("b", 0, [5], [0.61]), ("b", 1, [5], [0.61]), ("c", 0, [15], [0.8]), ("c", 1, [10], [1.0]),
     )  # fmt: skip
     limits = pd.DataFrame({"budget": ["few bits"], "unit": ["up_bits"], "value": [15.0]})
-    found = tables.compared(frame, limits, ["c"]).set_index("name")
-    assert found["score"].to_dict() == pytest.approx({"a": 0.6, "b": 0.61, "c": 0.9})
-    assert found["best"].to_dict() == {"a": False, "b": True, "c": False}
-    assert found.loc["c", "gap"] == pytest.approx(0.29)
-    assert found.loc["c", "gap_interval"] == pytest.approx(12.706 * 0.1, rel=1e-3)
-    assert found.loc["c", "verdict"] == "level"
+    compared = tables.compared(frame, limits, ["c"]).set_index("name")
+    assert compared["score"].to_dict() == pytest.approx({"a": 0.6, "b": 0.61, "c": 0.9})
+    assert compared["best"].to_dict() == {"a": False, "b": True, "c": False}
+    assert compared.loc["c", "gap"] == pytest.approx(0.29)
+    assert compared.loc["c", "gap_interval"] == pytest.approx(12.706 * 0.1, rel=1e-3)
+    assert compared.loc["c", "verdict"] == "level"
     early = tables.compared(frame, limits.assign(value=12.0), ["c"]).set_index("name")
     assert early.loc["c", "verdict"] == "late"
 

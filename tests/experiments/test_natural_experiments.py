@@ -9,20 +9,10 @@ import pytest
 import torch
 
 from compressors import parse
-from fedsim import UsageError
 from tests.support.commands import Typed, typed
 from tests.support.experiments import experiment, made_up
 
 __all__ = ["typed"]  # the fixture
-
-
-def test_every_method_of_the_tables_can_be_read() -> None:
-    rows = experiment("topk-cnat").ROWS
-    assert len(rows) == 14
-    for row in rows.values():
-        parse(row.method)
-    with_cnat = [row for name, row in rows.items() if name.startswith("topk-cnat")]
-    assert [row.volume for row in with_cnat] == [0.48, 1.95, 7.81, 3.12, 0.74, 2.36]
 
 
 def test_steps_that_are_a_task_s_own() -> None:
@@ -34,9 +24,9 @@ def test_steps_that_are_a_task_s_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "found"), [("accuracy", ["2", "2", "", ""]), ("perplexity", ["1", "1", "", ""])]
+    ("metric", "matched"), [("accuracy", ["2", "2", "", ""]), ("perplexity", ["1", "1", "", ""])]
 )
-def test_the_best_top_k_of_no_more_volume(metric: str, found: list[str]) -> None:
+def test_the_best_top_k_of_no_more_volume(metric: str, matched: list[str]) -> None:
     """Between two methods of top-k the score decides; 3 takes too much, and top-k has none."""
     rows = {  # content in per cent, score
         "sgd": (4.0, 50), "powersgd-2": (2.0, 60), "powersgd-7": (0.5, 60), "topk-1": (4.0, 1),
@@ -50,7 +40,7 @@ def test_the_best_top_k_of_no_more_volume(metric: str, found: list[str]) -> None
     )
     got = experiment("topk-cnat", "tables").matched(frame)
     names = got["matched"].str.removeprefix("topk-cnat-").tolist()
-    assert names == [*found, "", "", ""]
+    assert names == [*matched, "", "", ""]
     assert got["matched_score"].isna().tolist() == [not name for name in names]
 
 
@@ -126,19 +116,8 @@ def test_topk_cnat_smoke_of_a_dear_task(typed: Typed, tmp_path: Path, task: str)
     assert Path("out", task, "tables.png").stat().st_size > 10_000
 
 
-def test_only_takes_tasks_and_rows() -> None:
-    module = experiment("topk-cnat")
-    named = module.EXPERIMENT.named
-    assert named("short", ["sgd", "char_lstm"]) == (["char_lstm"], ["sgd"])
-    assert named("smoke", ["sgd"]) == (["digits"], ["sgd"])
-    with pytest.raises(UsageError, match="'topk'.*tasks and rows of --scale smoke are digits"):
-        named("smoke", ["sgd", "topk"])
-
-
-def test_every_method_of_the_convergence_figures_can_be_read() -> None:
+def test_every_method_of_convergence_is_in_a_pair_and_in_a_panel() -> None:
     module = experiment("cnat-convergence")
-    for one in module.METHODS.values():
-        parse(one.method)
     named = {name for pair in module.PAIRS for name in (pair.plain, pair.other)}
     assert named == set(module.METHODS) == {n for panel in module.PANELS.values() for n in panel}
 
@@ -152,9 +131,9 @@ def test_a_pair_holds_within_a_point() -> None:
     ]  # fmt: skip
     rows[1] |= {"accuracy_percent": 79.1, "up_bits_per_entry": 9.0}  # cnat
     rows[3] |= {"accuracy_percent": 78.9}  # sparse-cnat
-    found = module.compare(pd.DataFrame(rows)).set_index("with")
-    assert found.loc["cnat", "holds"] and found.loc["cnat", "up_saving"] == pytest.approx(32 / 9)
-    assert not found.loc["sparse-cnat", "holds"]
+    pairs = module.compare(pd.DataFrame(rows)).set_index("with")
+    assert pairs.loc["cnat", "holds"] and pairs.loc["cnat", "up_saving"] == pytest.approx(32 / 9)
+    assert not pairs.loc["sparse-cnat", "holds"]
 
 
 def test_exponents_by_hand() -> None:
@@ -162,8 +141,8 @@ def test_exponents_by_hand() -> None:
     module = experiment("cnat-exponents")
     values = torch.tensor([0.0, 1.0, -1.5, 0.25, 2.0**-149, 3e38])
     counts, squares = module.exponents(values)
-    found = {e: int(counts[e - module.LEAST]) for e in (0, -2, -149, 127)}
-    assert found == {0: 2, -2: 1, -149: 1, 127: 1} and counts.sum() == 5
+    by_exponent = {e: int(counts[e - module.LEAST]) for e in (0, -2, -149, 127)}
+    assert by_exponent == {0: 2, -2: 1, -149: 1, 127: 1} and counts.sum() == 5
     assert squares[0 - module.LEAST] == 3.25
 
 
@@ -179,10 +158,10 @@ def test_curves_are_means_of_ten_rounds_and_of_seeds() -> None:
         )
         for seed in (0, 1)
     )  # fmt: skip
-    found = experiment("cnat-convergence").curves(SimpleNamespace(rounds=rounds))
-    assert [*found["name"]] == ["cnat", "cnat"] and [*found["iteration"]] == [10, 20]
-    assert [*found["train_loss"]] == [5.0, 15.0]
-    assert [*found["accuracy_percent"]] == pytest.approx([55, np.nan], nan_ok=True)
+    lines = experiment("cnat-convergence").curves(SimpleNamespace(rounds=rounds))
+    assert [*lines["name"]] == ["cnat", "cnat"] and [*lines["iteration"]] == [10, 20]
+    assert [*lines["train_loss"]] == [5.0, 15.0]
+    assert [*lines["accuracy_percent"]] == pytest.approx([55, np.nan], nan_ok=True)
 
 
 def test_a_figure_shows_what_was_run() -> None:
@@ -191,8 +170,8 @@ def test_a_figure_shows_what_was_run() -> None:
     names = "none", "cnat", "dsta-1"
     lines = pd.concat(pd.DataFrame({"name": name, **table}) for name in names)
     axes = module.figure("cifar_resnet20", lines).axes
-    assert [one.get_title() for one in axes[:2]] == ["Fig. 5, 13 to 15", "Controls"]
-    assert len(axes) == 6 and [len(one.lines) for one in axes] == [2] * 6
+    assert [panel.get_title() for panel in axes[:2]] == ["Fig. 5, 13 to 15", "Controls"]
+    assert len(axes) == 6 and [len(panel.lines) for panel in axes] == [2] * 6
     assert [*axes[2].lines[1].get_ydata()] == [0, 0]  # the difference from none
 
 

@@ -29,14 +29,6 @@ def folder() -> Path:
     return folder_with("ml-latest-small")
 
 
-def test_the_paper_s_numbers(ncf: Any) -> None:
-    table = {n: (r.volume, r.hit_rate) for n, r in ncf.ROWS.items() if r.volume is not None}
-    assert table == {
-        "dense": (1, 0.9497), "p2-fit-poly": (0.5879, 0.9519), "skcompress": (0.2175, 0.9513),
-        "p0-qsgd": (0.2063, 0.9496),
-    }  # fmt: skip
-
-
 def test_methods_are_those_of_section_6_3_without_a_memory(ncf: Any) -> None:
     for name, full in {
         "p2-fit-poly": "deepreduce(1, bloom_p2, 'fit_poly', 0.01)",
@@ -49,15 +41,15 @@ def test_methods_are_those_of_section_6_3_without_a_memory(ncf: Any) -> None:
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
 def test_the_cells(ncf: Any, scale: str) -> None:
     """Gradients up and Adam at the server, but for the row that shows what else would happen."""
-    found = {cell.name: cell.config for cell in ncf.cells(list(ncf.ROWS), scale, None)}
-    assert {n for n, c in found.items() if c.strategy != "gradients"} == {
-        n for n in found if n.startswith("updates-")
+    configs = {cell.name: cell.config for cell in ncf.cells(list(ncf.ROWS), scale, None)}
+    assert {n for n, c in configs.items() if c.strategy != "gradients"} == {
+        n for n in configs if n.startswith("updates-")
     }
-    assert {c.temporal for c in found.values()} == {1}
-    assert not any(c.plan.masks or c.plan.method.residuals for c in found.values())
+    assert {c.temporal for c in configs.values()} == {1}
+    assert not any(c.plan.masks or c.plan.method.residuals for c in configs.values())
     if scale == "paper":
-        assert {c.plan.batch_size * 5 for c in found.values()} == {10**6}
-        assert {(c.plan.clients, c.plan.iterations) for c in found.values()} == {(4, 750)}
+        assert {c.plan.batch_size * 5 for c in configs.values()} == {10**6}
+        assert {(c.plan.clients, c.plan.iterations) for c in configs.values()} == {(4, 750)}
 
 
 def test_popularity_ranks_by_how_many_rated(ncf: Any) -> None:
@@ -90,9 +82,9 @@ def test_curves_are_means_over_seeds(ncf: Any) -> None:
          "metric": 0.1 * i + 0.02 * seed if i > 1 else None}
         for seed in range(2) for i in (1, 2, 3)
     ]  # fmt: skip
-    found = ncf.curves(SimpleNamespace(rounds=pd.DataFrame(rows)))
-    assert found["iteration"].tolist() == [2, 3] and found["up_bits"].tolist() == [20, 30]
-    assert found["hit_rate"].tolist() == pytest.approx([0.21, 0.31])
+    lines = ncf.curves(SimpleNamespace(rounds=pd.DataFrame(rows)))
+    assert lines["iteration"].tolist() == [2, 3] and lines["up_bits"].tolist() == [20, 30]
+    assert lines["hit_rate"].tolist() == pytest.approx([0.21, 0.31])
 
 
 @pytest.mark.slow

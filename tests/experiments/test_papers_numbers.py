@@ -59,14 +59,14 @@ def test_table_1_of_sbc_has_the_ranges_of_table_2(name: str) -> None:
 
 
 def test_table_1_of_sbc() -> None:
-    found = {row["method"]: row["printed"] for row in TABLES["tableI"].rows(0)}
+    by_method = {row["method"]: row["printed"] for row in TABLES["tableI"].rows(0)}
     names = ["baseline", "dense quantization (signSGD, TernGrad, QSGD)", "gradient dropping, DGC",
              "Federated Averaging", "SBC, all ranges"]  # fmt: skip
     text = printed(SATTLER)
     start = text.index("Compression Rate ×1 ")
     line = text[start : text.index("TABLE I:", start)].strip()
     ratios = re.findall(r"×(\d+)(?: - ×(\d+))?", line)
-    assert ["-".join(filter(None, ends)) for ends in ratios] == [found[name] for name in names]
+    assert ["-".join(filter(None, ends)) for ends in ratios] == [by_method[name] for name in names]
 
 
 def test_table_1_of_gradient_dropping() -> None:

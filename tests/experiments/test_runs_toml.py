@@ -41,8 +41,8 @@ def label(folder: Path) -> str:
 
 @pytest.fixture(params=RESULTS, ids=label)
 def folder(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.param
-    return found
+    results: Path = request.param
+    return results
 
 
 def test_there_are_results() -> None:
@@ -112,13 +112,13 @@ def _matrix(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     assert {*mine["task"]} == {*last["task"]} and {*mine["iterations"]} == {last["stage"].iloc[0]}
     mine = mine[mine["masking"] == "auto"]  # the others are of `unmasked.csv`
     short = mine["name"].str.rpartition("-n")[0]
-    found = {*zip(short, mine["temporal"], mine["gradient"], strict=True)}
+    run = {*zip(short, mine["temporal"], mine["gradient"], strict=True)}
     shown = {
         ("dense" if p == 1 else method, n, p)
         for method, n, p in zip(last["method"], last["temporal"], last["gradient"], strict=True)
     }
     left_out = {("dense", 1, 1)} if "kind" in table else set()  # sbc-curves: it is not sparse
-    assert found == shown | left_out
+    assert run == shown | left_out
 
 
 def _unmasked(mine: pd.DataFrame, table: pd.DataFrame) -> None:
@@ -126,8 +126,8 @@ def _unmasked(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     mine = mine[(mine["temporal"] == 1) & (mine["gradient"] < 1)]
     for masking in ("auto", "off"):
         cells = mine[mine["masking"] == masking]
-        found = {*zip(cells["method_given"], cells["gradient"], strict=True)}
-        assert found == {*zip(table["method"], table["gradient"], strict=True)}
+        run = {*zip(cells["method_given"], cells["gradient"], strict=True)}
+        assert run == {*zip(table["method"], table["gradient"], strict=True)}
 
 
 def _forms(mine: pd.DataFrame, table: pd.DataFrame) -> None:
@@ -191,16 +191,16 @@ def test_a_dry_run_writes_the_settings_alone(name: str, scale: str, typed: Typed
     arguments = ("experiment", name, "--scale", scale, "--dry-run", "--out", "out")
     said = typed(*arguments, "--data", "none")
     assert said.code == 0, said.err
-    found = [f for f in Path("out").rglob("*") if f.is_file()]
-    assert {f.name for f in found} == (set() if name == IN_PYTHON else {FILE})
-    cells = [cell for file in found for cell in from_toml(file)]
+    written = [f for f in Path("out").rglob("*") if f.is_file()]
+    assert {f.name for f in written} == (set() if name == IN_PYTHON else {FILE})
+    cells = [cell for file in written for cell in from_toml(file)]
     for cell in cells:
         assert f"{cell.name}: {cell.config.plan.task.name}, " in said.out
     lines = [line for line in said.out.splitlines() if f"{STEPPED}, " not in line]
     if said.out.count(": only in Python") and name != IN_PYTHON:
         lines.remove("Settings: only in Python, where the tasks are defined")
     if name != IN_PYTHON:
-        assert len(lines) == len(cells) + len(found)
+        assert len(lines) == len(cells) + len(written)
     assert lines[-1].startswith("Settings: ")
 
 

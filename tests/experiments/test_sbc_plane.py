@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from experiments.common import plane
-from fedsim.commands.experiment import experiments
 from tests.support.commands import Typed, files, typed
 from tests.support.experiments import experiment
 
@@ -43,47 +42,42 @@ def grid(errors: list[list[float]]) -> pd.DataFrame:
     )
 
 
-def test_the_experiments_are_listed() -> None:
-    names = {row["name"] for row in experiments()}
-    assert {"sbc-matrix", "sbc-curves", "sbc-table1"} <= names
-
-
 def test_level_diagonals_explain_everything(explained: Any) -> None:
-    found = explained(grid([[0.1, 0.2, 0.4], [0.2, 0.4, 0.5], [0.4, 0.5, 0.9]]))
-    assert (found.along, found.total, found.eta, found.widest) == (0, 1, 1, 0)
-    assert found.temporal == pytest.approx(found.gradient) and found.total > found.temporal
-    assert found.temporal_slope == pytest.approx(found.gradient_slope) and found.decides
+    share = explained(grid([[0.1, 0.2, 0.4], [0.2, 0.4, 0.5], [0.4, 0.5, 0.9]]))
+    assert (share.along, share.total, share.eta, share.widest) == (0, 1, 1, 0)
+    assert share.temporal == pytest.approx(share.gradient) and share.total > share.temporal
+    assert share.temporal_slope == pytest.approx(share.gradient_slope) and share.decides
 
 
 def test_errors_that_follow_n_alone_are_no_diagonals(explained: Any) -> None:
-    found = explained(grid([[0.1] * 3, [0.2] * 3, [0.3] * 3]))
-    assert found.temporal == 1 and found.gradient < 0 and not found.decides
-    assert found.temporal_slope == pytest.approx(0.1)
-    assert found.gradient_slope == pytest.approx(0, abs=1e-12)
-    assert found.widest == pytest.approx(0.2)
+    share = explained(grid([[0.1] * 3, [0.2] * 3, [0.3] * 3]))
+    assert share.temporal == 1 and share.gradient < 0 and not share.decides
+    assert share.temporal_slope == pytest.approx(0.1)
+    assert share.gradient_slope == pytest.approx(0, abs=1e-12)
+    assert share.widest == pytest.approx(0.2)
 
 
 def test_the_statistic_by_hand(explained: Any) -> None:
     """2 x 2: diagonals 1 | 2, 4 | 9: mean 4, sums of squares 38 in all, 2 within, 36 between."""
-    found = explained(grid([[1, 2], [4, 9]]))
-    assert found.along == pytest.approx(2 / (4 - 3)) and found.across == pytest.approx(36 / 2)
-    assert found.ratio == pytest.approx(18 / 2)
-    assert found.eta == pytest.approx(36 / 38)
-    assert found.total == pytest.approx(1 - 2 / (38 / 3))
+    share = explained(grid([[1, 2], [4, 9]]))
+    assert share.along == pytest.approx(2 / (4 - 3)) and share.across == pytest.approx(36 / 2)
+    assert share.ratio == pytest.approx(18 / 2)
+    assert share.eta == pytest.approx(36 / 38)
+    assert share.total == pytest.approx(1 - 2 / (38 / 3))
     # by n: means 1.5 and 6.5, within 0.5 + 12.5; by p: means 2.5 and 5.5, within 4.5 + 24.5
-    assert found.temporal == pytest.approx(1 - 13 / 2 / (38 / 3))
-    assert found.gradient == pytest.approx(1 - 29 / 2 / (38 / 3))
-    assert (found.temporal_slope, found.gradient_slope) == pytest.approx((5, 3))
+    assert share.temporal == pytest.approx(1 - 13 / 2 / (38 / 3))
+    assert share.gradient == pytest.approx(1 - 29 / 2 / (38 / 3))
+    assert (share.temporal_slope, share.gradient_slope) == pytest.approx((5, 3))
 
 
 def test_the_triangle_by_hand(matrix: Any) -> None:
     """At 300 iterations n = 100 has had three rounds; 0.35 is beyond 0.1 + 0.2."""
     errors = grid([[0.1, 0.2, 0.35], [0.24, 0.3, 0.5], [0.28, 0.5, 0.9]]).assign(stage=300)
-    found = experiment("sbc-matrix", "diagonals").triangle(errors, 3, 0.201)
-    assert (found.often, found.cells) == (9, 5)
-    assert found.span == pytest.approx(0.2) and found.widest == pytest.approx(0.04)
+    corner = experiment("sbc-matrix", "diagonals").triangle(errors, 3, 0.201)
+    assert (corner.often, corner.cells) == (9, 5)
+    assert corner.span == pytest.approx(0.2) and corner.widest == pytest.approx(0.04)
     # diagonals 0.1 | 0.2, 0.24 | 0.3, 0.28: squares 2 x 0.02**2 + 2 x 0.01**2 over 5 - 3
-    assert found.along == pytest.approx((0.001 / 2) ** 0.5)
+    assert corner.along == pytest.approx((0.001 / 2) ** 0.5)
     early = experiment("sbc-matrix", "diagonals").triangle(errors.assign(stage=299), 3, 0.201)
     assert (early.often, early.cells) == (6, 4)
     alone = experiment("sbc-matrix", "diagonals").triangle(errors, 3, 0.05)
@@ -92,18 +86,18 @@ def test_the_triangle_by_hand(matrix: Any) -> None:
 
 def stages(*errors: list[list[float]]) -> pd.DataFrame:
     """Matrices at 300, 600, ... iterations."""
-    found = [grid(one).assign(stage=300 * k) for k, one in enumerate(errors, 1)]
-    return pd.concat(found).assign(method="sbc", task="own")
+    matrices = [grid(matrix).assign(stage=300 * k) for k, matrix in enumerate(errors, 1)]
+    return pd.concat(matrices).assign(method="sbc", task="own")
 
 
 def test_the_best_form_moves(matrix: Any) -> None:
     forms = experiment("sbc-matrix", "forms")
     first = [[0.1, 0.3, 0.5], [0.2, 0.4, 0.6], [0.4, 0.5, 0.9]]
     then = [[0.1, 0.1, 0.3], [0.2, 0.4, 0.5], [0.3, 0.6, 0.9]]
-    found = forms.best_forms(stages(first, then), 3)
-    line = found[found["diagonal"] == 1].iloc[1]
+    best = forms.best_forms(stages(first, then), 3)
+    line = best[best["diagonal"] == 1].iloc[1]
     assert (line["temporal"], line["place"], line["error"], line["stale"]) == (1, 0, 0.1, 0.2)
-    moved = forms.moves(found).to_dict("records")
+    moved = forms.moves(best).to_dict("records")
     # at first 10, then 10 and 100 alike (the first counts), then 100; later 1, the same, 10
     assert [row["best"] for row in moved] == [[10, 10, 100], [1, 1, 10]]
     assert [row["shorter"] for row in moved][1] == 3 and moved[1]["longer"] == 0
@@ -113,8 +107,8 @@ def test_the_best_form_moves(matrix: Any) -> None:
 
 def test_a_tie_is_no_move(matrix: Any) -> None:
     forms = experiment("sbc-matrix", "forms")
-    found = forms.best_forms(stages([[0.1, 0.3], [0.2, 0.4]], [[0.1, 0.2], [0.2, 0.4]]), 3)
-    assert found["temporal"].tolist() == [10, 10] and found["stale"].tolist() == [0.2, 0.2]
+    best = forms.best_forms(stages([[0.1, 0.3], [0.2, 0.4]], [[0.1, 0.2], [0.2, 0.4]]), 3)
+    assert best["temporal"].tolist() == [10, 10] and best["stale"].tolist() == [0.2, 0.2]
 
 
 def test_forms_compare_the_same_cells_at_all_stages(matrix: Any) -> None:
@@ -126,13 +120,13 @@ def test_forms_compare_the_same_cells_at_all_stages(matrix: Any) -> None:
 
 
 def test_equal_errors_prove_nothing(explained: Any) -> None:
-    found = explained(grid([[0.5] * 3] * 3))
-    assert found.total == 0 and not found.decides
+    share = explained(grid([[0.5] * 3] * 3))
+    assert share.total == 0 and not share.decides
 
 
 def test_a_single_row_has_no_diagonals(explained: Any) -> None:
-    found = explained(grid([[0.1, 0.2, 0.3]]))
-    assert math.isnan(found.along) and math.isnan(found.total) and not found.decides
+    share = explained(grid([[0.1, 0.2, 0.3]]))
+    assert math.isnan(share.along) and math.isnan(share.total) and not share.decides
 
 
 def test_dense_cells_are_trained_once(square: Any) -> None:
@@ -183,11 +177,11 @@ def test_a_stepped_row_lowers_its_rate(matrix: Any) -> None:
 
 @pytest.mark.parametrize("scale", ["smoke", "short", "paper"])
 def test_every_stage_is_evaluated(matrix: Any, scale: str) -> None:
-    for one in matrix.SCALES[scale].values():
-        for cell in [*one.cells(None), *one.unmasked(None)]:
+    for square in matrix.SCALES[scale].values():
+        for cell in [*square.cells(None), *square.unmasked(None)]:
             plan = cell.config.plan
             every = plan.evaluate_every * plan.temporal
-            for stage in one.stages:
+            for stage in square.stages:
                 assert stage < plan.temporal or stage % every == 0, (cell.name, stage)
 
 
@@ -204,13 +198,6 @@ def test_ratios_of_table_i(typed: Typed) -> None:
     row = frame.loc["sbc2"]
     assert (row["gradient"], row["position_bits"], row["side_bits"]) == (0.01, 8, 32)
     assert row["theory"] == pytest.approx(32 * 10 / 0.01 / 8.10791, rel=1e-5)
-
-
-def test_an_unknown_task_is_refused(typed: Typed) -> None:
-    for name in ("sbc-matrix", "sbc-curves", "sbc-table1"):
-        said = typed("experiment", name, "--only", "vgg")
-        assert said.code == 2 and "tasks of --scale short are digits" in said.err
-    assert not Path("fedsim-results").exists()
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedsim.commands.experiment import experiments
 from tests.support.commands import Typed, files, typed
 from tests.support.experiments import experiment
 from tests.support.realdata import folder_with
@@ -23,11 +22,6 @@ def table2() -> Any:
     return experiment("sbc-table2")
 
 
-def test_it_is_listed() -> None:
-    (found,) = [row for row in experiments() if row["name"] == "sbc-table2"]
-    assert found["kind"] == "experiment" and "Table II" in found["title"] + found["source"]
-
-
 @pytest.mark.parametrize("scale", ["short", "paper"])
 def test_the_cells_are_the_columns_of_the_table(table2: Any, scale: str) -> None:
     cells = table2.cells(ROW, scale, None)
@@ -39,13 +33,6 @@ def test_the_cells_are_the_columns_of_the_table(table2: Any, scale: str) -> None
     assert {(p.iterations, p.batch_size, p.clients) for p in plans} == {(2000, 128, 4)}
     assert [p.method.residuals for p in plans] == [False, True, False, True, True, True]
     assert ["mean" in p.method.text for p in plans] == [False, False, False, True, True, True]
-
-
-def test_the_paper_s_numbers(table2: Any) -> None:
-    assert table2.PAPER[ROW] == {
-        "baseline": (0.9946, 1), "dropping": (0.994, 634), "fedavg": (0.994, 500),
-        "sbc1": (0.994, 2071), "sbc2": (0.994, 3491), "sbc3": (0.991, 24935),
-    }  # fmt: skip
 
 
 def test_all_five_models_have_a_row_at_the_published_length(table2: Any) -> None:
@@ -63,11 +50,6 @@ def test_the_biases_of_the_lstm_are_spared_beside_the_paper_s_rows(table2: Any) 
         plan, other = cells[ours].config.plan, cells[paper_s].config.plan
         assert (plan.temporal, plan.method.gradient) == (other.temporal, 0.01)
         assert plan.method.text.count("one_sided") == 2 and plan.masks == other.masks
-
-
-def test_a_row_for_a_gpu_is_refused_when_shortened(typed: Typed) -> None:
-    said = typed("experiment", "sbc-table2", "--only", "word_lstm")
-    assert said.code == 2 and "rows of --scale short are mnist_lenet5" in said.err
 
 
 @pytest.mark.slow

@@ -34,3 +34,10 @@ def test_smoke(name: str, typed: Typed) -> None:
     assert tables and all(path.stat().st_size > 100 for path in tables)
     assert all(path.stat().st_size > 10_000 for path in written if path.suffix == ".png")
     assert said.out.count("\n") > 5
+
+
+@pytest.mark.parametrize("name", [row["name"] for row in experiments()])
+def test_an_unknown_name_is_refused_before_any_work(name: str, typed: Typed) -> None:
+    said = typed("experiment", name, "--only", "no-such", "--out", "out")
+    assert said.code == 2 and "--only is 'no-such': " in said.err and " are " in said.err
+    assert not [*Path.cwd().iterdir()]

@@ -1,4 +1,4 @@
-"""What the tests of ``measure`` share: a real update, some methods, the columns of the table."""
+"""What the tests of ``measure`` share: a real update, some methods, the columns of both tables."""
 
 import pytest
 from torch import Tensor
@@ -13,6 +13,8 @@ COLUMNS = [
     "cosine", "compress_ms", "compress_ns_per_entry", "decompress_ms", "decompress_ns_per_entry",
     "error",
 ]  # fmt: skip
+CODER_COLUMNS = ["coder", "of", "count", "bits", "bits_each", "entropy_each", "ratio_to_entropy",
+                 "encode_ns_each", "decode_ns_each", "exact", "error"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.results.naming import Told, called
+from fedsim.results.labels import MethodText, with_labels
 from fedsim.results.schema import frame
 from fedsim.settings.config import SETTINGS
 from fedsim.settings.methods import told
@@ -195,12 +195,12 @@ def runs_of(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """The frame of cells without folders, as `fedsim.load(...).runs`: what a cell has under `typed`
     and `name`, its run was told."""
     facts = [
-        Told(**told(cell.get("typed", cell["method"]), cell["method"], cell["gradient"]),
+        MethodText(**told(cell.get("typed", cell["method"]), cell["method"], cell["gradient"]),
              name=cell.get("name", ""))
         for cell in cells
     ]  # fmt: skip
     plain = [{k: v for k, v in cell.items() if k not in ("typed", "name")} for cell in cells]
-    return called(frame(plain), facts)
+    return with_labels(frame(plain), facts)
 
 
 def say(root: Path, line: str, cells: str = "*") -> None:

@@ -85,7 +85,8 @@ class AdaComp:
     ) -> SentTensor:
         if whole.numel() == 0:
             return SentTensor(torch.zeros(shape, device=whole.device), ALL, shape)
-        tops = _largest(whole, self.size)
+        bins = -(-whole.numel() // self.size)
+        tops = pad(whole.abs(), (0, bins * self.size - whole.numel())).view(bins, -1).amax(1)
         each = tops.repeat_interleave(self.size)[: whole.numel()]
         near = (whole.double() + new.double()).abs() >= each
         chosen = (near & (whole != 0)).nonzero().flatten()
@@ -117,12 +118,6 @@ class AdaComp:
     def bound_on(self, d: int) -> Bound:
         """None."""
         return neither("its magnitude is a mean of several bins' largest entries")
-
-
-def _largest(x: Tensor, size: int) -> Tensor:
-    """The largest magnitude of each bin of ``size`` entries of the flat ``x``: (bins,)."""
-    bins = -(-x.numel() // size)
-    return pad(x.abs(), (0, bins * size - x.numel())).view(bins, -1).amax(1)
 
 
 CATALOGUE["adacomp"] = Row(

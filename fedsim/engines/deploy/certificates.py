@@ -49,10 +49,21 @@ def write(folder: Path, hosts: Sequence[str] = LOCAL) -> Certificates:
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     root_name = _name("fedsim deployment")
     root = _builder(root_name, root_name, root_key.public_key(), authority=True)
-    root = root.add_extension(_signs(), critical=True)
+    signs = x509.KeyUsage(
+        digital_signature=False, content_commitment=False, key_encipherment=False,
+        data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
+        encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    root = root.add_extension(signs, critical=True)
+    names: list[x509.GeneralName] = []
+    for host in hosts:
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            names.append(x509.DNSName(host))
     server = _builder(_name(hosts[0]), root_name, key.public_key(), authority=False)
     for extension in (
-        x509.SubjectAlternativeName([_host(host) for host in hosts]),
+        x509.SubjectAlternativeName(names),
         x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
         x509.AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key()),
     ):
@@ -94,13 +105,6 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _host(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, authority: bool
 ) -> x509.CertificateBuilder:
@@ -113,15 +117,6 @@ def _builder(
         .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
-
-
-def _signs() -> x509.KeyUsage:
-    """What an authority's key is for: signing certificates."""
-    return x509.KeyUsage(
-        digital_signature=False, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
-        encipher_only=False, decipher_only=False,
-    )  # fmt: skip
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
-from fedsim.engines.deploy import bundle, certificates, ports, programs
+from fedsim.engines.deploy import certificates, ports, programs
 from fedsim.engines.deploy.processes import Group, Guard, stop_all
 from fedsim.ground.errors import RunFailed
 from strategies.channel.owners import TABLE
 
-Told = Callable[[str], None]
+Tell = Callable[[str], None]
 START_SECONDS = 180.0
 _POLL_SECONDS = 0.1
 _REGISTERED = "SuperNode ID:"
@@ -66,7 +66,13 @@ class Deployment:
         self._clients_socket = self.private / "warm.sock"
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         self.guard = Guard(self.private)
-        self._answer_sigterm()
+
+        def answer(_: int, __: FrameType | None) -> NoReturn:
+            raise KeyboardInterrupt
+
+        # SIGTERM ends the block as Ctrl-C does, so that processes are stopped.
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, answer)
         try:
             self._start()
         except BaseException:
@@ -94,7 +100,7 @@ class Deployment:
         """Stops the SuperNode of ``client``, which tells the SuperLink that it leaves."""
         self.nodes.pop(client).stop()
 
-    def run(self, settings: Mapping[str, bundle.Value], out: Path, told: Told) -> Group:
+    def run(self, settings: Mapping[str, programs.Value], out: Path, tell: Tell) -> Group:
         """Runs fedsim's app with ``settings`` and waits for its end; results are in ``out``.
 
         Returns the process that followed the run, whose output is all that the app said.
@@ -102,7 +108,7 @@ class Deployment:
         Args:
             settings: of the run, as flags of ``fedsim run`` without their dashes; no defaults.
             out: the results folder.
-            told: called with every line in which the app tells of a round, and where a SuperNode
+            tell: called with every line in which the app tells of a round, and where a SuperNode
                 ends.
 
         Raises ``RunFailed`` where the SuperLink ends, or refuses the run. Whether the run itself
@@ -110,43 +116,50 @@ class Deployment:
         """
         self._runs += 1
         app = self.private / f"app-{self._runs}"
-        bundle.write_app(app, {**settings, "clients": self.clients, "out": str(out.resolve())})
-        return self.run_app(app, told)
+        programs.write_app(app, {**settings, "clients": self.clients, "out": str(out.resolve())})
+        return self.run_app(app, tell)
 
-    def run_app(self, app: Path, told: Told = print) -> Group:
-        """Runs the Flower app in the folder ``app``, as ``run`` does fedsim's."""
+    def run_app(self, app: Path, tell: Tell = print) -> Group:
+        """Runs the Flower app in the folder ``app``, as ``run`` does fedsim's.
+
+        A SuperNode may end meanwhile, which is told once.
+        """
         home = self.private / "cli"
-        bundle.write_connection(home, self.port, self._certificates)
-        command = [programs.find("flwr"), "run", str(app), bundle.CONNECTION, "--stream"]
-        self._run = self._group("run", "`flwr run`", command, home)
-        self._follow(self._run, told)
-        if self._run.process.returncode:
-            raise RunFailed(f"`flwr run` failed:{self._run.last_lines()}")
-        return self._run
-
-    def traffic(self) -> list[dict[str, int]]:
-        """What Flower counted of each run, in order: bytes ``up`` to the SuperLink and ``down``."""
-        command = [programs.find("flwr"), "list", bundle.CONNECTION, "--format", "json"]
-        environment = programs.environment(self.private / "cli")
-        listed = subprocess.run(command, env=environment, capture_output=True, check=True)
-        runs = sorted(json.loads(listed.stdout)["runs"], key=lambda run: run["pending-at"])
-        counted = [run["network-traffic"] for run in runs]
-        return [{"up": c["inbound-bytes"], "down": c["outbound-bytes"]} for c in counted]
-
-    def _follow(self, run: Group, told: Told) -> None:
-        """Tells of rounds until the run has ended."""
+        programs.write_connection(home, self.port, self._certificates)
+        command = [programs.find("flwr"), "run", str(app), programs.CONNECTION, "--stream"]
+        self._run = run = self._group("run", "`flwr run`", command, home)
         said = 0
         while True:
             ended = run.ended()  # asked before the output is read: its last lines are not missed
             lines = run.output().split("\n")[:-1]
             for line in lines[said:]:
                 if line.startswith("round "):
-                    told(line)
+                    tell(line)
             said = len(lines)
             if ended:
-                return
-            self._watch(told)
+                break
+            for group in self.link:
+                if not group.alive:
+                    raise RunFailed(f"{group.name} ended during the run:{group.last_lines()}")
+            for client, group in list(self.nodes.items()):
+                if not group.alive:
+                    del self.nodes[client]
+                    group.kill()  # and what it has left behind
+                    code = group.process.returncode
+                    tell(f"{group.name} ended (exit code {code}):{group.last_lines()}")
             time.sleep(_POLL_SECONDS)
+        if run.process.returncode:
+            raise RunFailed(f"`flwr run` failed:{run.last_lines()}")
+        return run
+
+    def traffic(self) -> list[dict[str, int]]:
+        """What Flower counted of each run, in order: bytes ``up`` to the SuperLink and ``down``."""
+        command = [programs.find("flwr"), "list", programs.CONNECTION, "--format", "json"]
+        environment = programs.environment(self.private / "cli")
+        listed = subprocess.run(command, env=environment, capture_output=True, check=True)
+        runs = sorted(json.loads(listed.stdout)["runs"], key=lambda run: run["pending-at"])
+        counted = [run["network-traffic"] for run in runs]
+        return [{"up": c["inbound-bytes"], "down": c["outbound-bytes"]} for c in counted]
 
     def _start(self) -> None:
         """SuperLink and SuperNodes, all at the same time: each takes seconds to import Flower."""
@@ -179,7 +192,7 @@ class Deployment:
         folder = Path(tempfile.mkdtemp(prefix="keys-", dir=self.private))
         keys = {client: certificates.write_node_key(folder / str(client)) for client in clients}
         home = self.private / "cli"
-        bundle.write_connection(home, self.port, self._certificates)
+        programs.write_connection(home, self.port, self._certificates)
         publics = {client: key.public for client, key in keys.items()}
         command = programs.register(publics, self.table)
         environment = programs.environment(home)
@@ -213,7 +226,16 @@ class Deployment:
     def _wait(self, nodes: list[Group]) -> None:
         """Until ``nodes`` have registered, and the SuperLink and the clients' process listen."""
         until = time.monotonic() + START_SECONDS
-        while late := self._late(nodes):
+        link, _, clients = self.link
+        while True:
+            late = [node for node in nodes if not node.said(_REGISTERED)]
+            with socket.socket() as tried:
+                if tried.connect_ex((ports.LOOPBACK, self.port)) != 0:
+                    late.append(link)
+            if not self._clients_socket.exists():
+                late.append(clients)
+            if not late:
+                return
             for group in (*self.link, *nodes):
                 if not group.alive:
                     code = group.process.returncode
@@ -225,38 +247,6 @@ class Deployment:
                     f"{late[0].name} is not ready after {START_SECONDS:g} s:{late[0].last_lines()}"
                 )
             time.sleep(_POLL_SECONDS)
-
-    def _late(self, nodes: list[Group]) -> list[Group]:
-        """Those of ``nodes``, of SuperLink and clients' process that are not ready."""
-        link, _, clients = self.link
-        late = [node for node in nodes if not node.said(_REGISTERED)]
-        with socket.socket() as one:
-            if one.connect_ex((ports.LOOPBACK, self.port)) != 0:
-                late.append(link)
-        if not self._clients_socket.exists():
-            late.append(clients)
-        return late
-
-    def _watch(self, told: Told) -> None:
-        """Looks whether what the run needs is alive; a SuperNode may end, and is told of once."""
-        for group in self.link:
-            if not group.alive:
-                raise RunFailed(f"{group.name} ended during the run:{group.last_lines()}")
-        for client, group in list(self.nodes.items()):
-            if not group.alive:
-                del self.nodes[client]
-                group.kill()  # and what it has left behind
-                code = group.process.returncode
-                told(f"{group.name} ended (exit code {code}):{group.last_lines()}")
-
-    def _answer_sigterm(self) -> None:
-        """SIGTERM ends the block as Ctrl-C does, so that processes are stopped."""
-
-        def answer(_: int, __: FrameType | None) -> NoReturn:
-            raise KeyboardInterrupt
-
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, answer)
 
     def _close(self) -> None:
         groups = [*([self._run] if self._run else []), *self.nodes.values(), *reversed(self.link)]

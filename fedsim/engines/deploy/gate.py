@@ -47,38 +47,36 @@ class Gate:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] == "http" and PASSED.fullmatch(scope["path"]):
-            await self._pass(scope, receive, send)
-        else:
-            await _answer(send, 403, "this port is for SuperNodes alone")
-
-    async def _pass(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         import httpx
+
+        if scope["type"] != "http" or not PASSED.fullmatch(scope["path"]):
+            await _answer(send, 403, "this port is for SuperNodes alone")
+            return
+
+        async def body() -> AsyncIterator[bytes]:
+            more = True
+            while more:
+                part = await receive()
+                yield part.get("body", b"")
+                more = part.get("more_body", False)
 
         headers = [(name, value) for name, value in scope["headers"] if name not in _OWN]
         request = self._client.build_request(
-            scope["method"], scope["path"], headers=headers, content=_body(receive)
+            scope["method"], scope["path"], headers=headers, content=body()
         )
         try:
-            came = await self._client.send(request, stream=True)
+            answer = await self._client.send(request, stream=True)
         except httpx.TransportError as error:
             await _answer(send, 502, f"the SuperLink cannot be reached: {error}")
             return
-        kept = [(name.lower(), value) for name, value in came.headers.raw]
-        kept = [(name, value) for name, value in kept if name not in _OWN]
-        await send({"type": "http.response.start", "status": came.status_code, "headers": kept})
-        async for part in came.aiter_raw():
+        headers = [(name.lower(), value) for name, value in answer.headers.raw]
+        headers = [(name, value) for name, value in headers if name not in _OWN]
+        status = answer.status_code
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        async for part in answer.aiter_raw():
             await send({"type": "http.response.body", "body": part, "more_body": True})
-        await came.aclose()
+        await answer.aclose()
         await send({"type": "http.response.body"})
-
-
-async def _body(receive: Receive) -> AsyncIterator[bytes]:
-    more = True
-    while more:
-        part = await receive()
-        yield part.get("body", b"")
-        more = part.get("more_body", False)
 
 
 async def _answer(send: Send, status: int, text: str) -> None:

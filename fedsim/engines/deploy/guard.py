@@ -29,16 +29,11 @@ def main() -> None:
         except ProcessLookupError:  # it has ended by itself
             continue
     for folder in sys.argv[1:]:
-        _remove(folder)
-
-
-def _remove(folder: str) -> None:
-    """Removes a folder into which what was killed may still write for a moment."""
-    for _ in range(_TRIES):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not os.path.exists(folder):
-            return
-        time.sleep(_PAUSE_SECONDS)
+        for _ in range(_TRIES):  # what was killed may still write into it for a moment
+            shutil.rmtree(folder, ignore_errors=True)
+            if not os.path.exists(folder):
+                break
+            time.sleep(_PAUSE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ def free(count: int) -> list[int]:
         >>> len(set(free(3)))
         3
     """
-    with ExitStack() as held:  # all are held until the last is found: no port comes twice
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((LOOPBACK, 0))
-        return [one.getsockname()[1] for one in sockets]
+    with ExitStack() as bound:  # all are bound until the last is: no port comes twice
+        sockets = [bound.enter_context(socket.socket()) for _ in range(count)]
+        for own in sockets:
+            own.bind((LOOPBACK, 0))
+        return [own.getsockname()[1] for own in sockets]
 
 
 def check(port: int, flag: str) -> None:
@@ -41,10 +41,10 @@ def check(port: int, flag: str) -> None:
     """
     if not 0 < port < 65536:
         raise UsageError(f"{flag} is {port}: a port is a number from 1 to 65535")
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:
-            one.bind((LOOPBACK, port))
+            tried.bind((LOOPBACK, port))
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
             why = "another process listens there" if taken else str(error.strerror)

@@ -85,8 +85,8 @@ class Group:
         self.group = self.process.pid
         guard.tell("+", self.group)
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), self.process.stdin as told:
-            told.write(b"\n")
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as pipe:
+            pipe.write(b"\n")
 
     @property
     def alive(self) -> bool:

@@ -1,4 +1,8 @@
-"""Flower's programs: where they are, what they are told, and the environment in which they run."""
+"""Flower's programs: where they are, what they are given, and the environment in which they run.
+
+The processes of a deployment on one machine share one installed fedsim: the app that ``flwr run``
+is given names fedsim's. A checkout's app carries the code itself (``docs/deploy.md``).
+"""
 
 import os
 import shlex
@@ -7,14 +11,22 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import tomli_w
+
 import fedsim
-from fedsim.engines.deploy import bundle, shim
+from fedsim.engines.deploy import clientapp
 from fedsim.engines.deploy.certificates import Certificates
 from fedsim.engines.deploy.ports import LOOPBACK
 from fedsim.ground.errors import RunFailed
 
 _ROOT = Path(fedsim.__file__).resolve().parent.parent
 _POLL_SECONDS = 0.2
+_MODULE = "fedsim_deployed"
+
+CONNECTION = "here"
+"""What the settings of Flower's command line call the SuperLink."""
+
+Value = str | int | float | bool
 
 
 def environment(home: Path, first: Path | None = None) -> dict[str, str]:
@@ -43,22 +55,67 @@ def find(name: str) -> str:
     Raises ``RunFailed`` where it is not there.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which(name, path=path)
-    if found is None:
+    program = shutil.which(name, path=path)
+    if program is None:
         raise RunFailed(f"the program {name} is not there: install flwr beside fedsim")
-    return found
+    return program
+
+
+def write_app(folder: Path, settings: Mapping[str, Value]) -> None:
+    """Writes an app into ``folder``, which is made.
+
+    Args:
+        folder: the app's.
+        settings: of the run that are not defaults, spelled as flags are (``batch-size``).
+    """
+    folder.mkdir(parents=True)
+    flower = {
+        "publisher": "fedsim",
+        "components": {
+            "serverapp": f"{_MODULE}:server_app",
+            "clientapp": f"{_MODULE}:client_app",
+        },
+        "config": dict(settings),
+    }
+    project = {
+        "name": "fedsim-deployed", "version": "0.1.0", "license": "MIT",
+        "description": "A run of fedsim",
+    }  # fmt: skip
+    described = tomli_w.dumps({"project": project, "tool": {"flwr": {"app": flower}}})
+    (folder / "pyproject.toml").write_text(described, encoding="utf-8")
+    (folder / f"{_MODULE}.py").write_text(
+        '"""The app of the fedsim that is installed."""\n\n'
+        "from fedsim.runs.app import client_app, server_app\n\n"
+        '__all__ = ["client_app", "server_app"]\n',
+        encoding="utf-8",
+    )
+
+
+def write_connection(home: Path, port: int, certificates: Certificates | None) -> None:
+    """Tells Flower's command line, whose home is ``home``, of the SuperLink on ``port``."""
+    secured = (
+        {"insecure": True}
+        if certificates is None
+        else {"root-certificates": str(certificates.authority)}
+    )
+    here = {"address": f"{LOOPBACK}:{port}"} | secured
+    home.mkdir(parents=True, exist_ok=True)
+    text = tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: here}})
+    (home / "config.toml").write_text(text, encoding="utf-8")
 
 
 def warm(socket: Path) -> list[str]:
-    """The process that forks for every message (``fedsim.engines.deploy.warm``)."""
-    return [sys.executable, "-m", "fedsim.engines.deploy.warm", str(socket), "fedsim.runs.app"]
+    """The process that forks for every message (``fedsim.engines.deploy.clientapp``)."""
+    module = "fedsim.engines.deploy.clientapp"
+    return [sys.executable, "-m", module, str(socket), "fedsim.runs.app"]
 
 
 def write_shim(folder: Path, socket: Path) -> None:
     """Puts a program ``flwr-clientapp`` into ``folder`` that asks the process at ``socket``."""
     folder.mkdir()
     program = folder / "flwr-clientapp"
-    command = shlex.join([sys.executable, "-S", "-E", str(Path(shim.__file__)), str(socket)])
+    script = [sys.executable, "-S", "-E", str(Path(clientapp.__file__)), "ask", str(socket)]
+    command = shlex.join(script)
     program.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     program.chmod(0o700)
 
@@ -97,7 +154,7 @@ def register(publics: Mapping[int, Path], table: Path) -> list[str]:
     """
     keys = [f"{client}={path}" for client, path in publics.items()]
     register = [sys.executable, "-m", "fedsim.engines.deploy.register"]
-    return [*register, bundle.CONNECTION, str(table), *keys]
+    return [*register, CONNECTION, str(table), *keys]
 
 
 def supernode(
@@ -109,10 +166,13 @@ def supernode(
     ``key``: its private key, where the SuperLink asks for one.
     """
     secret = [] if key is None else ["--auth-supernode-private-key", str(key)]
-    spelled = " ".join(f"{key}={_toml(value)}" for key, value in settings.items())
+    spelled = []
+    for name, value in settings.items():  # a text may not hold both kinds of quotes
+        mark = "" if isinstance(value, int) else "'" if '"' in value else '"'
+        spelled.append(f"{name}={mark}{value}{mark}")
     return [
         find("flower-supernode"), "--superlink", f"{LOOPBACK}:{link}", "--host", LOOPBACK,
-        "--port", str(port), "--node-config", spelled, *secret, *_trusting(certificates),
+        "--port", str(port), "--node-config", " ".join(spelled), *secret, *_trusting(certificates),
     ]  # fmt: skip
 
 
@@ -120,11 +180,3 @@ def _trusting(certificates: Certificates | None) -> list[str]:
     if certificates is None:
         return ["--insecure"]
     return ["--root-certificates", str(certificates.authority)]
-
-
-def _toml(value: str | int) -> str:
-    """A value as Flower's node config has it: a text may not hold both kinds of quotes."""
-    if isinstance(value, int):
-        return str(value)
-    mark = "'" if '"' in value else '"'
-    return f"{mark}{value}{mark}"

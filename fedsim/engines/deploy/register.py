@@ -24,7 +24,7 @@ def main() -> None:
     """Runs ``flwr supernode register`` for each key; ends with its error where one is refused."""
     (program,) = entry_points(group="console_scripts", name="flwr")
     flwr, (connection, table, *given) = program.load(), sys.argv[1:]
-    for client, _, key in (one.partition("=") for one in given):
+    for client, _, key in (pair.partition("=") for pair in given):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             flwr(["supernode", "register", key, connection], standalone_mode=False)

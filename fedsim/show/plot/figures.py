@@ -166,7 +166,8 @@ def matrix(runs: pd.DataFrame, value: str = "metric", method: str | None = None)
 
 
 def _panel(axes: Axes, grid: Plane, shown: Heat, norm: Normalize) -> AxesImage:
-    """The plane of one method: its cells, their texts, and lines along its diagonals."""
+    """The plane of one method: its cells with value and total sparsity, hatched where there is no
+    run, and lines along its diagonals."""
     rows, columns = grid.values.shape
     colours = colormaps["cividis_r" if shown.shades.turned else "cividis"]
     image = axes.imshow(grid.values, cmap=colours, norm=norm, aspect="auto")
@@ -179,8 +180,25 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, norm: Normalize) -> AxesImage:
         axes.set_anchor("W")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    for row, column in np.ndindex(grid.values.shape):
-        _cell(axes, grid, (row, column), shown)
+    for at in np.ndindex(grid.values.shape):
+        row, column = at
+        value, failed = float(grid.values[at]), int(grid.failed[at])
+        if not np.isfinite(value):
+            corner, hatch = (column - 0.5, row - 0.5), "xxx" if failed else "///"
+            axes.add_patch(Rectangle(corner, 1, 1, fill=False, hatch=hatch, ec="#bbbbbb", lw=0))
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+            axes.text(
+                column, row, grid.absence(at), ha="center", va="center", fontsize=9, bbox=box
+            )
+            continue
+        # Texts within the axes do not change the layout, which would measure each of them.
+        style: Any = {"ha": "center", "color": shown.shades.ink(value), "in_layout": False}
+        text, *spread = shown.lines(grid, at)
+        axes.text(column, row, text, fontsize=11, va="bottom", **style)
+        note = "\n".join([*spread, f"p/n = {units.plain(grid.sparsity(row, column))}"])
+        note += f", {failed} failed" if failed else ""
+        axes.annotate(note, at[::-1], (0, -4), textcoords="offset points", fontsize=8, va="top",
+                      **style)  # fmt: skip
     # NaN parts line from line, white on a darker edge.
     parts = [[*line, (np.nan, np.nan)] for line in joints(grid)]
     for colour, wide, alpha in (("black", 2.2, 0.5), ("white", 1.0, 1.0)):
@@ -188,24 +206,3 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, norm: Normalize) -> AxesImage:
             axes.plot(*np.concatenate(parts).T, color=colour, lw=wide, alpha=alpha,
                       solid_capstyle="round", in_layout=False)  # fmt: skip
     return image
-
-
-def _cell(axes: Axes, grid: Plane, at: tuple[int, int], shown: Heat) -> None:
-    """The text of a cell: its value and total sparsity; hatched where there is no run."""
-    row, column = at
-    value, failed = float(grid.values[at]), int(grid.failed[at])
-    if not np.isfinite(value):
-        hatch = "xxx" if failed else "///"
-        corner = (column - 0.5, row - 0.5)
-        axes.add_patch(Rectangle(corner, 1, 1, fill=False, hatch=hatch, ec="#bbbbbb", lw=0))
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        axes.text(column, row, grid.absence(at), ha="center", va="center", fontsize=9, bbox=box)
-        return
-    # Texts within the axes do not change the layout, which would measure each of them.
-    style: Any = {"ha": "center", "color": shown.shades.ink(value), "in_layout": False}
-    text, *spread = shown.lines(grid, at)
-    axes.text(column, row, text, fontsize=11, va="bottom", **style)
-    note = "\n".join([*spread, f"p/n = {units.plain(grid.sparsity(row, column))}"])
-    note += f", {failed} failed" if failed else ""
-    axes.annotate(note, at[::-1], (0, -4), textcoords="offset points", fontsize=8, va="top",
-                  **style)  # fmt: skip

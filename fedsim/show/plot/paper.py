@@ -36,7 +36,6 @@ class Drawing(Figure):
     """A figure that embeds its fonts in whatever file it is saved to, and shows in notebooks."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """See ``matplotlib.figure.Figure.savefig``."""
         with _SETTINGS, matplotlib.rc_context(_FILES):
             super().savefig(*args, **kwargs)
 
@@ -117,11 +116,11 @@ def _draw(axes: Axes, marks: Marks) -> None:
     bars = np.zeros((2, len(x))) if marks.ranges is None else marks.ranges
     hollow = np.array(marks.hollow or [False] * len(x), bool)
     edge, wide = (look.colour, 1.0) if marks.hollow else ("black", 0.6)
-    for here, inside in ((~hollow, look.colour), (hollow, "none")):
+    for here, fill in ((~hollow, look.colour), (hollow, "none")):
         if here.any():  # all by errorbar: the legend has one kind of artist after the other
             axes.errorbar(
                 x[here], y[here], bars[:, here], linestyle="", marker=symbol, markersize=marks.size,
-                markeredgecolor=edge, markeredgewidth=wide, markerfacecolor=inside, zorder=2,
+                markeredgecolor=edge, markeredgewidth=wide, markerfacecolor=fill, zorder=2,
                 **style,
             )  # fmt: skip
             style["label"] = "_"

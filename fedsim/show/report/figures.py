@@ -12,11 +12,11 @@ from fedsim.show.chart import Chart
 from fedsim.show.curves import TIME, pareto_points
 from fedsim.show.heat import JOINED, heat
 from fedsim.show.planes import one_celled
-from fedsim.show.report.answers import tables
 from fedsim.show.report.charts.frame import Drawn, as_json
 from fedsim.show.report.charts.heat import heatmaps
 from fedsim.show.report.charts.lines import drawn
 from fedsim.show.report.charts.parts import layers, send_buffers, split
+from fedsim.show.report.sections import answers
 from fedsim.show.report.times import caption, middle_rounds, sentence, timed
 from fedsim.show.style import label, metric_name
 
@@ -46,7 +46,7 @@ def figures(results: Results, budget: float | None = None) -> list[Section]:
     if not len(done):
         return []
     rounds, name = results.done_rounds, metric_name(runs)
-    key, title, text = "budget", "Best within a budget of bits", tables(results, budget)
+    key, title, text = "budget", "Best within a budget of bits", answers(results, budget)
     if several(done):
         text += charted(key, title, described.budget(rounds, name))[2]
     sections = [(key, title, text)]
@@ -87,8 +87,8 @@ def parts(results: Results) -> list[Section]:
     bars = {name: split(own) for name, own in _apart(results.runs).items()}
     sections = [section("split", "What the bits are", text, bars)]
     if len(results.layers) and (shown := layers(results.layers)):
-        figure, told = shown
-        sections.append(section("layers", "What each layer sends", told, {"": figure}))
+        figure, words = shown
+        sections.append(section("layers", "What each layer sends", words, {"": figure}))
     return sections
 
 

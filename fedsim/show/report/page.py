@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from html import escape
 
-import pandas as pd
-
 from fedsim.ground import units
 from fedsim.results.labels import VARIANT, reference
 from fedsim.results.load import Results
+from fedsim.show.columns import sends_less_per_client
 from fedsim.show.planes import method_text, one_celled
 from fedsim.show.report.charts.frame import plotly_file
 from fedsim.show.report.figures import Section, figures, parts
 from fedsim.show.report.keys import KEYS
 from fedsim.show.report.sections import failures, settings, summary, versions
 from fedsim.show.style import metric_name
-from fedsim.show.telling import sends_less_per_client
 
 _STYLE = """
 *{box-sizing:border-box}
@@ -104,6 +102,7 @@ def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> 
 
 
 def _explanation(results: Results) -> str:
+    """What the cells are, and what the dense reference came to."""
     runs = results.runs
     clients, iterations = (
         " or ".join(str(value) for value in sorted(runs[name].dropna().unique())) or "?"
@@ -132,21 +131,19 @@ def _explanation(results: Results) -> str:
         notes.append("No matrix is drawn: there is one cell per method.")
     if results.unfinished:
         notes.append(f"Not finished, and left out: {', '.join(results.unfinished)}.")
-    told = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
-    return f"<p>{escape(text)}</p>{_reference(runs)}{told}"
-
-
-def _reference(runs: pd.DataFrame) -> str:
     references = runs[reference(runs)]
-    dense = references[references["status"] == "done"]
-    if len(references) > len(dense) == 0:
-        return '<p class="note">The dense reference (raw, n = 1) failed: see Failed cells.</p>'
-    if not len(dense):
-        return '<p class="note">There is no dense reference (raw, n = 1) among the cells.</p>'
     name, lines = metric_name(runs), []
-    for told, of in dense.groupby("label"):
-        value, bits = of["metric"].mean(), of["up_wire_bits"].mean()
-        text = f"{name} {units.score(value, name)} with {units.bits(bits)} per client upstream"
-        which = f"{told}: " if VARIANT in runs.columns else ""
-        lines.append(f"{escape(which)}<strong>{escape(text)}</strong>")
-    return f"<p>Dense reference (n = 1, p = 1): {'; '.join(lines)}.</p>"
+    for label, own in references[references["status"] == "done"].groupby("label"):
+        score, bits = units.score(own["metric"].mean(), name), own["up_wire_bits"].mean()
+        dense = f"{name} {score} with {units.bits(bits)} per client upstream"
+        which = f"{label}: " if VARIANT in runs.columns else ""
+        lines.append(f"{escape(which)}<strong>{escape(dense)}</strong>")
+    if not lines:
+        first = "The dense reference (raw, n = 1) failed: see Failed cells."
+        if not len(references):
+            first = "There is no dense reference (raw, n = 1) among the cells."
+        notes.insert(0, first)
+    words = f"<p>{escape(text)}</p>"
+    if lines:
+        words += f"<p>Dense reference (n = 1, p = 1): {'; '.join(lines)}.</p>"
+    return words + "".join(f'<p class="note">{escape(note)}</p>' for note in notes)

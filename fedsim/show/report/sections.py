@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from fedsim.ground import units
 from fedsim.ground.errors import without_home
 from fedsim.results.labels import VARIANT
 from fedsim.results.load import Results
@@ -12,11 +13,40 @@ from fedsim.results.merge import differing, settings_of
 from fedsim.results.schema import OF_TASK
 from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.strategies import FLAGS
+from fedsim.show.answer import SEEDS, best, ladder, texts
+from fedsim.show.columns import failures_told
 from fedsim.show.markup import html
+from fedsim.show.style import metric_name
 from fedsim.show.tables import summary_texts
-from fedsim.show.telling import failures_told
 
 _UNITS = {"timeout": "timeout (seconds)"}
+_NONE = '<p class="note">none: the method had no evaluation within the budget.</p>'
+USED = "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. "
+
+
+def answers(results: Results, budget: float | None = None) -> str:
+    """The best of every method within `budget`, where one is given; then the best of all methods
+    for rising budgets. Empty where no run is done, or there are several tasks.
+
+    Args:
+        results: what is on the page.
+        budget: in bits.
+
+    Raises:
+        UsageError: a budget is given for results of several tasks.
+    """
+    done = results.runs[results.runs["status"] == "done"]
+    if not len(done) or budget is None and done["task"].nunique() > 1:
+        return ""
+    name, text = metric_name(results.runs), ""
+    if budget is not None:
+        reached = best(results, budget)
+        text = f"<h3>Every method within {units.bits(budget)}</h3>"
+        text += html(*texts(reached, name), "Best within a budget")
+        text += _NONE if reached["metric"].isna().any() else ""
+        text += "<h3>The best of all methods, for rising budgets</h3>"
+    text += html(*texts(ladder(results), name), "Best within a budget")
+    return f'{text}<p class="note">{escape(USED + SEEDS)}</p>'
 
 
 def summary(results: Results) -> str:
@@ -24,10 +54,10 @@ def summary(results: Results) -> str:
     headings, rows = summary_texts(results.runs)
     points = any("points" in heading for heading in headings)
     note = "1 kbit = 1000 bit." + (" Points are percentage points." if points else "")
-    told = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
-    not_used = f"<p>Replies that were asked for and not used:</p><ul>{told}</ul>" if told else ""
-    texts, kinds = [row for row, _ in rows], [kind for _, kind in rows]
-    table = html(headings, texts, "Summary table", kinds)
+    lines = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
+    not_used = f"<p>Replies that were asked for and not used:</p><ul>{lines}</ul>" if lines else ""
+    cells, kinds = [row for row, _ in rows], [kind for _, kind in rows]
+    table = html(headings, cells, "Summary table", kinds)
     return f'{table}{not_used}<p class="note">{note}</p>'
 
 
@@ -48,15 +78,6 @@ def failures(results: Results) -> str:
 
 def settings(results: Results) -> str:
     """What trained the models, defaults filled in; then what the runs' `config.toml` say."""
-    given = _listing({name: table or None for name, table in results.given.items()}, "config.toml")
-    trained = _trained(results)
-    if trained:
-        trained = f"<h3>What trained the models</h3>{trained}<h3>As given</h3>"
-    return _by_method(results) + trained + given
-
-
-def _trained(results: Results) -> str:
-    """A table of the settings of learning, a row per setting, with whose default a value is."""
     values: dict[str, list[str]] = {}
     for name, trained in results.trained.items():
         for key, value in trained.items():
@@ -69,7 +90,11 @@ def _trained(results: Results) -> str:
             shown = f"{text} ({whose})" if whose else text
             if value not in (None, []) and shown not in values.setdefault(key, []):
                 values[key].append(shown)
-    return _rows({key: seen for key, seen in values.items() if seen})
+    table = _rows({key: seen for key, seen in values.items() if seen})
+    if table:
+        table = f"<h3>What trained the models</h3>{table}<h3>As given</h3>"
+    given_tables = {name: table or None for name, table in results.given.items()}
+    return _by_method(results) + table + _listing(given_tables, "config.toml")
 
 
 def _by_method(results: Results) -> str:

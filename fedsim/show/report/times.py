@@ -34,9 +34,9 @@ def sentence(results: Results) -> str:
     spans = leaders(budgets(rounds, higher, x=TIME), higher)
     if rounds["label"].nunique() < 2 or not spans:
         return ""
-    told = [f"{name} from {units.duration(low)}" for low, _, name in spans]
+    texts = [f"{name} from {units.duration(low)}" for low, _, name in spans]
     over = " Each overtakes the one before it at that time." if len(spans) > 1 else ""
-    return f"<p>Best so far on the simulated clock: {escape(', '.join(told))}.{over}</p>"
+    return f"<p>Best so far on the simulated clock: {escape(', '.join(texts))}.{over}</p>"
 
 
 def timed(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
-from fedsim.tasks.data.idx import data_folder
 from fedsim.tasks.data.images import CropAndFlip, Pixels
-from fedsim.tasks.data.once import Once
-from fedsim.tasks.optional import torchvision
+from fedsim.tasks.data.once import once
+from fedsim.tasks.optional import first_line, torchvision
 
 FILE = "cifar10.npz"
 LAYOUT = "cifar-10-batches-py"
@@ -21,7 +20,8 @@ _MEAN, _STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the train
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
 
 
-def load(folder: Path | None = None, download: bool = False) -> Data:
+@once
+def load(folder: Path | None, download: bool) -> Data:
     """CIFAR-10: 50,000 training and 10,000 test images (·, 3, 32, 32), normalised by channel.
 
     Training batches are cropped and flipped (``CropAndFlip``); test images are as they are.
@@ -35,12 +35,6 @@ def load(folder: Path | None = None, download: bool = False) -> Data:
         DataError: no folder, missing or damaged files, or a download that failed; two lines, the
             second says what to do.
     """
-    given = data_folder(folder)
-    return _load(given.resolve() if given else None, download)
-
-
-@Once
-def _load(folder: Path | None, download: bool) -> Data:
     if folder is None:
         raise DataError(f"CIFAR-10: no data folder is given.\n{_where('DIR')}")
     if (folder / FILE).is_file():
@@ -50,16 +44,11 @@ def _load(folder: Path | None, download: bool) -> Data:
     else:
         raise DataError(f"CIFAR-10: it is not in {folder}.\n{_where(str(folder))}")
     identity = hashlib.sha256(arrays["train_x"].tobytes()).hexdigest()[:12]
-    images = {part: _pixels(arrays[part]) for part in ("train_x", "test_x")}
+    stored = (torch.from_numpy(arrays[part]).permute(0, 3, 1, 2) for part in ("train_x", "test_x"))
+    train_x, test_x = (Pixels(images.contiguous(), _MEAN, _STD) for images in stored)
     train_y, test_y = (torch.from_numpy(arrays[p].astype(np.int64)) for p in ("train_y", "test_y"))
     source = f"CIFAR-10, {copy}, training images sha256 {identity}"
-    draw = CropAndFlip(images["train_x"], train_y)
-    return Data(images["train_x"], train_y, images["test_x"], test_y, source, draw=draw)
-
-
-def _pixels(images: NDArray[np.uint8]) -> Pixels:
-    stored = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
-    return Pixels(stored, _MEAN, _STD)
+    return Data(train_x, train_y, test_x, test_y, source, draw=CropAndFlip(train_x, train_y))
 
 
 def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], str]:
@@ -90,10 +79,8 @@ def read_torchvision(folder: Path, download: bool) -> tuple[dict[str, NDArray[An
             arrays[f"{part}_x"], arrays[f"{part}_y"] = images.data, np.array(images.targets)
     except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
         verb = "be downloaded into" if download else "be read from"
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(
-            f"CIFAR-10: cannot {verb} {folder / LAYOUT} ({reason}).\n{_where(str(folder))}"
-        ) from error
+        problem = f"CIFAR-10: cannot {verb} {folder / LAYOUT} ({first_line(error)})"
+        raise DataError(f"{problem}.\n{_where(str(folder))}") from error
     check(folder / LAYOUT, arrays)
     return arrays, f"torchvision layout, {LAYOUT}"
 

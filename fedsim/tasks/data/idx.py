@@ -1,14 +1,12 @@
-"""MNIST and its relatives from disk, in torchvision's layout.
+"""MNIST and its relatives from disk, in torchvision's layout: four idx files, plain or as `.gz`.
 
-Unpacked idx files are read by torchvision; where only the four `.gz` files are there (say, in a
-folder that cannot be written), they are read directly.
+torchvision is needed to fetch them, and for nothing else.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ground.errors import DataError
-from fedsim.tasks.optional import torchvision
+from fedsim.tasks.optional import first_line, torchvision
 
 FILES = (
     "train-images-idx3-ubyte",
@@ -26,7 +24,6 @@ FILES = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
-_DAMAGED = (AssertionError, IndexError, KeyError, OSError, RuntimeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -40,14 +37,6 @@ class Images:
     source: str
 
 
-def data_folder(folder: Path | None) -> Path | None:
-    """`folder` if given, else `$FEDSIM_DATA` if set and not empty, else None."""
-    if folder is not None:
-        return Path(folder)
-    named = os.environ.get("FEDSIM_DATA")
-    return Path(named) if named else None
-
-
 def read(name: str, folder: Path | None, download: bool) -> Images:
     """The data set `name` of torchvision below `folder`.
 
@@ -57,87 +46,62 @@ def read(name: str, folder: Path | None, download: bool) -> Images:
         download: let torchvision fetch what is not there.
 
     Raises:
-        DataError: no folder, missing or damaged files, torchvision missing or broken, or a
-            download that failed; two lines, the second says what to do.
+        DataError: no folder, missing or damaged files, or a download that failed, as where
+            torchvision is missing; two lines, the second says what to do.
     """
+    place = "DIR" if folder is None else str(folder)
+    remedy = (
+        f"Put {', '.join(FILES)} (unpacked, or all four as .gz) into {place}/{name}/raw and give"
+        f" --data {place} or set $FEDSIM_DATA={place}; --download lets torchvision fetch them."
+    )
     if folder is None:
-        raise DataError(f"{name}: no data folder is given.\n{_where(name, 'DIR')}")
+        raise DataError(f"{name}: no data folder is given.\n{remedy}")
     raw = folder / name / "raw"
-    unpacked = all((raw / file).is_file() for file in FILES)
-    packed = all((raw / f"{file}.gz").is_file() for file in FILES)
-    if unpacked or (download and not packed):
-        images = _read_by_torchvision(name, folder, raw, download and not unpacked)
-    elif packed:
-        images = _read_packed(name, raw)
-    else:
-        raise DataError(f"{name}: its files are not in {raw}.\n{_where(name, str(folder))}")
-    _check(name, raw, images)
-    return images
+
+    def ending() -> str | None:
+        """What follows the names of the files; None where not all are there."""
+        forms = (e for e in ("", ".gz") if all((raw / f"{file}{e}").is_file() for file in FILES))
+        return next(forms, None)
+
+    if ending() is None and download:
+        dataset = getattr(torchvision("datasets", name, "; it fetches the files"), name)
+        try:
+            dataset(folder, download=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            problem = f"{name}: cannot be downloaded into {raw} ({first_line(error)})"
+            raise DataError(f"{problem}.\n{remedy}") from error
+    if (end := ending()) is None:
+        raise DataError(f"{name}: its files are not in {raw}.\n{remedy}")
+    contents = {}
+    for path in (raw / f"{file}{end}" for file in FILES):
+        try:
+            contents[path] = gzip.decompress(path.read_bytes()) if end else path.read_bytes()
+        except (OSError, EOFError, zlib.error) as error:
+            raise _damaged(name, path, first_line(error)) from error
+    train_x, train_y, test_x, test_y = (parsed(name, *file) for file in contents.items())
+    for part, x, y in (("training", train_x, train_y), ("test", test_x, test_y)):
+        if x.shape[1:] != (28, 28) or y.shape != x.shape[:1] or not len(x):
+            raise _damaged(name, raw, f"{part} images {x.shape}, labels {y.shape}")
+        if y.max() > 9:
+            raise _damaged(name, raw, f"a {part} label is {y.max()}, above 9")
+    digest = hashlib.sha256(next(iter(contents.values()))).hexdigest()[:12]
+    form = "gzip idx" if end else "unpacked idx"
+    source = f"{name}, torchvision layout, {form}, training images sha256 {digest}"
+    return Images(train_x, train_y, test_x, test_y, source)
 
 
-def _where(name: str, folder: str) -> str:
-    return (
-        f"Put {', '.join(FILES)} (unpacked, or all four as .gz) into {folder}/{name}/raw and give"
-        f" --data {folder} or set $FEDSIM_DATA={folder}; --download lets torchvision fetch them."
-    )
-
-
-def _read_by_torchvision(name: str, folder: Path, raw: Path, download: bool) -> Images:
-    without = "; the four .gz files alone are read without it"
-    dataset = getattr(torchvision("datasets", name, without), name)
-    try:
-        train = dataset(folder, train=True, download=download)
-        test = dataset(folder, train=False, download=False)
-        identity = _identity((raw / FILES[0]).read_bytes())
-    except _DAMAGED as error:
-        verb = "be downloaded into" if download else "be read from"
-        raise DataError(
-            f"{name}: cannot {verb} {raw} ({_first_line(error)}).\n{_where(name, str(folder))}"
-        ) from error
-    source = f"{name}, torchvision layout, unpacked idx, {identity}"
-    return Images(
-        train.data.numpy(), train.targets.numpy(), test.data.numpy(), test.targets.numpy(), source
-    )
-
-
-def _read_packed(name: str, raw: Path) -> Images:
-    contents = [_unpack(name, raw / f"{file}.gz") for file in FILES]
-    arrays = [
-        _parse(name, raw / f"{file}.gz", content, 3 if "idx3" in file else 1)
-        for file, content in zip(FILES, contents, strict=True)
-    ]
-    source = f"{name}, torchvision layout, gzip idx, {_identity(contents[0])}"
-    return Images(arrays[0], arrays[1], arrays[2], arrays[3], source)
-
-
-def _unpack(name: str, path: Path) -> bytes:
-    try:
-        return gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise _damaged(name, path, _first_line(error)) from error
-
-
-def _parse(name: str, path: Path, content: bytes, dimensions: int) -> NDArray[np.uint8]:
+def parsed(name: str, path: Path, content: bytes) -> NDArray[np.uint8]:
+    """The array in the bytes of an idx file, whose dimensions the file's name says."""
+    dimensions = 3 if "idx3" in path.name else 1
     start = 4 + 4 * dimensions
     # idx: two zero bytes, 8 for uint8, the number of dimensions; then big-endian sizes.
     if len(content) < start or content[:4] != bytes((0, 0, 8, dimensions)):
         raise _damaged(name, path, f"its header is not that of an idx{dimensions} file of bytes")
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", dimensions, offset=4))
-    expected, held = int(np.prod(shape, dtype=object)), len(content) - start
-    if expected != held:
-        raise _damaged(name, path, f"its header promises {expected} bytes of data, it has {held}")
+    expected, actual = int(np.prod(shape, dtype=object)), len(content) - start
+    if expected != actual:
+        raise _damaged(name, path, f"its header promises {expected} bytes of data, it has {actual}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-
-
-def _check(name: str, raw: Path, images: Images) -> None:
-    for part, x, y in (
-        ("training", images.train_x, images.train_y),
-        ("test", images.test_x, images.test_y),
-    ):
-        if x.ndim != 3 or x.shape[1:] != (28, 28) or y.shape != x.shape[:1] or not len(x):
-            raise _damaged(name, raw, f"{part} images {x.shape}, labels {y.shape}")
-        if y.max() > 9:
-            raise _damaged(name, raw, f"a {part} label is {y.max()}, above 9")
 
 
 def _damaged(name: str, path: Path, why: str) -> DataError:
@@ -145,11 +109,3 @@ def _damaged(name: str, path: Path, why: str) -> DataError:
         f"{name}: {path} is damaged: {why}.\n"
         f"Replace it by a good copy, or delete it and give --download."
     )
-
-
-def _identity(train_images: bytes) -> str:
-    return f"training images sha256 {hashlib.sha256(train_images).hexdigest()[:12]}"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,37 +1,38 @@
 """Data sets in memory: read once, however many clients and runs ask."""
 
+import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, wraps
+from pathlib import Path
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 D = TypeVar("D")
 
 
-class Once(Generic[D]):
-    """A function that reads a data set, kept in memory: asked again for the same, it reads nothing.
+def once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
+    """A task's ``load`` whose last data set stays in memory: asked again, it reads nothing.
 
-    Clients on several threads wait for one copy instead of reading their own.
+    Clients on several threads wait for one copy instead of reading their own. The folder is the
+    given one, whole, else what ``$FEDSIM_DATA`` names, else None.
 
     Args:
-        read: the function; what it is given is hashable.
-        copies: how many data sets are kept, those that were asked for last.
+        load: (data folder or None, may download?) -> the data set.
 
     Example:
-        >>> read = Once(lambda folder: print("reading", folder))
-        >>> read("a"), read("a")
+        >>> @once
+        ... def load(folder, download):
+        ...     print("reading", folder.name)
+        >>> load(Path("a")), load(Path("a"))
         reading a
         (None, None)
     """
+    cached, lock = lru_cache(maxsize=1)(load), Lock()
 
-    def __init__(self, read: Callable[..., D], copies: int = 1) -> None:
-        self._kept, self._lock = lru_cache(maxsize=copies)(read), Lock()
+    @wraps(load)
+    def loaded(folder: Path | None = None, download: bool = False) -> D:
+        given = folder if folder is not None else os.environ.get("FEDSIM_DATA")
+        with lock:
+            return cached(Path(given).resolve() if given else None, download)
 
-    def __call__(self, *given: Any) -> D:
-        """What the function gives, or gave when it was last given the same."""
-        with self._lock:
-            return self._kept(*given)
-
-    def forget(self) -> None:
-        """Reads anew when it is asked next."""
-        self._kept.cache_clear()
+    return loaded

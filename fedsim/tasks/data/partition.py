@@ -107,30 +107,23 @@ def split(
     if parsed.kind == "whole":
         return [np.arange(len(labels))] * clients
     if parsed.kind in ("contiguous", FEATURE):
-        return _stretches(np.arange(len(labels)) if feature is None else feature, clients)
+        key = np.arange(len(labels)) if feature is None else feature
+        rising = np.argsort(key, kind="stable").astype(np.int64)
+        return [np.sort(part) for part in np.array_split(rising, clients)]
     if parsed.kind == NATURAL:
-        return _whole_sources(labels, clients, seed)
+        sources = np.unique(labels)
+        if clients > len(sources):
+            raise UsageError(
+                f"clients: {clients} is not allowed; partition natural deals whole sources, and "
+                f"there are {len(sources)}"
+            )
+        dealt = np.array_split(np.random.default_rng(seed).permutation(sources), clients)
+        return [np.flatnonzero(np.isin(labels, own)).astype(np.int64) for own in dealt]
     # The partitioners keep the order, so that it is drawn here.
     order = np.random.default_rng(seed).permutation(len(labels))
     if parsed.kind == "iid":
         return [np.sort(part) for part in np.array_split(order, clients)]
     return _by_label(parsed, spec, labels, order, clients, seed)
-
-
-def _stretches(key: NDArray[Any], clients: int) -> list[NDArray[np.int64]]:
-    rising = np.argsort(key, kind="stable").astype(np.int64)
-    return [np.sort(part) for part in np.array_split(rising, clients)]
-
-
-def _whole_sources(labels: NDArray[Any], clients: int, seed: int) -> list[NDArray[np.int64]]:
-    sources = np.unique(labels)
-    if clients > len(sources):
-        raise UsageError(
-            f"clients: {clients} is not allowed; partition natural deals whole sources, and there "
-            f"are {len(sources)}"
-        )
-    dealt = np.array_split(np.random.default_rng(seed).permutation(sources), clients)
-    return [np.flatnonzero(np.isin(labels, own)).astype(np.int64) for own in dealt]
 
 
 def _parse(spec: str) -> _Spec:
@@ -210,24 +203,8 @@ def _by_label(
     parsed: _Spec, spec: str, labels: NDArray[Any], order: NDArray[np.int64], clients: int,
     seed: int,
 ) -> list[NDArray[np.int64]]:  # fmt: skip
-    try:
-        parts = _deal(_partitioner(parsed, clients, seed), labels[order], order, clients)
-    except ValueError as error:
-        raise UsageError(
-            f"partition: {spec!r} cannot be made for {clients} clients and {len(labels)} samples;"
-            f" flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
-        ) from error
-    if empty := [i for i, part in enumerate(parts) if len(part) == 0]:
-        raise UsageError(
-            f"partition: {spec!r} leaves client {empty[0]} of {clients} without samples; use fewer"
-            f" clients or a milder split"
-        )
-    return parts
-
-
-def _deal(
-    partitioner: Partitioner, labels: NDArray[Any], order: NDArray[np.int64], clients: int
-) -> list[NDArray[np.int64]]:
+    """The samples in their ``order``, as a partitioner of flwr-datasets deals them."""
+    partitioner = _partitioner(parsed, clients, seed)
     from datasets import Dataset
 
     class Table(Dataset):
@@ -236,11 +213,22 @@ def _deal(
         def __getitem__(self, key: Any) -> Any:
             return super().__getitem__(key)[:] if isinstance(key, str) else super().__getitem__(key)
 
-    table = Table.from_dict({"label": labels, "sample": order}).with_format("numpy")
-    with warnings.catch_warnings():
-        # A Dirichlet split is drawn again until it fits, with a warning each time, or ends in an
-        # error; pyarrow warns of deprecations inside datasets.
-        warnings.simplefilter("ignore")
-        partitioner.dataset = table
-        parts = [partitioner.load_partition(i)["sample"][:] for i in range(clients)]
-    return [np.sort(np.asarray(part, dtype=np.int64)) for part in parts]
+    table = Table.from_dict({"label": labels[order], "sample": order}).with_format("numpy")
+    try:
+        with warnings.catch_warnings():
+            # A Dirichlet split is drawn again until it fits, with a warning each time, or ends in
+            # an error; pyarrow warns of deprecations inside datasets.
+            warnings.simplefilter("ignore")
+            partitioner.dataset = table
+            dealt = [partitioner.load_partition(i)["sample"][:] for i in range(clients)]
+    except ValueError as error:
+        raise UsageError(
+            f"partition: {spec!r} cannot be made for {clients} clients and {len(labels)} samples;"
+            f" flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
+        ) from error
+    if empty := [i for i, part in enumerate(dealt) if len(part) == 0]:
+        raise UsageError(
+            f"partition: {spec!r} leaves client {empty[0]} of {clients} without samples; use fewer"
+            f" clients or a milder split"
+        )
+    return [np.sort(np.asarray(part, dtype=np.int64)) for part in dealt]

@@ -57,22 +57,19 @@ class Known:
         """
         rows = users.repeat_interleave(count)
         drawn = torch.randint(self.items, (len(rows),), dtype=torch.int32, generator=generator)
-        again = self._wrong(rows, drawn, count, apart).nonzero().flatten()
-        while len(again):
+        while True:
+            wrong = self.has(rows, drawn)
+            if apart:
+                ordered, place = drawn.view(-1, count).sort(dim=1, stable=True)
+                repeated = torch.zeros_like(ordered, dtype=torch.bool)
+                repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+                wrong |= torch.empty_like(repeated).scatter_(1, place, repeated).flatten()
+            again = wrong.nonzero().flatten()
+            if not len(again):
+                return drawn.view(-1, count)
             drawn[again] = torch.randint(
                 self.items, (len(again),), dtype=torch.int32, generator=generator
             )
-            again = self._wrong(rows, drawn, count, apart).nonzero().flatten()
-        return drawn.view(-1, count)
-
-    def _wrong(self, rows: Tensor, drawn: Tensor, count: int, apart: bool) -> Tensor:
-        wrong = self.has(rows, drawn)
-        if apart:
-            ordered, place = drawn.view(-1, count).sort(dim=1, stable=True)
-            twice = torch.zeros_like(ordered, dtype=torch.bool)
-            twice[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-            wrong |= torch.empty_like(twice).scatter_(1, place, twice).flatten()
-        return wrong
 
 
 @dataclass(frozen=True)
@@ -93,11 +90,11 @@ class Draw:
         return torch.cat([seen, drawn]), targets
 
 
-def load(task: str, folder: Path) -> Data:
+def load(task: str, folder: Path | None) -> Data:
     """The first of `SETS` below `folder`, as `interactions` gives it.
 
     Raises:
-        DataError: no file is there, or the file is damaged.
+        DataError: no folder is given, no file is there, or the file is damaged.
     """
     (path,) = textfiles.first_present(task, folder, [(name,) for name in SETS])
     content, digest = textfiles.content(task, path)
@@ -143,9 +140,9 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
             f"task takes {HELD_OUT_NEGATIVES} items that this user has not rated, for the ranking."
         )
     last = each.cumsum(0) - 1
-    held = torch.zeros(len(pairs), dtype=torch.bool)
-    held[last[each > 1]] = True
-    train, test = pairs[~held], pairs[held]
+    held_out = torch.zeros(len(pairs), dtype=torch.bool)
+    held_out[last[each > 1]] = True
+    train, test = pairs[~held_out], pairs[held_out]
     generator = torch.Generator().manual_seed(_TEST_SEED)
     others = Known.of(pairs, count).strangers(test[:, 0], HELD_OUT_NEGATIVES, generator, apart=True)
     candidates = torch.cat([test[:, 1:], others], dim=1)

@@ -9,38 +9,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedsim.ground.errors import DataError
-from fedsim.tasks.data.idx import data_folder
+from fedsim.tasks.optional import first_line
 
 
-def base(task: str, folder: Path | None, what: str) -> Path:
-    """The data folder: as given or `$FEDSIM_DATA`.
+def first_present(
+    task: str, folder: Path | None, names: Sequence[tuple[str, ...]]
+) -> list[Path]:
+    """The files of the first set of names below `folder` that is whole, each plain or as `.gz`.
 
     Raises:
-        DataError: no data folder is given; `what` says which files belong into it.
+        DataError: no data folder is given, or no set is whole; the message lists the sets.
     """
-    data = data_folder(folder)
-    if data is None:
+    if folder is None:
+        wanted = " or ".join(" and ".join(group) for group in names)
         raise DataError(
-            f"task {task}: no data folder is given.\nPut {what} into a folder DIR and give "
+            f"task {task}: no data folder is given.\nPut {wanted} into a folder DIR and give "
             "--data DIR or set $FEDSIM_DATA=DIR; nothing is downloaded for this task."
         )
-    return data
-
-
-def present(path: Path) -> Path | None:
-    """`path`, or `path` with `.gz`, or None where neither is a file."""
-    packed = path.with_name(path.name + ".gz")
-    return path if path.is_file() else packed if packed.is_file() else None
-
-
-def first_present(task: str, folder: Path, names: Sequence[tuple[str, ...]]) -> list[Path]:
-    """The files of the first set of names below `folder` that is whole.
-
-    Raises:
-        DataError: no set is whole; the message lists the sets.
-    """
     for group in names:
-        paths = [present(folder / name) for name in group]
+        forms = [(folder / name, folder / f"{name}.gz") for name in group]
+        paths = [next((path for path in form if path.is_file()), None) for form in forms]
         if all(paths):
             return [path for path in paths if path is not None]
     known = "; or ".join(", ".join(group) for group in names)
@@ -73,5 +61,4 @@ def read(task: str, path: Path) -> tuple[str, str]:
 
 
 def _damaged(task: str, path: Path, error: Exception) -> DataError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return DataError(f"task {task}: {path} cannot be read ({reason}).\nGet it again.")
+    return DataError(f"task {task}: {path} cannot be read ({first_line(error)}).\nGet it again.")

@@ -1,9 +1,56 @@
-"""The other networks for CIFAR-10: (B, 3, 32, 32) -> logits, torchvision's where it has them."""
+"""The networks for CIFAR-10: (B, 3, 32, 32) -> logits, torchvision's where it has them."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedsim.tasks.optional import torchvision
+
+
+class Shortcut(nn.Module):
+    """Option A: every second pixel, and zeros for the channels that are new; no parameters."""
+
+    def __init__(self, new_channels: int) -> None:
+        super().__init__()
+        self.before = new_channels // 2
+        self.after = new_channels - self.before
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, C + new, H / 2, W / 2)."""
+        return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.before, self.after))
+
+
+def resnet(depth: int) -> nn.Module:
+    """The ResNet of ``depth`` = 6 k + 2 layers: images (B, 3, 32, 32) -> logits (B, 10).
+
+    A 3x3 convolution, three stages of k basic blocks (torchvision's) with 16, 32 and 64 channels,
+    the mean over pixels, a linear layer. Convolutions have no bias and start as He et al. 2015 say.
+
+    Raises:
+        DataError: torchvision is missing.
+
+    Source: He et al., "Deep Residual Learning for Image Recognition", 2016, section 4.2.
+
+    Example:
+        >>> sum(p.numel() for p in resnet(20).parameters())
+        269722
+    """
+    block = torchvision("models.resnet", f"cifar_resnet{depth}").BasicBlock
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(inplace=True)
+    ]  # fmt: skip
+    before = 16
+    for channels in (16, 32, 64):
+        new = channels - before
+        first = block(before, channels, 2, Shortcut(new)) if new else block(before, channels)
+        rest = [block(channels, channels) for _ in range((depth - 2) // 6 - 1)]
+        layers.append(nn.Sequential(first, *rest))
+        before = channels
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight)
+    return model
 
 
 def resnet18() -> nn.Module:

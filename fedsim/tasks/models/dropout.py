@@ -49,8 +49,8 @@ class Dropout(nn.Module):
             return x
         if self._generator is None or self._generator.device != x.device:
             self._generator = torch.Generator(x.device).manual_seed(self.seed)
-        kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=self._generator)
-        return x * kept.div_(1 - self.p)
+        mask = torch.empty_like(x).bernoulli_(1 - self.p, generator=self._generator)
+        return x * mask.div_(1 - self.p)
 
     def reseed(self, seed: int) -> None:
         """The masks from now on follow from `seed`."""
@@ -59,7 +59,6 @@ class Dropout(nn.Module):
             self._generator.manual_seed(seed)
 
     def extra_repr(self) -> str:
-        """See `torch.nn.Module`."""
         return f"p={self.p}"
 
 
@@ -82,22 +81,17 @@ def own_masks(model: nn.Module) -> nn.Module:
             (`nn.LSTM(dropout=...)`, `nn.Dropout2d`): the message says what to write instead.
     """
     for name, layer in model.named_modules():
-        _refuse_others(name, layer)
+        instead = ""
+        if isinstance(layer, nn.RNNBase | nn.MultiheadAttention) and layer.dropout > 0:
+            instead = "leave it at 0 and put fedsim.tasks.Dropout between the layers"
+        elif isinstance(layer, nn.modules.dropout._DropoutNd) and type(layer) is not nn.Dropout:
+            instead = "use fedsim.tasks.Dropout, which drops entries"
+        if instead:
+            raise UsageError(
+                f"model: {name or 'it'} is {type(layer).__name__} with dropout drawn from torch's "
+                f"global generator, which other threads draw from too: {instead}"
+            )
         for child, inner in layer.named_children():
             if type(inner) is nn.Dropout:
                 setattr(layer, child, Dropout(inner.p))
     return Dropout(model.p) if type(model) is nn.Dropout else model
-
-
-def _refuse_others(name: str, layer: nn.Module) -> None:
-    kind = type(layer).__name__
-    if isinstance(layer, nn.RNNBase | nn.MultiheadAttention) and layer.dropout > 0:
-        instead = "leave it at 0 and put fedsim.tasks.Dropout between the layers"
-    elif isinstance(layer, nn.modules.dropout._DropoutNd) and type(layer) is not nn.Dropout:
-        instead = "use fedsim.tasks.Dropout, which drops entries"
-    else:
-        return
-    raise UsageError(
-        f"model: {name or 'it'} is {kind} with dropout drawn from torch's global generator, which "
-        f"other threads draw from too: {instead}"
-    )

@@ -137,7 +137,6 @@ class ClippedSGD(SGD):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One step; see `torch.optim.SGD`."""
         parameters = [p for group in self.param_groups for p in group["params"]]
         gradients = [p.grad for p in parameters if p.grad is not None]
         for gradient in gradients:

@@ -16,12 +16,12 @@ DRAWS = 400
 
 def chances(sizes: np.ndarray, budget: int) -> np.ndarray:
     """Algorithm 1: those above their share are certain, and the others share what is left."""
-    found, certain = np.zeros(sizes.size), 0
+    chance, certain = np.zeros(sizes.size), 0
     while True:
         rest = sizes[certain:]
-        found[:certain], found[certain:] = 1, (budget - certain) * rest / rest.sum()
-        if found.max() <= 1:
-            return found
+        chance[:certain], chance[certain:] = 1, (budget - certain) * rest / rest.sum()
+        if chance.max() <= 1:
+            return chance
         certain += 1
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from fedsim import RunFailed, UsageError
-from fedsim.engines.deploy import Deployment, programs
+from fedsim.engines.deploy import Deployment, ports, programs
+from fedsim.engines.deploy.clientapp import listening
 from fedsim.engines.deploy.processes import Group
-from fedsim.engines.deploy.warm import listening
 
 Stand = Callable[..., None]
 _LISTENS = """
@@ -91,7 +91,7 @@ def test_nodes_are_told_who_they_are(
         "partition-id": 0, "num-partitions": 2, "client-id": "0",
         "state-dir": str(tmp_path / "nodes" / "0"),
     }  # fmt: skip
-    assert [one["client-id"] for one in told] == ["0", "1", "1"]
+    assert [node["client-id"] for node in told] == ["0", "1", "1"]
     assert len({*keys}) == 3  # a SuperNode that is started again is a new node
 
 
@@ -219,3 +219,10 @@ def test_the_shim_hands_over_and_waits(tmp_path: Path) -> None:
     assert shim.wait(10) == 0 and shim.stdout is not None
     assert shim.stdout.read() == b"from the child"
     shim.stdout.close()
+
+
+def test_free_ports_can_be_used_at_once() -> None:
+    numbers = ports.free(20)
+    assert len(set(numbers)) == 20
+    for number in numbers:
+        ports.check(number, "--port")

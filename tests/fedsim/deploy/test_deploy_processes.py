@@ -21,9 +21,9 @@ _STUBBORN = "trap '' TERM; sleep 60 & echo child $!; wait"
 @pytest.fixture
 def guard() -> Iterator[Guard]:
     """What ends our groups where this process cannot."""
-    one = Guard()
-    yield one
-    one.close()
+    made = Guard()
+    yield made
+    made.close()
 
 
 def family(tmp_path: Path, guard: Guard, script: str = _FAMILY) -> tuple[Group, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.engines.deploy import bundle, certificates, ports, programs
+from fedsim.engines.deploy import certificates, ports, programs
 from fedsim.engines.deploy.certificates import Certificates, write_node_key
 from fedsim.engines.deploy.processes import Group, Guard, stop_all
 from strategies.channel.owners import read
@@ -43,15 +43,15 @@ class Site:
         """Waits until both answer."""
         until = time.monotonic() + 120
         for port in (self.link, self.public):
-            with socket.socket() as one:
-                while one.connect_ex((ports.LOOPBACK, port)) != 0:
+            with socket.socket() as client:
+                while client.connect_ex((ports.LOOPBACK, port)) != 0:
                     assert time.monotonic() < until
                     time.sleep(0.1)
 
     def register(self, port: int, public: Path) -> subprocess.CompletedProcess[str]:
         """Asks at a port to let a key in."""
         home = self.folder / f"home-{port}"
-        bundle.write_connection(home, port, self.tls)
+        programs.write_connection(home, port, self.tls)
         return subprocess.run(
             programs.register({0: public}, self.folder / "clients.json"), timeout=120,
             env=programs.environment(home), capture_output=True, text=True,
@@ -62,9 +62,9 @@ class Site:
     ) -> subprocess.CompletedProcess[str]:
         """A command of ``flwr`` from a home of its own that knows a port and ``ca.crt``."""
         home = self.folder / f"home-{port}"
-        bundle.write_connection(home, port, self.tls)
+        programs.write_connection(home, port, self.tls)
         return subprocess.run(
-            [programs.find("flwr"), *words, bundle.CONNECTION, *form], cwd=ROOT, timeout=120,
+            [programs.find("flwr"), *words, programs.CONNECTION, *form], cwd=ROOT, timeout=120,
             env=programs.environment(home) | {"NO_COLOR": "1"}, capture_output=True, text=True,
         )  # fmt: skip
 
@@ -87,7 +87,7 @@ def joins(site: Site, name: str, key: Path | None) -> bool:
     site.groups.append(node)
     until = time.monotonic() + 120
     while node.alive and not node.said("SuperNode ID:"):
-        assert time.monotonic() < until, "".join(one.last_lines(20) for one in site.groups)
+        assert time.monotonic() < until, "".join(group.last_lines(20) for group in site.groups)
         time.sleep(0.2)
     return node.said("SuperNode ID:")
 

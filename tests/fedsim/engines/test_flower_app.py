@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from fedsim import run
+from fedsim.engines.deploy import ports
 from fedsim.settings.config import from_toml
 from fedsim.tasks.pack_cifar import pack
 from tests.support.images import arrays
@@ -44,23 +44,17 @@ def checkout(tmp_path: Path) -> Path:
     return copy
 
 
-def free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
-
-
 def processes() -> dict[int, str]:
     """The command line of every process."""
     if Path("/proc/self/cmdline").exists():
-        found = {}
+        commands = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 text = (folder / "cmdline").read_bytes()
             except OSError:  # it has ended meanwhile
                 continue
-            found[int(folder.name)] = text.replace(b"\0", b" ").decode(errors="replace")
-        return found
+            commands[int(folder.name)] = text.replace(b"\0", b" ").decode(errors="replace")
+        return commands
     listed = subprocess.run(["ps", "-axo", "pid=,args="], capture_output=True, text=True)
     rows = (line.split(None, 1) for line in listed.stdout.splitlines())
     return {int(row[0]): row[1] for row in rows if len(row) == 2}
@@ -76,10 +70,11 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A Flower home and ports of its own; its SuperLink, and no other, is stopped in the end."""
     home = tmp_path / "flower-home"
     home.mkdir()
+    http, control = ports.free(2)
     yield os.environ | {
         "FLWR_HOME": str(home),
-        "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": free_port(),
-        "FLWR_LOCAL_CONTROL_API_PORT": free_port(),
+        "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(http),
+        "FLWR_LOCAL_CONTROL_API_PORT": str(control),
         "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}",
     }
     for sign in (signal.SIGTERM, signal.SIGKILL):

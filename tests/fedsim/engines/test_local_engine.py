@@ -1,7 +1,9 @@
 """The in-process grid: replies, failures, memory, time."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsim.engines import local
-from fedsim.engines.local import LocalGrid, simulate
+from fedsim.engines.local import LocalGrid, NodeQueue, simulate
 from fedsim.federation.client_memory import AtNode, InProcess
 from tests.support.hanging import LONG
 
@@ -21,13 +23,13 @@ Grids = Any
 
 @pytest.fixture
 def grid_of() -> Iterator[Grids]:
-    """Grids over a train function; closed at the end."""
+    """Grids over a train function, and one of several messages; closed at the end."""
     grids = []
 
-    def make(train: Any, clients: int = 3, workers: int = 1) -> LocalGrid:
+    def make(train: Any, clients: int = 3, workers: int = 1, *more: Any) -> LocalGrid:
         app = ClientApp()
         app.train()(train)
-        grids.append(LocalGrid(app, clients, workers))
+        grids.append(LocalGrid(app, clients, workers, *more))
         return grids[-1]
 
     yield make
@@ -40,15 +42,26 @@ def ask(grid: LocalGrid, timeout: float | None = None, **values: Any) -> dict[in
     return {reply.metadata.src_node_id: reply for reply in replies}
 
 
+def ask_first(grid: LocalGrid, count: int) -> list[int]:
+    """The nodes of the first so many replies: the call is over with them."""
+    replies: Any = grid.send_and_receive(messages_to(grid), timeout=LONG)
+    nodes = [reply.metadata.src_node_id for reply in islice(replies, count)]
+    replies.close()
+    return sorted(nodes)
+
+
 def messages_to(grid: LocalGrid, **values: Any) -> list[Message]:
     content = RecordDict({"in": ConfigRecord(values)})
     return [Message(content, dst_node_id=n, message_type="train") for n in grid.get_node_ids()]
 
 
+def number(context: Context) -> int:
+    return int(str(context.node_config["partition-id"]))
+
+
 def echo(message: Message, context: Context) -> Message:
-    number = context.node_config["partition-id"]
-    content = RecordDict({"out": ConfigRecord({"client": number, **message.content["in"]})})
-    return Message(content, reply_to=message)
+    record = ConfigRecord({"client": number(context), **message.content["in"]})
+    return Message(RecordDict({"out": record}), reply_to=message)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -209,6 +222,73 @@ def test_workers_end_when_a_run_ends() -> None:
     for thread in new:
         thread.join(5)
     assert not any(thread.is_alive() for thread in new)
+
+
+def test_messages_go_together_in_their_order_and_the_last_alone(grid_of: Grids) -> None:
+    seen = []
+
+    def together(messages: Sequence[Message], contexts: Sequence[Context]) -> Iterator[Any]:
+        seen.append([number(context) for context in contexts])
+        for i, message in enumerate(messages):
+            yield i, echo(message, contexts[i])
+
+    replies = ask(grid_of(echo, 7, 1, together, 3))
+    assert seen == [[0, 1, 2], [3, 4, 5]]  # the seventh as ever
+    assert {n: r.content["out"]["client"] for n, r in replies.items()} == {
+        n: n - 1 for n in range(1, 8)
+    }
+
+
+def test_what_raises_between_replies_is_the_error_of_those_that_are_left(grid_of: Grids) -> None:
+    def together(messages: Sequence[Message], contexts: Sequence[Context]) -> Iterator[Any]:
+        yield 1, echo(messages[1], contexts[1])
+        yield 0, ZeroDivisionError("no batches")
+        raise MemoryError("all at once")
+
+    replies = ask(grid_of(echo, 4, 1, together, 4))
+    assert [replies[n].has_error() for n in (1, 2, 3, 4)] == [True, False, True, True]
+    assert replies[1].error.reason == "ZeroDivisionError: no batches"
+    assert replies[4].error.reason == "MemoryError: all at once"
+
+
+def test_who_is_still_at_work_is_waited_for_by_itself(grid_of: Grids) -> None:
+    go, seen = threading.Event(), []
+
+    def together(messages: Sequence[Message], contexts: Sequence[Context]) -> Iterator[Any]:
+        seen.append([number(context) for context in contexts])
+        if 0 in seen[-1] and not go.is_set():
+            go.wait(30)
+        for i, message in enumerate(messages):
+            yield i, echo(message, contexts[i])
+
+    grid = grid_of(echo, 4, 2, together, 2)
+    assert ask_first(grid, 2) == [3, 4]
+    assert ask_first(grid, 2) == [3, 4]  # 1 and 2 wait for their nodes
+    go.set()
+    assert sorted(ask(grid)) == [1, 2, 3, 4]
+    assert [0, 1] in seen and seen.count([2, 3]) >= 2
+
+
+def test_nodes_are_free_before_their_replies_are_there(
+    grid_of: Grids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks again at once finds the same clients side by side, however slow the worker is."""
+    release, seen = NodeQueue.release, []
+
+    def slow(queue: NodeQueue, node: int) -> Any:
+        time.sleep(0.05 if node <= 2 else 0)  # the other worker is free before
+        return release(queue, node)
+
+    def together(messages: Sequence[Message], contexts: Sequence[Context]) -> Iterator[Any]:
+        seen.append([number(context) for context in contexts])
+        for i, message in enumerate(messages):
+            yield i, echo(message, contexts[i])
+
+    monkeypatch.setattr(NodeQueue, "release", slow)
+    grid = grid_of(echo, 4, 2, together, 2)
+    for _ in range(5):
+        ask(grid)
+    assert sorted(seen) == [[0, 1]] * 5 + [[2, 3]] * 5
 
 
 def context_of(client: int, **config: str) -> Context:

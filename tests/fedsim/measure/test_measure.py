@@ -1,6 +1,5 @@
 """``measure``: the numbers against arithmetic of its own, on a real update."""
 
-import doctest
 import importlib
 import math
 
@@ -66,15 +65,15 @@ def test_numbers_against_arithmetic_of_their_own(real: dict[str, Tensor]) -> Non
 
 def test_several_updates_are_added_up(real: dict[str, Tensor]) -> None:
     other = {"w": torch.linspace(-1, 1, 500)}
-    one, two, both = (
+    first, second, both = (
         fedsim.measure(given, "sbc(0.1)", repeat=1).iloc[0]
         for given in (real, other, [real, other])
     )
     for column in ("entries", "wire_bits"):
-        assert both[column] == one[column] + two[column]
+        assert both[column] == first[column] + second[column]
     squares = [
         (row["relative_error"] * np.linalg.norm(flat(given))) ** 2
-        for row, given in ((one, real), (two, other))
+        for row, given in ((first, real), (second, other))
     ]
     norm = np.hypot(np.linalg.norm(flat(real)), np.linalg.norm(flat(other)))
     assert both["relative_error"] == pytest.approx(math.sqrt(sum(squares)) / norm)
@@ -118,9 +117,6 @@ def test_zero_and_empty_updates() -> None:
     table = fedsim.measure({"w": torch.zeros(0)}, "raw", repeat=1)
     assert table["wire_bits"][0] > 0 and table["ratio"][0] == 0
     assert math.isnan(table["bits_per_entry"][0]) and table["error"][0] == ""
-
-
-def test_zero_that_comes_back_as_something() -> None:
     assert measuring.accuracy([(torch.zeros(2), torch.ones(2))])[0] == math.inf
 
 
@@ -204,8 +200,3 @@ def test_threads_are_as_before() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-def test_doctests() -> None:
-    found = doctest.testmod(measuring)
-    assert found.attempted and not found.failed

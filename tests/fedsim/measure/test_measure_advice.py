@@ -5,7 +5,7 @@ import shlex
 import pandas as pd
 
 from compressors.calls import split
-from fedsim.measure.advice import Advice, recommended, search_command, told
+from fedsim.measure.advice import Advice, advice_text, recommended, search_command
 
 NAMES = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
 ROWS = [
@@ -17,15 +17,15 @@ FRAME = pd.DataFrame(ROWS, columns=NAMES)
 
 
 def test_the_best_by_error_and_by_time_at_each_compression() -> None:
-    found = [(a.factor, a.near, a.fast) for a in recommended(FRAME)]
-    assert found == [
+    advised = [(a.factor, a.near, a.fast) for a in recommended(FRAME)]
+    assert advised == [
         (1, "raw", "ef_sign"), (10, "ef_sign", "ef_sign"),
         (100, "topk(0.01) | cnat", "topk(0.01) | cnat"),
     ]  # fmt: skip
 
 
 def test_it_is_told_with_what_was_not_found() -> None:
-    text = told(recommended(FRAME))
+    text = advice_text(recommended(FRAME))
     assert "the fastest is ef_sign (0.20 ms)" in text
     assert "None that was tried compresses 1000 times." in text
 

@@ -1,33 +1,23 @@
-"""``measure_coders`` and ``measure --coders``: the numbers against arithmetic of their own."""
+"""``measure_coders``: the numbers against arithmetic of their own."""
 
-import doctest
 import importlib
-import json
 import math
-from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-import fedsim
 from compressors import ROWS, Ans, BitWriter, Golomb, compress, parse
 from fedsim import UsageError, measure_coders
-from tests.support.commands import Typed, files, typed
-from tests.support.realupdate import real
+from tests.support.realupdate import CODER_COLUMNS, real
 
-__all__ = ["real", "typed"]  # fixtures
+__all__ = ["real"]  # the fixture
 measuring = importlib.import_module("fedsim.measure.coders")  # the name means the function
-COLUMNS = ["coder", "of", "count", "bits", "bits_each", "entropy_each", "ratio_to_entropy",
-           "encode_ns_each", "decode_ns_each", "exact", "error"]  # fmt: skip
 
 
 def test_the_whole_catalogue_on_a_real_update(real: dict[str, Tensor]) -> None:
     table = measure_coders(real, repeat=1)
-    assert list(table) == COLUMNS and (table["error"] == "").all(), table["error"].unique()
+    assert list(table) == CODER_COLUMNS and (table["error"] == "").all(), table["error"].unique()
     for of in ("positions", "symbols"):
         rows = table[table["of"] == of]
         names = {row.name for row in ROWS if row.kind in (of, "coder")}
@@ -72,12 +62,12 @@ def test_symbols_are_those_of_the_method() -> None:
 
 def test_several_updates_are_added_up(real: dict[str, Tensor]) -> None:
     other = {"w": torch.linspace(-1, 1, 5000)}
-    one, two, both = (
+    first, second, both = (
         measure_coders(u, "raw32", repeat=1).iloc[0] for u in (real, other, [real, other])
     )
     for column in ("count", "bits"):
-        assert both[column] == one[column] + two[column]
-    bound = one["entropy_each"] * one["count"] + two["entropy_each"] * two["count"]
+        assert both[column] == first[column] + second[column]
+    bound = first["entropy_each"] * first["count"] + second["entropy_each"] * second["count"]
     assert both["entropy_each"] == pytest.approx(bound / both["count"])
 
 
@@ -86,7 +76,7 @@ def test_positions_of_a_memory_and_of_a_whole_update(real: dict[str, Tensor]) ->
     for method in ("sbc(0.01)", "flat(topk(0.01) | float32)", "by_name('*', sbc(0.01))"):
         packet, _ = compress(parse(method), real)
         row = measure_coders(real, "golomb", positions_of=method, repeat=1).iloc[0]
-        assert row["count"] == sum(one.count for one in packet.sent.values())
+        assert row["count"] == sum(sent.count for sent in packet.sent.values())
         assert row["bits"] == packet.spans["positions"]
 
 
@@ -134,66 +124,3 @@ def test_refused(given: dict, words: list[str]) -> None:
     for word in words:
         assert word in str(refused.value)
     assert "topk(0.5)" not in str(refused.value)  # what the text was read with
-
-
-@pytest.fixture
-def update(typed: Typed, real: dict[str, Tensor]) -> Path:
-    """``update.safetensors`` in the current folder."""
-    save_file(real, "update.safetensors")
-    return Path("update.safetensors")
-
-
-@pytest.mark.parametrize("columns", [80, 160])
-def test_the_command(
-    columns: int, update: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    said = typed("measure", update, "--coders", "golomb; ans; bloom(0.1)", "--repeat", "1",
-                 "--csv", "t.csv", "--density", "0.05")  # fmt: skip
-    assert (said.code, said.err) == (0, "") and "…" not in said.out
-    assert max(map(len, said.out.splitlines())) <= columns
-    for word in ("positions of topk(0.05) | float32: 1070, entropy", "symbols of qsgd(256): 21386",
-                 "ns/index", "ns/value", "bloom(0.1) (lossy)"):  # fmt: skip
-        assert word in said.out
-    frame = pd.read_csv("t.csv")
-    assert list(frame) == COLUMNS and len(frame) == 4
-    assert np.isfinite(frame.drop(columns=["coder", "of", "error"]).to_numpy("float64")).all()
-
-
-def test_json(update: Path, typed: Typed) -> None:
-    arguments = ("--positions-of", "sbc", "--symbols-of", "topk({p}) | qsgd(7)", "--seed", "5")
-    said = typed("measure", update, "--coders", "ans", *arguments, "--repeat", "1", "--json")
-    assert (said.code, said.err, said.out.count("\n")) == (0, "", 1)
-    found = json.loads(said.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-    rows = found.pop("coders")
-    assert found == {
-        "files": [str(update)], "entries": 21386, "repeat": 1, "seed": 5, "density": None,
-        "positions_of": "sbc(0.01)", "symbols_of": "topk(0.01) | qsgd(7)",
-    }  # fmt: skip
-    assert [list(row) for row in rows] == [COLUMNS] * 2
-    assert [row["of"] for row in rows] == ["positions", "symbols"]
-    assert all(row["error"] is None and row["exact"] for row in rows)
-
-
-BAD = {
-    "measure none.npy --coders nope": ["'nope'"],  # before a file is read
-    "measure update.safetensors --coders all --methods raw": ["--methods", "--coders", "give one"],
-    "measure update.safetensors --symbols-of cnat": ["--symbols-of", "--coders"],
-    "measure update.safetensors --coders all --positions-of raw": ["positions_of is 'raw'"],
-}
-
-
-@pytest.mark.parametrize(("arguments", "words"), BAD.items(), ids=BAD)
-def test_bad_input(arguments: str, words: list[str], update: Path, typed: Typed) -> None:
-    before = files(Path.cwd())
-    said = typed(*arguments.split())
-    assert said.code == 2 and said.out == "" and "Traceback" not in said.err
-    for word in words:
-        assert word in said.err, said.err
-    assert files(Path.cwd()) == before
-
-
-def test_doctests() -> None:
-    found = doctest.testmod(measuring)
-    assert found.attempted and not found.failed
-    assert fedsim.measure_coders is measure_coders

@@ -4,6 +4,7 @@ import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 import fedsim
 from tests.support.commands import Typed, files, typed
-from tests.support.realupdate import COLUMNS, SOME, real
+from tests.support.realupdate import CODER_COLUMNS, COLUMNS, SOME, real
 
 __all__ = ["real", "typed"]  # fixtures
 measuring = importlib.import_module("fedsim.measure.methods")  # the name means the function
@@ -37,27 +38,49 @@ def test_the_command(update: Path, typed: Typed, real: dict[str, Tensor]) -> Non
     assert order == sorted(order)
 
 
-@pytest.mark.parametrize("columns", [80, 100, 160])
-def test_nothing_is_cut(
-    columns: int, update: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    said = typed("measure", update, "--repeat", "1", "--methods", SOME)
-    assert "…" not in said.out and max(map(len, said.out.splitlines())) <= columns
-    assert "[" not in said.out  # no markup, no list
-
-
 def test_json(update: Path, typed: Typed) -> None:
     arguments = ("--methods", "raw; sbc", "--density", "0.1", "--repeat", "2", "--seed", "5")
     said = typed("measure", update, update, *arguments, "--json")
     assert (said.code, said.err, said.out.count("\n")) == (0, "", 1)
-    found = json.loads(said.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-    rows = found.pop("methods")
-    assert found == {"files": [str(update)] * 2, "entries": 2 * 21386, "repeat": 2, "seed": 5,
+    document = json.loads(said.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    rows = document.pop("methods")
+    assert document == {"files": [str(update)] * 2, "entries": 2 * 21386, "repeat": 2, "seed": 5,
                      "density": 0.1}  # fmt: skip
     assert [list(row) for row in rows] == [COLUMNS] * 2
     assert [row["method"] for row in rows] == ["sbc(0.1)", "raw"]
     assert all(row["error"] is None for row in rows)
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_the_table_of_coders(
+    columns: int, update: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = typed("measure", update, "--coders", "golomb; ans; bloom(0.1)", "--repeat", "1",
+                 "--csv", "t.csv", "--density", "0.05")  # fmt: skip
+    assert (said.code, said.err) == (0, "") and "…" not in said.out
+    assert max(map(len, said.out.splitlines())) <= columns
+    for word in ("positions of topk(0.05) | float32: 1070, entropy", "symbols of qsgd(256): 21386",
+                 "ns/index", "ns/value", "bloom(0.1) (lossy)"):  # fmt: skip
+        assert word in said.out
+    frame = pd.read_csv("t.csv")
+    assert list(frame) == CODER_COLUMNS and len(frame) == 4
+    assert np.isfinite(frame.drop(columns=["coder", "of", "error"]).to_numpy("float64")).all()
+
+
+def test_json_of_coders(update: Path, typed: Typed) -> None:
+    arguments = ("--positions-of", "sbc", "--symbols-of", "topk({p}) | qsgd(7)", "--seed", "5")
+    said = typed("measure", update, "--coders", "ans", *arguments, "--repeat", "1", "--json")
+    assert (said.code, said.err, said.out.count("\n")) == (0, "", 1)
+    document = json.loads(said.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    rows = document.pop("coders")
+    assert document == {
+        "files": [str(update)], "entries": 21386, "repeat": 1, "seed": 5, "density": None,
+        "positions_of": "sbc(0.01)", "symbols_of": "topk(0.01) | qsgd(7)",
+    }  # fmt: skip
+    assert [list(row) for row in rows] == [CODER_COLUMNS] * 2
+    assert [row["of"] for row in rows] == ["positions", "symbols"]
+    assert all(row["error"] is None and row["exact"] for row in rows)
 
 
 def test_a_method_that_cannot_do_it_has_its_row(update: Path, typed: Typed) -> None:
@@ -101,6 +124,10 @@ BAD = {
     "measure update.safetensors --repeat 0": ["repeat is 0", "above 0"],
     "measure none.npy --csv none/t.csv": ["--csv", "none/t.csv", "no folder"],
     "measure update.safetensors --csv .": ["--csv", "it is a directory"],
+    "measure none.npy --coders nope": ["'nope'"],  # before a file is read
+    "measure update.safetensors --coders all --methods raw": ["--methods", "--coders", "give one"],
+    "measure update.safetensors --symbols-of cnat": ["--symbols-of", "--coders"],
+    "measure update.safetensors --coders all --positions-of raw": ["positions_of is 'raw'"],
 }
 
 

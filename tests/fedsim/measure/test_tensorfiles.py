@@ -1,7 +1,6 @@
 """Tensors in files: what comes back, in which order, and what is refused without a trace."""
 
 import collections
-import doctest
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from fedsim import UsageError
-from fedsim.measure import tensorfiles
 from fedsim.measure.tensorfiles import read, write
 
 UNSORTED = {"weight": torch.arange(6.0).view(2, 3), "bias": torch.tensor(-1.5)}
@@ -24,23 +22,25 @@ class Custom:
     """What no pickle of weights may hold."""
 
 
-def same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:
-    return list(found) == list(wanted) and all(torch.equal(found[n], wanted[n]) for n in wanted)
+def same(tensors: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:
+    return list(tensors) == list(wanted) and all(torch.equal(tensors[n], wanted[n]) for n in wanted)
 
 
 @pytest.mark.parametrize("ending", [".pt", ".pth", ".PT"])
 def test_a_state_dict_keeps_its_order(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{ending}"
     write(path, UNSORTED)
-    found = read(path)
-    assert same(found.tensors, UNSORTED) and not found.bare and found.left_out == ()
+    content = read(path)
+    assert same(content.tensors, UNSORTED) and not content.bare and content.left_out == ()
     assert same(torch.load(path, weights_only=True), UNSORTED)
 
 
 def test_safetensors_are_sorted(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     write(path, UNSORTED)
-    assert same(read(path).tensors, {name: UNSORTED[name] for name in ("bias", "weight")})
+    by_name = {name: UNSORTED[name] for name in ("bias", "weight")}
+    assert same(read(path).tensors, by_name)
+    assert same(dict(sorted(load_file(path).items())), by_name)  # as others read it
     # by name, not by where they lie: wider types come first in the file
     save_file({"b": torch.ones(2, dtype=torch.float64), "a": torch.ones(2)}, path)
     assert list(read(path, as_float32=True).tensors) == ["a", "b"]
@@ -50,8 +50,8 @@ def test_safetensors_are_sorted(tmp_path: Path) -> None:
 def test_one_tensor_without_a_name(ending: str, tmp_path: Path) -> None:
     path, x = tmp_path / f"x{ending}", torch.arange(6.0).view(3, 2)
     write(path, {"update": x}, bare=True)
-    found = read(path)
-    assert same(found.tensors, {"update": x}) and found.bare
+    content = read(path)
+    assert same(content.tensors, {"update": x}) and content.bare
     own = np.load(path) if ending == ".npy" else torch.load(path, weights_only=True).numpy()
     assert own.dtype == np.float32 and (own == x.numpy()).all()
 
@@ -81,14 +81,14 @@ def test_what_is_read_is_laid_out_plainly(tmp_path: Path) -> None:
         "wide": torch.ones(1).expand(5),
     }  # fmt: skip
     torch.save(collections.OrderedDict(made), tmp_path / "x.pt")
-    found = read(tmp_path / "x.pt").tensors
+    tensors = read(tmp_path / "x.pt").tensors
     assert all(type(t) is Tensor and t.is_contiguous() and not t.requires_grad
-               for t in found.values())  # fmt: skip
-    assert same(found, {name: t.detach() for name, t in made.items()})
+               for t in tensors.values())  # fmt: skip
+    assert same(tensors, {name: t.detach() for name, t in made.items()})
     for array in (np.asfortranarray(x.numpy()), x.numpy().astype(">f4")):
         np.save(tmp_path / "x.npy", array)
-        one = read(tmp_path / "x.npy").tensors["update"]
-        assert one.is_contiguous() and torch.equal(one, x)
+        tensor = read(tmp_path / "x.npy").tensors["update"]
+        assert tensor.is_contiguous() and torch.equal(tensor, x)
 
 
 MIXED = {
@@ -104,11 +104,11 @@ def test_as_float32(ending: str, tmp_path: Path) -> None:
     torch.save(MIXED, path) if ending == ".pt" else save_file(MIXED, path)
     with pytest.raises(UsageError, match="--as-float32 leaves integers out"):
         read(path)
-    found = read(path, as_float32=True)
-    assert set(found.left_out) == {"tracked", "mask"}
-    assert set(found.tensors) == {"half", "full", "brain", "wide"}
-    assert all(x.dtype == torch.float32 for x in found.tensors.values())
-    assert found.tensors["wide"][0] == torch.tensor(0.1) and found.tensors["brain"][1] == 0.5
+    content = read(path, as_float32=True)
+    assert set(content.left_out) == {"tracked", "mask"}
+    assert set(content.tensors) == {"half", "full", "brain", "wide"}
+    assert all(x.dtype == torch.float32 for x in content.tensors.values())
+    assert content.tensors["wide"][0] == torch.tensor(0.1) and content.tensors["brain"][1] == 0.5
 
 
 def save(thing: Any) -> Callable[[Path], object]:
@@ -188,18 +188,6 @@ def test_refused(
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
 
 
-def test_only_integers_leave_nothing(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.arange(3))
-    with pytest.raises(UsageError, match="no tensor of floats"):
-        read(tmp_path / "x.npy", as_float32=True)
-
-
-def test_too_great_for_float32_is_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.array([1e300]))
-    with pytest.raises(UsageError, match="'update' holds NaN or infinity as float32"):
-        read(tmp_path / "x.npy", as_float32=True)
-
-
 def test_values_of_a_template_do_not_matter(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([np.nan], "float32"))
     assert read(tmp_path / "x.npy", values=False).tensors["update"].shape == (1,)
@@ -215,12 +203,13 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
-def test_safetensors_of_another_writer(tmp_path: Path) -> None:
-    write(tmp_path / "x.safetensors", UNSORTED)
-    assert same(dict(sorted(load_file(tmp_path / "x.safetensors").items())),
-                dict(sorted(UNSORTED.items())))  # fmt: skip
-
-
-def test_doctests() -> None:
-    found = doctest.testmod(tensorfiles)
-    assert found.attempted and not found.failed
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [(np.arange(3), "no tensor of floats"),
+     (np.array([1e300]), "'update' holds NaN or infinity as float32")],
+    ids=["integers", "too great"],
+)  # fmt: skip
+def test_what_no_float32_can_be_of(array: np.ndarray, words: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(UsageError, match=words):
+        read(tmp_path / "x.npy", as_float32=True)

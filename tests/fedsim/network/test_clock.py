@@ -1,56 +1,101 @@
-"""Rounds on the clock: five rounds of three clients by hand, and whole runs."""
+"""Messages and training on the clock by hand: asked, received, trained, arrived.
+
+Bits and rates are small numbers, so that most of the sums are exact.
+"""
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from fedsim import run
-from fedsim.network import Clock, Work, parse, pricing
-from fedsim.network.pricing import CLIENT_COLUMNS, SECONDS, price
-from tests.support import runs
+from fedsim.network import Clock, Work, parse
+from fedsim.network.rates import Rate
 
 
-def five_rounds() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Three clients; 2 local iterations a round; client 2's reply of round 4 is not used."""
-    rounds = pd.DataFrame({"round": range(1, 6), "local_iterations": 2, "clients": 3,
-                           "train_seconds": [6.0, 12.0, 6.0, 6.0, 6.0]})  # fmt: skip
-    rows = []
-    for number in range(1, 6):
-        for client in range(3):
-            failed = (number, client) == (4, 2)
-            up = 0 if failed else [10, 20, 40][client]
-            rows.append([number, client, 0 if failed else 60, up, 0 if number == 1 else 30, failed])
-    return rounds, pd.DataFrame(rows, columns=CLIENT_COLUMNS)
+def test_a_round_of_two_clients_that_share_both_ways() -> None:
+    """From 100 s. 10 bit/s down for both, client 1 taking 2 at most: 2.5 and 10 s for 20 bits each.
 
-
-def test_five_rounds_by_hand() -> None:
-    """Up 10 bit/s, down 30 bit/s, a delay of 0.5 s, 1 s per iteration (the measured median).
-
-    Round 1 has no charged download: 0.5 s down, 2 s of training, 40 bits in 4 s and 0.5 s up for
-    client 2: 7 s. Later rounds add 1 s for 30 bits down: 8 s. Without client 2 round 4 ends with
-    client 1: 1.5 + 2 + 2.5 = 6 s.
+    Latencies of 0.5 and 1 s, each way; 3 iterations of 1 and 0.5 s. Client 0 has trained after 6 s,
+    client 1 after 12.5 s. 6 bit/s up: client 0's 60 bits have 39 gone by then, and 21 left; both
+    have 3: client 0 is through after 19.5 s. Client 1, of 30 bits, has 9 left: 21 s.
     """
-    rounds, clients = five_rounds()
-    priced, used = price(rounds, clients, parse("up=10bit, down=30bit, latency=500ms"), 3, 0)
-    assert priced["sim_seconds"].tolist() == [7, 8, 8, 6, 8]
-    assert priced["sim_end_seconds"].tolist() == [7, 15, 23, 29, 37]
-    first = used.loc[used["round"] == 1, list(SECONDS)].to_numpy().tolist()
-    assert first == [[0.5, 2, 1.5, 3], [0.5, 2, 2.5, 2], [0.5, 2, 4.5, 0]]
-    assert len(used) == 14 and set(used.loc[used["round"] == 4, "client"]) == {0, 1}
+    links = parse("server_up=6bit, server_down=10bit, compute=1s").links(2, 0, 0.0)
+    links.down[1], links.latency[:], links.compute[:] = Rate.constant(2.0), [0.5, 1], [1, 0.5]
+    clock = Clock(links, 100.0)
+    clock.ask([Work(0, 1, 20, 3.0, 60), Work(1, 1, 20, 1.5, 30)])
+    parts = [work.parts(100, 122).tolist() for work in clock.works]
+    assert parts == [[3, 3, 14, 2], [11, 1.5, 9.5, 0]]
 
 
-def test_a_shared_uplink_by_hand() -> None:
-    """All three begin to send at 2.5 s over 12 bit/s together, each at most 10 bit/s.
+def works(clock: Clock) -> dict[tuple[int, int], list[float]]:
+    """When each has its message, has trained and has come."""
+    return {(w.client, w.round): [w.received, w.trained, w.arrived] for w in clock.works}
 
-    4 bit/s each until client 0's 10 bits are sent (5 s); 6 bit/s each until client 1's other
-    10 bits are sent (6 2/3 s); client 2 then has 20 bits left, at 10 bit/s: 8 2/3 s.
+
+def test_a_clock_over_three_rounds_with_late_downloads_and_uploads() -> None:
+    """12 bit/s down and 6 bit/s up for all, 0.5 s of latency each way.
+
+    At 0 s clients 0 and 1 are sent 12 and 36 bits, at 6 bit/s each: 2 s; client 1 then has 12: 4 s.
+    1 s of training. Client 0 sends 6 bits from 3.5 to 4.5 s, client 1 12 bits from 5.5 to 7.5 s.
+
+    At 3 s client 2 is sent 12 bits. Client 1 has had 12 by 2 s and 12 more by 3 s: 12 are
+    left, and both are through at 5 s. Client 2 trains for 0.5 s and sends 9 bits
+    from 6 s, client 1 its 12 from 6.5 s, when 6 of the others are left: 3 bit/s each until 8.5 s,
+    and client 1 with 6 bit/s until 9.5 s.
+
+    At 7.5 s client 0 is asked again, with no bits down: it sends 6 bits from 8 s, when 7.5 and 1.5
+    are left of the others': 2 bit/s each until 8.75 s, 3 for two until 10.25 s; client 1 has 1.5
+    left then: 10.5 s.
     """
-    rounds, clients = five_rounds()
-    network = parse("up=10bit, latency=500ms, server_up=12bit")
-    _, used = price(rounds, clients, network, 3, 0)
-    upload = used.loc[used["round"] == 1, "sim_upload_seconds"].tolist()
-    assert upload == pytest.approx([3.0, 4 + 1 / 6 + 0.5, 6 + 1 / 6 + 0.5])
+    links = parse("server_up=6bit, server_down=12bit, latency=500ms, compute=1s").links(3, 0, 0.0)
+    clock = Clock(links)
+    clock.ask([Work(0, 1, 12, 1.0, 6), Work(1, 1, 36, 1.0, 12)])
+    assert works(clock) == {(0, 1): [2.5, 3.5, 5], (1, 1): [4.5, 5.5, 8]}
+    clock.to(3.0)
+    assert clock.works[1].down_bits == 12 and [w.up_bits for w in clock.works] == [6, 12]
+    clock.ask([Work(2, 2, 12, 0.5, 9)])
+    assert works(clock) == {(0, 1): [2.5, 3.5, 5], (1, 1): [5.5, 6.5, 10], (2, 2): [5.5, 6, 9]}
+    clock.to(4.75)  # client 0's bits are through, and are there in a quarter of a second
+    assert works(clock)[0, 1] == [2.5, 3.5, 5]
+    clock.to(5.0)
+    assert list(works(clock)) == [(1, 1), (2, 2)]
+    clock.to(7.5)
+    assert [w.up_bits for w in clock.works] == [9, 3]
+    clock.ask([Work(0, 3, 0, 0.0, 6)])
+    assert works(clock) == {
+        (1, 1): [5.5, 6.5, 11], (2, 2): [5.5, 6, 9.25], (0, 3): [8, 8, 10.75]
+    }  # fmt: skip
+    clock.to(9.25)
+    assert list(works(clock)) == [(1, 1), (0, 3)]
+
+
+def test_who_drops_out_takes_no_link_and_no_more_time() -> None:
+    """Client 0 drops out when it has its message, client 1 when it has trained: client 2 is alone.
+
+    All three share the way down: 4 bits each at 4 bit/s are there at 3 s, and 0.5 s later.
+    """
+    links = parse("server_up=6bit, server_down=4bit, latency=500ms, compute=1s").links(3, 0, 0.0)
+    clock = Clock(links, now=10.0)
+    clock.ask([Work(0, 1, 4, 2.0, 12, "received"), Work(1, 1, 4, 2.0, 12, "trained"),
+               Work(2, 1, 4, 2.0, 12)])  # fmt: skip
+    assert works(clock) == {
+        (0, 1): [13.5, 13.5, 13.5], (1, 1): [13.5, 15.5, 15.5], (2, 1): [13.5, 15.5, 18]
+    }  # fmt: skip
+    clock.to(15.5)
+    assert list(works(clock)) == [(2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "parts"),
+    [
+        (0, 20, [1, 4, 5, 10]), (2, 12, [1, 4, 5, 0]), (2, 14, [1, 4, 5, 2]), (0, 2, [0, 0, 0, 2]),
+        (2.5, 5, [0.5, 2, 0, 0]), (2, 2.5, [0.5, 0, 0, 0]), (4, 6, [0, 2, 0, 0]),
+        (5, 9, [0, 2, 2, 0]), (9, 15, [0, 0, 3, 3]), (12, 15, [0, 0, 0, 3]), (3, 3, [0, 0, 0, 0]),
+    ],
+)  # fmt: skip
+def test_the_parts_of_a_work(start: float, end: float, parts: list[float]) -> None:
+    """Asked at 2 s, has its message at 3, has trained at 7, has come at 12."""
+    work = Work(0, 1, 0, asked=2, received=3, trained=7, arrived=12)
+    assert work.parts(start, end).tolist() == parts and sum(parts) == end - start
 
 
 def test_what_is_on_its_way_to_a_client_that_left_is_given_up_when_it_is_asked_anew() -> None:
@@ -69,15 +114,6 @@ def test_what_is_on_its_way_to_a_client_that_left_is_given_up_when_it_is_asked_a
         assert [w.received for w in clock.works[1:]] == [there, there]
 
 
-def test_the_fast_way_and_the_way_of_events_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds, clients = five_rounds()
-    network = parse("up=lognormal(10bit, 1), down=uniform(20bit, 40bit), latency=500ms")
-    fast, _ = price(rounds, clients, network, 3, 0)
-    monkeypatch.setattr(pricing, "_simple", lambda links: False)
-    slow, _ = price(rounds, clients, network, 3, 0)
-    pd.testing.assert_frame_equal(fast, slow, rtol=1e-12)
-
-
 def test_traces_go_by_the_clock(tmp_path: Path) -> None:
     """Up 10 bit/s until 10 s, then 1 bit/s: a second round of 10 bits takes ten times as long."""
     (tmp_path / "t.csv").write_text("seconds,up,down\n0,10,1000\n10,1,1000\n1000,1,1000\n")
@@ -89,17 +125,3 @@ def test_traces_go_by_the_clock(tmp_path: Path) -> None:
         return work.arrived - now
 
     assert [seconds(now) for now in (0.0, 10.0, 9.5)] == [1, 10, 0.5 + 5]
-
-
-def test_a_real_run_is_priced_from_its_messages(tmp_path: Path) -> None:
-    config = runs.small(clients=3)
-    run(config, tmp_path)
-    rounds, clients = pd.read_parquet(tmp_path / "rounds.parquet"), runs.clients(tmp_path)
-    slow, used = price(rounds, clients, parse("up=1kbit, compute=0s"), 3, 0)
-    wanted = clients.groupby("round")["up_wire_bits"].max() / 1000
-    assert slow["sim_seconds"].tolist() == pytest.approx(wanted.tolist())
-    assert used[list(SECONDS)].sum(axis=1).groupby(used["round"]).std().max() < 1e-12
-    free, _ = price(rounds, clients, parse("up=inf"), 3, 0)
-    used["local_iterations"] = config.temporal
-    measured = pricing.measured_iteration(rounds, used) * config.temporal
-    assert free["sim_seconds"].tolist() == pytest.approx([measured] * len(free))

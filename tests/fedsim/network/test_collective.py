@@ -10,7 +10,7 @@ import pytest
 
 import fedsim
 from fedsim import UsageError, run
-from fedsim.network import Links, Network, parse
+from fedsim.network import Links, parse
 from fedsim.network.pricing import CLIENT_COLUMNS, ends_over_rates, price
 from fedsim.network.rates import Rate
 from fedsim.network.spec import ring
@@ -50,8 +50,8 @@ def test_two_rounds_by_hand() -> None:
         columns=CLIENT_COLUMNS,
     )  # fmt: skip
     network = parse("up=1kbit, down=1kbit, compute=2s, topology=allreduce")
-    found, _ = price(frame, told, network, 4, seed=0)
-    assert found["sim_seconds"].tolist() == [8.0, 14.0]
+    table, _ = price(frame, told, network, 4, seed=0)
+    assert table["sim_seconds"].tolist() == [8.0, 14.0]
     rates = np.array([1e3, 2e3])
     ends = ends_over_rates(frame, told, network, 4, 0, rates)
     assert ends.tolist() == [[8.0, 5.0], [22.0, 13.0]]
@@ -139,12 +139,12 @@ def test_coding_by_hand(down: str, central: float, shared: str) -> None:
     told = pd.DataFrame([[number, c, 60, 1000, 0, 0] for number in (1, 2, 3) for c in (0, 1)],
                         columns=CLIENT_COLUMNS)  # fmt: skip
     network = parse(f"up=1kbit, compute=3s, coding=2*measured{shared}")
-    found, own = price(frame, told, network, 2, seed=0)
-    assert found["sim_seconds"].tolist() == pytest.approx([3 + 8 + 1 + 2 * central] * 3)
-    assert found["sim_compute_seconds"].tolist() == [11.0] * 3
+    table, own = price(frame, told, network, 2, seed=0)
+    assert table["sim_seconds"].tolist() == pytest.approx([3 + 8 + 1 + 2 * central] * 3)
+    assert table["sim_compute_seconds"].tolist() == [11.0] * 3
     assert own["sim_waiting_seconds"].tolist() == pytest.approx([2 * central] * 6)
     ends = ends_over_rates(frame, told, network, 2, 0, np.array([1e3]))[:, 0]
-    assert ends.tolist() == pytest.approx(found["sim_end_seconds"].tolist())
+    assert ends.tolist() == pytest.approx(table["sim_end_seconds"].tolist())
 
 
 def spent(folder: Path, network: str, **settings: Any) -> pd.DataFrame:
@@ -173,12 +173,3 @@ def test_a_runs_own_clock_has_each_clients_coding(down: str, tmp_path: Path) -> 
 def test_a_measured_time_decides_nothing(settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="--network|--deadline"):
         small(network="4g, compute=20ms, coding=measured", **settings)
-
-
-def test_older_folders_have_no_coding(tmp_path: Path) -> None:
-    run(small(), tmp_path)
-    results = fedsim.load(tmp_path)
-    del results.rounds["receive_seconds"]
-    network: Network = parse("1gbit, coding=measured")
-    with pytest.raises(UsageError, match="was written by an older version.*leave coding out"):
-        priced(results, network)

@@ -1,6 +1,7 @@
-"""Messages that share links as they come and go."""
+"""Messages that share links as they come and go, by hand and against what is known beforehand."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,27 +11,50 @@ from fedsim.network.flows import Flows, max_min
 from fedsim.network.rates import Rate
 from fedsim.network.sharing import transfers
 
+Message = tuple[float, float, Sequence[str]]
+"""When it begins, its bits, and the links of its path."""
 
-def ends(
-    starts: np.ndarray, bits: np.ndarray, paths: list[list[str]], rates: dict[str, Rate]
-) -> np.ndarray:
+
+@pytest.mark.parametrize(
+    ("paths", "capacity", "rates"),
+    [
+        (["as", "bs"], {"a": 2, "b": 3, "s": 5}, [2, 3]),  # just enough
+        (["as", "bs"], {"a": 2, "b": 9, "s": 5}, [2, 3]),
+        (["as", "bs", "cs"], {"a": 9, "b": 1, "c": 9, "s": 6}, [2.5, 1, 2.5]),
+        (["xy", "x", "y"], {"x": 4, "y": 10}, [2, 2, 8]),
+        (["xy", "x", "y"], {"x": 10, "y": 4}, [2, 8, 2]),
+        (["xy", "yz", "zx"], {"x": 2, "y": 6, "z": 4}, [1, 3, 1]),
+        (["ab", "ac", "bc"], {"a": 3, "b": 0, "c": math.inf}, [0, 3, 0]),
+        (["a", "b"], {"a": math.inf, "b": 2}, [math.inf, 2]), ([], {}, []),
+    ],
+)  # fmt: skip
+def test_rates_over_several_links(
+    paths: list[str], capacity: dict[str, float], rates: list[float]
+) -> None:
+    """The links fill up together; a message stops at the first of its own that is full."""
+    assert max_min(paths, {key: float(x) for key, x in capacity.items()}) == rates
+
+
+def ends(messages: Sequence[Message], rates: dict[str, Rate]) -> list[float]:
     """When each message is there."""
     env = simpy.Environment()
-    flows, found = Flows(env, rates), np.zeros(len(starts))
+    flows, arrived = Flows(env, rates), [math.nan] * len(messages)
 
     def send(place: int) -> simpy.events.ProcessGenerator:
-        yield env.timeout(starts[place])
-        yield flows.send(bits[place], paths[place])
-        found[place] = env.now
+        start, bits, path = messages[place]
+        yield env.timeout(start)
+        yield flows.send(bits, path)
+        arrived[place] = env.now
 
-    for place in range(len(starts)):
+    for place in range(len(messages)):
         env.process(send(place))
     env.run()
-    return found
+    return arrived
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_one_shared_link_takes_as_long_as_where_all_is_known_beforehand(seed: int) -> None:
+    """Links that are constant, and links whose rate changes, again and again."""
     draw = np.random.default_rng(seed)
     starts, bits, caps = draw.uniform(0, 3, 5), draw.uniform(1, 20, 5), draw.uniform(1, 6, 5)
     own = [
@@ -38,23 +62,47 @@ def test_one_shared_link_takes_as_long_as_where_all_is_known_beforehand(seed: in
         for i, c in enumerate(caps)
     ]
     rates = {f"{i}": rate for i, rate in enumerate(own)} | {"all": Rate.constant(7.0)}
-    found = ends(starts, bits, [[f"{i}", "all"] for i in range(5)], rates)
-    np.testing.assert_allclose(found, transfers(starts, bits, own, 7.0), rtol=1e-12)
+    messages = [(starts[i], bits[i], (f"{i}", "all")) for i in range(5)]
+    np.testing.assert_allclose(ends(messages, rates), transfers(starts, bits, own, 7.0), rtol=1e-12)
 
 
-def test_both_ends_of_a_message_limit_it() -> None:
-    """a sends to b and c at 4 bit/s in all; c takes 1 bit/s, so that b's message has 3."""
-    rates = {name: Rate.constant(x) for name, x in {"a": 4.0, "b": 9.0, "c": 1.0}.items()}
-    found = ends(np.zeros(2), np.array([6.0, 4.0]), [["a", "b"], ["a", "c"]], rates)
-    assert found.tolist() == [2, 4]
+def test_messages_come_and_go_on_two_links() -> None:
+    """a and b share s, 6 bit/s; b takes 2 at most. a's 20 bits from 0 s: 6 until 1 s, then 4.
+
+    At 4 s a second message of a, 6 bits, joins: a has 2 left, all three have 2: a's first is there
+    at 5 s, as b's 8 bits are. The second has 4 left, alone: 5 2/3 s. Nothing at all takes no time.
+    """
+    rates = {"a": Rate.constant(8.0), "b": Rate.constant(2.0), "s": Rate.constant(6.0)}
+    messages = [(0.0, 20.0, "as"), (1.0, 8.0, "bs"), (4.0, 6.0, "as"), (4.5, 0.0, "as")]
+    assert ends(messages, rates) == pytest.approx([5, 5, 5 + 2 / 3, 4.5], abs=1e-9)
+
+
+def test_a_message_waits_while_its_link_stands_still() -> None:
+    """a has nothing for 2 s, then 4 bit/s, which all share; a message without bits does not wait.
+
+    Two of b have 2 each from 1 s on; at 2 s the first has 2 bits left, the other 6, a 8: 4/3 each,
+    the first 3.5 s; then 2 each: 5.5 s; a has 2 left, alone: 6 s.
+    """
+    rates = {"a": Rate((0.0, 2.0), (0.0, 4.0)), "b": Rate.constant(4.0), "s": Rate.constant(4.0)}
+    messages = [(0.0, 8.0, "as"), (0.0, 8.0, "bs"), (1.0, 8.0, "bs"), (0.5, 0.0, "as")]
+    assert ends(messages, rates) == pytest.approx([6, 3.5, 5.5, 0.5], abs=1e-9)
+
+
+def test_a_message_takes_the_upload_link_of_one_and_the_download_link_of_the_other() -> None:
+    """Worker 0 pushes 6 bits to 1 and 6 to 2, 4 bit/s up; 2 takes 1 bit/s, of which a pull from 1
+    has a half: 3 s for 1.5 bits. Then 2 has 1 bit/s for the push: 4.5 left, until 7.5 s. The push
+    to 1 has the 3.5 bit/s that are left.
+    """
+    rates = {name: Rate.constant(x) for name, x in {"u0": 4, "u1": 9, "d1": 9, "d2": 1}.items()}
+    messages = [(0.0, 6.0, ("u0", "d1")), (0.0, 6.0, ("u0", "d2")), (0.0, 1.5, ("u1", "d2"))]
+    assert ends(messages, rates) == pytest.approx([6 / 3.5, 7.5, 3], abs=1e-9)
 
 
 def test_links_without_a_limit_take_no_time() -> None:
-    assert max_min([["a"], ["a"]], {"a": math.inf}) == [math.inf, math.inf]
-    found = ends(np.ones(2), np.array([8.0, 0.0]), [["a"], ["a"]], {"a": Rate.constant(math.inf)})
-    assert found.tolist() == [1, 1]
+    messages = [(1.0, 8.0, "a"), (1.0, 0.0, "a")]
+    assert ends(messages, {"a": Rate.constant(math.inf)}) == [1, 1]
 
 
 def test_a_link_that_stays_at_nothing_is_told() -> None:
     with pytest.raises(RuntimeError, match="stays at 0 bits per second"):
-        ends(np.zeros(1), np.ones(1), [["a"]], {"a": Rate.constant(0.0)})
+        ends([(0.0, 1.0, "a")], {"a": Rate.constant(0.0)})

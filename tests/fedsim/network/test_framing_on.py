@@ -4,7 +4,6 @@ By hand: a message to a client has 50 bytes, and 2 call for it; a reply has 40, 
 link takes a byte per second. A model of three numbers has 15 bytes, which are free the first time.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,20 +122,6 @@ def test_the_price_is_the_run_s_own_clock(tmp_path: Path, shared: str) -> None:
     (after,) = over_bandwidths(results, parse(text), target, [5e4]).seconds[:, 0]
     constant = parse(text.replace("lognormal(50kbit, 1), down=100kbit", "50kbit, down=50kbit"))
     assert after == pytest.approx(priced(results, constant)["sim_end_seconds"].iloc[0])
-
-
-def test_an_older_result_is_refused(tmp_path: Path) -> None:
-    run(small(iterations=18), tmp_path / "a")
-    file, summary = (tmp_path / "a" / name for name in ("clients.parquet", "summary.json"))
-    pd.read_parquet(file).drop(columns=["up_message_bits", "down_message_bits"]).to_parquet(file)
-    cell = json.loads(summary.read_text())
-    del cell["files"]  # its digests
-    summary.write_text(json.dumps(cell))
-    results = load(tmp_path / "a")
-    with pytest.raises(UsageError) as error:
-        priced(results, parse("4g, framing=on"))
-    assert f"framing=on, and {tmp_path / 'a'} was written by a fedsim" in str(error.value)
-    assert priced(results, parse("4g"))["sim_seconds"].gt(0).all()
 
 
 def test_it_is_on_or_off(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from fedsim import RunConfig, run
 from fedsim.ground.errors import RunFailed
-from fedsim.network.availability import Availability, OnOff, There, parse_availability
+from fedsim.network.availability import Availability, OnOff, Presence, parse_availability
 from fedsim.network.rates import Rate
 from tests.support.runs import clients, make_task
 from tests.support.threes import give_links, last, table, threes
@@ -26,57 +26,49 @@ MANY = 2000
 
 
 @pytest.fixture(scope="module")
-def there() -> There:
+def there() -> Presence:
     """Two thousand clients that are there for 60 s and away for 20 s in the mean."""
     return parse_availability("onoff(60s, 20s)").of(MANY, seed=1)
 
 
 def lengths(client: OnOff, count: int) -> list[tuple[float, float]]:
     """Its first stretches: 1 or 0, and the seconds; the first one is what was left of it."""
-    now, found = 0.0, []
+    now, stretches = 0.0, []
     for _ in range(count):
         after = client.next_change(now)
-        found.append((client.at(now), after - now))
+        stretches.append((client.at(now), after - now))
         now = after
-    return found
+    return stretches
 
 
-def test_three_quarters_are_there_at_any_time_and_from_the_beginning(there: There) -> None:
+def test_three_quarters_are_there_at_any_time_and_from_the_beginning(there: Presence) -> None:
     tolerance = 4 * math.sqrt(SHARE * (1 - SHARE) / MANY)
     for time in (0.0, 1.0, 9.5, 33.0, 100.0, 1000.0):
         now, who = there.at(time, round_number=1, least=1)
         assert now == time and abs(len(who) / MANY - SHARE) < tolerance, time
 
 
-def test_a_client_is_there_for_three_quarters_of_the_time() -> None:
-    """A thousand turns, whose times on and off deviate by a part in the root of a thousand."""
-    stretches = lengths(OnOff(ON, OFF, key=3), 2000)
-    on = sum(seconds for state, seconds in stretches if state)
-    off = sum(seconds for state, seconds in stretches if not state)
-    assert abs(on / (on + off) - SHARE) < 4 * SHARE * (1 - SHARE) * math.sqrt(2 / 1000)
-
-
-def test_times_on_and_off_have_their_means_and_are_exponential(there: There) -> None:
+def test_times_on_and_off_have_their_means_and_are_exponential(there: Presence) -> None:
     """Standard deviations are the means, and half of the times are shorter than ln 2 of these."""
     every = [pair for client in there.rates[:400] for pair in lengths(client, 12)[1:]]
     for state, mean in ((1.0, ON), (0.0, OFF)):
-        found = np.array([seconds for which, seconds in every if which == state])
-        assert len(found) > 2000
-        near = 4 / math.sqrt(len(found))
-        assert abs(found.mean() / mean - 1) < near
-        assert abs(found.std() / mean - 1) < 2 * near  # its own deviation is sqrt(2) as large
-        assert abs(np.mean(found < mean * math.log(2)) - 0.5) < near / 2
+        times = np.array([seconds for which, seconds in every if which == state])
+        assert len(times) > 2000
+        near = 4 / math.sqrt(len(times))
+        assert abs(times.mean() / mean - 1) < near
+        assert abs(times.std() / mean - 1) < 2 * near  # its own deviation is sqrt(2) as large
+        assert abs(np.mean(times < mean * math.log(2)) - 0.5) < near / 2
 
 
-def test_what_is_left_of_the_first_stretch_is_as_long_as_any(there: There) -> None:
+def test_what_is_left_of_the_first_stretch_is_as_long_as_any(there: Presence) -> None:
     """The run begins in the midst of things: an exponential time forgets how long it has lasted."""
     first = [lengths(client, 1)[0] for client in there.rates]
     for state, mean in ((1.0, ON), (0.0, OFF)):
-        found = np.array([seconds for which, seconds in first if which == state])
-        assert abs(found.mean() / mean - 1) < 4 / math.sqrt(len(found))
+        times = np.array([seconds for which, seconds in first if which == state])
+        assert abs(times.mean() / mean - 1) < 4 / math.sqrt(len(times))
 
 
-def test_clients_come_and_go_independently(there: There) -> None:
+def test_clients_come_and_go_independently(there: Presence) -> None:
     """Of a thousand pairs, as many are there together as two coins say; so at another time."""
     for time in (0.0, 50.0):
         states = np.array([client.at(time) for client in there.rates]).reshape(-1, 2)
@@ -96,9 +88,9 @@ def test_a_seed_says_all_and_the_number_of_clients_nothing() -> None:
 
 def test_what_is_asked_first_changes_nothing() -> None:
     """Times are looked at in any order, as rounds wait and go on: the client's times stay."""
-    one, other = OnOff(ON, OFF, key=9), OnOff(ON, OFF, key=9)
+    client, other = OnOff(ON, OFF, key=9), OnOff(ON, OFF, key=9)
     times = np.linspace(0, 2000, 301)
-    forward = [(one.at(t), one.next_change(t)) for t in times]
+    forward = [(client.at(t), client.next_change(t)) for t in times]
     assert forward[::-1] == [(other.at(t), other.next_change(t)) for t in times[::-1]]
 
 
@@ -121,7 +113,7 @@ HANDMADE = [
 
 
 @pytest.mark.parametrize(
-    ("now", "least", "found"),
+    ("now", "least", "moment"),
     [
         (0.0, 1, (0.0, [0])), (0.0, 2, (4.0, [1, 2])), (2.0, 1, (3.0, [2])),
         (1.5, 2, (4.0, [1, 2])), (5.5, 2, (5.5, [1, 2])), (6.0, 2, (9.0, [0, 1])),
@@ -129,14 +121,14 @@ HANDMADE = [
     ],
 )  # fmt: skip
 def test_the_first_moment_at_which_enough_are_there(
-    now: float, least: int, found: tuple[float, list[int]]
+    now: float, least: int, moment: tuple[float, list[int]]
 ) -> None:
-    assert There(HANDMADE, lambda *given: np.zeros(3)).at(now, 1, least) == found
+    assert Presence(HANDMADE, lambda *given: np.zeros(3)).at(now, 1, least) == moment
 
 
 def test_what_never_comes_is_told() -> None:
     with pytest.raises(RunFailed, match="round 4: 3 clients"):
-        There(HANDMADE, lambda *given: np.zeros(3)).at(0.0, 4, 3)
+        Presence(HANDMADE, lambda *given: np.zeros(3)).at(0.0, 4, 3)
 
 
 def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
@@ -145,8 +137,8 @@ def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
     Who is there is drawn anew in every round, from all clients alike.
     """
     made = Availability(fraction=0.2).of(10, seed=0)
-    found = [made.at(7.0, number, 4) for number in range(1, 201)]
-    assert all(now == 7.0 and len(who) >= 4 for now, who in found)
+    waited = [made.at(7.0, number, 4) for number in range(1, 201)]
+    assert all(now == 7.0 and len(who) >= 4 for now, who in waited)
     plain = [made.at(0.0, number, 0)[1] for number in range(1, 1001)]
     counts = np.bincount([client for who in plain for client in who], minlength=10)
     assert (abs(counts - 200) < 4 * math.sqrt(1000 * 0.2 * 0.8)).all()

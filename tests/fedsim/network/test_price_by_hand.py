@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedsim.network import pricing
 from fedsim.network.pricing import (
     CLIENT_COLUMNS,
     SECONDS,
@@ -176,12 +177,20 @@ def test_a_round_begins_where_the_one_before_has_ended() -> None:
     clients = pd.DataFrame(
         [(number, 0, 60, 100, 0, 0) for number in (1, 2, 3)], columns=CLIENT_COLUMNS
     )
-    found, _ = price(rounds, clients, Traced(), 1, 0)
-    assert found["sim_seconds"].tolist() == [10, 10, 15]
-    assert found["sim_end_seconds"].tolist() == [10, 20, 35]
+    table, _ = price(rounds, clients, Traced(), 1, 0)
+    assert table["sim_seconds"].tolist() == [10, 10, 15]
+    assert table["sim_end_seconds"].tolist() == [10, 20, 35]
 
 
 def test_compute_in_seconds_and_times_what_was_measured() -> None:
     """Round 1 without links: 2 iterations of 1.25 s, of twice that, of 0.5 s."""
     for text, seconds in (("up=inf", 2.5), ("compute=2*measured", 5.0), ("compute=500ms", 1.0)):
         assert price(ROUNDS, CLIENTS, parse(text), 3, 5)[0]["sim_seconds"][0] == seconds
+
+
+def test_the_fast_way_and_the_way_of_events_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = parse("up=lognormal(10bit, 1), down=uniform(20bit, 40bit), latency=500ms")
+    fast, _ = price(ROUNDS, CLIENTS, network, 3, 0)
+    monkeypatch.setattr(pricing, "_simple", lambda links: False)
+    slow, _ = price(ROUNDS, CLIENTS, network, 3, 0)
+    pd.testing.assert_frame_equal(fast, slow, rtol=1e-12)

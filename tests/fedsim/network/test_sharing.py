@@ -1,6 +1,11 @@
-"""Shared links: max-min fair rates and ends of transfers, against cases computed by hand."""
+"""Links that are shared, that change and that stop: fair rates and ends of transfers.
+
+By hand with bits and rates that are small numbers, so that most of the sums are exact; and what
+holds for any.
+"""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,24 +13,115 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.network.rates import Rate
-from fedsim.network.sharing import fair, transfers
+from fedsim.network.sharing import fair, left_at, transfers
+from fedsim.network.traces import read_trace
 
-CAPS = st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20)
+TWO_SPEEDS = Rate((0.0, 3.0), (4.0, 1.0), period=6.0)
+"""4 bit/s for 3 s, 1 bit/s for 3 s, again and again."""
+
+GOES = Rate((0.0, 2.0), (0.0, 4.0))
+"""Nothing for 2 s, 4 bit/s from then on."""
+
+
+def constant(*values: float) -> list[Rate]:
+    return [Rate.constant(value) for value in values]
 
 
 @pytest.mark.parametrize(
     ("caps", "capacity", "rates"),
     [
-        ([2, 2, 2], 9, [2, 2, 2]),  # nobody is in the way of another
-        ([1, 10, 10], 9, [1, 4, 4]),
-        ([1, 3, 10], 9, [1, 3, 5]),
-        ([math.inf, 1, math.inf], 9, [4, 1, 4]),
-        ([math.inf], 9, [9]),
-        ([0, 5], 4, [0, 4]),
+        ([5, 5], 10, [5, 5]), ([3, 7], 10, [3, 7]), ([7, 3, 2], 12, [7, 3, 2]),  # just enough
+        ([4, 4, 10], 12, [4, 4, 4]), ([10, 4, 1], 9, [4, 4, 1]), ([10, 1, 4], 12, [7, 1, 4]),
+        ([6, 2, 6, 2], 10, [3, 2, 3, 2]), ([0, 0, 8], 4, [0, 0, 4]), ([8, 8], 0.5, [0.25, 0.25]),
+        ([math.inf, 3], math.inf, [math.inf, 3]), ([math.inf, math.inf, 2], 8, [3, 3, 2]),
     ],
-)
-def test_shares_by_hand(caps: list[float], capacity: float, rates: list[float]) -> None:
+)  # fmt: skip
+def test_fair_shares(caps: list[float], capacity: float, rates: list[float]) -> None:
     assert fair(np.array(caps, float), capacity).tolist() == rates
+
+
+def test_a_step_in_the_middle_of_two_transfers() -> None:
+    """6 bit/s for both. A, 14 bits from 0 s, has 4 alone; from 1 s, when B begins, both have 3.
+
+    At 3 s A has 4 bits left, at 1 bit/s, and B 14 of 20, at 5 bit/s: B is done at 5.8 s. From 6 s A
+    has 4 bit/s again, and 1 bit left: 6.25 s.
+    """
+    messages = np.array([0.0, 1.0]), np.array([14, 20]), [TWO_SPEEDS, Rate.constant(10.0)], 6.0
+    assert transfers(*messages).tolist() == pytest.approx([6.25, 5.8], abs=1e-9)
+    left = {0.5: [12, 20], 1: [10, 20], 2: [7, 17], 3: [4, 14], 5: [2, 4], 6.125: [0.5, 0],
+            7: [0, 0]}  # fmt: skip
+    for until, bits in left.items():
+        assert left_at(until, *messages).tolist() == pytest.approx(bits, abs=1e-9), until
+
+
+def test_two_limits_and_a_start_in_the_middle() -> None:
+    """9 bit/s for three of which B takes 2 at most. A and B from 0 s: 7 and 2; C from 2 s.
+
+    From then on A and C have 3.5 each. A, of 21 bits, has 7 left: 4 s. C, of 21, has 14 left, at 7
+    beside B: 6 s. B, of 18 bits, has 6 left at 6 s, and 2 bit/s still: 9 s.
+    """
+    messages = np.array([0.0, 0.0, 2.0]), np.array([21, 18, 21]), constant(9, 2, 100), 9.0
+    assert transfers(*messages).tolist() == pytest.approx([4, 9, 6], abs=1e-9)
+    assert left_at(3.0, *messages).tolist() == pytest.approx([3.5, 12, 17.5], abs=1e-9)
+
+
+def test_a_capacity_of_just_the_sum_is_no_limit() -> None:
+    messages = np.array([0.0, 1.0]), np.array([30, 20]), constant(6, 4)
+    assert transfers(*messages, 10.0).tolist() == transfers(*messages, math.inf).tolist() == [5, 6]
+    for until, left in {0.5: [27, 20], 1: [24, 20], 2: [18, 16], 5.5: [0, 2], 7: [0, 0]}.items():
+        assert left_at(until, *messages, 10.0).tolist() == left
+        assert left_at(until, *messages, math.inf).tolist() == left
+
+
+def test_while_a_link_stands_still_the_other_has_it_all() -> None:
+    """4 bit/s for both. B is done at 2 s, as A begins to move; C comes in between, and waits for B.
+
+    B and C have 2 each from 1 s on; at 2 s B has 2 bits left, C 6, A 8: 4/3 each, B 3.5 s; then 2
+    each: C has 4 left, and A 6: 5.5 s; A has 2 left, alone: 6 s.
+    """
+    two = transfers(np.zeros(2), np.array([8, 8]), [GOES, Rate.constant(4.0)], 4.0)
+    assert two.tolist() == [4, 2]
+    rates = [GOES, *constant(4, 4)]
+    messages = np.array([0.0, 0.0, 1.0]), np.array([8, 8, 8]), rates, 4.0
+    assert transfers(*messages).tolist() == pytest.approx([6, 3.5, 5.5], abs=1e-9)
+
+
+def test_what_begins_while_its_link_stands_still_waits() -> None:
+    again = Rate((0.0, 2.0, 3.0), (2.0, 0.0, 5.0), period=4.0)  # 2, 2, nothing and 5 bits a second
+    starts, bits = np.array([2.25, 5.0, 6.5]), np.array([5, 9, 0])
+    ends = [transfers(starts[i : i + 1], bits[i : i + 1], [again], math.inf)[0] for i in range(3)]
+    assert ends == [4.0, 9.0, 6.5]  # 2 and 5 and 2 bits; what has no bits is there at once
+    with pytest.raises(RuntimeError, match="never ends"):
+        transfers(np.zeros(1), np.array([10]), [Rate((0.0, 3.0), (2.0, 0.0))], math.inf)
+
+
+def test_a_file_begins_again_after_a_step_as_long_as_the_one_before(tmp_path: Path) -> None:
+    """Steps at 0, 2 and 5 s: the last lasts 3 s, too, and all comes again every 8 s.
+
+    1 bit/s for 2 s, nothing for 3 and 3 bit/s for 3: 11 bits in 8 s, 13 by 10 s, and the last 7 of
+    20 from 13 s on.
+    """
+    (tmp_path / "t.csv").write_text("seconds,up,down\n0,1,7\n2,0,8\n5,3,9\n")
+    (up,), (down,) = read_trace(tmp_path / "t.csv").of(1)
+    assert up.period == down.period == 8
+    times = [0, 1.9, 2, 4.9, 5, 7.9, 8, 9.9, 10, 13, 15.9, 16, 80, 82, 85]
+    assert [up.at(time) for time in times] == [1, 1, 0, 0, 3, 3, 1, 1, 0, 3, 3, 1, 1, 0, 3]
+    assert [down.at(time) for time in times[:7]] == [7, 7, 8, 8, 9, 9, 7]
+    changes = [up.next_change(time) for time in (0, 1, 2, 5, 7.9, 8, 9, 10, 15, 80, 84)]
+    assert changes == [2, 2, 5, 8, 8, 10, 10, 13, 16, 82, 85]
+    ends = transfers(np.array([0.0]), np.array([20]), [up], math.inf)
+    assert ends.tolist() == pytest.approx([13 + 7 / 3], abs=1e-9)
+
+
+def test_a_file_of_one_step_never_changes_and_others_share_a_row(tmp_path: Path) -> None:
+    rows = ["0,0,1,2", "1,0,3,4", "1,5,5,6", "2,0,1,2", "*,0,3,4", "*,5,5,6", "4,0,1,2"]
+    (tmp_path / "t.csv").write_text("\n".join(["client,seconds,up,down", *rows]))
+    up, down = read_trace(tmp_path / "t.csv").of(5)
+    assert up[0].is_constant and math.isinf(up[0].period) and up[0].next_change(3.0) == math.inf
+    assert [rate.at(6.0) for rate in up] == [1, 5, 1, 5, 1]
+    assert [rate.at(4.0) for rate in down] == [2, 4, 2, 4, 2] and up[1].period == 10
+
+CAPS = st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20)
 
 
 @given(CAPS, st.floats(0.001, 1e9))
@@ -38,43 +134,13 @@ def test_shares_are_max_min_fair(caps: list[float], capacity: float) -> None:
         assert rates[below] == pytest.approx(rates.max())
 
 
-def constants(*values: float) -> list[Rate]:
-    return [Rate.constant(value) for value in values]
-
-
-def test_three_uploads_that_share_a_link_by_hand() -> None:
-    """Capacity 6 bit/s. From 0 s, A (12 bits, cap 10) is alone: 6 bit/s, 6 bits by 1 s.
-
-    From 1 s, B (4 bits, cap 1) takes 1 and A 5: A needs 6/5 s more and ends at 2.2 s.
-    From 2 s, C (20 bits, cap 10) joins: caps 10, 1, 10 share 6 as 2.5, 1, 2.5. A has 1 bit left at
-    2 s, and ends at 2.4 s. Then C has 5 and B 1. B sends from 1 s to 5 s. C has 19 bits left at
-    2.4 s, and 6 left at 5 s, when it has the link's 6 bit/s: it ends at 6 s.
-    """
-    ends = transfers(np.array([0.0, 1.0, 2.0]), np.array([12, 4, 20]), constants(10, 1, 10), 6.0)
-    assert ends.tolist() == pytest.approx([2.4, 5.0, 6.0])
-
-
-def test_without_a_limit_they_do_not_meet() -> None:
-    ends = transfers(np.array([0.0, 1.0]), np.array([10, 10]), constants(1, 5), math.inf)
-    assert ends.tolist() == [10.0, 3.0]
-
-
-def test_a_link_that_goes_and_comes() -> None:
-    """2 bit/s for 3 s, nothing for 2 s, again and again: 10 bits take 3 + 2 + 2 s."""
-    on_off = Rate((0.0, 3.0), (2.0, 0.0), period=5.0)
-    assert transfers(np.zeros(1), np.array([10]), [on_off], math.inf).tolist() == [7.0]
-    assert transfers(np.array([4.0]), np.array([2]), [on_off], 1.0).tolist() == [7.0]
-    with pytest.raises(RuntimeError, match="never ends"):
-        transfers(np.zeros(1), np.array([10]), [Rate((0.0, 3.0), (2.0, 0.0))], math.inf)
-
-
 @given(st.integers(0, 2**32), st.integers(1, 12), st.floats(0.5, 50))
 def test_no_bit_is_lost_on_a_shared_link(seed: int, count: int, capacity: float) -> None:
     """The link never carries more than it can, and every message takes at least its own time."""
     generator = np.random.default_rng(seed)
     starts, bits = generator.uniform(0, 5, count), generator.integers(0, 100, count)
     caps = generator.uniform(0.5, 20, count)
-    ends = transfers(starts, bits, constants(*caps), capacity)
+    ends = transfers(starts, bits, constant(*caps), capacity)
     assert (ends - starts >= bits / np.minimum(caps, capacity) * (1 - 1e-9)).all()
     assert ends.max() - starts.min() >= bits.sum() / capacity * (1 - 1e-9)
 

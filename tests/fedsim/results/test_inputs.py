@@ -1,6 +1,5 @@
 """What figures, tables and runs are given by mistake: told in a line, with what to give."""
 
-import doctest
 import inspect
 import pickle
 from collections.abc import Callable
@@ -12,9 +11,7 @@ import pytest
 
 import fedsim
 from fedsim import RunConfig, SweepConfig, UsageError, plot
-from fedsim.ground import errors
 from fedsim.results.load import Results, load
-from fedsim.show import inputs
 from tests.support.sweepmaker import make_sweep
 
 
@@ -79,9 +76,3 @@ def test_a_misspelt_setting_is_told_as_everywhere() -> None:
 def test_a_grid_has_a_delay() -> None:
     with pytest.raises(UsageError, match=r"SweepConfig.of: temporal is \[\]; it takes one number"):
         SweepConfig.of(temporal=[], gradient=0.1)
-
-
-def test_doctests() -> None:
-    for module in (inputs, errors):
-        found = doctest.testmod(module)
-        assert found.attempted and not found.failed

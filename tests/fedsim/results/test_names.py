@@ -35,10 +35,24 @@ def test_a_method_is_called_as_it_was_typed(tmp_path: Path) -> None:
     assert "digits: qsgd(1)" in (summarize(tmp_path)[1]).read_text(encoding="utf-8")
 
 
-def test_a_fraction_has_a_column_of_its_own() -> None:
-    typed = ["sbc", "topk({p}) | cnat", "topk(0.1) | qsgd(8)"]
-    runs = runs_of([make_cell(1, 0.1, 0.9, method="x", typed=method) for method in typed])
-    assert runs["label"].tolist() == typed  # and one that is written into the text stays there
+@pytest.mark.parametrize(
+    ("method", "gradient", "typed", "label"),
+    [
+        ("ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01, "", "sbc"),
+        ("ef(per_tensor(topk(1e-05) | float32 | golomb))", 1e-5, "", "gradient_dropping"),
+        ("ef(per_tensor(l1_sign))", 1, "", "ef_sign"), ("raw", 1, "", "dense"),
+        ("ef(per_tensor(cnat))", 1, "", "ef(per_tensor(cnat))"),
+        ("cnat(8, 0)", 1, "", "cnat(8, 0)"),
+        ("x", 0.1, "topk({p}) | cnat", "topk({p}) | cnat"),  # a fraction has a column of its own
+        ("per_tensor(topk(1) | cnat | golomb)", 1, "topk({p}) | cnat", "topk({p}) | cnat"),
+        ("x", 0.1, "topk(0.1) | qsgd(8)", "topk(0.1) | qsgd(8)"),  # one in the text stays there
+    ],
+)  # fmt: skip
+def test_published_methods_go_by_their_names_and_others_by_their_text(
+    method: str, gradient: float, typed: str, label: str
+) -> None:
+    cell = make_cell(1, gradient, 0.9, method=method, **{"typed": typed} if typed else {})
+    assert runs_of([cell])["label"].item() == label
 
 
 @pytest.mark.slow
@@ -129,9 +143,9 @@ def test_raw_at_longer_delays_is_not_the_reference() -> None:
     assert [texts[0] for texts, _ in summary_texts(runs)[1]] == [
         "dense", "ef_sign", "ef_sign", "raw",
     ]  # fmt: skip
-    found = planes(runs)
-    assert found["ef_sign"].values.tolist() == [[0.7], [0.7]]
-    assert found["raw"].values.tolist() == [[0.89], [0.8]]
+    grids = planes(runs)
+    assert grids["ef_sign"].values.tolist() == [[0.7], [0.7]]
+    assert grids["raw"].values.tolist() == [[0.89], [0.8]]
     plane_of_sbc = runs_of([*raw, make_cell(10, 0.1, 0.6)])
     assert methods_of(plane_of_sbc) == ["sbc({p})"] and not several(plane_of_sbc)
 
@@ -166,3 +180,17 @@ def test_a_column_of_raw_cells_is_not_that_of_a_quantizer(tmp_path: Path) -> Non
     runs = load(tmp_path).runs
     assert methods_of(runs) == [form, "raw"]
     assert of_method(runs, form).index.tolist() == ["one"]
+
+
+def test_a_method_takes_the_dense_cells_of_its_delays() -> None:
+    runs = runs_of([
+        make_cell(1, 1, 0.9), make_cell(10, 1, 0.8), make_cell(50, 1, 0.7),
+        make_cell(10, 0.1, 0.6), make_cell(10, 1, 0.5, method="cnat"),
+        make_cell(50, 0.1, 0.4, method="topk(0.1) | cnat", typed="topk({p}) | cnat"),
+        make_cell(50, 1, 0.3, method="per_tensor(topk(1) | cnat)", typed="topk({p}) | cnat"),
+    ])  # fmt: skip
+    assert of_method(runs, "sbc({p})")["metric"].tolist() == [0.9, 0.8, 0.6]
+    assert of_method(runs, "cnat")["metric"].tolist() == [0.9, 0.5]
+    assert of_method(runs, "topk({p}) | cnat")["metric"].tolist() == [0.9, 0.4, 0.3]
+    assert of_method(runs, "dense")["metric"].tolist() == [0.9]
+    assert of_method(runs, "raw")["metric"].tolist() == [0.9, 0.8, 0.7]

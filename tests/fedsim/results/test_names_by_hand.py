@@ -9,7 +9,14 @@ import pandas as pd
 import pytest
 
 from fedsim import UsageError
-from fedsim.results.labels import ends_dense, methods_of, of_method, reference
+from fedsim.results.labels import (
+    MethodText,
+    ends_dense,
+    methods_of,
+    of_method,
+    reference,
+    with_labels,
+)
 from fedsim.results.merge import (
     comparable,
     differing,
@@ -19,7 +26,6 @@ from fedsim.results.merge import (
     variants,
     without_repeated,
 )
-from fedsim.results.naming import Told, called
 from fedsim.settings.cellfile import labelled
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
@@ -27,56 +33,56 @@ from fedsim.settings.grids import Cell
 SBC, RAW = "ef(per_tensor(one_sided(0.1) | mean | golomb))", "raw"
 
 
-def labels(*rows: tuple[str, int, float, Told], **columns: Any) -> list[str]:
+def labels(*rows: tuple[str, int, float, MethodText], **columns: Any) -> list[str]:
     """The labels of runs: method, n, p, and what they were told."""
     runs = pd.DataFrame([row[:3] for row in rows], columns=["method", "temporal", "gradient"])
-    return called(runs.assign(**columns), [row[3] for row in rows])["label"].tolist()
+    return with_labels(runs.assign(**columns), [row[3] for row in rows])["label"].tolist()
 
 
 # --- labels -------------------------------------------------------------------------------------
 
 
 def test_a_method_is_called_as_it_was_typed_or_as_its_run() -> None:
-    told = Told("sbc", RAW)
+    told = MethodText("sbc", RAW)
     assert labels((SBC, 10, 0.1, told)) == ["sbc"]
     assert labels((SBC, 10, 0.1, told._replace(name="mine"))) == ["mine"]
 
 
 def test_raw_is_dense_at_n_1_and_raw_beyond() -> None:
     """The dense cells of a named sweep are the reference; a run of raw with a name has it."""
-    told, named = Told("sbc", RAW), Told("sbc", RAW, name="mine")
+    told, named = MethodText("sbc", RAW), MethodText("sbc", RAW, name="mine")
     assert labels((RAW, 1, 1.0, told), (RAW, 10, 1.0, told)) == ["dense", "raw"]
     assert labels((RAW, 1, 1.0, named), (SBC, 10, 0.1, named)) == ["dense", "mine"]
-    assert labels((RAW, 10, 1.0, Told(RAW, name="fedavg"))) == ["fedavg"]
+    assert labels((RAW, 10, 1.0, MethodText(RAW, name="fedavg"))) == ["fedavg"]
     assert labels((RAW, 1, 1.0, told), downlink=["per_tensor(cnat)"]) == ["raw"]
     assert labels((RAW, 1, 1.0, told), downlink=["raw"]) == ["dense"]
 
 
 def test_settings_and_methods_that_differ_stand_behind_a_name() -> None:
-    a, b = Told("a", name="mine"), Told("b", name="mine")
+    a, b = MethodText("a", name="mine"), MethodText("b", name="mine")
     assert labels(("a", 1, 0.1, a), ("b", 1, 0.1, b)) == ["mine (a)", "mine (b)"]
     same = labels(("a", 1, 0.1, a), ("a", 1, 0.1, a), variant=["", "lr = 1"])
     assert same == ["mine", "mine (lr = 1)"]
-    one = labels(("a", 1, 0.1, a), ("a", 1, 0.1, a), variant=["lr = 1", "lr = 1"])
-    assert one == ["mine", "mine"]
-    plain = Told("a")
+    alike = labels(("a", 1, 0.1, a), ("a", 1, 0.1, a), variant=["lr = 1", "lr = 1"])
+    assert alike == ["mine", "mine"]
+    plain = MethodText("a")
     assert labels(("a", 1, 0.1, plain), variant=["lr = 1"]) == ["a (lr = 1)"]
 
 
 def test_names_of_a_cell_s_seeds_are_not_the_method_s() -> None:
     """Two seeds of one cell that have names of their own go by their method; one name stays."""
-    rows = [("a", 1, 0.1, Told("a", name=name)) for name in ("first", "second")]
-    same = [("a", 1, 0.1, Told("a", name="mine"))] * 2
+    rows = [("a", 1, 0.1, MethodText("a", name=name)) for name in ("first", "second")]
+    same = [("a", 1, 0.1, MethodText("a", name="mine"))] * 2
     columns: dict[str, Any] = {"task": "t", "seed": [0, 1]}
     assert labels(*rows, **columns) == ["a", "a"] and labels(*same, **columns) == ["mine"] * 2
     assert labels(*rows, task="t", seed=[0, 0]) == ["first", "second"]
 
 
 def test_facts_of_rows() -> None:
-    rows = [(RAW, 1, 1.0, Told("sbc", RAW)), (SBC, 10, 0.1, Told("sbc", RAW)),
-            ("per_tensor(cnat)", 10, 1.0, Told("cnat"))]  # fmt: skip
+    rows = [(RAW, 1, 1.0, MethodText("sbc", RAW)), (SBC, 10, 0.1, MethodText("sbc", RAW)),
+            ("per_tensor(cnat)", 10, 1.0, MethodText("cnat"))]  # fmt: skip
     runs = pd.DataFrame([row[:3] for row in rows], columns=["method", "temporal", "gradient"])
-    runs = called(runs, [row[3] for row in rows])
+    runs = with_labels(runs, [row[3] for row in rows])
     assert runs["dense"].tolist() == [True, False, False]
     assert runs["ends_dense"].tolist() == [True, True, False]
     assert reference(runs).tolist() == [True, False, False]
@@ -137,7 +143,7 @@ def test_a_setting_that_differs_is_told_where_it_is_not_the_default() -> None:
 
 def test_what_changes_no_number_is_no_variant() -> None:
     assert varied({"label": "mine", "workers": 3, "evaluate_every": 2}, {}) == ["", ""]
-    assert varied({"downlink": "raw"}, {}) == ["", ""]  # which it is
+    assert varied({"downlink": "raw", "jobs_of_a_later_version": 3}, {}) == ["", ""]  # which it is
     assert varied({"strategy": "dsgd", "late": "hold"}, {}) == ["", ""]
     assert varied({"downlink": "raw", "strategy": "majority"}, {"strategy": "majority"}) == [
         "downlink = raw", "",
@@ -165,6 +171,7 @@ def test_a_reference_has_the_strategy_and_the_downlink_of_its_methods() -> None:
     assert varied({}, {"downlink": "per_tensor(cnat)"}, cells) == ["", ""]
     assert varied({}, {"momentum_masking": "off"}, cells) == ["", ""]
     assert varied({}, {"strategy": "fedadam"}, cells) == ["", "strategy = fedadam"]
+    assert varied({}, {"strategy": "majority"}) == ["", "strategy = majority"]
 
 
 def test_settings_that_differ_are_named_once() -> None:
@@ -216,7 +223,7 @@ def test_scores_of_other_samples_cannot_stand_in_one_table() -> None:
 
 
 def kept(*cells: dict[str, Any], told: Any = None, settings: Any = None) -> list[str]:
-    named = {f"r{k}": one for k, one in enumerate(cells)}
+    named = {f"r{k}": run for k, run in enumerate(cells)}
     settings = {name: {"downlink": None} for name in named} if settings is None else settings
     told = dict.fromkeys(named, "") if told is None else told
     return [*without_repeated(named, folders(named), settings, told)]

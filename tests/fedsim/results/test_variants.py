@@ -1,4 +1,4 @@
-"""Folders that differ in settings, side by side: what may differ is told, the rest refused."""
+"""Cells that differ in settings, side by side: what may differ is told, the rest refused."""
 
 from pathlib import Path
 
@@ -10,13 +10,12 @@ from fedsim import plot
 from fedsim.ground.errors import UsageError
 from fedsim.results.labels import FACTS, methods_of, of_method, several
 from fedsim.results.load import Results, load
-from fedsim.results.merge import settings_of, variants
 from fedsim.show.curves import pareto_points
 from fedsim.show.report import summarize
 from fedsim.show.style import CellKey, looks
 from fedsim.show.tables import add_difference, summary_texts
 from tests.support.page import Page
-from tests.support.sweepmaker import TOPK, make_sweep, say
+from tests.support.sweepmaker import TOPK, make_run, make_sweep, say
 
 
 def three(root: Path) -> tuple[Path, Path, Path]:
@@ -43,28 +42,6 @@ def test_labels_say_in_what_the_folders_differ(tuned: Results) -> None:
     assert dense == ["dense", "dense (lr = 0.5)", "dense (strategy = fedadam, lr = 0.25)"]
     assert set(tuned.rounds["label"]) == set(tuned.runs["label"]) >= set(tuned.layers["label"])
     assert tuned.runs.columns[-4:].tolist() == ["variant", *FACTS]
-
-
-def test_the_same_settings_have_no_variant(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "a", (10,), (0.1,))
-    make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK)
-    say(tmp_path / "a", 'strategy = "dsgd"\ndownlink = "raw"')  # what is left out in b
-    say(tmp_path / "b", "jobs_of_a_later_version = 3")
-    runs = load(tmp_path / "a", tmp_path / "b").runs
-    assert "variant" not in runs.columns and sorted(set(runs["label"])) == [
-        "dense", "gradient_dropping", "sbc",
-    ]  # fmt: skip
-
-
-def test_a_setting_at_its_default_is_told_by_the_others(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "a", (10,), (0.1,), baseline=False)
-    make_sweep(tmp_path / "b", (10,), (0.1,), baseline=False)
-    say(tmp_path / "b", "lr = 0.5")
-    results = load(tmp_path / "a", tmp_path / "b")
-    told = {"a/n10-p0.1-s0": "", "b/n10-p0.1-s0": "lr = 0.5"}
-    assert results.runs["variant"].to_dict() == told
-    cells = {name: {"task": "digits"} for name in told}
-    assert variants(cells, settings_of(results.given)) == told
 
 
 def test_each_method_has_the_reference_of_its_own_settings(tuned: Results) -> None:
@@ -101,8 +78,8 @@ def test_references_alone_are_told_apart(tuned: Results) -> None:
     keys = [CellKey(1, 1, method=m, dense=m != "sbc") for m in ("dense", "dense (lr = 0.5)", "sbc")]
     colours = [looks(keys)[key].colour for key in keys]
     assert colours[0] == "#000000" and len(set(colours)) == 3
-    one = tuned.runs[tuned.runs["label"].isin(["dense", "dense (lr = 0.5)", "sbc"])]
-    assert len(plot.matrix(one).axes) == 2 and len(plot.budget(tuned.rounds).axes[0].lines) == 6
+    sbc = tuned.runs[tuned.runs["label"].isin(["dense", "dense (lr = 0.5)", "sbc"])]
+    assert len(plot.matrix(sbc).axes) == 2 and len(plot.budget(tuned.rounds).axes[0].lines) == 6
 
 
 def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
@@ -130,40 +107,14 @@ def test_the_page_lists_them_by_method(tmp_path: Path) -> None:
     assert {*table["variant"]} == {"", "lr = 0.5", "lr = 0.25, strategy = fedadam"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "line", "words"),
-    [
-        ({"metric_name": "top5"}, "", "metric_name is 'accuracy' in the one and 'top5'"),
-        ({"parameters": 7}, "", "parameters is 5000 in the one and 7"),
-        ({"data_source": "mine"}, "", "data_source is 'scikit-learn, embedded' in the one"),
-        ({}, "test_samples = 100", "test_samples is None in the one and 100"),
-    ],
-)
-def test_what_no_table_can_hold_together(
-    changes: dict[str, object], line: str, words: str, tmp_path: Path
-) -> None:
+def test_what_no_table_can_hold_together(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (10,), (0.1,), failed=[(1, 1)])
-    make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK, **changes)
-    say(tmp_path / "b", line)
-    with pytest.raises(UsageError, match=f"cells/.*cells/.* cannot stand in one table: {words}"):
+    make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK, metric_name="top5")
+    told = "cells/.*cells/.* cannot stand in one table: metric_name is 'accuracy' in the one and 't"
+    with pytest.raises(UsageError, match=told):
         load(tmp_path / "a", tmp_path / "b")
-    make_sweep(tmp_path / "c", (10,), (0.1,), task="other", **changes)
-    say(tmp_path / "c", line)
+    make_sweep(tmp_path / "c", (10,), (0.1,), task="other", metric_name="top5")
     assert load(tmp_path / "a", tmp_path / "c").runs["task"].nunique() == 2  # told by the task
-
-
-def test_the_same_data_in_another_form_may_be_compared(tmp_path: Path) -> None:
-    digest = "training images sha256 0123456789ab"
-    one = {"data_source": f"MNIST, unpacked idx, {digest}"}
-    make_sweep(tmp_path / "a", (10,), (0.1,), **one)
-    make_sweep(tmp_path / "b", (10,), (0.2,), data_source=f"MNIST, gzip idx, {digest}")
-    assert len(load(tmp_path / "a", tmp_path / "b").runs) == 3
-    make_sweep(tmp_path / "c", (10,), (0.3,), data_source=f"MNIST, gzip idx, {digest[:-1]}c")
-    with pytest.raises(UsageError, match="data_source is 'MNIST, unpacked"):
-        load(tmp_path / "a", tmp_path / "c")
-    for name, version in (("d", "1.6.1"), ("e", "1.7.0rc1")):
-        make_sweep(tmp_path / name, (10,), (0.1,), data_source=f"scikit-learn {version}, digits")
-    assert len(load(tmp_path / "d", tmp_path / "e").runs) == 2
 
 
 def test_a_cell_whose_settings_cannot_be_read_goes_by_its_numbers(tmp_path: Path) -> None:
@@ -175,3 +126,46 @@ def test_a_cell_whose_settings_cannot_be_read_goes_by_its_numbers(tmp_path: Path
     (tmp_path / "c" / "cells" / "n1-p1-s0" / "config.toml").write_text("= broken")
     with pytest.raises(UsageError, match=r"other numbers \(clients 4 and 9\).*cannot be read"):
         load(tmp_path / "a", tmp_path / "c")
+
+
+def test_cells_of_one_folder_are_told_apart_too(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (1, 10), (0.1,))
+    say(tmp_path, "iterations = 300", "n1-p1-s0")
+    make_run(tmp_path / "cells" / "again", 10, 0.1)
+    say(tmp_path, "lr = 0.5\nevaluate_every = 7", "again")
+    runs = load(tmp_path).runs
+    assert runs["label"].to_dict() == {
+        "n1-p1-s0": "dense (iterations = 300)", "n1-p0.1-s0": "sbc", "n10-p0.1-s0": "sbc",
+        "again": "sbc (lr = 0.5)",
+    }  # fmt: skip
+
+
+def test_a_method_at_two_rates_is_not_one_line(tmp_path: Path) -> None:
+    """n = 1 at one learning rate and n = 10 at another: no cell is there twice."""
+    make_sweep(tmp_path, (1, 10), (0.1,))
+    say(tmp_path, "lr = 0.5", "n10-*")
+    results = load(tmp_path)
+    told = {"dense", "sbc", "sbc (lr = 0.5)"}
+    assert set(results.runs["label"]) == set(results.rounds["label"]) == told
+    # One plane and the bar: of the other rate there is a single cell, which is left out.
+    assert len(plot.matrix(results.runs).axes) == 2
+    assert set(results.rounds["variant"]) == {"", "lr = 0.5"}
+
+
+def test_a_reference_of_other_settings_is_not_drawn_as_the_methods_own(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.1,))
+    say(tmp_path, "lr = 0.5", "n10-*")
+    results = load(tmp_path)
+    assert several(results.runs) and several(results.rounds)
+    assert of_method(results.runs, "sbc (lr = 0.5)").index.tolist() == ["n10-p0.1-s0"]
+    cells = [point.cell.method for point in pareto_points(results.runs)]
+    assert cells == ["dense", "sbc (lr = 0.5)"]
+
+
+def test_one_folder_keeps_every_run_that_it_names(tmp_path: Path) -> None:
+    """Two names of one cell with the same settings: a list may have them, and both can be asked."""
+    for name in ("short", "long"):
+        make_run(tmp_path / "cells" / name, 10, 0.1)
+    results = load(tmp_path)
+    assert sorted(results.runs.index) == ["long", "short"]
+    assert set(results.rounds["run"]) == {"long", "short"}

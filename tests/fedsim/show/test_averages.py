@@ -1,11 +1,13 @@
 """Several seeds: mean, sample deviation and number in tables, matrices and curves."""
 
+from math import isnan
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedsim.results.load import load
+from fedsim.show.averages import over_seeds
 from fedsim.show.export import table
 from fedsim.show.planes import plane
 from fedsim.show.plot import matrix
@@ -43,14 +45,6 @@ def test_a_row_a_run_where_seeds_are_asked_for_and_in_csv() -> None:
     assert "±" not in table(runs[runs["seed"] == 0])
 
 
-def test_seeds_that_failed_are_no_part_of_the_mean() -> None:
-    cells = [*seeds(), cell(10, 0.1, np.nan, seed=3, status="failed")]
-    (line,) = [x for x in table(runs_of(cells)).splitlines() if SAID in x]
-    assert line.endswith("| 3 done, 1 failed |")
-    alone = table(runs_of([*cells[:3], cells[3], cells[-1]])).splitlines()[3]
-    assert "| 0.9000 (1) |" in alone
-
-
 def test_runs_of_one_seed_are_no_seeds() -> None:
     runs = runs_of([cell(10, 0.1, 0.9), cell(10, 0.1, 0.8), cell(10, 0.2, 0.7, seed=1)])
     lines = table(runs, columns=["gradient", "metric"]).splitlines()[2:]
@@ -58,16 +52,16 @@ def test_runs_of_one_seed_are_no_seeds() -> None:
 
 
 def test_matrices_have_the_deviation() -> None:
-    runs = runs_of(seeds())
+    runs = runs_of([*seeds(), cell(10, 0.1, np.nan, seed=3, status="failed")])
     grid = plane(runs)
     assert grid.spread[0, 0] == pytest.approx(np.std(SCORES, ddof=1))
     notes = [text.get_text() for text in matrix(runs).axes[0].texts]
-    assert notes == ["0.9300", "± 0.0361 (3)\np/n = 0.01"]
+    assert notes == ["0.9300", "± 0.0361 (3)\np/n = 0.01, 1 failed"]
     chart = charts.heatmap(runs, "metric")
     assert chart.layout.annotations[0].text == "0.9300<br>± 0.0361 (3)"
     assert f"accuracy {SAID}" in chart.data[0].hovertext[0][0]
-    one = runs_of([cell(10, 0.1, 0.9), cell(20, 0.1, 0.8)])
-    assert not any("±" in text.get_text() for text in matrix(one).axes[0].texts)
+    single = runs_of([cell(10, 0.1, 0.9), cell(20, 0.1, 0.8)])
+    assert not any("±" in text.get_text() for text in matrix(single).axes[0].texts)
 
 
 @pytest.mark.slow
@@ -87,7 +81,43 @@ def test_the_pages_curves_have_bands_and_its_points_bars(tmp_path: Path) -> None
     points = charts.pareto(results.runs).data
     assert [p.error_y.array is not None for p in points if p.mode == "markers"] == [True, True]
     make_run(tmp_path / "one")
-    one = charts.curves(load(tmp_path / "one").rounds, "iteration", "accuracy")
-    assert len(one.data) == 1 and one.data[0].legendgroup is None
+    single = charts.curves(load(tmp_path / "one").rounds, "iteration", "accuracy")
+    assert len(single.data) == 1 and single.data[0].legendgroup is None
     write(tmp_path / "two")
     assert r"$\pm$" in (tmp_path / "two" / "summary.tex").read_text(encoding="utf-8")
+
+
+def test_averages_over_seeds_by_hand() -> None:
+    """0.5 and 0.9 of two seeds: mean 0.7, sample deviation sqrt 0.08; bits 10 and 20: 15.
+
+    A third failed; its numbers are no part of it.
+    """
+    cells = [
+        cell(10, 0.1, 0.5, 10.0), cell(10, 0.1, 0.9, 20.0, seed=1),
+        cell(10, 0.1, 0.1, 99.0, seed=2, status="failed"), cell(20, 0.1, 0.4),
+    ]  # fmt: skip
+    first, second = over_seeds(runs_of(cells)).to_dict("records")
+    assert (first["metric"], first["seeds"]) == (pytest.approx(0.7), 2)
+    assert first["metric_sd"] == pytest.approx(0.08**0.5) and first["up_wire_bits"] == 15
+    assert first["status"] == "2 done, 1 failed" and first["temporal"] == 10
+    assert (second["metric"], second["seeds"]) == (0.4, 1) and isnan(second["metric_sd"])
+
+
+def test_a_cell_that_failed_with_every_seed_keeps_its_row() -> None:
+    cells = [cell(10, 0.1, np.nan, seed=k, status="failed") for k in (0, 1)]
+    (row,) = over_seeds(runs_of(cells)).to_dict("records")
+    assert row["seeds"] == 0 and row["status"] == "failed" and isnan(row["metric"])
+
+
+def test_a_plane_has_means_deviations_and_numbers() -> None:
+    cells = [
+        cell(10, 0.1, 0.5), cell(10, 0.1, 0.9, seed=1), cell(20, 0.01, 0.4),
+        cell(20, 0.1, np.nan, status="failed"),
+    ]  # fmt: skip
+    grid = plane(runs_of(cells))
+    assert (grid.temporals, grid.gradients) == ((10, 20), (0.1, 0.01))
+    assert grid.values[0, 0] == pytest.approx(0.7) and grid.values[1, 1] == 0.4
+    assert grid.spread[0, 0] == pytest.approx(0.08**0.5) and isnan(grid.spread[1, 1])
+    assert grid.done.tolist() == [[2, 0], [0, 1]] and grid.failed.tolist() == [[0, 0], [1, 0]]
+    assert [grid.absence(at) for at in ((1, 0), (0, 1))] == ["failed", "no run"]
+    assert grid.sparsity(1, 1) == pytest.approx(0.0005)

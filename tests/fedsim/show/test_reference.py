@@ -1,6 +1,8 @@
 """A method that sends every entry stands beside the dense reference, not in its place."""
 
+from math import isnan
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from fedsim.show.planes import method_text, plane
 from fedsim.show.style import CellKey, looks
 from fedsim.show.tables import add_difference
 from tests.support.charts import curves, pareto, split
-from tests.support.sweepmaker import make_cell, make_run, make_sweep, runs_of
+from tests.support.sweepmaker import make_cell, make_run, runs_of
 
 METHOD = "per_tensor(cnat)"
 
@@ -55,14 +57,6 @@ def test_every_figure_draws_them(results: Results) -> None:
         assert {"n = 1, p = 1 (float32)"} & names
 
 
-def test_a_run_of_raw_with_a_lossy_downlink_is_no_reference(tmp_path: Path) -> None:
-    """So older sweeps made theirs: their settings say it."""
-    make_sweep(tmp_path, (10,), (0.1,), downlink="per_tensor(sign)")
-    assert add_difference(load(tmp_path).runs)["difference"].isna().all()
-    make_sweep(tmp_path / "raw", (10,), (0.1,), downlink="raw")
-    assert add_difference(load(tmp_path / "raw").runs)["difference"].notna().all()
-
-
 @pytest.mark.slow
 def test_a_sweep_with_a_lossy_downlink_is_compared_with_raw_both_ways(tmp_path: Path) -> None:
     config = SweepConfig.of(method="gradient_dropping", temporal=[1, 5], gradient=[1, 0.1],
@@ -70,9 +64,9 @@ def test_a_sweep_with_a_lossy_downlink_is_compared_with_raw_both_ways(tmp_path: 
     run_cells(config.cells(), tmp_path)
     runs = load(tmp_path).runs
     assert "variant" not in runs.columns
-    found = add_difference(runs)
+    compared = add_difference(runs)
     dense = runs.loc["dense-s0", "metric"]
-    assert found["difference"].tolist() == (runs["metric"] - dense).tolist()
+    assert compared["difference"].tolist() == (runs["metric"] - dense).tolist()
     assert runs.loc["n1-p1-s0", "downlink"] != runs.loc["dense-s0", "downlink"] == "raw"
     places = [line.cell for line in curve_lines(load(tmp_path).rounds, "iteration", "metric")]
     assert len(places) == 5
@@ -87,3 +81,38 @@ def test_raw_cells_with_a_lossy_downlink_stand_beside_the_reference_of_several_m
     assert runs["label"].tolist() == ["dense", "raw", "sbc({p})", "cnat"]
     points = {point.cell.method: float(point.y[0]) for point in pareto_points(runs)}
     assert points == {"dense": 0.9, "raw": 0.8, "sbc({p})": 0.7, "cnat": 0.6}
+
+
+def difference(*cells: dict[str, Any]) -> list[float]:
+    return add_difference(runs_of(list(cells)))["difference"].tolist()
+
+
+def test_a_difference_is_from_the_reference_of_the_same_seed() -> None:
+    """0.8 against 0.9 of seed 0, 0.85 against 0.8 of seed 1; seed 2 has none."""
+    differences = difference(
+        make_cell(1, 1, 0.9), make_cell(1, 1, 0.8, seed=1), make_cell(10, 0.1, 0.8),
+        make_cell(10, 0.1, 0.85, seed=1), make_cell(10, 0.1, 0.7, seed=2),
+    )  # fmt: skip
+    assert differences[:4] == pytest.approx([0, 0, -0.1, 0.05]) and isnan(differences[4])
+
+
+def test_what_is_no_reference() -> None:
+    """raw at n = 10, a run that failed, one with a lossy downlink, and another task's."""
+    own = make_cell(10, 0.1, 0.8)
+    others = (
+        make_cell(10, 1, 0.9), make_cell(1, 1, 0.9, status="failed"),
+        make_cell(1, 1, 0.9, downlink="per_tensor(cnat)"), make_cell(1, 1, 0.9, task="other"),
+    )  # fmt: skip
+    for other in others:
+        assert isnan(difference(other, own)[1])
+    assert difference(make_cell(1, 1, 0.9, downlink="raw"), own)[1] == pytest.approx(-0.1)
+
+
+def test_references_of_other_settings_stand_in_where_there_is_just_one() -> None:
+    """The variant `lr = 1` has its own, 0.9; `lr = 2` has none, and there are two to choose from;
+    with one alone it is that one."""
+    own, plain = make_cell(1, 1, 0.9, variant="lr = 1"), make_cell(1, 1, 0.7, variant="")
+    cells = [make_cell(10, 0.1, 0.8, variant=v) for v in ("lr = 1", "", "lr = 2")]
+    differences = difference(own, plain, *cells)
+    assert differences[2:4] == pytest.approx([-0.1, 0.1]) and isnan(differences[4])
+    assert difference(own, cells[2])[1] == pytest.approx(-0.1)

@@ -78,6 +78,7 @@ def test_the_page_tells_the_numbers(full: tuple[Path, Page]) -> None:
     assert "Traceback (most recent call last)" in page.text
     assert "temporal 1 ; 10 ; 100" in page.text and "partition iid" in page.text
     assert "packages.torch 2.15.0" in page.text
+    assert "Short lines join cells of equal total sparsity p/n." in page.text
 
 
 def test_the_other_files_are_there(full: tuple[Path, Page]) -> None:
@@ -206,7 +207,3 @@ def test_a_damaged_sweep_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="n1-p1-s0"):
         write(tmp_path)
     assert not (tmp_path / "report.html").exists() and not list(tmp_path.glob("*.png"))
-
-
-def test_the_caption_tells_of_lines_where_there_are_lines(full: tuple[Path, Page]) -> None:
-    assert "Short lines join cells of equal total sparsity p/n." in full[1].text

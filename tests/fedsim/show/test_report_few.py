@@ -22,6 +22,7 @@ def test_a_single_cell_makes_no_matrix(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.png"))
     assert "Matrix:" not in page.text
     assert "No matrix is drawn: there is one cell per method." in page.text
+    assert "Paler" not in page.text
     make_sweep(tmp_path, (20,), (0.01,), baseline=False)  # the folder grows
     page = Page(write(tmp_path).read_text(encoding="utf-8"))
     assert all((tmp_path / name).exists() for name in MATRICES)

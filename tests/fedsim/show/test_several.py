@@ -43,22 +43,6 @@ def test_folders_are_read_together_and_the_shared_reference_once(both: Results) 
     assert set(rounds["label"]) == {"gradient_dropping"} and rounds["higher_is_better"].all()
 
 
-def test_folders_of_one_name_are_told_by_their_paths(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "x" / "s", (1,), (0.1,))
-    make_sweep(tmp_path / "y" / "s", (1,), (0.1,), form=TOPK)
-    names = load(tmp_path / "x" / "s", tmp_path / "y" / "s").runs.index
-    assert f"{tmp_path}/y/s/n1-p0.1-s0" in names
-    with pytest.raises(UsageError, match="given twice"):
-        load(tmp_path / "x" / "s", tmp_path / "x" / "." / "s")
-
-
-def test_a_reference_that_failed_gives_way_to_one_that_is_done(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "a", (10,), (0.1,), failed=[(1, 1)])
-    make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK)
-    runs = load(tmp_path / "a", tmp_path / "b").runs
-    assert runs.loc[runs["label"] == "dense", "status"].to_dict() == {"b/n1-p1-s0": "done"}
-
-
 def test_curves_and_points_are_told_by_method(both: Results) -> None:
     lines = curve_lines(both.rounds, "up_bits", "metric")
     cells = [line.cell for line in lines]
@@ -106,9 +90,9 @@ def test_a_panel_a_method_on_one_scale(both: Results) -> None:
     assert [axes.get_title(loc="left").splitlines()[0] for axes in panels] == [
         "gradient_dropping", "sbc",
     ]  # fmt: skip
-    one, two = (axes.images[0].norm for axes in panels)
+    first, two = (axes.images[0].norm for axes in panels)
     values = both.runs.loc[both.runs["gradient"] < 1, "metric"]
-    assert (one.vmin, one.vmax) == (two.vmin, two.vmax) == (values.min(), values.max())
+    assert (first.vmin, first.vmax) == (two.vmin, two.vmax) == (values.min(), values.max())
     alone = plot.matrix(both.runs, "ratio_content", method="sbc")
     assert len([axes for axes in alone.axes if axes.images]) == 1
     own = both.runs[(both.runs["label"] == "sbc") & (both.runs["temporal"] == 10)]
@@ -117,34 +101,15 @@ def test_a_panel_a_method_on_one_scale(both: Results) -> None:
         plot.matrix(both.runs, method="stc")
 
 
-def test_a_budget_buys_the_best_so_far_of_any_cell() -> None:
-    rounds = pd.concat([
-        rounds_of("a", [10, 20, 30], [0.5, 0.4, 0.9]),
-        rounds_of("a", [5, 25], [0.2, 0.7], gradient=0.01, run="a2"),
-        rounds_of("b", [8, 40], [0.6, 0.8]),
-    ])  # fmt: skip
-    first, second = budgets(rounds, higher=True)
-    assert (first.method, first.bits.tolist()) == ("a", [5, 10, 20, 25, 30])
-    assert first.metric.tolist() == [0.2, 0.5, 0.4, 0.7, 0.9]
-    (content, _) = budgets(rounds, higher=True, bits="content")
-    assert content.bits.tolist() == [7.5, 15, 30, 37.5, 45]
-    assert [cell.gradient for cell in first.cells] == [0.01, 0.1, 0.1, 0.01, 0.1]
-    assert (first.end, second.end) == (30, 40)
-    # From 30 on, where a has ended, b is not best: a had more for fewer bits.
-    assert leaders([first, second], higher=True) == [(5, 8, "a"), (8, 25, "b"), (25, 30, "a")]
-    low = budgets(rounds, higher=False)
-    assert [one.metric.tolist() for one in low] == [[0.2, 0.4, 0.7], [0.6, 0.8]]
-    assert leaders(low, higher=False) == [(5, 30, "a"), (30, 40, "b")]
-
-
 def test_a_method_leads_no_further_than_it_was_run() -> None:
+    """Nor is its line drawn further, in figures and on pages."""
     rounds = pd.concat([
         rounds_of("a", [10, 20], [0.5, 0.7]),
         rounds_of("b", [15, 30, 100, 200], [0.1, 0.6, 0.8, 0.75]),
         rounds_of("c", [300, 900], [0.2, 0.9]),
     ])  # fmt: skip
-    found = leaders(budgets(rounds, higher=True), higher=True)
-    assert found == [(10, 20, "a"), (100, 200, "b"), (900, 900, "c")]
+    led = leaders(budgets(rounds, higher=True), higher=True)
+    assert led == [(10, 20, "a"), (100, 200, "b"), (900, 900, "c")]
     lines = plot.budget(rounds).axes[0].lines
     assert [line.get_xdata()[-1] for line in lines] == [20, 200, 900]
     drawn = [trace for trace in charts.budget(rounds, "score").data if trace.yaxis is None]
@@ -176,8 +141,8 @@ def test_tables_name_the_methods(both: Results) -> None:
     assert [texts[0] for texts, _ in rows] == ["dense"] + 4 * ["gradient_dropping"] + 4 * ["sbc"]
     assert "| gradient_dropping | 1 | 0.1 |" in table(both.runs)
     assert r"gradient\_dropping & 1 & 0.1" in table(both.runs, "latex")
-    one = summary_texts(runs_of([make_cell(1, 1, 0.9), make_cell(1, 0.1, 0.8, method="q(8, 0.1)")]))
-    assert "method" not in one[0]
+    single = runs_of([make_cell(1, 1, 0.9), make_cell(1, 0.1, 0.8, method="q(8, 0.1)")])
+    assert "method" not in summary_texts(single)[0]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
 from fedsim.show.export import table
 from fedsim.show.layout import broken
-from fedsim.show.tables import add_difference, summary_table, summary_texts
+from fedsim.show.tables import summary_table, summary_texts
 from tests.support.sweepmaker import TOPK, make_run, make_sweep, runs_of
 from tests.support.sweepmaker import make_cell as cell
 
@@ -43,19 +43,6 @@ def test_other_numbers() -> None:
     assert units.difference(0.5, "perplexity") == "+0.5"
     assert units.score(0.98765, "accuracy") == "0.9877"
     assert units.score(31.4159, "perplexity") == "31.42"
-
-
-def test_the_difference_is_from_the_dense_cell_of_the_same_task_and_seed() -> None:
-    cells = [
-        cell(1, 1, 0.98), cell(10, 0.01, 0.97), cell(1, 1, 0.90, seed=1),
-        cell(10, 0.01, 0.93, seed=1), cell(10, 0.01, 0.5, seed=2), cell(10, 0.1, 0.5, task="x"),
-        cell(1, 1, 0.4, task="x", status="failed"),
-    ]  # fmt: skip
-    found = add_difference(runs_of(cells))["difference"]
-    assert found.round(12).tolist()[:4] == [0, -0.01, 0, 0.03]
-    assert found[4:].isna().all()
-    text = printed(cells[:4], 100)
-    assert "-1.00" in text and "+3.00" in text and "points" in text
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
@@ -121,10 +108,10 @@ def test_a_table_for_a_paper(tmp_path: Path) -> None:
         "up content (kbit) | down wire (Mbit) | down content (Mbit) | ratio (wire) | "
         "ratio (content, as papers count) | time (s) |"
     )
-    one = runs.iloc[1]
-    points = 100 * (one["metric"] - runs["metric"].iloc[0])
-    megabits = [f"{one[f'{name}_bits'] / 1e3:.3g}" for name in ("up_wire", "up_content")]
-    start = ["sbc", "10", "0.01", "0.001", f"{one['metric']:.4f}", f"{points:+.2f}", *megabits]
+    run = runs.iloc[1]
+    points = 100 * (run["metric"] - runs["metric"].iloc[0])
+    megabits = [f"{run[f'{name}_bits'] / 1e3:.3g}" for name in ("up_wire", "up_content")]
+    start = ["sbc", "10", "0.01", "0.001", f"{run['metric']:.4f}", f"{points:+.2f}", *megabits]
     assert lines[3].startswith(f"| {' | '.join(start)} | 3.20 | ")
     assert lines[3].split(" | ")[-2] == "2207"  # the ratio, without an exponent
     latex = table(runs, "latex", ["label", "metric", "up_content_bits", "parameters"])
@@ -208,3 +195,12 @@ def test_bad_styles_and_columns_are_refused() -> None:
         table(runs, "html")
     with pytest.raises(UsageError, match="columns has speed"):
         table(runs, columns=["metric", "speed"])
+
+
+def test_ratios_are_told_in_three_digits() -> None:
+    """20,000 bits dense over 8,000 and over 6,400 bits: 2.5 and 3.125."""
+    done = cell(10, 0.1, 0.8, ratio_wire=2.5, ratio_content=3.125)
+    shown = table(runs_of([done]), columns=["ratio_wire", "ratio_content"]).splitlines()
+    assert shown[2] == "| 2.50 | 3.12 |"
+    averaged = [done, done | {"seed": 1, "ratio_wire": 3.5}]
+    assert table(runs_of(averaged), columns=["ratio_wire"]).splitlines()[2] == "| 3.00 |"

@@ -3,15 +3,14 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from fedsim import UsageError, load
+from fedsim import load
 from fedsim.network import parse
 from fedsim.network.pricing import CLIENT_COLUMNS
 from fedsim.show import times
-from fedsim.show.times import Bandwidths, over_bandwidths, priced, to_target
+from fedsim.show.times import over_bandwidths, priced, to_target
 from tests.support.commands import Typed, typed
 from tests.support.sweepmaker import CLIENTS, TOPK, make_sweep
 
@@ -43,19 +42,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return root / "a", root / "b"
 
 
-def test_the_time_to_a_target_by_hand(folders: tuple[Path, Path]) -> None:
-    """n = 10, p = 1: 20 rounds of 160,064 bits up at 160,064 bit/s and 10 x 0.1 s: 2 s each."""
-    rounds = priced(load(*folders), parse("up=160064bit, compute=100ms"))
-    found = to_target(rounds, 0.9).set_index(["label", "temporal"])
-    assert found.loc[("raw", 10), "sim_seconds"].item() == pytest.approx(40)
-    metric = load(folders[0]).rounds
-    row = metric[(metric["label"] == "raw") & (metric["seed"] == 0) & (metric["metric"] >= 0.9)]
-    assert found.loc[("raw", 10), "target_seconds"].item() == 2 * row["round"].iloc[0]
-    assert (found["reached"] == 2).all() and (found["seeds"] == 2).all()
-    never = to_target(rounds, 0.9999)
-    assert never["target_seconds"].isna().all() and (never["reached"] == 0).all()
-
-
 @pytest.mark.slow
 def test_over_bandwidths_as_network_after_network(folders: tuple[Path, Path]) -> None:
     """What is computed for all rates at once is what each network gives, with a shared link too."""
@@ -63,25 +49,10 @@ def test_over_bandwidths_as_network_after_network(folders: tuple[Path, Path]) ->
     for more in ("", ", server_up=50kbit"):
         lines = over_bandwidths(results, parse(f"compute=10ms{more}"), 0.9, rates)
         for place, rate in enumerate(rates):
-            one = priced(results, parse(f"up={rate:g}bit, down={rate:g}bit, compute=10ms{more}"))
-            wanted = to_target(one, 0.9).set_index(times.CELL)["target_seconds"]
+            rounds = priced(results, parse(f"up={rate:g}bit, down={rate:g}bit, compute=10ms{more}"))
+            wanted = to_target(rounds, 0.9).set_index(times.CELL)["target_seconds"]
             cells = pd.MultiIndex.from_frame(lines.cells)
             assert lines.seconds[:, place] == pytest.approx(wanted.loc[cells].to_numpy())
-
-
-def test_where_one_method_overtakes_another() -> None:
-    """1 s + 1e6 bits against 2 s + 1e5 bits: equal at 9e5 bit/s."""
-    rates = np.geomspace(1e3, 1e9, 49)
-    seconds = np.stack([1 + 1e6 / rates, 2 + 1e5 / rates, 3 + 1e5 / rates])
-    cells = pd.DataFrame({"label": ["raw", "sbc", "sbc"], "temporal": 1, "gradient": 1.0})
-    (low, border, first), (again, high, then) = Bandwidths(rates, seconds, cells).fastest()
-    assert (first, then, border, low, high) == ("sbc", "raw", again, 1e3, 1e9)
-    assert border == pytest.approx(9e5, rel=0.01)
-
-
-def test_a_target_that_nobody_reaches_is_told(folders: tuple[Path, Path]) -> None:
-    with pytest.raises(UsageError, match="--target is 0.9999: no cell comes to it"):
-        over_bandwidths(load(*folders), parse("4g"), 0.9999)
 
 
 @pytest.mark.slow

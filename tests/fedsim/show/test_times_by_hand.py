@@ -15,11 +15,10 @@ from fedsim.commands import pricing
 from fedsim.network import parse
 from fedsim.network.pricing import CLIENT_COLUMNS
 from fedsim.results.load import Results
-from fedsim.show import times
 from fedsim.show.curves import Series
 from fedsim.show.figures import rank
 from fedsim.show.style import CellKey
-from fedsim.show.times import Bandwidths, over_bandwidths, own_times, priced, to_target
+from fedsim.show.times import Bandwidths, over_bandwidths, priced, to_target
 
 
 def clocked(label: str, seed: int, ends: list[float], metric: list[float]) -> pd.DataFrame:
@@ -43,26 +42,26 @@ ROUNDS = pd.concat([
 def test_a_cell_reaches_a_target_when_all_its_seeds_do() -> None:
     """Of `both` 20 and 40 s: mean 30, deviation sqrt 200. Of `two` one of three is not there: no
     time. `fast` has one seed, and no deviation. Whole runs: 9; 30 and 50; 2, 4 and 3."""
-    found = to_target(ROUNDS, 0.9)
-    assert found["label"].tolist() == ["fast", "both", "two"]  # the fastest first, none last
-    assert found["seeds"].tolist() == [1, 2, 3] and found["reached"].tolist() == [1, 2, 2]
-    assert found["target_seconds"].tolist()[:2] == [9, 30] and isnan(found["target_seconds"][2])
-    spread = found["target_seconds_sd"].tolist()
+    table = to_target(ROUNDS, 0.9)
+    assert table["label"].tolist() == ["fast", "both", "two"]  # the fastest first, none last
+    assert table["seeds"].tolist() == [1, 2, 3] and table["reached"].tolist() == [1, 2, 2]
+    assert table["target_seconds"].tolist()[:2] == [9, 30] and isnan(table["target_seconds"][2])
+    spread = table["target_seconds_sd"].tolist()
     assert isnan(spread[0]) and spread[1] == pytest.approx(200**0.5) and isnan(spread[2])
-    assert found["sim_seconds"].tolist() == [9, 40, 3]
+    assert table["sim_seconds"].tolist() == [9, 40, 3]
 
 
 def test_where_less_is_better_a_target_is_reached_from_above() -> None:
     """At most 0.55: `both` from the first round on, `two` with two seeds of three."""
     low = ROUNDS.assign(higher_is_better=False)
-    found = to_target(low, 0.55).set_index("label")
-    assert found["reached"].to_dict() == {"both": 2, "two": 2, "fast": 0}
-    assert found.loc["both", "target_seconds"] == 10
+    table = to_target(low, 0.55).set_index("label")
+    assert table["reached"].to_dict() == {"both": 2, "two": 2, "fast": 0}
+    assert table.loc["both", "target_seconds"] == 10
 
 
 def test_without_a_target_nothing_is_reached() -> None:
-    found = to_target(ROUNDS, float("nan"))
-    assert (found["reached"] == 0).all() and found["target_seconds"].isna().all()
+    table = to_target(ROUNDS, float("nan"))
+    assert (table["reached"] == 0).all() and table["target_seconds"].isna().all()
 
 
 def test_the_table_says_how_many_seeds_are_there() -> None:
@@ -94,20 +93,13 @@ def test_a_method_s_time_is_that_of_its_best_cell_at_each_rate() -> None:
     """
     cells = pd.DataFrame({"label": ["a", "a", "b"], "temporal": 1, "gradient": [0.1, 0.2, 0.3]})
     seconds = np.array([[4.0, 1.0], [3.0, 2.0], [2.0, 2.0]])
-    found = Bandwidths(np.array([10.0, 1000.0]), seconds, cells)
-    assert {name: x.tolist() for name, x in found.methods().items()} == {"a": [3, 1], "b": [2, 2]}
-    (low, border, first), (again, high, then) = found.fastest()
+    lines = Bandwidths(np.array([10.0, 1000.0]), seconds, cells)
+    assert {name: x.tolist() for name, x in lines.methods().items()} == {"a": [3, 1], "b": [2, 2]}
+    (low, border, first), (again, high, then) = lines.fastest()
     assert (low, first, then, high) == (10, "b", "a", 1000) and border == again
     assert border == pytest.approx(10 * 100 ** (np.log(1.5) / np.log(3)))
-
-
-def test_lines_that_meet_half_way() -> None:
-    """4 to 1 and 2 to 2, from 10 to 1000 bit/s: at 100."""
-    cells = pd.DataFrame({"label": ["a", "b"], "temporal": 1, "gradient": 0.1})
-    found = Bandwidths(np.array([10.0, 1000.0]), np.array([[4.0, 1.0], [2.0, 2.0]]), cells)
-    assert found.fastest()[0][1] == pytest.approx(100)
-    same = Bandwidths(found.rates, np.array([[2.0, 2.0], [2.0, 2.0]]), cells)
-    assert same.fastest() == [(10.0, 1000.0, "a")]  # of equals the first by name
+    same = Bandwidths(lines.rates, np.full((2, 2), 2.0), cells[1:])
+    assert same.fastest() == [(10, 1000, "a")]  # of equals the first by name
 
 
 def made(tmp_path: Path, bits: dict[str, tuple[int, list[float]]], **given: Any) -> Results:
@@ -145,9 +137,9 @@ def test_over_bandwidths_by_hand(tmp_path: Path) -> None:
         "a0": (100, [0.9, 0.9]), "a1": (100, [0.5, 0.95]), "b0": (50, [0.1, 0.9]),
         "c0": (1, [0.99]), "c1": (1, [0.1]),
     })  # fmt: skip
-    found = over_bandwidths(results, parse("compute=1s"), 0.9, (10.0, 100.0))
-    assert found.cells["label"].tolist() == ["a", "b"]
-    assert found.seconds.tolist() == [[18, 4.5], [14, 5]]
+    lines = over_bandwidths(results, parse("compute=1s"), 0.9, (10.0, 100.0))
+    assert lines.cells["label"].tolist() == ["a", "b"]
+    assert lines.seconds.tolist() == [[18, 4.5], [14, 5]]
     with pytest.raises(UsageError, match="--target is 0.99: no cell comes to it with every seed"):
         over_bandwidths(results, parse("compute=1s"), 0.99, (10.0,))
 
@@ -156,38 +148,28 @@ def test_over_bandwidths_where_less_is_better(tmp_path: Path) -> None:
     """Down to 5: reached in round 2 at 4; 102 bits a round at 100 bit/s."""
     results = made(tmp_path, {"a0": (100, [9.0, 4.0])})
     results.runs["higher_is_better"] = False
-    found = over_bandwidths(results, parse("compute=0s"), 5.0, (100.0,))
-    assert found.seconds.tolist() == [[2.0]]
-
-
-def test_bandwidths_are_eight_a_power_of_ten() -> None:
-    assert len(times.RATES) == 65 and times.RATES[0] == pytest.approx(1e3)
-    assert times.RATES[8] == pytest.approx(1e4) and times.RATES[-1] == pytest.approx(1e11)
+    lines = over_bandwidths(results, parse("compute=0s"), 5.0, (100.0,))
+    assert lines.seconds.tolist() == [[2.0]]
 
 
 def test_priced_rounds_start_at_zero_with_each_run(tmp_path: Path) -> None:
     """1 s an iteration, as measured; 10 bit/s: 12 s a round of 100 bits, 7 s of 50."""
     results = made(tmp_path, {"a0": (100, [0.1, 0.2]), "b0": (50, [0.3])})
-    found = priced(results, parse("up=10bit"))
-    assert found["sim_end_seconds"].tolist() == [12, 24, 7]
+    table = priced(results, parse("up=10bit"))
+    assert table["sim_end_seconds"].tolist() == [12, 24, 7]
 
 
 @pytest.mark.parametrize(
-    "setting", [{"deadline": "3s"}, {"ask": "3"}, {"availability": "onoff(3s, 4s)"}], ids=str
-)
+    "setting",
+    [{"deadline": "3s"}, {"ask": "3"}, {"availability": "onoff(3s, 4s)"},
+     {"controller": "pace(0.05)"}, {"controller": "link(0.5)"}],
+    ids=str,
+)  # fmt: skip
 def test_what_time_decided_has_no_price(tmp_path: Path, setting: dict[str, str]) -> None:
     ((name, value),) = setting.items()
     results = made(tmp_path, {"a0": (100, [0.1])}, **setting)
     told = re.escape(f"was run with {name} = {value}: times decided")
     with pytest.raises(UsageError, match=told):
         priced(results, parse("4g"))
-
-
-def test_a_run_s_own_clock_and_those_of_several(tmp_path: Path) -> None:
-    results = made(tmp_path, {"a0": (9, [0.1]), "b0": (9, [0.1])}, network="4g")
-    assert own_times(results)[0] == "4g"
-    dict(results.given)["b0"]["network"] = "wifi"
-    assert own_times(results)[0] == "their own networks"
-    dict(results.given)["b0"]["network"] = None
-    with pytest.raises(UsageError, match="b0 was run without --network and has no clock"):
-        own_times(results)
+    with pytest.raises(UsageError, match=told):
+        over_bandwidths(results, parse("4g"), 0.1)

@@ -79,9 +79,9 @@ def test_channels_may_come_first(tmp_path: Path) -> None:
     np.savez(tmp_path / "cifar10.npz", **first)
     data = cifar.load(tmp_path)
     assert "of unknown origin" in data.source
-    pack(tmp_path / "cifar10.npz", **made, source="last")
-    cifar._load.forget()
-    assert torch.equal(data.train_x[:], cifar.load(tmp_path).train_x[:])
+    (tmp_path / "last").mkdir()
+    pack(tmp_path / "last" / "cifar10.npz", **made, source="last")
+    assert torch.equal(data.train_x[:], cifar.load(tmp_path / "last").train_x[:])
 
 
 @pytest.mark.parametrize("form", ["strips", "torchvision"])
@@ -107,8 +107,7 @@ def test_torchvisions_layout_is_read_as_it_is(
     layout = cifar.load(tmp_path)
     assert "torchvision layout" in layout.source
     pack(tmp_path / "cifar10.npz", **arrays(), source="made up")
-    cifar._load.forget()
-    packed = cifar.load(tmp_path)
+    packed = cifar.load.__wrapped__(tmp_path, False)
     assert "cifar10.npz" in packed.source  # it goes first
     assert torch.equal(layout.test_x[:], packed.test_x[:])
 
@@ -154,13 +153,13 @@ def test_every_crop_is_a_crop_and_half_are_mirrored() -> None:
     padded = torch.nn.functional.pad(x, (2, 2, 2, 2))
     seen: dict[tuple[int, int, bool], int] = {}
     for image, around in zip(y, padded, strict=True):
-        found = [
+        crops = [
             (top, left, mirrored)
             for top in range(5) for left in range(5) for mirrored in (False, True)
             if torch.equal(image, _crop(around, top, left, mirrored))
         ]  # fmt: skip
-        assert len(found) == 1
-        seen[found[0]] = seen.get(found[0], 0) + 1
+        assert len(crops) == 1
+        seen[crops[0]] = seen.get(crops[0], 0) + 1
     assert len(seen) == 50  # every place, both ways
     assert 160 <= sum(n for (_, _, mirrored), n in seen.items() if mirrored) <= 240
 
@@ -175,10 +174,10 @@ def test_a_batch_follows_from_its_generator_alone() -> None:
     draw = CropAndFlip(Pixels(stored, (0.5,) * 3, (0.25,) * 3), torch.arange(30))
     index = torch.tensor([4, 9, 2])
     torch.randn(5)
-    one, y = draw(index, torch.Generator().manual_seed(derive(0, "step", 1, 2)))
+    first, y = draw(index, torch.Generator().manual_seed(derive(0, "step", 1, 2)))
     other, _ = draw(index, torch.Generator().manual_seed(derive(0, "step", 1, 2)))
     third, _ = draw(index, torch.Generator().manual_seed(derive(0, "step", 1, 3)))
-    assert torch.equal(one, other) and not torch.equal(one, third)
+    assert torch.equal(first, other) and not torch.equal(first, third)
     assert y.tolist() == [4, 9, 2]
 
 

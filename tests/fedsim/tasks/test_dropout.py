@@ -111,8 +111,8 @@ def test_masks_differ_by_client_and_iteration_and_seed(make_task: Any) -> None:
     def update(client: int, done: int, trainer: Trainer = trainer) -> torch.Tensor:
         return trainer.train(client, weights, {}, done, 1).update["0.weight"]
 
-    one = update(0, 0)
-    assert torch.equal(one, update(0, 0))
+    first = update(0, 0)
+    assert torch.equal(first, update(0, 0))
     other_seed = Trainer(config := RunConfig(task=task, seed=1), ClientData.of(config))
     for other in (update(1, 0), update(0, 1), update(0, 0, other_seed)):
-        assert not torch.equal(one, other)
+        assert not torch.equal(first, other)

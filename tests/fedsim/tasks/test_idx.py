@@ -5,7 +5,6 @@ import hashlib
 import os
 import shutil
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -60,21 +59,6 @@ def test_both_layouts_give_the_same(tmp_path, name, packed):
     start = f"{FOLDER[name]}, torchvision layout, {layout}, training images sha256"
     assert data.source == f"{start} {digest}"
     assert str(tmp_path) not in data.source
-
-
-def test_the_environment_names_the_folder(tmp_path, monkeypatch):
-    write_set(tmp_path, packed=True)
-    monkeypatch.setenv("FEDSIM_DATA", str(tmp_path))
-    assert len(get_task("mnist_lenet5").load(None, False).train_x) == 30
-    with pytest.raises(DataError):  # what is given goes before the environment
-        get_task("mnist_lenet5").load(tmp_path / "elsewhere", False)
-
-
-def test_threads_share_one_copy(tmp_path):
-    write_set(tmp_path)
-    with ThreadPoolExecutor(4) as pool:
-        copies = list(pool.map(lambda _: get_task("mnist_lenet5").load(tmp_path, False), range(8)))
-    assert all(copy is copies[0] for copy in copies)
 
 
 @pytest.mark.parametrize("name", FOLDER)
@@ -160,11 +144,10 @@ def test_a_broken_torchvision_is_said_plainly(tmp_path, monkeypatch, code):
     for module in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.syspath_prepend(broken.parent)
-    write_set(tmp_path)
     with pytest.raises(DataError, match="torchvision cannot be imported.*\nInstall the torchvis"):
-        read("MNIST", tmp_path, False)
-    write_set(tmp_path / "packed", packed=True)  # these are read without it
-    assert read("MNIST", tmp_path / "packed", False).train_x.shape == (30, 28, 28)
+        read("MNIST", tmp_path, True)
+    write_set(tmp_path)  # files that are there are read without it
+    assert read("MNIST", tmp_path, True).train_x.shape == (30, 28, 28)
 
 
 def test_a_failed_download_is_said(tmp_path, monkeypatch):

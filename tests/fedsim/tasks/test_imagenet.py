@@ -74,9 +74,9 @@ def test_a_training_batch_follows_from_its_generator(folder: Path) -> None:
     def batch(seed: int) -> tuple[Tensor, Tensor]:
         return data.batch(index, torch.Generator().manual_seed(seed))
 
-    (one, y), (other, _), (third, _) = batch(1), batch(1), batch(2)
-    assert one.shape == (2, 3, 224, 224) and one.dtype == torch.float32 and y.tolist() == [0, 2]
-    assert torch.equal(one, other) and not torch.equal(one, third)
+    (first, y), (other, _), (third, _) = batch(1), batch(1), batch(2)
+    assert first.shape == (2, 3, 224, 224) and first.dtype == torch.float32 and y.tolist() == [0, 2]
+    assert torch.equal(first, other) and not torch.equal(first, third)
 
 
 @pytest.mark.parametrize(("height", "width"), [(300, 500), (224, 224), (50, 400), (1, 1)])

@@ -12,7 +12,7 @@ from fedsim.federation.evaluation import evaluate
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import get_task
 from fedsim.tasks.data.recommend import Known, interactions
-from fedsim.tasks.ncf import NeuMF, hits
+from fedsim.tasks.ncf import hits
 from tests.support.realdata import folder_with
 
 # User 7 rates items 10, 30, 20 in this order of time; user 9 items 20, 40 at the same time.
@@ -25,24 +25,6 @@ def many(users: int = 4, items: int = 200, each: int = 50) -> np.ndarray:
     return np.array(
         [(u, order[(40 * u + t) % items], t) for u in range(users + 1) for t in range(each)]
     )
-
-
-def test_the_published_number_of_parameters() -> None:
-    """Table 1 of DeepReduce: 31,832,577 for ml-20m's 138,493 users and 26,744 rated items."""
-    with torch.device("meta"):
-        model = NeuMF(138_493, 26_744)
-    assert sum(p.numel() for p in model.parameters()) == 31_832_577
-    assert "31,832,577" in get_task("ncf").title
-
-
-def test_settings_of_deepreduce() -> None:
-    task = get_task("ncf")
-    assert task.batch_size * 5 == 10**6
-    assert (task.metric_name, task.higher_is_better) == ("hit_rate", True)
-    optimizer = task.optimizer(NeuMF(2, 2).parameters())
-    assert isinstance(optimizer, torch.optim.Adam)
-    assert optimizer.defaults["lr"] == 0.0045
-    assert optimizer.defaults["betas"] == (0.25, 0.5)
 
 
 def test_the_latest_of_each_user_is_left_out() -> None:

@@ -2,32 +2,38 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
 
-from fedsim.tasks.data.once import Once
+import pytest
+
+from fedsim.tasks.data.once import once
 
 
 def test_threads_wait_for_one_copy() -> None:
     calls: list[str] = []
 
-    def read(folder: str) -> Any:
-        calls.append(folder)
+    @once
+    def load(folder: Path | None, download: bool) -> list[str]:
+        assert folder is not None
+        calls.append(folder.name)
         time.sleep(0.02)  # long enough for all to ask
-        return [folder]
+        return [folder.name]
 
-    once = Once(read)
     with ThreadPoolExecutor(8) as pool:
-        copies = list(pool.map(once, ["a"] * 8))
+        copies = list(pool.map(load, [Path("a")] * 8))
     assert calls == ["a"] and all(copy is copies[0] for copy in copies)
-    once("b")
-    assert once("a") is not copies[0]  # one is kept, the last
-    once.forget()
-    once("a")
-    assert calls == ["a", "b", "a", "a"]
+    load(Path("b"))
+    assert load(Path("a")) is not copies[0]  # one is kept, the last
+    assert calls == ["a", "b", "a"]
 
 
-def test_several_copies_are_kept_where_they_are_asked_for() -> None:
-    once = Once(lambda name: [name], copies=2)
-    first = once("MNIST")
-    once("FashionMNIST")
-    assert once("MNIST") is first
+def test_the_folder_is_whole_and_the_environments_where_none_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = once(lambda folder, download: (folder, download))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDSIM_DATA", "here")
+    assert load() == (tmp_path.resolve() / "here", False)
+    assert load(Path("there"), True) == (tmp_path.resolve() / "there", True)
+    monkeypatch.setenv("FEDSIM_DATA", "")
+    assert load() == (None, False)

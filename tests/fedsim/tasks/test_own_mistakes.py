@@ -40,13 +40,16 @@ __all__ = ["make_task"]  # the fixture
         ({"loss": nn.MSELoss}, "loss is the class MSELoss; give an instance: MSELoss()"),
         ({"metric": None}, "metric is None; it is a function, metric(outputs, targets)"),
         ({"load": holding()}, "it is a function, load(folder, download)"),
+        ({"name": "a/b"}, "name is 'a/b'"), ({"name": ""}, "name is ''"),
+        ({"metric": "accuracy"}, "metric is 'accuracy'; it is a function"),
+        ({"batch_size": 0}, "batch_size is 0"),
     ],
 )
 def test_a_field_that_is_no_such_function(
     fields: dict[str, Any], words: str, make_task: Any
 ) -> None:
     with pytest.raises(UsageError) as error:
-        make_task(**fields)
+        replace(make_task(), **fields)
     assert words in str(error.value)
 
 
@@ -69,13 +72,19 @@ def test_functions_that_do_not_tell_what_they_take(make_task: Any) -> None:
         ({"test_y": Y.tolist()}, "test_y is a list; it is a torch tensor (torch.tensor)"),
         ({"test_y": Y[0]}, "test_y is a single number; its rows are the samples"),
         ({"train_y": None}, "train_y is a NoneType; it is a torch tensor"),
+        ({"train_x": [1.0]}, "train_x is a list; it is a torch tensor"),
+        ({"train_y": Y[:7]}, "train_x has 60 samples and train_y 7"),
+        ({"labels": Y[:3]}, "train_x has 60 samples and labels 3"),
+        ({"test_x": X[:0], "test_y": Y[:0]}, "test_x has no samples; it has one or more"),
     ],
 )
-def test_what_is_no_tensor(fields: dict[str, Any], words: str) -> None:
+def test_data_that_cannot_be(fields: dict[str, Any], words: str) -> None:
     data = replace(Data(X, Y, X, Y, "made up"), **fields)
     with pytest.raises(DataError) as error:
         check("mine", data)
     assert words in str(error.value) and str(error.value).startswith("task mine: ")
+    with pytest.raises(DataError, match="load returned tuple; it returns fedsim.Data"):
+        check("mine", (X, Y))
 
 
 # ---- rounds that fail

@@ -14,7 +14,6 @@ from fedsim import (
     TASKS,
     Clients,
     Data,
-    DataError,
     RunConfig,
     SweepConfig,
     Task,
@@ -24,7 +23,7 @@ from fedsim import (
 )
 from fedsim.federation.clientdata import ClientData
 from fedsim.settings.config import from_toml
-from fedsim.tasks.base import check, correct, cross_entropy
+from fedsim.tasks.base import correct, cross_entropy
 from tests.support.markdown import ROOT, blocks
 from tests.support.runs import make_task
 
@@ -126,20 +125,6 @@ def own(**fields: Any) -> Task:
     return Task(**(given | fields))
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"name": "a/b"}, "name is 'a/b'"),
-        ({"name": ""}, "name is ''"),
-        ({"metric": "accuracy"}, "task own: metric is 'accuracy'; it is a function"),
-        ({"batch_size": 0}, "task own: batch_size is 0"),
-    ],
-)
-def test_a_task_that_cannot_be(fields: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        own(**fields)
-
-
 def test_a_name_that_is_taken() -> None:
     with pytest.raises(UsageError, match="'digits' is a task of fedsim's"):
         RunConfig(task=own(name="digits"))
@@ -159,27 +144,7 @@ def test_neither_a_name_nor_a_task() -> None:
         SweepConfig.of(task=3)
 
 
-def test_a_partition_that_is_unknown(make_task: Any) -> None:
-    with pytest.raises(UsageError, match="partition: 'odd' is unknown"):
-        RunConfig(task=make_task(partition="odd"))
-
-
 Y = torch.zeros(8, dtype=torch.int64)
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        ((Y, Y), "load returned tuple; it returns fedsim.Data"),
-        (Data(Y, Y[:7], Y, Y, ""), "train_x has 8 samples and train_y 7"),
-        (Data(Y, Y, Y, Y, "", labels=Y[:3]), "train_x has 8 samples and labels 3"),
-        (Data(Y, Y, Y[:0], Y[:0], ""), "test_x has no samples; it has one or more"),
-        (Data([1.0], Y, Y, Y, ""), "train_x is a list; it is a torch tensor"),
-    ],
-)
-def test_data_that_cannot_be(data: Any, words: str) -> None:
-    with pytest.raises(DataError, match=f"task own: {words}"):
-        check("own", data)
 
 
 def test_a_split_by_labels_needs_labels(make_task: Any) -> None:

@@ -22,21 +22,14 @@ from tests.support.runs import make_task
 __all__ = ["make_task"]  # the fixture
 
 
-def parameters(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
 # ---- the model
 
 
-def test_parameter_counts() -> None:
-    """Zaremba's medium has 19.8 million; 98 is the paper's alphabet, 84 that of our text."""
-    assert parameters(get_task("word_lstm").build()) == 19_775_200
-    for symbols, count in ((98, 680_898), (84, 675_284)):
-        y = torch.tensor([[symbols - 1]])
-        assert parameters(get_task("char_lstm").build(Data(y, y, y, y, ""))) == count
-    assert "675,284" in get_task("char_lstm").title
-    assert "19,775,200" in get_task("word_lstm").title
+def test_parameter_counts_of_the_paper_s_alphabet() -> None:
+    """It has 98 symbols, our text 84."""
+    y = torch.tensor([[97]])
+    model = get_task("char_lstm").build(Data(y, y, y, y, ""))
+    assert sum(p.numel() for p in model.parameters()) == 680_898
 
 
 def test_a_layer_is_torchs_lstm() -> None:
@@ -76,27 +69,6 @@ def test_initial_weights() -> None:
 
 
 # ---- settings
-
-
-@pytest.mark.parametrize(("name", "iterations"), [("char_lstm", 16_000), ("word_lstm", 60_000)])
-def test_settings_of_table_iii(name: str, iterations: int) -> None:
-    task = get_task(name)
-    assert (task.iterations, task.batch_size, task.clients) == (iterations, 5, 4)
-    assert (task.metric_name, task.higher_is_better) == ("perplexity", False)
-    assert RunConfig(task=name).plan.partition == "contiguous"
-    optimizer = task.optimizer([nn.Parameter(torch.zeros(1))])
-    assert isinstance(optimizer, torch.optim.SGD)
-    assert optimizer.param_groups[0]["lr"] == 1.0
-    assert optimizer.param_groups[0]["momentum"] == 0
-
-
-def test_learning_rate_steps() -> None:
-    chars_steps = dict(get_task("char_lstm").lr_steps)
-    assert list(chars_steps) == [5000, 8000, 10_000, 12_000, 14_000]
-    assert chars_steps[14_000] == pytest.approx(0.8**5)
-    words_steps = dict(get_task("word_lstm").lr_steps)
-    assert list(words_steps)[:3] == [24_000, 25_200, 26_400]
-    assert words_steps[26_400] == pytest.approx(0.8**3)
 
 
 @pytest.mark.parametrize(("gradient", "moved"), [(0.1, 0.1 * 35), (10.0, 5.0)])

@@ -30,7 +30,8 @@ def chart(traces: Sequence[Trace], height: int, x: str, y: str = "") -> Drawn:
     """
     axis = {"automargin": True, "tickfont": FONT}
     layout = {
-        "template": _template(), "height": height, "autosize": True, "dragmode": "zoom",
+        "template": json.loads(plotly_file("templates/plotly_white.json")),
+        "height": height, "autosize": True, "dragmode": "zoom",
         "margin": {"l": 10, "r": 16, "t": 20, "b": 10}, "font": FONT,
         "legend": {
             "orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font": FONT,
@@ -73,11 +74,6 @@ def bars(
 
 
 @cache
-def _template() -> dict[str, Any]:
-    """plotly's template `plotly_white`."""
-    return dict(json.loads(plotly_file("templates/plotly_white.json")))
-
-
 def plotly_file(name: str) -> str:
     """The text of a file that comes with plotly, without the second that plotly takes to import."""
     return (files("plotly") / "package_data" / name).read_text(encoding="utf-8")

@@ -10,11 +10,11 @@ from matplotlib.colors import to_hex
 
 from fedsim.ground import units
 from fedsim.results.labels import of_method, several
+from fedsim.show.columns import sends_other_shares
 from fedsim.show.heat import Heat, joints, spread_text
 from fedsim.show.planes import Plane
 from fedsim.show.report.charts.frame import FONT, Drawn, Trace, chart, fixed
 from fedsim.show.style import FRACTION, CellKey, beside, cell_label, metric_name
-from fedsim.show.telling import sends_other_shares
 
 # plotly's own Cividis: ten of its colours.
 _COLOURS = [[k / 9, to_hex(colormaps["cividis"](k / 9))] for k in range(10)]
@@ -57,7 +57,24 @@ def _heatmap(shown: Heat, grid: Plane, runs: pd.DataFrame) -> Drawn:
     layout = figure["layout"]
     layout["xaxis"] |= {"type": "category", "showgrid": False}
     layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
-    layout["annotations"] = _texts(shown, grid)
+    # The cells' values, black or white by what is behind them: plotly has one ink for all.
+    there = [at for at in np.ndindex(grid.values.shape) if np.isfinite(grid.values[at])]
+    lines = {at: shown.lines(grid, at) for at in there}
+    longest = max((len(text) for own in lines.values() for text in own), default=0)
+    size = 14 if longest * len(grid.gradients) <= _PHONE else 12
+    layout["annotations"] = []
+    for at in np.ndindex(grid.values.shape):
+        absence = grid.absence(at)
+        text, font = f"<i>{absence}</i>", dict[str, Any](color="#777777")
+        if absence == "failed":
+            font["color"] = "#aa3333"
+        if own := lines.get(at):
+            text = "<br>".join(own)
+            font = {"size": size, "color": shown.shades.ink(float(grid.values[at]))}
+        row, column = at
+        layout["annotations"].append(
+            {"x": column, "y": row, "text": text, "showarrow": False, "font": font}
+        )
     layout["shapes"] = [
         {"type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1,
          "line": {"color": colour, "width": width}}
@@ -66,25 +83,6 @@ def _heatmap(shown: Heat, grid: Plane, runs: pd.DataFrame) -> Drawn:
     ]  # fmt: skip
     fixed(figure)
     return figure
-
-
-def _texts(shown: Heat, grid: Plane) -> list[dict[str, Any]]:
-    """The cells' values, black or white by what is behind them: plotly has one ink for all."""
-    there = [at for at in np.ndindex(grid.values.shape) if np.isfinite(grid.values[at])]
-    lines = {at: shown.lines(grid, at) for at in there}
-    longest = max((len(text) for own in lines.values() for text in own), default=0)
-    size = 14 if longest * len(grid.gradients) <= _PHONE else 12
-    marks = []
-    for row, column in np.ndindex(grid.values.shape):
-        absence = grid.absence((row, column))
-        text, font = f"<i>{absence}</i>", dict[str, Any](color="#777777")
-        if absence == "failed":
-            font["color"] = "#aa3333"
-        if own := lines.get((row, column)):
-            text = "<br>".join(own)
-            font = {"size": size, "color": shown.shades.ink(float(grid.values[row, column]))}
-        marks.append({"x": column, "y": row, "text": text, "showarrow": False, "font": font})
-    return marks
 
 
 def _hovers(runs: pd.DataFrame, grid: Plane) -> list[list[str]]:
@@ -104,11 +102,11 @@ def _hovers(runs: pd.DataFrame, grid: Plane) -> list[list[str]]:
         if (n, p) in means:
             own, seeds = means[n, p], int(grid.done[at])
             spread = by_cell["metric"].get_group((n, p)).std(ddof=1)
-            told = spread_text(spread, seeds, name) if seeds > 1 else ""
+            deviation = spread_text(spread, seeds, name) if seeds > 1 else ""
             share = f"share of entries that travelled: {units.fraction(own.get('up_share'))}"
             lines += [
                 *([share] if own["_other"] else []),
-                f"{escape(name)} {units.score(own['metric'], name)} {told}".strip(),
+                f"{escape(name)} {units.score(own['metric'], name)} {deviation}".strip(),
                 f"up {units.bits(own['up_wire_bits'])} (wire), "
                 f"{units.bits(own['up_content_bits'])} (content)",
                 f"down {units.bits(own['down_wire_bits'])} (wire)",

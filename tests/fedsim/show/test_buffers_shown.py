@@ -43,14 +43,3 @@ def test_the_bars_sum_to_wire_with_buffers(
     assert bars["buffers"].text[-1].endswith(said)
     page = Page(write(tmp_path).read_text(encoding="utf-8"))
     assert "Buffers: BatchNorm's statistics" in page.text
-
-
-@pytest.mark.slow
-def test_a_model_without_has_no_such_part(make_task: Callable[..., Task], tmp_path: Path) -> None:
-    config = SweepConfig.of(
-        task=make_task(), method="sbc", temporal=[2], gradient=[0.2], iterations=4
-    )
-    sweep(config, tmp_path)
-    runs = load(tmp_path).runs
-    assert [bar.name for bar in charts.split(runs).data] == ["header", "position", "value", "side"]
-    assert "Buffers:" not in Page(write(tmp_path).read_text(encoding="utf-8")).text

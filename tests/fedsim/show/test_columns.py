@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from fedsim import load, table
 from fedsim.results.load import Results
+from fedsim.show.columns import sends_less_per_client, sends_other_shares
 from fedsim.show.report.sections import summary
 from fedsim.show.tables import summary_table
 from tests.support.sweepmaker import make_run, make_sweep
@@ -56,8 +59,11 @@ def test_what_happened_is_told_in_table_and_page(tmp_path: Path, width: int) -> 
     assert "| 0.0123 | 4 | 5.55 |" in row
 
 
-def test_a_share_within_a_tenth_of_p_is_not_shown(tmp_path: Path) -> None:
-    make_run(tmp_path / "a", 10, 0.01, up_share=0.0109)
-    make_run(tmp_path / "b", 10, 0.01, up_share=0.0112)
-    assert "share" not in table(load(tmp_path / "a").runs)
-    assert "share" in table(load(tmp_path / "b").runs)
+def test_which_columns_say_something() -> None:
+    """A share that is off by more than a tenth of p; bits of the federation that are not those of
+    a client of every round."""
+    runs = pd.DataFrame({"gradient": [0.5, 0.5, 0.5, 1.0], "up_share": [0.54, 0.5625, 0.4, np.nan]})
+    assert sends_other_shares(runs).tolist() == [False, True, True, False]
+    bits = pd.DataFrame({"up_wire_bits": [10.0, 10.0, 10.0],
+                         "up_wire_bits_per_client": [10.0, 5.0, np.nan]})  # fmt: skip
+    assert sends_less_per_client(bits).tolist() == [False, True, False]
