@@ -14,12 +14,12 @@ from torch import Tensor
 from compressors.base import tensor_seed
 from compressors.bits import BitReader
 from compressors.device.laid import numbers_on
-from compressors.device.plan import Plan, Rules
 from compressors.device.write import on
 from compressors.errors import PayloadError
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import fetch, layout_of, send, upload
 from compressors.kernels.gpu.unpack import Packed, unpack, words_of
+from compressors.segments.plan import Plan, Rules
 from compressors.whole.lift import counts
 
 _TOP_BITS = np.uint32(23)

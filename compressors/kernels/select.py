@@ -14,7 +14,6 @@ comparison of floats would take a denormal for zero in a thread that flushes den
 import numpy as np
 from numba import njit
 
-from compressors.kernels.compact import grown
 from compressors.kernels.elias import trailing_zeros
 
 MAGNITUDE, POSITIVE, NEGATIVE = 0, 1, 2
@@ -82,27 +81,29 @@ def _threshold(sample, share, flip, mask):
 
 
 @njit(cache=True, nogil=True)
-def _reaching(bits, high, low, mask, expected):
+def scratch(size):
+    """Room for ``size`` candidates of either sign, which calls can share: what is not touched costs
+    nothing."""
+    above, below = np.empty(size + _CHUNK, np.int64), np.empty(size + _CHUNK, np.int64)
+    return above, np.empty(above.size, np.int32), below, np.empty(above.size, np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _reaching(bits, high, low, mask, room):
     """Entries, in order, whose key reaches ``high``, and those whose opposite key reaches ``low``.
 
-    Keys are ``bits & mask``; the opposite ones, those of -x. About ``expected`` are found of each.
-    Four arrays: indices and keys of the one, indices and keys of the other.
+    Keys are ``bits & mask``; the opposite ones, those of -x. ``room`` is filled: indices and keys
+    of the one, indices and keys of the other. How many there are of each; -1 where there is no
+    room.
     """
-    room = min(expected, bits.size) + _CHUNK
-    above, keys = np.empty(room, np.int64), np.empty(room, np.int32)
-    room = room if mask == _ALL else 1  # no magnitude has an opposite that is above zero
-    below, opposite = np.empty(room, np.int64), np.empty(room, np.int32)
+    above, keys, below, opposite = room
     flags, busy = np.empty(_CHUNK, np.uint8), np.empty(_CHUNK // 8, np.int64)
     words = flags.view(np.uint64)
     many = fewer = 0
     for start in range(0, bits.size, _CHUNK):
-        if many + _CHUNK > above.size:
-            size = 2 * above.size
-            above, keys = grown(above, many, size), grown(keys, many, size)
-        if mask == _ALL and fewer + _CHUNK > below.size:
-            size = 2 * below.size
-            below, opposite = grown(below, fewer, size), grown(opposite, fewer, size)
         chunk = bits[start : start + _CHUNK]
+        if max(many, fewer) + chunk.size > above.size:
+            return -1, -1
         for i in range(chunk.size):
             key = np.int32(chunk[i] & mask)
             flags[i] = np.uint8(key >= high) | np.uint8(np.int32(key ^ _SIGN) >= low)
@@ -123,37 +124,38 @@ def _reaching(bits, high, low, mask, expected):
                 below[fewer], opposite[fewer] = start + i, key ^ _SIGN
                 many += key > 0
                 fewer += key < 0
-    return above[:many], keys[:many], below[:fewer], opposite[:fewer]
+    return many, fewer
 
 
 @njit(cache=True, nogil=True)
 def largest_of(candidates, keys, k):
     """The k of ``candidates`` (rising) with the largest ``keys``, all above zero; ties go to the
-    lowest index. Sorted.
+    lowest index. Sorted, at the front of ``candidates``, which are overwritten.
     """
     if keys.size <= k or k == 0:
-        return candidates[:k].copy()
+        return candidates[:k]
     edge, ties = _kth(keys, k), k
     for i in range(keys.size):
         ties -= keys[i] > edge
-    found, count = np.empty(k + 1, np.int64), 0
+    count = 0
     for i in range(keys.size):
         tie = (keys[i] == edge) & (ties > 0)
-        found[count] = candidates[i]
+        candidates[count] = candidates[i]
         count += (keys[i] > edge) | tie
         ties -= tie
-    return found[:k]
+    return candidates[:k]
 
 
 @njit(cache=True, nogil=True)
-def _above(bits, threshold, side, expected):
-    """Indices of the entries whose key reaches ``threshold``, about ``expected``, and the keys."""
-    if side == NEGATIVE:
-        _, _, below, opposite = _reaching(bits, _NEVER, threshold, _ALL, expected)
-        return below, opposite
+def _above(bits, threshold, side, room):
+    """Indices of the entries whose key reaches ``threshold``, and the keys; None without room."""
     mask = _MAGNITUDE if side == MAGNITUDE else _ALL
-    above, keys, _, _ = _reaching(bits, threshold, _NEVER, mask, expected)
-    return above, keys
+    high, low = (_NEVER, threshold) if side == NEGATIVE else (threshold, _NEVER)
+    many, fewer = _reaching(bits, high, low, mask, room)
+    above, keys, below, opposite = room
+    if side == NEGATIVE:
+        return below[: max(0, fewer)], opposite[: max(0, fewer)], fewer >= 0
+    return above[: max(0, many)], keys[: max(0, many)], many >= 0
 
 
 @njit(cache=True, nogil=True)
@@ -163,7 +165,56 @@ def at_least(x, threshold, side):
     ``x`` is float32 (n,); ``threshold`` is a key, so the bits of a float32 number of at least 0.
     """
     floor = max(np.int32(threshold), _LEAST)
-    return _above(x.view(np.int32), floor, side, x.size // 8)
+    bits = x.view(np.int32)
+    found, keys, fits = _above(bits, floor, side, scratch(x.size // 8))
+    if not fits:
+        found, keys, _ = _above(bits, floor, side, scratch(x.size))
+    return found, keys
+
+
+@njit(cache=True, nogil=True)
+def largest_in(room, x, k, side):
+    """``largest`` in ``scratch`` room, which can serve many calls: what comes back looks at it."""
+    bits, n, k, threshold = x.view(np.int32), x.size, max(0, k), _LEAST
+    if n > _SMALL and 2 * k < n:
+        flip = _SIGN if side == NEGATIVE else np.int32(0)
+        mask = _MAGNITUDE if side == MAGNITUDE else _ALL
+        threshold = _threshold(_sample(bits, k), k / n, flip, mask)
+    while True:
+        found, keys, fits = _above(bits, threshold, side, room)
+        if not fits:
+            room = scratch(n)
+        elif found.size >= k or threshold == 1:
+            return largest_of(found, keys, k)
+        else:
+            threshold = _LEAST
+
+
+@njit(cache=True, nogil=True)
+def both_sides_in(room, x, k_high, k_low):
+    """``both_sides`` in ``scratch`` room, as ``largest_in``."""
+    bits, n, high, low, k = x.view(np.int32), x.size, _LEAST, _LEAST, max(k_high, k_low)
+    if n > _SMALL and 2 * k < n:
+        sample = _sample(bits, k)
+        high = _threshold(sample, k_high / n, np.int32(0), _ALL)
+        low = _threshold(sample, k_low / n, _SIGN, _ALL)
+    while True:
+        many, fewer = _reaching(bits, high, low, _ALL, room)
+        if many < 0:
+            room = scratch(n)
+        elif (many >= k_high or high == 1) and (fewer >= k_low or low == 1):
+            above, keys, below, opposite = room
+            first = largest_of(above[:many], keys[:many], k_high)
+            return first, largest_of(below[:fewer], opposite[:fewer], k_low)
+        else:
+            high = _LEAST if many < k_high else high
+            low = _LEAST if fewer < k_low else low
+
+
+@njit(cache=True, nogil=True)
+def room_for(k, n):
+    """How many candidates of ``n`` entries, about, are looked at for ``k``."""
+    return min(n, k + k // 2 + 4 * _CHUNK) if n > _SMALL and 2 * k < n else n
 
 
 @njit(cache=True, nogil=True)
@@ -173,16 +224,7 @@ def largest(x, k, side):
     ``side`` chooses the key: |x|, x or -x. Fewer than k come back where fewer keys
     are above zero. The slow twin is ``compressors.sparsify.largest.largest_torch``.
     """
-    bits, n, k = x.view(np.int32), x.size, max(0, k)
-    if n > _SMALL and 2 * k < n:
-        flip = _SIGN if side == NEGATIVE else np.int32(0)
-        mask = _MAGNITUDE if side == MAGNITUDE else _ALL
-        threshold = _threshold(_sample(bits, k), k / n, flip, mask)
-        found, keys = _above(bits, threshold, side, k + k // 4)
-        if found.size >= k or threshold == 1:
-            return largest_of(found, keys, k)
-    found, keys = _above(bits, _LEAST, side, n)
-    return largest_of(found, keys, k)
+    return largest_in(scratch(room_for(max(0, k), x.size)), x, k, side).copy()
 
 
 @njit(cache=True, nogil=True)
@@ -192,19 +234,9 @@ def both_sides(x, k_high, k_low):
     Only entries strictly on their side count. One pass collects both sides; a second one where a
     side is too short.
     """
-    bits, n, high, low = x.view(np.int32), x.size, _LEAST, _LEAST
-    k, expected = max(k_high, k_low), n
-    if n > _SMALL and 2 * k < n:
-        sample, expected = _sample(bits, k), k + k // 4
-        high = _threshold(sample, k_high / n, np.int32(0), _ALL)
-        low = _threshold(sample, k_low / n, _SIGN, _ALL)
-    while True:
-        above, keys, below, opposite = _reaching(bits, high, low, _ALL, expected)
-        if (keys.size >= k_high or high == 1) and (opposite.size >= k_low or low == 1):
-            return largest_of(above, keys, k_high), largest_of(below, opposite, k_low)
-        high = _LEAST if keys.size < k_high else high
-        low = _LEAST if opposite.size < k_low else low
-        expected = n
+    room = scratch(room_for(max(k_high, k_low), x.size))
+    high, low = both_sides_in(room, x, k_high, k_low)
+    return high.copy(), low.copy()
 
 
 @njit(cache=True, nogil=True)

@@ -45,7 +45,7 @@ def above_sampled(x: Tensor, k: int, threshold: Tensor) -> Tensor:
         return above_sampled_torch(x, k, threshold)
     found, keys = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
     if found.size > MOST * k:
-        return torch.from_numpy(select.largest_of(found, keys, k))
+        return torch.from_numpy(select.largest_of(found, keys, k).copy())
     return torch.from_numpy(found.copy())
 
 
