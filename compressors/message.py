@@ -191,23 +191,24 @@ def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
     came = decode(compressor, payload, like)
     if came is not None:
         return Received(*came)
-    like = like_of(like)
+    like, payload = like_of(like), payload_of(payload)
     with np.errstate(**_NUMPY):
-        return _read(compressor, BitReader(payload_of(payload)), like)
+        if _plan(compressor, like) is not None:
+            from compressors.device import read
+
+            came = read.decode(compressor, payload, like)
+            if came is not None:
+                return Received(*came)
+        return _read(compressor, BitReader(payload), like)
 
 
 def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
-    seed, plan = _opened(compressor, bits, like), _plan(compressor, like)
+    seed = _opened(compressor, bits, like)
     with bits.span("values"):
-        if plan is None:
-            update = compressor.read(bits, like, seed)
-        else:
-            from compressors.device.read import read
-
-            update = read(plan, bits, dict(like), seed)
+        update = compressor.read(bits, like, seed)
     bits.finish()
     for name, x in update.items():
-        if plan is None and not finite(x):
+        if not finite(x):
             raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
     own = _from_outside(compressor)
     whole = {n: int(x.count_nonzero()) if own else x.numel() for n, x in update.items()}

@@ -121,10 +121,10 @@ class Part:
 
     def cut(self, flat: np.ndarray) -> dict[str, Tensor]:
         """The tensors by name: each looks at its part of ``flat``, and has a storage of its own."""
-        return {
-            name: torch.from_numpy(flat[start:stop].reshape(shape))
-            for name, shape, start, stop in self.cuts
-        }
+        found = {}
+        for name, shape, start, stop in self.cuts:
+            found[name] = torch.from_numpy(flat[start:stop].reshape(shape))
+        return found
 
 
 @dataclass(eq=False)
@@ -134,7 +134,7 @@ class Layout:
     Args:
         names, shapes: of the update's tensors.
         parts: one for each plan.
-        fingerprint: that of the message's header.
+        header: the first bytes of a message.
         keys: names of the tensors that the memory has.
         begun: whether the method was asked if it can begin a memory for these tensors.
     """
@@ -142,7 +142,7 @@ class Layout:
     names: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
     parts: tuple[Part, ...]
-    fingerprint: int
+    header: bytes
     keys: tuple[str, ...]
     begun: bool = False
 
@@ -175,7 +175,8 @@ def layout_of(
     keys = [key for part in parts for key in part.keys]
     if plan.keeps:  # one residual around all rules
         keys = [f"residual/{name}" for name in names]
-    return Layout(names, shapes, tuple(parts), fingerprint(compressor, like), tuple(keys))
+    header = (VERSION << 16 | fingerprint(compressor, like)).to_bytes(HEADER // 8)
+    return Layout(names, shapes, tuple(parts), header, tuple(keys))
 
 
 def low_bits(plan: Plan, k: int, n: int) -> int:

@@ -15,7 +15,6 @@ from compressors.kernels.segments.choose import LOW, SIZE, WANTED
 from compressors.kernels.segments.symbols import unfill
 from compressors.segments.layout import (
     HEADER,
-    VERSION,
     Layout,
     Part,
     given,
@@ -28,35 +27,39 @@ Read = tuple[dict[str, Tensor], dict[Span, int], dict[str, int]]
 """An update, where its bits went, and how many entries of each tensor travelled."""
 
 
+class Walked(NamedTuple):
+    """What is read for one part of a message before its symbols; see ``frame.walk``.
+
+    ``end`` is the bit after the last, ``positions`` those of all segments one after the other.
+    """
+
+    end: int
+    found: np.ndarray
+    begins: np.ndarray
+    positions: np.ndarray | None
+    numbers: np.ndarray
+
+
 def decode(compressor: Any, payload: Any, like: Any) -> Read | None:
     """What a payload says; None where it does not go in one pass, or is not as it should be."""
     own = given(like, values=False)
     layout = None if own is None else layout_of(compressor, own.names, own.shapes)
-    if layout is None or type(payload) is not bytes:
+    if layout is None or type(payload) is not bytes or not payload.startswith(layout.header):
         return None
-    header = (VERSION << 16 | layout.fingerprint).to_bytes(HEADER // 8)
-    return read(layout, payload) if payload.startswith(header) else None
+    return read(layout, payload)
 
 
 def read(layout: Layout, payload: bytes) -> Read | None:
     """``decode`` of a payload that begins with the header of this layout."""
-    stream, position = np.frombuffer(payload, np.uint8), HEADER
+    books = np.zeros(len(SPANS), np.int64)
+    walked = walk(layout, payload, books)
+    if walked is None:
+        return None
+    stream = np.frombuffer(payload, np.uint8)
     whole = stream.size // 8 * 8
     words, tail = stream[:whole].view(np.uint64), np.zeros(3, np.uint64)
     tail.view(np.uint8)[: stream.size - whole] = stream[whole:]
-    books = np.zeros(len(SPANS), np.int64)
-    walked = []
-    for part in layout.parts:
-        one = _walk(part, payload, stream, position, books)
-        if one is None:
-            return None
-        walked.append(one)
-        position = one.end
-    left = 8 * stream.size - position
-    if left >= 8 or (left and payload[-1] & ((1 << left) - 1)):
-        return None
     update: dict[str, Tensor] = {}
-    many: dict[str, int] = {}
     for part, one in zip(layout.parts, walked, strict=True):
         flat = (zeros if part.plan.sides else floats)(part.total)
         where = address_of(flat) + part.segment_bytes
@@ -67,6 +70,16 @@ def read(layout: Layout, payload: bytes) -> Read | None:
         if not fine:
             return None
         update |= part.cut(flat)
+    return told(layout, payload, books, update, walked)
+
+
+def told(
+    layout: Layout, payload: bytes, books: np.ndarray, update: dict[str, Tensor],
+    walked: list[Walked],
+) -> Read:  # fmt: skip
+    """What was read, in the order of the update's tensors."""
+    many: dict[str, int] = {}
+    for part, one in zip(layout.parts, walked, strict=True):
         many |= counts_of(part, one.found, one.positions)
     if len(walked) > 1:
         update = {name: update[name] for name in layout.names}
@@ -76,21 +89,27 @@ def read(layout: Layout, payload: bytes) -> Read | None:
     return update, spans, many
 
 
-class _Walked(NamedTuple):
-    """What is read for one part of a message before its symbols; see ``frame.walk``."""
+def walk(layout: Layout, payload: bytes, books: np.ndarray) -> list[Walked] | None:
+    """Reads all parts but their symbols; the bits by span are added to ``books``.
 
-    end: int
-    found: np.ndarray
-    begins: np.ndarray
-    positions: np.ndarray | None
-    numbers: np.ndarray
+    None where the payload is cut, or longer than the message is.
+    """
+    position, walked = HEADER, []
+    for part in layout.parts:
+        one = _walk(part, payload, position, books)
+        if one is None:
+            return None
+        walked.append(one)
+        position = one.end
+    left = 8 * len(payload) - position
+    if left >= 8 or (left and payload[-1] & ((1 << left) - 1)):
+        return None
+    return walked
 
 
-def _walk(
-    part: Part, payload: bytes, stream: np.ndarray, position: int, books: np.ndarray
-) -> _Walked | None:
+def _walk(part: Part, payload: bytes, position: int, books: np.ndarray) -> Walked | None:
     """Reads from ``position`` on; None for what was not written in one pass."""
-    table, bits = part.table, 8 * stream.size
+    stream, table, bits = np.frombuffer(payload, np.uint8), part.table, 8 * len(payload)
     found, begins = np.zeros(table.shape[1], np.int64), np.zeros(table.shape[1], np.int64)
     _, number_bits, bucket = part.form
     slots = min(part.numbers.size, bits // number_bits + 1) if bucket else part.numbers.size
@@ -105,7 +124,7 @@ def _walk(
             stream, words, at, table, usual, part.form, positions, found, numbers, begins, books
         )
         if end != frame.PAUSES:
-            return None if end < 0 else _Walked(end, found, begins, positions, numbers)
+            return None if end < 0 else Walked(end, found, begins, positions, numbers)
         if table is part.table:
             table, usual = table.copy(), usual.copy()
         s = int(at[0])

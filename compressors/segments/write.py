@@ -20,7 +20,6 @@ from compressors.kernels.segments.choose import BASE, LOW, SIZE, START, WANTED
 from compressors.kernels.segments.symbols import fill
 from compressors.segments.layout import (
     HEADER,
-    VERSION,
     Given,
     Layout,
     Part,
@@ -239,9 +238,9 @@ def _settle(one: Chosen, own: Given, s: int) -> None:
 
 def _put(layout: Layout, chosen: list[Chosen]) -> tuple[bytes, dict[Span, int]] | None:
     """The bytes of a message and their account; None where a value is not finite."""
-    stream = Stream(HEADER + sum(one.most for one in chosen))
+    stream = Stream(HEADER + sum([one.most for one in chosen]))
     words = stream.words
-    words[:1].view(">u8")[0] = VERSION << 56 | layout.fingerprint << 40
+    words.view(np.uint8)[: HEADER // 8] = np.frombuffer(layout.header, np.uint8)
     position, books = HEADER, np.zeros(len(SPANS), np.int64)
     for one in chosen:
         part, begins = one.part, np.empty(len(one.found), np.int64)
