@@ -77,6 +77,9 @@ class _OnePass(Packet):
         """See ``Packet``."""
         return self.written.counts()
 
+    def __reduce__(self) -> Any:
+        return Packet, (self.payload, self.sent, self.spans)  # in another process, as it is
+
 
 def compress(
     compressor: Compressor, update: Tensors, state: State | None = None, seed: int = 0

@@ -56,15 +56,14 @@ def read(layout: Layout, payload: bytes) -> Read | None:
     if walked is None:
         return None
     stream = np.frombuffer(payload, np.uint8)
-    whole = stream.size // 8 * 8
-    words, tail = stream[:whole].view(np.uint64), np.zeros(3, np.uint64)
-    tail.view(np.uint8)[: stream.size - whole] = stream[whole:]
+    left, tail = stream.size % 8, np.zeros(3, np.uint64)
+    tail.view(np.uint8)[:left] = stream[stream.size - left :]
     update: dict[str, Tensor] = {}
     for part, one in zip(layout.parts, walked, strict=True):
         flat = (zeros if part.plan.sides else floats)(part.total)
         where = address_of(flat) + part.segment_bytes
         fine = unfill(
-            words, tail, one.found, one.begins, one.positions, where, one.numbers, part.form,
+            stream, tail, one.found, one.begins, one.positions, where, one.numbers, part.form,
             part.alphabet, part.factors(one.found), None if part.shared else True, *part.symbols,
         )  # fmt: skip
         if not fine:

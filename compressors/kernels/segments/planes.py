@@ -15,6 +15,7 @@ WORDS = BLOCK // 2 + 2  # of a block of 32-bit fields, with some to spare
 
 _1, _32, _63 = np.uint64(1), np.uint64(32), np.uint64(63)
 _LOW = np.uint64(0xFFFFFFFF)
+_8, _16, _ODD = np.uint32(8), np.uint32(16), np.uint32(0xFF00FF00)
 
 
 @njit(cache=True, nogil=True)
@@ -52,6 +53,15 @@ def shift_out(words, tail, position, bits, block):
         a = turned(tail[here] if here >= 0 else words[first + i])
         b = turned(tail[next_] if next_ >= 0 else words[first + i + 1])
         block[i] = (a << shift) | ((b >> _1) >> rest)
+
+
+@njit(cache=True, nogil=True)
+def swapped(values, out):
+    """Fills ``out`` with the uint32 ``values``, the bytes of each in the other order."""
+    for i in range(values.size):
+        x = values[i]
+        x = np.uint32(((x & _ODD) >> _8) | np.uint32((x << _8) & _ODD))
+        out[i] = np.uint32((x >> _16) | np.uint32(x << _16))
 
 
 @njit(cache=True, nogil=True)

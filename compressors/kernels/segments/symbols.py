@@ -18,6 +18,7 @@ from compressors.kernels.segments.planes import (
     pack_32,
     shift_in,
     shift_out,
+    swapped,
     unpack,
     unpack_32,
 )
@@ -128,17 +129,25 @@ def fill(words, table, found, begins, positions, sources, where, keeps, seed, nu
             x, y = floats(sources[s] + 4 * start, size), seen[:size]
             worst = max(worst, largest_magnitude(x))
             if powers is None and signs is None and levels is None:
-                pack_32(words32(sources[s] + 4 * start, size), block)
-                shift_in(words, begins[s] + 32 * start, block, 32 * size)
+                bits, position = words32(sources[s] + 4 * start, size), begins[s] + 32 * start
+                if position & 7 == 0:  # whole bytes, as in a raw message: no shifts
+                    swapped(bits, block.view(np.uint32))
+                    out = words.view(np.uint8)[position >> 3 :]
+                    narrow = block.view(np.uint8)
+                    for i in range(4 * size):
+                        out[i] = narrow[i]
+                else:
+                    pack_32(bits, block)
+                    shift_in(words, position, block, 32 * size)
                 for i in range(size):
                     y[i] = x[i]
             else:
                 mine = codes[:size]
                 _codes(x, start, seed, s, numbers[first:], bucket, powers, signs, levels, mine)
                 for plane in range(1 if width <= 8 else 2):
-                    begin, bits, low = _planes(k, width, plane)
-                    pack(mine, bits, low, block)
-                    shift_in(words, begins[s] + begin + start * bits, block, size * bits)
+                    begin, wide, low = _planes(k, width, plane)
+                    pack(mine, wide, low, block)
+                    shift_in(words, begins[s] + begin + start * wide, block, size * wide)
                 if positions is not None or keeps:
                     factor = None if factors is None else factors[s]
                     _values(mine, start, told[first:], bucket, factor, powers, signs, levels,
@@ -158,12 +167,13 @@ def fill(words, table, found, begins, positions, sources, where, keeps, seed, nu
 
 
 @njit(cache=True, nogil=True)
-def unfill(words, tail, found, begins, positions, where, numbers, form, alphabet, factors, coded,
+def unfill(stream, tail, found, begins, positions, where, numbers, form, alphabet, factors, coded,
            powers, signs, levels, level_table):  # fmt: skip
     """Puts what the symbols mean into place; see ``fill``.
 
     Args:
-        words, tail: the payload as ``planes.shift_out`` takes it.
+        stream: the payload, uint8.
+        tail: what follows its whole words, and zeros: uint64 (3,).
         found, begins, numbers: as ``frame.walk`` has filled them.
         positions: those of all segments one after the other; None where all entries travel.
         where: addresses of the segments: zeros, where not all entries travel.
@@ -176,6 +186,7 @@ def unfill(words, tail, found, begins, positions, where, numbers, form, alphabet
     width, _, bucket = form
     codes, low_plane = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
     seen, block = np.empty(BLOCK, np.float32), np.empty(WORDS, np.uint64)
+    words, narrow = stream[: stream.size // 8 * 8].view(np.uint64), block.view(np.uint8)
     top, worst, at, taken = np.uint32(0), np.int32(0), 0, 0
     for s in range(found.size):
         k = found[s]
@@ -188,8 +199,15 @@ def unfill(words, tail, found, begins, positions, where, numbers, form, alphabet
                 for i in range(size):
                     y[i] = numbers[s]
             elif powers is None and signs is None and levels is None:
-                shift_out(words, tail, begins[s] + 32 * start, 32 * size, block)
-                unpack_32(block, y.view(np.uint32))
+                position = begins[s] + 32 * start
+                if position & 7 == 0:
+                    there = stream[position >> 3 :]
+                    for i in range(4 * size):
+                        narrow[i] = there[i]
+                    swapped(block.view(np.uint32)[:size], y.view(np.uint32))
+                else:
+                    shift_out(words, tail, position, 32 * size, block)
+                    unpack_32(block, y.view(np.uint32))
             else:
                 mine = codes[:size]
                 for plane in range(1 if width <= 8 else 2):

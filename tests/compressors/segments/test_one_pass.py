@@ -1,5 +1,6 @@
 """One pass for an update: the bytes, the account, the memory and the errors of the general way."""
 
+import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -150,6 +151,8 @@ def test_what_is_sent_is_made_when_it_is_asked_for() -> None:
         assert "sent" not in vars(packet)
         assert packet.counts == {name: one.count for name, one in packet.sent.items()}
         assert "sent" in vars(packet)
+        other = pickle.loads(pickle.dumps(packet))
+        assert other.payload == packet.payload and other.counts == packet.counts
 
 
 @pytest.mark.parametrize("text", ["sbc(0.1)", "cnat", "qsgd(3)", "raw", "ef(cnat)", "stc(1)"])
