@@ -31,11 +31,12 @@ from torch import Tensor
 from turns import Pair
 
 from compressors import compress, decompress, device, parse
-from compressors.kernels.gpu.codes import NATURAL, Kind, Numbers, quantize
+from compressors.kernels.gpu.codes import Numbers, quantize
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import layout_of
 from compressors.kernels.gpu.select import largest
 from compressors.kernels.gpu.stream import put_plane, stream
+from compressors.kernels.kinds import NATURAL, Kind
 
 ROOT = Path(__file__).parents[1]
 TESTS = ("tests/compressors/device", "tests/compressors/kernels", "tests/compressors/sparsify",

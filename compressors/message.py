@@ -8,6 +8,7 @@ is refused by the fingerprint, up to one chance in 65,536.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,12 @@ from compressors.given import (
 )
 from compressors.own_parts import check_update
 from compressors.printing import fingerprint, is_foreign, short_text
+from compressors.segments.layout import VERSION
+from compressors.segments.plan import plan_of
+from compressors.segments.read import decode
+from compressors.segments.write import Written, encode
 from compressors.whole.whose import check_whose
 
-VERSION = 1
 _NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}
 """numpy's own defaults: a caller's ``np.seterr`` decides nothing in a message."""
 
@@ -48,6 +52,33 @@ class Packet:
     payload: bytes
     sent: Sent
     spans: dict[Span, int]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many entries of each tensor travel; asking for it makes no ``sent``."""
+        return {name: one.count for name, one in self.sent.items()}
+
+
+class _OnePass(Packet):
+    """A message of one pass: what the receiver will see is made when it is asked for."""
+
+    written: Written
+
+    def __init__(self, written: Written) -> None:
+        vars(self).update(payload=written.payload, spans=written.spans, written=written)
+
+    @cached_property
+    def sent(self) -> Sent:
+        """See ``Packet``."""
+        return self.written.sent()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """See ``Packet``."""
+        return self.written.counts()
+
+    def __reduce__(self) -> Any:
+        return Packet, (self.payload, self.sent, self.spans)  # in another process, as it is
 
 
 def compress(
@@ -75,6 +106,9 @@ def compress(
         {'w': tensor([0., 3., 0., 0.])}
     """
     check_method(compressor)
+    written = encode(compressor, update, state, seed)
+    if written is not None:
+        return _OnePass(written), written.state
     update, seed = update_of(update), seed_of(seed)
     plan = _plan(compressor, update)
     if plan is None:
@@ -91,9 +125,9 @@ def _plan(compressor: Any, update: Tensors) -> Any:
     """How kernels of a GPU write this message where the update lies; None where they do not."""
     if not any(x.device.type in DEVICES for x in update.values()):
         return None  # and triton, which takes its time, is not loaded
-    from compressors.device import plan
+    from compressors.device.plan import takes
 
-    return plan.plan_of(compressor) if plan.takes(update) else None
+    return plan_of(compressor) if takes(update) else None
 
 
 def _write_there(
@@ -157,23 +191,27 @@ def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
     ``ValueError`` where ``like`` is not a mapping of tensors or ``compressor`` not a compressor.
     """
     check_method(compressor)
-    like = like_of(like)
+    came = decode(compressor, payload, like)
+    if came is not None:
+        return Received(*came)
+    like, payload = like_of(like), payload_of(payload)
     with np.errstate(**_NUMPY):
-        return _read(compressor, BitReader(payload_of(payload)), like)
+        if _plan(compressor, like) is not None:
+            from compressors.device import read
+
+            came = read.decode(compressor, payload, like)
+            if came is not None:
+                return Received(*came)
+        return _read(compressor, BitReader(payload), like)
 
 
 def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
-    seed, plan = _opened(compressor, bits, like), _plan(compressor, like)
+    seed = _opened(compressor, bits, like)
     with bits.span("values"):
-        if plan is None:
-            update = compressor.read(bits, like, seed)
-        else:
-            from compressors.device.read import read
-
-            update = read(plan, bits, dict(like), seed)
+        update = compressor.read(bits, like, seed)
     bits.finish()
     for name, x in update.items():
-        if plan is None and not finite(x):
+        if not finite(x):
             raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
     own = _from_outside(compressor)
     whole = {n: int(x.count_nonzero()) if own else x.numel() for n, x in update.items()}

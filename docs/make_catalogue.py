@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from compressors import CATALOGUE, parse, text
-from compressors.device.plan import plan_of
+from compressors.segments.plan import plan_of
 
 PAGE = Path(__file__).with_name("catalogue.md")
 KINDS = (

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 from compressors.device import numbers
-from compressors.device.plan import Plan
-from compressors.device.ways import Way
 from compressors.errors import NotFinite
-from compressors.kernels.gpu import codes
+from compressors.kernels import kinds
 from compressors.kernels.gpu.entries import Buckets, Entries, buckets_of
 from compressors.kernels.gpu.join import NOT_FINITE, OVERFLOWS, join
 from compressors.kernels.gpu.layout import Layout, layout_of, upload
 from compressors.kernels.gpu.measure import MAGNITUDES, SQUARES, about_mean, measure
 from compressors.kernels.gpu.select import Chosen, largest
+from compressors.segments.plan import Plan
+from compressors.segments.ways import Way
 
 T = TypeVar("T")
 Waiting = Generator[tuple[Tensor, ...], list[np.ndarray], T]
@@ -152,7 +152,7 @@ class _Choosing:
             found, edge = counts[rows, side], edges[rows, side]
             values, sure = numbers.of_sums(number, found, edge, edge, sums[rows, side])
             certain = certain & (sure | (found == 0))
-            if self.plan.way.kind.number == codes.SHARED:
+            if self.plan.way.kind.number == kinds.SHARED:
                 values = np.where(side == 1, -values, values)
         places = np.flatnonzero(~certain).tolist()
         starts = self.layout.starts

@@ -11,7 +11,6 @@ from compressors.base import tensor_seed
 from compressors.bits import Span
 from compressors.coders.golomb import Golomb, rice_parameter
 from compressors.device.chosen import Choice, Waiting
-from compressors.device.plan import Plan
 from compressors.kernels import noise
 from compressors.kernels.gpu import codes
 from compressors.kernels.gpu.codes import Numbers
@@ -19,6 +18,7 @@ from compressors.kernels.gpu.layout import upload
 from compressors.kernels.gpu.stream import Rice, put_fields, put_plane, stream
 from compressors.quantize.dither import rounded
 from compressors.quantize.levels import level_table
+from compressors.segments.plan import Plan
 from compressors.whole.pipeline import ROUND
 
 

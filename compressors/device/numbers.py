@@ -9,7 +9,7 @@ are the means of most selections. Where neither holds, the host sums that tensor
 
 import numpy as np
 
-from compressors.device.ways import Number
+from compressors.segments.ways import Number
 
 _ROUNDING = 2.0**-51  # four times the unit of rounding of float64
 

@@ -17,9 +17,9 @@ from compressors.base import ALL, Sent, SentTensor, State, tensor_seed
 from compressors.bits import SPANS, BitWriter, Span
 from compressors.device.chosen import Choice, T, Waiting, choose
 from compressors.device.laid import Laid, lay, quantized
-from compressors.device.plan import Plan, Rules
 from compressors.kernels.gpu.layout import fetch, upload
 from compressors.kernels.gpu.stream import to_bytes
+from compressors.segments.plan import Plan, Rules
 from compressors.whole.memory import inside, nest, recall
 
 

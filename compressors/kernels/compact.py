@@ -56,5 +56,6 @@ def rises(indices, n):
 def grown(old, used, size):
     """A larger array that begins with the first ``used`` entries of ``old``."""
     new = np.empty(size, old.dtype)
-    new[:used] = old[:used]
+    for i in range(used):  # an assignment of slices compiles for two seconds
+        new[i] = old[i]
     return new

@@ -29,6 +29,16 @@ def leading_zeros(context, word):
     return types.uint64(types.uint64), generate
 
 
+@intrinsic
+def trailing_zeros(context, word):
+    """How many zeros a uint64 ends with, 64 for zero: one instruction."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
+
+    return types.uint64(types.uint64), generate
+
+
 @njit(cache=True, nogil=True, inline="always")
 def bit_length(value):
     """floor(log2 value) + 1 of a uint64; 0 for zero."""

@@ -73,7 +73,7 @@ def _put_1(words, position, values, width, low):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _turned(word):
+def turned(word):
     """The eight bytes of ``word`` in the other order."""
     word = ((word & _ODD_1) >> _8) | ((word << _8) & _ODD_1)
     word = ((word & _ODD_2) >> _16) | ((word << _16) & _ODD_2)
@@ -98,10 +98,10 @@ def _put_bytes(words, position, values, width, low):
             block[i] = np.uint8(np.uint64(part[i]) >> low)
         there = words[word + start // 8 :]
         for i in range(part.size // 8):
-            there[i] |= _turned(eights[i]) >> shift
+            there[i] |= turned(eights[i]) >> shift
         if shift:
             for i in range(part.size // 8):
-                there[i + 1] |= _turned(eights[i]) << (_64 - shift)
+                there[i + 1] |= turned(eights[i]) << (_64 - shift)
     return _put_64(words, np.int64(position) + 8 * full, values[full:], width, low)
 
 

@@ -44,10 +44,13 @@ def values_random(bits, multiplier, offset, out):
 
 
 @njit(cache=True, nogil=True)
-def codes_random(bits, multiplier, offset, out):
-    """Codes of nine bits (uint16) of random powers of two: sign and biased exponent."""
+def codes_random(bits, multiplier, offset, start, out):
+    """Codes of nine bits of random powers of two, sign and biased exponent; entry i draws the
+    noise of start + i.
+    """
+    first = np.uint32(start)
     for i in range(bits.size):
-        u = noise.draw(multiplier, offset, i) & _MANTISSA
+        u = noise.draw(multiplier, offset, np.uint32(first + np.uint32(i))) & _MANTISSA
         power = np.uint32(np.uint32((bits[i] & _MAGNITUDE) + u) & _EXPONENT)
         out[i] = np.uint32((bits[i] & _SIGN) | min(power, _LAST)) >> _23
 
@@ -61,15 +64,15 @@ def _code(bits, power, lowest, highest, sign):
 
 
 @njit(cache=True, nogil=True)
-def codes_window(values, bits, multiplier, offset, lowest, highest, sign, out):
+def codes_window(values, bits, multiplier, offset, start, lowest, highest, sign, out):
     """Codes of random powers between the biased exponents ``lowest`` and ``highest``.
 
     ``sign`` is the number of the sign's bit in a code. ``bits`` are those of ``values``.
     """
     scale = 2.0 ** (159.0 - np.float64(lowest))  # of float64: exact, and never a denormal
-    floor = np.uint32(lowest << _23)
+    floor, first = np.uint32(lowest << _23), np.uint32(start)
     for i in range(bits.size):
-        word = noise.draw(multiplier, offset, i)
+        word = noise.draw(multiplier, offset, np.uint32(first + np.uint32(i)))
         magnitude = bits[i] & _MAGNITUDE
         power = np.uint32(np.uint32(magnitude + (word & _MANTISSA)) & _EXPONENT)
         rises = np.float64(word) + 0.5 < abs(np.float64(values[i])) * scale
@@ -94,11 +97,13 @@ def codes_nearest(bits, lowest, highest, sign, out):
 @njit(cache=True, nogil=True)
 def decode(codes, lowest, sign, out):
     """The bits of the float32 numbers that ``codes`` mean, in ``out`` (uint32)."""
-    mask = np.uint32((np.uint32(1) << sign) - np.uint32(1))
+    mask, below = np.uint32((np.uint32(1) << sign) - np.uint32(1)), np.uint32(lowest - np.uint32(1))
     for i in range(codes.size):
-        field = np.uint32(codes[i]) & mask
-        power = np.uint32(field + lowest - np.uint32(1)) << _23 if field else np.uint32(0)
-        out[i] = ((np.uint32(codes[i]) >> sign) << np.uint32(31)) | power
+        code = np.uint32(codes[i])
+        field = np.uint32(code & mask)
+        power = np.uint32(np.uint32(field + below) << _23)
+        power = power if field else np.uint32(0)
+        out[i] = np.uint32(np.uint32(np.uint32(code >> sign) << np.uint32(31)) | power)
 
 
 def powers_torch(

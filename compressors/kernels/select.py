@@ -14,163 +14,207 @@ comparison of floats would take a denormal for zero in a thread that flushes den
 import numpy as np
 from numba import njit
 
-from compressors.kernels.compact import CHUNK as _CHUNK
-from compressors.kernels.compact import gather, grown, marked
+from compressors.kernels.elias import trailing_zeros
 
 MAGNITUDE, POSITIVE, NEGATIVE = 0, 1, 2
 
-_SMALL = 4096  # below this, sampling costs more than it saves
-_BINS = 1024
+_SMALL = 512  # below this, sampling costs more than it saves
+_SIGMAS = 2.5  # a threshold that is too high costs a second pass, one that is too low little
+_CHUNK = 4096  # entries between two looks at how much room is left
 _SIGN = np.int32(-(1 << 31))
 _MAGNITUDE = np.int32(0x7FFFFFFF)
+_ALL = np.int32(-1)
+_LEAST = np.int32(1)
+_NEVER = np.int32(0x7FFFFFFF)  # the key of no number
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX2 = np.uint64(0x94D049BB133111EB)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _key(bits, side):
-    if side == 0:
-        return np.int32(bits & _MAGNITUDE)
-    if side == 1:
-        return bits
-    return np.int32(bits ^ _SIGN)
+_40, _24, _3, _1 = np.uint64(40), np.uint64(24), np.uint64(3), np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
-def _sampled_threshold(bits, k, side):
-    """A key that about k + 4 standard deviations of entries reach (0: take all above zero)."""
+def _kth(keys, k):
+    """The ``k``-th largest of ``keys`` (int32, above zero), k at most their number: by bisection.
+
+    A pass that counts is compiled to vectors. A quickselect spends most of its time on branches
+    that nobody can predict.
+    """
+    low, high = keys[0], keys[0]
+    for i in range(keys.size):
+        low, high = min(low, keys[i]), max(high, keys[i])
+    while low < high:
+        middle, many = np.int32(high - (high - low) // 2), np.int32(0)
+        for i in range(keys.size):
+            many = np.int32(many + np.int32(keys[i] >= middle))
+        if many >= k:
+            low = middle
+        else:
+            high = np.int32(middle - 1)
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _sample(bits, k):
+    """The bits of a few entries, from all over the vector.
+
+    The more, the dearer, and the fewer, the more candidates: their number costs least where it
+    grows as the cube root of n k.
+    """
     n = bits.size
-    size = max(2048, n // 1000)
+    found = np.empty(np.int64(2.0 * (np.float64(n) * k) ** (1 / 3)) + 32, np.int32)
+    spread = np.uint64(0)
+    for i in range(found.size):
+        spread += _GOLDEN
+        found[i] = bits[((spread >> _40) * np.uint64(n)) >> _24]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _threshold(sample, share, flip, mask):
+    """A key that some more than the ``share`` of all entries reach (1: all above zero)."""
+    size, above = sample.size, 0
     keys = np.empty(size, np.int32)
     for i in range(size):
-        h = (np.uint64(i) + np.uint64(1)) * _GOLDEN
-        h = (h ^ (h >> np.uint64(30))) * _MIX1
-        h = (h ^ (h >> np.uint64(27))) * _MIX2
-        h = h ^ (h >> np.uint64(31))
-        keys[i] = _key(bits[np.int64(h % np.uint64(n))], side)
-    share = k / n
-    rank = int(np.ceil(size * share + 4.0 * np.sqrt(size * share * (1.0 - share)) + 1.0))
-    if rank >= size:
-        return np.int32(0)
-    return max(np.int32(0), np.partition(keys, size - rank)[size - rank])
+        key = np.int32((sample[i] ^ flip) & mask)
+        keys[above] = key
+        above += key > 0
+    rank = np.int64(size * share + _SIGMAS * np.sqrt(size * share * (1.0 - share)) + 2.0)
+    return _LEAST if rank > above else _kth(keys[:above], rank)
 
 
 @njit(cache=True, nogil=True)
-def _flag(bits, floor, side, flags):
-    """Marks the entries whose key reaches ``floor``. One loop a side: each becomes vector code."""
-    if side == MAGNITUDE:
-        for i in range(bits.size):
-            flags[i] = np.int32(bits[i] & _MAGNITUDE) >= floor
-    elif side == POSITIVE:
-        for i in range(bits.size):
-            flags[i] = bits[i] >= floor
-    else:
-        for i in range(bits.size):
-            flags[i] = np.int32(bits[i] ^ _SIGN) >= floor
+def scratch(size):
+    """Room for ``size`` candidates of either sign, which calls can share: what is not touched costs
+    nothing."""
+    above, below = np.empty(size + _CHUNK, np.int64), np.empty(size + _CHUNK, np.int64)
+    return above, np.empty(above.size, np.int32), below, np.empty(above.size, np.int32)
 
 
 @njit(cache=True, nogil=True)
-def _reaching(bits, threshold, side):
-    """``at_least`` of the entries' ``bits`` (int32)."""
-    n = bits.size
-    floor = max(np.int32(threshold), np.int32(1))
-    expected = n // 8 if threshold > 0 else n  # memory that is not touched costs nothing
-    found = np.empty(expected + _CHUNK, np.int64)
-    kept = np.empty(found.size, np.int32)
+def _reaching(bits, high, low, mask, room):
+    """Entries, in order, whose key reaches ``high``, and those whose opposite key reaches ``low``.
+
+    Keys are ``bits & mask``; the opposite ones, those of -x. ``room`` is filled: indices and keys
+    of the one, indices and keys of the other. How many there are of each; -1 where there is no
+    room.
+    """
+    above, keys, below, opposite = room
     flags, busy = np.empty(_CHUNK, np.uint8), np.empty(_CHUNK // 8, np.int64)
-    count = 0
-    for start in range(0, n, _CHUNK):
-        if count + _CHUNK > found.size:
-            size = 2 * found.size
-            found, kept = grown(found, count, size), grown(kept, count, size)
+    words = flags.view(np.uint64)
+    many = fewer = 0
+    for start in range(0, bits.size, _CHUNK):
         chunk = bits[start : start + _CHUNK]
-        left = chunk.size
-        if left < _CHUNK:  # ``gather`` looks at whole words
-            whole = np.zeros(_CHUNK, np.int32)
-            whole[:left] = chunk
-            chunk = whole
-        _flag(chunk, floor, side, flags)
-        flags[left:] = 0  # what fills the last chunk is not an entry
-        words = busy[: marked(flags, busy)]
-        count += gather(flags, words, chunk, start, found[count:], kept[count:])
-    return found[:count], kept[:count]
+        if max(many, fewer) + chunk.size > above.size:
+            return -1, -1
+        for i in range(chunk.size):
+            key = np.int32(chunk[i] & mask)
+            flags[i] = np.uint8(key >= high) | np.uint8(np.int32(key ^ _SIGN) >= low)
+        full = -(-chunk.size // 8)
+        for i in range(chunk.size, 8 * full):
+            flags[i] = 0
+        marked = 0
+        for w in range(full):  # stored always, moved on only past what is kept: no branch
+            busy[marked] = w
+            marked += words[w] != 0
+        for w in busy[:marked]:
+            word = words[w]
+            while word:
+                i = 8 * w + np.int64(trailing_zeros(word) >> _3)
+                word &= word - _1
+                key = np.int32(chunk[i] & mask)
+                above[many], keys[many] = start + i, key
+                below[fewer], opposite[fewer] = start + i, key ^ _SIGN
+                many += key > 0
+                fewer += key < 0
+    return many, fewer
 
 
 @njit(cache=True, nogil=True)
-def at_least(x, threshold, side):
-    """Indices (int64, in order) whose key is above zero and at least ``threshold``, and bits.
-
-    ``x`` is float32 (n,); ``threshold`` is a key, so the bits of a float32 number of at least 0.
+def largest_of(candidates, keys, k):
+    """The k of ``candidates`` (rising) with the largest ``keys``, all above zero; ties go to the
+    lowest index. Sorted, at the front of ``candidates``, which are overwritten.
     """
-    return _reaching(x.view(np.int32), threshold, side)
-
-
-@njit(cache=True, nogil=True)
-def _edge(keys, k):
-    """The ``k``-th largest of ``keys`` (int32, all above zero).
-
-    A histogram of the leading bits finds the bin of
-    the answer, and only that bin is searched. A quickselect over all of them would spend most
-    of its time on branches that nobody can predict.
-    """
-    bits = keys.view(np.uint32)
-    low, high = bits.min(), bits.max()
-    shift = np.uint32(0)
-    while (high - low) >> shift >= _BINS:
-        shift += np.uint32(1)
-    counts = np.zeros(_BINS, np.int64)
-    for b in bits:
-        counts[(b - low) >> shift] += 1
-    place, above = _BINS - 1, 0
-    while above + counts[place] < k:
-        above += counts[place]
-        place -= 1
-    inside = np.empty(counts[place] + 1, np.int32)
-    found = 0
-    for i in range(keys.size):
-        inside[found] = keys[i]
-        found += (bits[i] - low) >> shift == place
-    rank = found - (k - above)
-    return np.partition(inside[:found], rank)[rank]
-
-
-@njit(cache=True, nogil=True)
-def largest_of(candidates, bits, k, side):
-    """The k largest of ``candidates`` (sorted indices), ties to the lowest index, sorted.
-
-    ``bits`` (int32) are the candidates', whose keys are above zero. Overwrites both arrays:
-    what is kept moves to their front, never behind its old place.
-    """
-    if candidates.size <= k or k <= 0:
-        return candidates[: max(0, k)].copy()
-    keys = bits
-    for i in range(keys.size):
-        keys[i] = _key(bits[i], side)
-    edge = _edge(keys, k)
-    ties = k
+    if keys.size <= k or k == 0:
+        return candidates[:k]
+    edge, ties = _kth(keys, k), k
     for i in range(keys.size):
         ties -= keys[i] > edge
     count = 0
     for i in range(keys.size):
-        tie = keys[i] == edge and ties > 0
+        tie = (keys[i] == edge) & (ties > 0)
         candidates[count] = candidates[i]
         count += (keys[i] > edge) | tie
         ties -= tie
-    return candidates[:k].copy()
+    return candidates[:k]
 
 
 @njit(cache=True, nogil=True)
-def _largest(bits, k, side):
-    if k <= 0:
-        return np.empty(0, np.int64)
-    threshold = np.int32(0)
-    if bits.size > _SMALL and 8 * k < bits.size:
-        threshold = _sampled_threshold(bits, k, side)
-    candidates, kept = _reaching(bits, threshold, side)
-    if candidates.size < k and threshold > 0:
-        candidates, kept = _reaching(bits, np.int32(0), side)
-    return largest_of(candidates, kept, k, side)
+def _above(bits, threshold, side, room):
+    """Indices of the entries whose key reaches ``threshold``, and the keys; None without room."""
+    mask = _MAGNITUDE if side == MAGNITUDE else _ALL
+    high, low = (_NEVER, threshold) if side == NEGATIVE else (threshold, _NEVER)
+    many, fewer = _reaching(bits, high, low, mask, room)
+    above, keys, below, opposite = room
+    if side == NEGATIVE:
+        return below[: max(0, fewer)], opposite[: max(0, fewer)], fewer >= 0
+    return above[: max(0, many)], keys[: max(0, many)], many >= 0
+
+
+@njit(cache=True, nogil=True)
+def at_least(x, threshold, side):
+    """Indices (int64, in order) whose key is above zero and at least ``threshold``, and the keys.
+
+    ``x`` is float32 (n,); ``threshold`` is a key, so the bits of a float32 number of at least 0.
+    """
+    floor = max(np.int32(threshold), _LEAST)
+    bits = x.view(np.int32)
+    found, keys, fits = _above(bits, floor, side, scratch(x.size // 8))
+    if not fits:
+        found, keys, _ = _above(bits, floor, side, scratch(x.size))
+    return found, keys
+
+
+@njit(cache=True, nogil=True)
+def largest_in(room, x, k, side):
+    """``largest`` in ``scratch`` room, which can serve many calls: what comes back looks at it."""
+    bits, n, k, threshold = x.view(np.int32), x.size, max(0, k), _LEAST
+    if n > _SMALL and 2 * k < n:
+        flip = _SIGN if side == NEGATIVE else np.int32(0)
+        mask = _MAGNITUDE if side == MAGNITUDE else _ALL
+        threshold = _threshold(_sample(bits, k), k / n, flip, mask)
+    while True:
+        found, keys, fits = _above(bits, threshold, side, room)
+        if not fits:
+            room = scratch(n)
+        elif found.size >= k or threshold == 1:
+            return largest_of(found, keys, k)
+        else:
+            threshold = _LEAST
+
+
+@njit(cache=True, nogil=True)
+def both_sides_in(room, x, k_high, k_low):
+    """``both_sides`` in ``scratch`` room, as ``largest_in``."""
+    bits, n, high, low, k = x.view(np.int32), x.size, _LEAST, _LEAST, max(k_high, k_low)
+    if n > _SMALL and 2 * k < n:
+        sample = _sample(bits, k)
+        high = _threshold(sample, k_high / n, np.int32(0), _ALL)
+        low = _threshold(sample, k_low / n, _SIGN, _ALL)
+    while True:
+        many, fewer = _reaching(bits, high, low, _ALL, room)
+        if many < 0:
+            room = scratch(n)
+        elif (many >= k_high or high == 1) and (fewer >= k_low or low == 1):
+            above, keys, below, opposite = room
+            first = largest_of(above[:many], keys[:many], k_high)
+            return first, largest_of(below[:fewer], opposite[:fewer], k_low)
+        else:
+            high = _LEAST if many < k_high else high
+            low = _LEAST if fewer < k_low else low
+
+
+@njit(cache=True, nogil=True)
+def room_for(k, n):
+    """How many candidates of ``n`` entries, about, are looked at for ``k``."""
+    return min(n, k + k // 2 + 4 * _CHUNK) if n > _SMALL and 2 * k < n else n
 
 
 @njit(cache=True, nogil=True)
@@ -180,44 +224,19 @@ def largest(x, k, side):
     ``side`` chooses the key: |x|, x or -x. Fewer than k come back where fewer keys
     are above zero. The slow twin is ``compressors.sparsify.largest.largest_torch``.
     """
-    return _largest(x.view(np.int32), k, side)
-
-
-@njit(cache=True, nogil=True)
-def _split(candidates, bits):
-    """The candidates above zero with their bits, and those below, in order."""
-    high, high_bits = np.empty_like(candidates), np.empty_like(bits)
-    low, low_bits = np.empty_like(candidates), np.empty_like(bits)
-    above = below = 0
-    for i in range(bits.size):
-        high[above], low[below] = candidates[i], candidates[i]
-        high_bits[above], low_bits[below] = bits[i], bits[i]
-        above += bits[i] > 0
-        below += bits[i] < 0
-    return high[:above], high_bits[:above], low[:below], low_bits[:below]
+    return largest_in(scratch(room_for(max(0, k), x.size)), x, k, side).copy()
 
 
 @njit(cache=True, nogil=True)
 def both_sides(x, k_high, k_low):
     """Sorted indices of the ``k_high`` largest and of the ``k_low`` smallest entries of ``x``.
 
-    Only entries strictly on their side count. One pass collects both sides; a side of
-    which it found too few is looked for by itself.
+    Only entries strictly on their side count. One pass collects both sides; a second one where a
+    side is too short.
     """
-    bits, threshold = x.view(np.int32), np.int32(0)
-    if x.size > _SMALL and 8 * max(k_high, k_low) < x.size:
-        above = _sampled_threshold(bits, k_high, POSITIVE)
-        threshold = min(above, _sampled_threshold(bits, k_low, NEGATIVE))
-    high, high_bits, low, low_bits = _split(*_reaching(bits, threshold, MAGNITUDE))
-    if threshold > 0 and high.size < k_high:
-        high = _largest(bits, k_high, POSITIVE)
-    else:
-        high = largest_of(high, high_bits, k_high, POSITIVE)
-    if threshold > 0 and low.size < k_low:
-        low = _largest(bits, k_low, NEGATIVE)
-    else:
-        low = largest_of(low, low_bits, k_low, NEGATIVE)
-    return high, low
+    room = scratch(room_for(max(k_high, k_low), x.size))
+    high, low = both_sides_in(room, x, k_high, k_low)
+    return high.copy(), low.copy()
 
 
 @njit(cache=True, nogil=True)

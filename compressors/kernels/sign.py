@@ -15,25 +15,21 @@ _SIGN = np.int32(-(1 << 31))
 
 
 @njit(cache=True, nogil=True)
-def below_zero(x):
-    """1 where ``x`` (k,) float32 is below zero, else 0: uint8 (k,). Minus zero is not below."""
-    codes = np.empty(x.size, np.uint8)
+def below_zero(x, codes):
+    """Fills ``codes`` with 1 where ``x`` is below zero, else 0. Minus zero is not below."""
     for i in range(x.size):
         codes[i] = x[i] < 0
-    return codes
 
 
 @njit(cache=True, nogil=True)
-def with_coins(x, multiplier, offset):
-    """``below_zero``, with the first bit of the noise of its index where ``x`` is zero.
+def with_coins(x, multiplier, offset, start, codes):
+    """``below_zero``, with the first bit of the noise of start + i where entry i is zero.
 
     Chunk by chunk: zeros are rare in most updates, and a chunk without any is done in one
     quick pass.
     """
-    codes = np.empty(x.size, np.uint8)
-    for start in range(0, x.size, _CHUNK):
-        part = x[start : start + _CHUNK]
-        mine = codes[start : start + _CHUNK]
+    for first in range(0, x.size, _CHUNK):
+        part, mine = x[first : first + _CHUNK], codes[first : first + _CHUNK]
         zeros = np.uint8(0)
         for i in range(part.size):
             mine[i] = part[i] < 0
@@ -41,8 +37,7 @@ def with_coins(x, multiplier, offset):
         if zeros:
             for i in range(part.size):
                 if part[i] == 0:
-                    mine[i] = draw(multiplier, offset, start + i) >> _31
-    return codes
+                    mine[i] = draw(multiplier, offset, start + first + i) >> _31
 
 
 @njit(cache=True, nogil=True)

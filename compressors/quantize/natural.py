@@ -114,9 +114,9 @@ class Natural:
         if self.rounding == "nearest":
             natural.codes_nearest(bits, low, high, sign, target)
         elif self.bits == 9:
-            natural.codes_random(bits, *noise.key(seed), target)
+            natural.codes_random(bits, *noise.key(seed), 0, target)
         else:
-            natural.codes_window(floats, bits, *noise.key(seed), low, high, sign, target)
+            natural.codes_window(floats, bits, *noise.key(seed), 0, low, high, sign, target)
         return torch.from_numpy(target).view(code_dtype(1 << self.bits))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:

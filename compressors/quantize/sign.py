@@ -26,7 +26,9 @@ def below_zero(values: Tensor) -> Tensor:
     """1 where a value (k,) float32 is below zero, else 0: uint8 (k,); zeros count as plus."""
     if values.device.type != "cpu":
         return below_zero_torch(values)
-    return torch.from_numpy(sign.below_zero(values.detach().contiguous().numpy()))
+    codes = fresh(values.numel(), torch.uint8)
+    sign.below_zero(values.detach().contiguous().numpy(), codes.numpy())
+    return codes
 
 
 def below_zero_torch(values: Tensor) -> Tensor:
@@ -38,8 +40,9 @@ def with_coins(values: Tensor, seed: int) -> Tensor:
     """``below_zero``, but a value that is zero gets a fair coin from (seed, index)."""
     if values.device.type != "cpu":
         return with_coins_torch(values, seed)
-    flat = values.detach().contiguous().numpy()
-    return torch.from_numpy(sign.with_coins(flat, *noise.key(seed)))
+    codes = fresh(values.numel(), torch.uint8)
+    sign.with_coins(values.detach().contiguous().numpy(), *noise.key(seed), 0, codes.numpy())
+    return codes
 
 
 def with_coins_torch(values: Tensor, seed: int) -> Tensor:

@@ -43,9 +43,9 @@ def above_sampled(x: Tensor, k: int, threshold: Tensor) -> Tensor:
     """
     if x.device.type != "cpu":
         return above_sampled_torch(x, k, threshold)
-    found, bits = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
+    found, keys = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
     if found.size > MOST * k:
-        return torch.from_numpy(select.largest_of(found, bits, k, select.MAGNITUDE))
+        return torch.from_numpy(select.largest_of(found, keys, k).copy())
     return torch.from_numpy(found.copy())
 
 

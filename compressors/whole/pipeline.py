@@ -1,5 +1,6 @@
 """Select, code positions, gather, quantize, code symbols: one tensor, four named slots."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
@@ -129,6 +130,22 @@ class Pipeline:
         return any(part.needs_seed for part in parts)
 
     @cached_property
+    def _shifts(self) -> bool:
+        """Whether values of written positions travel for the positions that are rebuilt."""
+        return isinstance(self.positions, Lossy) and self.positions.shifts
+
+    @cached_property
+    def _weigh(self) -> Callable[[Tensor, float], Tensor] | None:
+        """What multiplies different values by different factors; None without it."""
+        return self.sparsify.weigh if isinstance(self.sparsify, Weighted) else None
+
+    @cached_property
+    def _places(self) -> Callable[[int, int, torch.device], Tensor] | None:
+        """What draws the positions that the receiver draws too; None where they are written."""
+        drawn = isinstance(self.sparsify, Seeded) and self.sparsify.needs_seed
+        return getattr(self.sparsify, "places", None) if drawn else None
+
+    @cached_property
     def _own(self) -> bool:
         """Whether a part comes from outside this package: what it hands over is then checked."""
         return is_own((self.sparsify, self.quantize, self.positions, self.symbols))
@@ -175,13 +192,13 @@ class Pipeline:
                 rebuilt = self.positions.write_positions(chosen.cpu().numpy(), units, out, seed)
             if self._own:
                 check_rebuilt(self.positions, rebuilt, units)
-            if isinstance(self.positions, Lossy) and self.positions.shifts:
+            if self._shifts:
                 written = chosen
             chosen = torch.from_numpy(rebuilt).to(flat.device)
         indices = _entries(chosen, unit, n)
         values = flat[indices if written is None else written]
-        if isinstance(self.sparsify, Weighted):
-            values = self.sparsify.weigh(values, scale)
+        if self._weigh is not None:
+            values = self._weigh(values, scale)
         elif scale != 1:
             values = values * scale
         else:
@@ -209,8 +226,8 @@ class Pipeline:
         if self._dense:
             return None
         n, unit = like.numel(), self.sparsify.unit
-        if isinstance(self.sparsify, Seeded) and self.sparsify.needs_seed:
-            return self.sparsify.places(n, tensor_seed(seed, _SELECT), like.device)
+        if self._places is not None:
+            return self._places(n, tensor_seed(seed, _SELECT), like.device)
         units = -(-n // unit)
         k = self.read_count(bits, units)
         with bits.span("positions"):

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import Packet, State, Tensors, compress, decompress, parse
+from compressors import Packet, State, Tensors, compress, decompress, parse, segments
 from compressors import device as room
 from compressors.device import plan
 from compressors.kernels.gpu.language import present
 from compressors.kernels.gpu.layout import Layout, fetch, layout_of
+from compressors.segments.plan import plan_of
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 needs_triton = pytest.mark.skipif(not present(), reason="triton is not installed")
@@ -22,10 +23,12 @@ needs_triton = pytest.mark.skipif(not present(), reason="triton is not installed
 def taken() -> Iterator[None]:
     """The kernels take updates on ``DEVICE``, the CPU too."""
     room.DEVICES.add(DEVICE.type)
+    segments.DEVICES.discard("cpu")
     try:
         yield
     finally:
         room.DEVICES.discard("cpu")
+        segments.DEVICES.add("cpu")
 
 
 def waits(monkeypatch: pytest.MonkeyPatch, *rooms: str) -> list[int]:
@@ -60,7 +63,7 @@ def by_kernels(
 ) -> tuple[Packet, State]:
     """``compress`` on the device; fails where the method has no kernels."""
     method = parse(text)
-    assert plan.plan_of(method) is not None, f"{text} has no kernels"
+    assert plan_of(method) is not None, f"{text} has no kernels"
     there = {name: x.to(DEVICE) for name, x in update.items()}
     with taken():
         assert plan.takes(there)

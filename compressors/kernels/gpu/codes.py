@@ -12,10 +12,7 @@ from torch import Tensor
 
 from compressors.kernels.gpu.entries import Entries, lanes, place_of
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-
-FLOAT32, SHARED, NATURAL, SIGN, COINS, LEVELS, POWERS = range(7)
-"""What a symbol is: the float itself; nothing, for all values are one number; a power of two; the
-sign of a number; the same with coins for zeros; a level from even ones, or from powers of two."""
+from compressors.kernels.kinds import Kind
 
 
 @jit
@@ -117,16 +114,6 @@ def _quantize(segment, first, found, origins, starts, outs, chosen, flat, number
     tl.store(values + out, value, mask=inside)
     if KEEP:
         tl.store(entry, x - value, mask=inside)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What a symbol is (one of the numbers above), its dtype, and the quantizer's settings."""
-
-    number: int
-    dtype: torch.dtype
-    random: bool = False
-    settings: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.kernels.gpu.codes import Kind, Numbers, number_of
+from compressors.kernels.gpu.codes import Numbers, number_of
 from compressors.kernels.gpu.entries import Entries, lanes, place_of
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
+from compressors.kernels.kinds import Kind
 
 
 @jit

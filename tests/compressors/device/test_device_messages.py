@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from compressors import ROWS, UpdateError, compress, parse
-from compressors.device import plan
 from compressors.kernels.gpu.entries import ENTRIES
+from compressors.segments import plan
 from tests.support.gpu import by_kernels, needs_triton, same_as_host, taken, waits
 
 pytestmark = needs_triton

@@ -4,6 +4,7 @@ import numpy as np
 from compressors.device.directions import Number
 
 from compressors.device.numbers import of_spreads, of_sums, stronger
+from compressors.segments.ways import Number
 
 MEAN = Number("mean", float)
 

@@ -41,15 +41,17 @@ def agree(x: np.ndarray, k: int, side: int) -> None:
     assert largest_anywhere(torch.from_numpy(x), k, side).tolist() == expected
 
 
-def sampled(n: int) -> np.ndarray:
-    """The indices the kernel's sample looks at (splitmix64 of 1, 2, ...), in Python integers."""
-    mask, found = (1 << 64) - 1, []
-    for i in range(1, max(2048, n // 1000) + 1):
-        h = i * 0x9E3779B97F4A7C15 & mask
-        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 & mask
-        h = (h ^ h >> 27) * 0x94D049BB133111EB & mask
-        found.append((h ^ h >> 31) % n)
-    return np.array(found)
+def sampled(n: int, k: int) -> np.ndarray:
+    """The indices that the kernel's sample looks at (multiples of the golden ratio), in Python."""
+    mask, size = (1 << 64) - 1, int(2 * (n * k) ** (1 / 3)) + 32
+    return np.array([((i * 0x9E3779B97F4A7C15 & mask) >> 40) * n >> 24 for i in range(1, size + 1)])
+
+
+def threshold(x: np.ndarray, k: int, side: int) -> int:
+    """What the sample says that a little more than ``k`` entries reach."""
+    flip, mask = np.int32(-(1 << 31) * (side == NEGATIVE)), np.int32(-1)
+    mask = np.int32(0x7FFFFFFF) if side == MAGNITUDE else mask
+    return select._threshold(select._sample(x.view(np.int32), k), k / x.size, flip, mask)
 
 
 @every_side
@@ -99,9 +101,8 @@ def test_a_sample_that_hits_every_spike(side: int) -> None:
     """The threshold is far too high, fewer than k reach it, and everything is looked at again."""
     n, k = 100_000, 5_000
     x = np.random.default_rng(0).random(n).astype(np.float32)
-    x[sampled(n)] += np.float32(100)
-    threshold = select._sampled_threshold(x.view(np.int32), k, side)
-    assert threshold > np.sort(x)[n - k].view(np.int32)
+    x[sampled(n, k)] += np.float32(100)
+    assert threshold(x, k, side) > np.sort(x)[n - k].view(np.int32)
     agree(x, k, side)
 
 
@@ -109,7 +110,8 @@ def test_a_sample_that_hits_the_spikes_of_both_sides() -> None:
     """Each side is found too short, and is looked for by itself."""
     n, k = 100_000, 5_000
     x = np.random.default_rng(0).uniform(-1, 1, n).astype(np.float32)
-    x[sampled(n)] += np.where(np.arange(2048) % 2, 100, -100).astype(np.float32)
+    seen = sampled(n, k)
+    x[seen] += np.where(np.arange(seen.size) % 2, 100, -100).astype(np.float32)
     high, low = select.both_sides(x, k, k - 1)
     assert high.tolist() == by_sorting(x, k, POSITIVE)
     assert low.tolist() == by_sorting(x, k - 1, NEGATIVE)
@@ -121,10 +123,9 @@ def test_a_sample_that_misses_every_spike(side: int) -> None:
     n, k = 100_000, 1_000
     rng = np.random.default_rng(1)
     x = (rng.standard_normal(n) + 50 * rng.choice([-1, 1], n)).astype(np.float32)
-    seen = sampled(n)
+    seen = sampled(n, k)
     x[seen] = rng.standard_normal(seen.size) / 1000
-    threshold = select._sampled_threshold(x.view(np.int32), k, side)
-    assert threshold < np.float32(0.01).view(np.int32)
+    assert threshold(x, k, side) < np.float32(0.01).view(np.int32)
     agree(x, k, side)
 
 

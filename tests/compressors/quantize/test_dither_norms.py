@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from compressors import Dither, compress, parse, text
-from compressors.device.plan import plan_of
 from compressors.quantize.levels import bucket_norms
+from compressors.segments.plan import plan_of
 from compressors.theory import bound
 
 

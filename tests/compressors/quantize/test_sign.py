@@ -9,10 +9,15 @@ from hypothesis import given
 from torch import Tensor
 
 from compressors import OneBit, ScaledSign, Sign, compress, decompress, parse
-from compressors.kernels import noise, sign
+from compressors.kernels import noise
 from compressors.parts import Place
 from compressors.quantize import columns
-from compressors.quantize.sign import below_zero_torch, with_coins, with_coins_torch
+from compressors.quantize.sign import (
+    below_zero,
+    below_zero_torch,
+    with_coins,
+    with_coins_torch,
+)
 from tests.support.generators import bits_of, from_bits, to_bits, updates, whole_numbers
 
 VALUES = torch.tensor([3.0, -1.0, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38])
@@ -37,11 +42,11 @@ def test_kernels_and_their_twins(size: int, share: float) -> None:
     x = rng.standard_normal(size).astype(np.float32)
     x[rng.random(size) < share] = 0
     x[rng.random(size) < share / 2] = -0.0
-    codes = sign.below_zero(x)
+    codes = below_zero(torch.from_numpy(x)).numpy()
     assert codes.dtype == np.uint8
     assert np.array_equal(codes, x < 0)
     assert np.array_equal(codes, below_zero_torch(torch.from_numpy(x)).numpy())
-    coins = sign.with_coins(x, *noise.key(9))
+    coins = with_coins(torch.from_numpy(x), 9).numpy()
     expected = np.where(x == 0, noise.words(9, np.arange(size)) >> 31, x < 0)
     assert np.array_equal(coins, expected)
     assert np.array_equal(coins, with_coins_torch(torch.from_numpy(x), 9).numpy())

@@ -19,6 +19,7 @@ import numpy as np, torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 import triton
+from compressors.kernels import kinds
 from compressors.kernels.gpu import (clear, codes, entries, join, layout, measure, select, stream,
                                         unpack)
 
@@ -68,9 +69,9 @@ for chosen in (None, t):
     cut = entries.buckets_of((5, 7), 4, place)
     measure.measure(cut.cut(some), measure.SQUARES, cut.layout)
     for number in range(7):
-        for settings in ((1, 254, 8), (64, 190, 7)) if number == codes.NATURAL else ((7, 0, 0),):
-            kind = codes.Kind(number, torch.int16, number in (2, 4, 5, 6), settings)
-            for numbers in (plain, buckets) if number in (codes.LEVELS, codes.POWERS) else (plain,):
+        for settings in ((1, 254, 8), (64, 190, 7)) if number == kinds.NATURAL else ((7, 0, 0),):
+            kind = kinds.Kind(number, torch.int16, number in (2, 4, 5, 6), settings)
+            for numbers in (plain, buckets) if number in (kinds.LEVELS, kinds.POWERS) else (plain,):
                 codes.quantize(some, kind, numbers, keys, chosen is not None)
                 width = {0: 32, 1: 0, 2: 9, 3: 1, 4: 1}.get(number, 4)
                 packed = unpack.Packed(kind, width, 1 << width, words, t, numbers)

@@ -1,4 +1,4 @@
-"""How the symbols of each quantizer that has a kernel are made: the table of them.
+"""How the symbols of each quantizer that has kernels are made: the table of them.
 
 A way says what a symbol is, and which numbers go with it: a mean, a norm, or a norm per bucket.
 """
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from compressors.base import mean
-from compressors.kernels.gpu import codes
-from compressors.kernels.gpu.codes import Kind
+from compressors.kernels import kinds
+from compressors.kernels.kinds import Kind
 from compressors.kernels.sign import two_means
 from compressors.parts import code_dtype
 from compressors.quantize.dither import Dither
@@ -80,7 +80,7 @@ class Way:
 
 
 def way_of(quantizer: Any) -> Way | None:
-    """The way of a quantizer; None where it has no kernel.
+    """The way of a quantizer; None where it has no kernels.
 
     Example:
         >>> way_of(Dither(7, bucket=64)).width, way_of(Dither(7, norm=3))
@@ -95,7 +95,7 @@ def _none(part: Any) -> None:
 
 def _natural(part: Natural) -> Way:
     settings = (part.lowest + 127, part.highest + 127, part.bits - 1)
-    kind = Kind(codes.NATURAL, code_dtype(1 << part.bits), part.rounding == "random", settings)
+    kind = Kind(kinds.NATURAL, code_dtype(1 << part.bits), part.rounding == "random", settings)
     return Way(kind, part.bits)
 
 
@@ -108,7 +108,7 @@ def _dither(part: Dither) -> Way | None:
 
 def _levels(levels: int, norm: str, natural: bool) -> Way:
     number = Number(norm, lambda x: float(bucket_norms(x, norm, x.numel())[0]))
-    kind = codes.POWERS if natural else codes.LEVELS
+    kind = kinds.POWERS if natural else kinds.LEVELS
     alphabet = 2 * levels + 1
     return Way(
         Kind(kind, code_dtype(alphabet), True, (levels, 0, 0)), (alphabet - 1).bit_length(),
@@ -127,13 +127,13 @@ def _shrunk(part: Shrink) -> Way | None:
 
 
 def _scaled(part: ScaledSign) -> Way:
-    return Way(Kind(codes.SIGN, torch.uint8), 1, Number("mean", lambda x: mean(x.abs())))
+    return Way(Kind(kinds.SIGN, torch.uint8), 1, Number("mean", lambda x: mean(x.abs())))
 
 
 def _magnitude(part: SharedMagnitude) -> Way | None:
     if (part.value, part.bits) != ("avg", 1):
         return None
-    return Way(Kind(codes.SIGN, torch.uint8), 1, Number("mean", _mean_magnitude))
+    return Way(Kind(kinds.SIGN, torch.uint8), 1, Number("mean", _mean_magnitude))
 
 
 def _mean_magnitude(x: Tensor) -> float:
@@ -141,10 +141,10 @@ def _mean_magnitude(x: Tensor) -> float:
 
 
 WAYS: dict[type, Callable[[Any], Way | None]] = {
-    Float32: lambda part: Way(Kind(codes.FLOAT32, torch.int32), 32),
-    Mean: lambda part: Way(Kind(codes.SHARED, torch.uint8), 0, Number("mean", mean)),
+    Float32: lambda part: Way(Kind(kinds.FLOAT32, torch.int32), 32),
+    Mean: lambda part: Way(Kind(kinds.SHARED, torch.uint8), 0, Number("mean", mean)),
     Natural: _natural,
-    Sign: lambda part: Way(Kind(codes.COINS, torch.uint8, True), 1, known=part.magnitude),
+    Sign: lambda part: Way(Kind(kinds.COINS, torch.uint8, True), 1, known=part.magnitude),
     ScaledSign: _scaled,
     SharedMagnitude: _magnitude,
     Dither: _dither,

@@ -1,0 +1,1 @@
+"""Loops over the segments of an update in one call: its tensors, or all of them as one vector."""

@@ -1,0 +1,192 @@
+"""Which entries of every segment are sent, and the numbers that they need, in one call.
+
+The selections and sums are those of ``kernels.select`` and ``kernels.dither``. A mean is the one
+that numpy finds where that does not depend on the order of the sum; where it may, the caller is
+told and asks numpy.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from compressors.kernels.dither import largest_magnitude, power_sum, variance
+from compressors.kernels.noise import draw
+from compressors.kernels.segments.address import floats
+from compressors.kernels.segments.seeds import derived, key_of, of_segment
+from compressors.kernels.select import MAGNITUDE, both_sides_in, largest_in, room_for, scratch
+
+SIZE, START, WANTED, BASE, LOW = range(5)
+"""Rows of a table of segments: entries, the first of them in a vector of all, how many are to be
+sent, where what is sent of them begins, and the low bits of a gap."""
+
+MEAN, INF, ONE, TWO = range(4)
+"""What a number is: the mean magnitude, or a norm."""
+
+_LARGEST = np.float64(np.finfo(np.float32).max)
+_INFINITE = np.int32(0x7F800000)
+_ROUNDING = 2.0**-51  # four times the unit of rounding of float64
+_LANES = 16
+_NORM_NOISE = 1  # as in ``quantize.dither``
+_MANTISSA = np.uint32(9)
+_POWER = np.uint32(0xFF800000)
+_TOP_POWER = np.uint32(254 << 23)
+
+
+@njit(cache=True, nogil=True)
+def _add(given, kept, where, n):
+    """The sum of ``n`` entries at two addresses, at a third; see ``add``."""
+    x, out = floats(given, n), floats(where, n)
+    if kept > 0:
+        memory = floats(kept, n)
+        for i in range(n):
+            out[i] = x[i] + memory[i]
+    else:
+        nothing = np.float32(-0.0 if kept else 0.0)  # no sum with zero is minus zero
+        for i in range(n):
+            out[i] = x[i] + nothing
+
+
+@njit(cache=True, nogil=True)
+def add(given, kept, where, sizes):
+    """Update plus memory, or the update alone, where the sums are to stand.
+
+    Args:
+        given: addresses of the update's tensors: int64 (tensors,).
+        kept: those of the memory's; 0 for zeros, -1 for no memory at all.
+        where: addresses of the sums.
+        sizes: entries of each tensor.
+    """
+    for s in range(given.size):
+        _add(given[s], kept[s], where[s], sizes[s])
+
+
+@njit(cache=True, nogil=True)
+def _mean_of(total, count):
+    """The float32 mean, and whether any order of summation in float64 gives the same."""
+    slack = (count + 4.0) * _ROUNDING
+    low = np.float32(total * (1.0 - slack) / count)
+    return low, low == np.float32(total * (1.0 + slack) / count)
+
+
+@njit(cache=True, nogil=True)
+def choose(given, kept, where, sums, table, magnitudes, sided, shared, keeps, chosen, values, found,
+           numbers, doubts):  # fmt: skip
+    """The largest magnitudes of every segment, or those of its stronger side, with their mean.
+
+    Args:
+        given, kept: as ``add`` takes them, where it is done on the way; else not read.
+        where: addresses of the segments: int64 (segments,).
+        sums: whether the segments are sums that are still to be made.
+        table: rows as above, int64.
+        magnitudes: anything where the largest magnitudes are chosen; else None.
+        sided: anything where the stronger side is (``select.one_sided``); else None. What is None
+            is not compiled.
+        shared: whether all that is sent of a segment becomes its mean. Where that is certain it is
+            then taken from the segment, if ``keeps``, while both are at hand.
+        chosen: is filled with positions in the segment, in order: int64, from BASE of each on.
+        values: with the entries there: float32.
+        found: with how many there are: int64 (segments,).
+        numbers: with their mean, for one side.
+        doubts: with 1 where numpy may find another mean.
+
+    Returns:
+        How many segments send another number than is wanted, and how many means are in doubt; -1
+        where an entry is not finite.
+    """
+    odd = doubtful = most = 0
+    for s in range(table.shape[1]):
+        most = max(most, room_for(table[WANTED, s], table[SIZE, s]))
+    room = scratch(most)
+    for s in range(table.shape[1]):
+        n, k, base = table[SIZE, s], table[WANTED, s], table[BASE, s]
+        if n == 0:
+            continue
+        if sums:
+            _add(given[s], kept[s], where[s], n)
+        x, total = floats(where[s], n), 0.0
+        if magnitudes is not None:
+            places = largest_in(room, x, k, MAGNITUDE)
+        if sided is not None:
+            places, other = both_sides_in(room, x, k, k)
+            low = 0.0
+            for i in places:
+                total += np.float64(x[i])
+            for i in other:
+                low += np.float64(x[i])
+            if not (math.isfinite(total) and math.isfinite(low)):
+                return -1, -1
+            if other.size and (not places.size or total / places.size < -(low / other.size)):
+                places, total = other, low
+            if shared and places.size:
+                numbers[s], certain = _mean_of(total, places.size)
+                doubts[s] = not certain
+                doubtful += not certain
+        for i in range(places.size):
+            chosen[base + i] = places[i]
+            values[base + i] = x[places[i]]
+        sent = values[base : base + places.size]
+        if magnitudes is not None and largest_magnitude(sent) >= _INFINITE:
+            return -1, -1  # infinity and NaN have the largest keys
+        if shared and not doubts[s]:
+            for i in range(places.size):
+                values[base + i] = numbers[s]
+                if keeps:
+                    x[places[i]] -= numbers[s]
+        found[s] = places.size
+        odd += places.size != k
+    return odd, doubtful
+
+
+@njit(cache=True, nogil=True)
+def measure(sources, found, bucket, what, clip, seed, numbers, told, doubts):
+    """The number of every segment, or of every bucket of it, as sent and as the receiver knows it.
+
+    Args:
+        sources: addresses of the values: int64 (segments,).
+        found: how many there are: int64 (segments,).
+        bucket: values that share a number; 0: all of a segment do.
+        what: MEAN, or a norm.
+        clip: standard deviations at which the number is cut off; 0: it is not.
+        seed: of the message, where numbers travel as powers of two by chance; else -1.
+        numbers: is filled: float32, one per segment, or the buckets' one after the other.
+        told: with what the receiver is told of it; may be the same array.
+        doubts: with 1 where numpy may find another mean.
+
+    Returns:
+        How many means are in doubt; -1 where a value is not finite.
+    """
+    scratch, top = np.empty(_LANES, np.float64), np.empty(1, np.int32)
+    at = doubtful = 0
+    for s in range(found.size):
+        size = bucket if bucket else found[s]
+        at = at if bucket else s
+        for start in range(0, found[s], max(1, size)):
+            x = floats(sources[s] + 4 * start, min(size, found[s] - start))
+            if what == INF:
+                top[0] = largest_magnitude(x)
+                number = np.float64(top.view(np.float32)[0])
+            else:
+                number = power_sum(x, what == TWO, scratch)
+            if not math.isfinite(number):
+                return -1
+            if what == MEAN:
+                numbers[at], certain = _mean_of(number, x.size)
+                doubts[at] = not certain
+                doubtful += not certain
+            else:
+                number = math.sqrt(number) if what == TWO else number
+                number = min(number, _LARGEST)
+                bound = clip * math.sqrt(variance(x)) if clip else 0.0
+                if bound > 0:
+                    number = min(number, bound)
+                numbers[at] = number
+            told[at] = numbers[at]
+            if seed >= 0:
+                own = derived(of_segment(seed, s), _NORM_NOISE)
+                multiplier, offset = key_of(own)
+                bits = told.view(np.uint32)
+                word = draw(multiplier, offset, start // max(1, size)) >> _MANTISSA
+                bits[at] = min(np.uint32(bits[at] + word) & _POWER, _TOP_POWER)
+            at += 1
+    return doubtful

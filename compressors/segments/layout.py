@@ -1,0 +1,242 @@
+"""What one pass needs to know of a method and of an update's names and shapes, worked out once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from compressors.coders.golomb import Golomb, rice_parameter
+from compressors.kernels import kinds
+from compressors.kernels.segments import choose
+from compressors.kernels.segments.choose import BASE, LOW, SIZE, START
+from compressors.printing import fingerprint
+from compressors.quantize.levels import level_table
+from compressors.segments import DEVICES
+from compressors.segments.plan import Plan, plan_of
+
+VERSION = 1  # of messages
+HEADER = 24  # bits of a message's header
+
+_NORMS = {"mean": choose.MEAN, "inf": choose.INF, "1": choose.ONE, "2": choose.TWO}
+_PLAIN = (Tensor, Parameter)
+
+
+class Given(NamedTuple):
+    """Tensors as the loops take them: names, shapes, where the values lie, and what keeps them."""
+
+    names: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    addresses: list[int]
+    tensors: list[Tensor]
+
+
+def given(tensors: Any, values: bool = True) -> Given | None:
+    """The tensors of an update; None where they are not plain tensors on the CPU.
+
+    With ``values`` they are float32 too, and those that are not contiguous are copied; without,
+    only names and shapes are looked at.
+
+    Example:
+        >>> given({"w": torch.zeros(2)}).shapes, given({"w": torch.zeros(2, dtype=torch.int8)})
+        ((torch.Size([2]),), None)
+    """
+    if not (isinstance(tensors, Mapping) and "cpu" in DEVICES):
+        return None
+    shapes, addresses, kept = [], [], []
+    for name, x in tensors.items():
+        if type(name) is not str or type(x) not in _PLAIN or x.layout is not torch.strided:
+            return None
+        if not x.is_cpu or x.is_nested:
+            return None
+        shapes.append(x.shape)
+        if values:
+            if x.dtype is not torch.float32 or x.is_neg():
+                return None
+            one = x if x.is_contiguous() else x.detach().contiguous()
+            kept.append(one)
+            addresses.append(one.data_ptr())
+    if 0 in addresses and any(x.numel() and not x.data_ptr() for x in kept):
+        return None  # tensors without memory
+    return Given(tuple(tensors), tuple(shapes), addresses, kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The tensors of an update that one plan is for.
+
+    Args:
+        plan: their method.
+        rule: the plan's number among the rules of ``by_name``, from which its seed follows, or -1.
+        tensors: which of the update's, in its order.
+        cuts: of each, its name, its shape, where it starts and where it ends in a vector of all.
+        sizes: entries of each: int64 (tensors,).
+        total: entries of all.
+        keys: names of their residuals in the memory; none without one.
+        table: the segments as ``kernels.segments.choose`` takes them: int64 (5, segments).
+        wanted: how many entries are to be sent of all segments.
+        tensor_bytes, segment_bytes, chosen_bytes: where each tensor and each segment starts in a
+            vector of all, and each segment's values in one of all that is sent: int64, in bytes.
+        form: bits of a symbol, bits of a number, and how many values share one.
+        numbers: float32, as many as there can be; what both sides know stands there.
+        measure: which number, and at how many standard deviations it is cut off; None without one,
+            or where it is the mean of what ``choose`` chooses.
+        shared: whether all that is sent of a segment becomes its number, without symbols.
+        as_is: whether what the receiver will see is the update itself.
+        symbols: what a symbol is, as ``kernels.segments.symbols`` takes it.
+        alphabet: how many symbols there are.
+        most: bits that the part takes at most, where every segment sends what is wanted.
+    """
+
+    plan: Plan
+    rule: int
+    tensors: tuple[int, ...]
+    cuts: tuple[tuple[str, tuple[int, ...], int, int], ...]
+    sizes: np.ndarray
+    total: int
+    keys: tuple[str, ...]
+    table: np.ndarray
+    wanted: int
+    tensor_bytes: np.ndarray
+    segment_bytes: np.ndarray
+    chosen_bytes: np.ndarray
+    form: tuple[int, int, int]
+    numbers: np.ndarray
+    measure: tuple[int, float] | None
+    shared: bool
+    as_is: bool
+    symbols: tuple[Any, ...]
+    alphabet: int
+    most: int
+
+    def factors(self, found: np.ndarray) -> np.ndarray | None:
+        """By what the values of each segment are multiplied in the end; None for nothing."""
+        factor = self.plan.way.factor
+        return None if factor is None else np.array([factor(int(k)) for k in found], np.float32)
+
+    def cut(self, flat: np.ndarray) -> dict[str, Tensor]:
+        """The tensors by name: each looks at its part of ``flat``, and has a storage of its own."""
+        found = {}
+        for name, shape, start, stop in self.cuts:
+            found[name] = torch.from_numpy(flat[start:stop].reshape(shape))
+        return found
+
+
+@dataclass(eq=False)
+class Layout:
+    """A method, and the names and shapes of an update.
+
+    Args:
+        names, shapes: of the update's tensors.
+        parts: one for each plan.
+        header: the first bytes of a message.
+        keys: names of the tensors that the memory has.
+        begun: whether the method was asked if it can begin a memory for these tensors.
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    parts: tuple[Part, ...]
+    header: bytes
+    keys: tuple[str, ...]
+    begun: bool = False
+
+
+@lru_cache(maxsize=64)
+def layout_of(
+    compressor: Any, names: tuple[str, ...], shapes: tuple[torch.Size, ...]
+) -> Layout | None:
+    """The layout; None where the method has no plan, or the tensors have no entries.
+
+    Example:
+        >>> from compressors import parse
+        >>> layout_of(parse("sbc(0.01)"), ("w",), (torch.Size([400]),)).parts[0].table.T.tolist()
+        [[400, 0, 4, 0, 6]]
+        >>> layout_of(parse("sketch(16)"), ("w",), (torch.Size([400]),)) is None
+        True
+    """
+    plan = plan_of(compressor)
+    if plan is None or not any(shape.numel() for shape in shapes):
+        return None
+    like = {n: torch.empty(s, device="meta") for n, s in zip(names, shapes, strict=True)}
+    if isinstance(plan, Plan):
+        parts = [_part(plan, -1, like, names, "residual")]
+    else:
+        rules = zip(plan.plans, plan.names.parts(like), strict=True)
+        parts = [
+            _part(own, i, some, names, "residual" if plan.keeps else f"{i}/residual")
+            for i, (own, (_, some)) in enumerate(rules) if some
+        ]  # fmt: skip
+    keys = [key for part in parts for key in part.keys]
+    if plan.keeps:  # one residual around all rules
+        keys = [f"residual/{name}" for name in names]
+    header = (VERSION << 16 | fingerprint(compressor, like)).to_bytes(HEADER // 8)
+    return Layout(names, shapes, tuple(parts), header, tuple(keys))
+
+
+def low_bits(plan: Plan, k: int, n: int) -> int:
+    """The low bits of a gap where ``k`` of ``n`` entries are sent."""
+    code = plan.pipeline.positions
+    if k == 0 or not plan.sides or not isinstance(code, Golomb):
+        return 0
+    return rice_parameter(k / n if code.p is None else code.p)
+
+
+def _part(
+    plan: Plan, rule: int, like: dict[str, Tensor], names: tuple[str, ...], held: str
+) -> Part:
+    way, sizes = plan.way, [x.numel() for x in like.values()]
+    segments = [sum(sizes)] if plan.joined else sizes
+    count = plan.pipeline.sparsify.count
+    wanted = [count(n) if n else 0 for n in segments] if plan.sides else segments
+    low = [low_bits(plan, k, n) for k, n in zip(wanted, segments, strict=True)]
+    table = np.array((segments, _before(segments), wanted, _before(wanted), low), np.int64)
+    share = way.bucket or 0
+    slots = sum(-(-k // share) for k in wanted) if share else len(wanted)
+    gaps = (table[choose.WANTED] * (1 + table[LOW]) + (table[SIZE] >> table[LOW])).sum()
+    most = len(wanted) + int(gaps) if plan.sides else 0
+    starts, place = _before(sizes), {name: i for i, name in enumerate(names)}
+    kind, number = way.kind.number, way.number
+    is_level = kind in (kinds.LEVELS, kinds.POWERS)
+    return Part(
+        plan=plan,
+        rule=rule,
+        tensors=tuple(place[name] for name in like),
+        cuts=tuple(
+            (name, tuple(x.shape), start, start + x.numel())
+            for (name, x), start in zip(like.items(), starts, strict=True)
+        ),
+        sizes=np.array(sizes, np.int64),
+        total=sum(sizes),
+        keys=tuple(f"{held}/{name}" for name in like) if plan.keeps else (),
+        table=table,
+        wanted=sum(wanted),
+        tensor_bytes=4 * np.array(starts, np.int64),
+        segment_bytes=4 * table[START],
+        chosen_bytes=4 * table[BASE],
+        form=(way.width, way.number_bits, share),
+        numbers=np.full(slots, way.known, np.float32),
+        measure=(_NORMS[number.norm], number.clip or 0.0)
+        if number is not None and kind != kinds.SHARED
+        else None,
+        shared=kind == kinds.SHARED,
+        as_is=kind == kinds.FLOAT32 and not (plan.sides or plan.keeps),
+        symbols=(
+            (*way.kind.settings, int(way.kind.random)) if kind == kinds.NATURAL else None,
+            (int(kind == kinds.COINS),) if kind in (kinds.SIGN, kinds.COINS) else None,
+            (way.kind.settings[0], int(kind == kinds.POWERS)) if is_level else None,
+            level_table(*way.table) if way.table else None,
+        ),
+        alphabet=way.alphabet,
+        most=most + sum(wanted) * way.width + slots * way.number_bits,
+    )
+
+
+def _before(numbers: list[int]) -> list[int]:
+    """The sum of all numbers before each."""
+    return list(accumulate(numbers, initial=0))[:-1]

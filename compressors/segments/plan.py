@@ -1,0 +1,113 @@
+"""Which methods go in one pass over all tensors, and how: on the CPU and on a GPU alike.
+
+A message goes that way where ``plan_of`` finds a plan for its method. Every other message is made
+part by part, as the contracts say (``parts``), with the same bytes as its plan would give.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from compressors.coders.fixed import Fixed
+from compressors.coders.golomb import Golomb, rice_parameter
+from compressors.quantize.floats import Float32
+from compressors.segments.ways import Way, way_of
+from compressors.sparsify.identity import Identity
+from compressors.sparsify.topk import OneSided, TopK
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.lift import ByName, Flat, PerTensor
+from compressors.whole.pipeline import Pipeline
+from compressors.whole.raw import Raw
+
+_MOST_LOW = 32  # bits of a remainder that fit beside 32 of a unary part
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method that goes in one pass: its parts, as the loops and kernels take them.
+
+    Args:
+        pipeline: its parts.
+        way: how its quantizer's symbols are made.
+        sides: 0 where every entry is sent, 1 for the largest magnitudes, 2 for the stronger side.
+        keeps: whether a residual is kept.
+        joined: whether the update is one vector; else each tensor is by itself.
+    """
+
+    pipeline: Pipeline
+    way: Way
+    sides: int
+    keeps: bool
+    joined: bool
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules for different tensors, each of which has a plan.
+
+    Args:
+        names: which tensors each rule is for.
+        plans: of each rule.
+        keeps: whether one residual is kept around all rules; else each rule has its own or none.
+    """
+
+    names: ByName
+    plans: tuple[Plan, ...]
+    keeps: bool
+
+
+@lru_cache(maxsize=256)
+def plan_of(compressor: Hashable) -> Plan | Rules | None:
+    """The plan of a method; None where a part of it has no kernels.
+
+    Example:
+        >>> from compressors import parse
+        >>> plan_of(parse("sbc(0.01)")).sides, plan_of(parse("sketch(16)"))
+        (2, None)
+    """
+    keeps = type(compressor) is ErrorFeedback
+    if isinstance(compressor, ErrorFeedback) and compressor.decay != 1:
+        return None
+    inner: Any = compressor.inner if isinstance(compressor, ErrorFeedback) else compressor
+    if type(inner) is not ByName:
+        return _lifted(inner, keeps)
+    rules: tuple[tuple[str, Any], ...] = inner.rules
+    plans = [plan_of(one) for _, one in rules]
+    known = [plan for plan in plans if isinstance(plan, Plan)]
+    if len(known) < len(plans):
+        return None
+    return Rules(inner, tuple(replace(plan, keeps=keeps or plan.keeps) for plan in known), keeps)
+
+
+def _lifted(lift: Any, keeps: bool) -> Plan | None:
+    """The plan of a pipeline for each tensor, or for all of them as one."""
+    if type(lift) is Raw:
+        lift = PerTensor(Pipeline(Identity(), Float32()))
+    if type(lift) not in (PerTensor, Flat) or type(lift.codec) is not Pipeline:
+        return None
+    pipeline, joined = lift.codec, type(lift) is Flat
+    sides = SIDES.get(type(pipeline.sparsify), _none)(pipeline.sparsify)
+    way = way_of(pipeline.quantize)
+    if sides is None or way is None or pipeline.symbols != Fixed():
+        return None
+    code: Any = pipeline.positions
+    if sides and (type(code) is not Golomb or (code.kind, code.order) != ("rice", "interleaved")):
+        return None
+    if sides and code.p is not None and rice_parameter(code.p) > _MOST_LOW:
+        return None
+    if sides == 2 and way.number and way.number.norm != "mean":
+        return None
+    return Plan(pipeline, way, sides, keeps, joined)
+
+
+def _none(part: Any) -> None:
+    """The part has no kernels."""
+
+
+SIDES: dict[type, Callable[[Any], int | None]] = {
+    Identity: lambda part: 0,
+    TopK: lambda part: 1 if part.sample is None else None,
+    OneSided: lambda part: 2,
+}
+"""The sparsifiers that have kernels; their function gives None where a setting has none."""

@@ -1,0 +1,56 @@
+"""The benchmark of whole messages: what it runs, not how fast anything is."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Any]:
+    """The script as a module, with its neighbours."""
+    before = set(sys.modules)
+    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
+        yield importlib.import_module("message")
+    for name in {"message", "gpu_training", "turns", "stack"} - before:
+        sys.modules.pop(name, None)
+
+
+def test_every_method_is_timed_and_printed(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench, "resnet50", lambda: {"w": (30, 20), "b": (7,)})
+    monkeypatch.setattr(bench, "_TIMES", 2)
+    monkeypatch.setattr(bench, "compiling", lambda method: 1.5)
+    monkeypatch.setattr(bench, "_child", lambda arguments, more: 2.0)
+    bench.main(["--repeats", "2", "--json", str(tmp_path / "m.json")])
+    result, printed = json.loads((tmp_path / "m.json").read_text()), capsys.readouterr().out
+    assert [row["method"] for row in result["rows"]] == list(bench.METHODS)
+    for row in result["rows"]:
+        assert min(row["encode"], row["decode"], row["encode_us"], row["decode_us"]) > 0
+        assert row["memory"] == 2.0 and row["compile"] == 1.5
+    assert printed.count("\n| ") == 2 + len(bench.METHODS)
+    assert "| raw | " in printed and " (1.1) | " in printed
+
+
+def test_the_memory_of_a_message(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A raw message is as large as the update: two updates, give or take what Python needs."""
+    monkeypatch.setattr(bench, "resnet50", lambda: {"w": (5_000_000,)})
+    try:
+        found = bench.memory_of("raw")
+    except OSError:
+        pytest.skip("this system does not tell a process its peak of memory")
+    assert 1.9 < found < 2.2
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_first_message_compiles(bench: Any) -> None:
+    assert 0 < bench.compiling("raw") < 600

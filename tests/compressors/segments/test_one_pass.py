@@ -1,0 +1,278 @@
+"""One pass for an update: the bytes, the account, the memory and the errors of the general way."""
+
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import strategies as st
+
+import compressors
+from compressors import UpdateError, compress, decompress, parse
+from compressors.base import tensor_seed
+from compressors.kernels import noise
+from compressors.kernels.segments import seeds
+from compressors.segments import room, write
+from compressors.segments.layout import given, layout_of
+from compressors.whole.pipeline import ROUND
+from tests.support.examples import asked_of
+from tests.support.generators import runs, whole_numbers
+from tests.support.onepass import (
+    KINDS,
+    TEXTS,
+    both_ways,
+    drawn,
+    equal,
+    is_one_pass,
+    part_by_part,
+    read_alike,
+)
+
+every_text = pytest.mark.parametrize("text", TEXTS)
+PACKAGE = str(Path(compressors.__file__).parent)
+SIZES = (1, 0, 7, 511, 513, 4095, 4097, 9001)
+
+
+@every_text
+@asked_of(runs())
+def test_small_updates(text: str, updates: list[dict[str, torch.Tensor]]) -> None:
+    both_ways(text, updates, seed=5)
+
+
+@every_text
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_of_every_kind(text: str, kind: str) -> None:
+    """Three messages of a sender; sizes around what a sample and a block take."""
+    rng = np.random.default_rng(KINDS.index(kind))
+    both_ways(text, [drawn(rng, list(SIZES), kind) for _ in range(3)], seed=77)
+
+
+@pytest.mark.slow
+@every_text
+def test_many_layouts_and_seeds(text: str) -> None:
+    rng = np.random.default_rng(len(text))
+    for _ in range(25):
+        sizes = rng.integers(0, 10 ** rng.integers(1, 5), rng.integers(1, 9)).tolist()
+        kind = str(rng.choice(KINDS))
+        both_ways(text, [drawn(rng, sizes, kind) for _ in range(2)], int(rng.integers(2**32)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["sbc(0.001)", "topk(0.3) | cnat", "ef_sign()", "qsgd(127)"])
+def test_large_tensors(text: str) -> None:
+    """Memory that is used again, in huge pages; positions far apart."""
+    rng = np.random.default_rng(1)
+    both_ways(text, [drawn(rng, [1_200_000, 3, 400_000], kind) for kind in ("normal", "few")])
+
+
+@every_text
+def test_hostile_payloads_are_refused_in_the_same_words(text: str) -> None:
+    rng = np.random.default_rng(3)
+    update = drawn(rng, [40, 0, 9, 700], "normal")
+    payload = both_ways(text, [update])[0].payload
+    refused = 0
+    for turn in range(150):
+        changed = bytearray(payload)
+        for _ in range(rng.integers(1, 4)):
+            changed[rng.integers(3, len(changed))] ^= 1 << rng.integers(8)
+        cut = bytes(changed[: rng.integers(len(changed))] if turn % 3 == 0 else changed)
+        refused += read_alike(text, cut, update) is None
+    refused += read_alike(text, payload + b"\0", update) is None
+    for length in range(5):
+        refused += read_alike(text, payload[:length], update) is None
+    assert refused > 50
+
+
+@pytest.mark.parametrize(
+    "text", ["one_sided(1) | mean", "topk(1) | l1_sign", "ef_sign()", "ef(one_sided(1) | mean)",
+             "topk(1) | magnitude"],
+)  # fmt: skip
+def test_means_that_the_order_of_a_sum_could_change(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Halfway between two float32 numbers: numpy is asked, and nobody else."""
+    asked: list[int] = []
+    settle = write._settle
+
+    def counted(one: Any, own: Any, s: int) -> None:
+        asked.append(s)
+        settle(one, own, s)
+
+    monkeypatch.setattr(write, "_settle", counted)
+    wide = torch.tensor([2.0**60, 2.0**36, 1.0, 1.0])  # halfway, but for what float64 cannot hold
+    half = torch.tensor([1.0, 1.0 + 2.0**-23] * 4)
+    both_ways(text, [{"sure": torch.tensor([3.0, 1.0]), "wide": wide, "half": half}])
+    assert asked == [1, 2]
+
+
+def test_tensors_as_they_come() -> None:
+    """Views of one vector, columns first, transposed, parameters, bfloat16, and a numpy seed."""
+    whole = whole_numbers(4000, 3) / 64
+    update: dict[str, Any] = {
+        "view": whole[5:65].view(3, 20), "next": whole[65:73],
+        "turned": whole[100:160].view(6, 10).t(),
+        "last": whole[200:344].view(2, 8, 3, 3).to(memory_format=torch.channels_last),
+        "step": whole[400:500:3], "parameter": torch.nn.Parameter(whole[600:640].clone()),
+    }  # fmt: skip
+    for text in ("sbc(0.1)", "raw", "cnat", "topk(0.2) | float32", "fedpaq(3)"):
+        both_ways(text, [update, update])
+        short = {name: x.detach().to(torch.bfloat16) for name, x in update.items()}
+        packet, _ = compress(parse(text), short, seed=np.int64(4))  # type: ignore[arg-type]
+        with part_by_part():
+            assert compress(parse(text), short, seed=4)[0].payload == packet.payload
+
+
+def test_nothing_is_changed_and_nothing_is_shared() -> None:
+    """Update and memory stay; the memory after has storages of its own, each for one tensor."""
+    update = drawn(np.random.default_rng(2), [60, 600, 0, 5], "normal")
+    copies = {name: x.clone() for name, x in update.items()}
+    method = parse("sbc(0.1)")
+    _, first = compress(method, update)
+    before = {key: x.clone() for key, x in first.items()}
+    packet, second = compress(method, update, first)
+    assert all(equal(x, copies[name]) for name, x in update.items())
+    assert all(equal(x, before[key]) for key, x in first.items())
+    second["residual/w"].add_(1.0)
+    assert equal(second["residual/t"], compress(method, update, first)[1]["residual/t"])
+    found = decompress(method, packet.payload, update)
+    for x in [*second.values(), *found.values()]:
+        assert x.untyped_storage().nbytes() == 4 * x.numel() and x.storage_offset() == 0
+
+
+def test_what_is_sent_is_made_when_it_is_asked_for() -> None:
+    for text in ("sbc(0.1)", "cnat", "raw", "flat(topk(0.1) | float32)"):
+        packet, _ = compress(parse(text), {"w": torch.arange(50.0), "v": torch.ones(3)})
+        assert "sent" not in vars(packet)
+        assert packet.counts == {name: one.count for name, one in packet.sent.items()}
+        assert "sent" in vars(packet)
+        other = pickle.loads(pickle.dumps(packet))
+        assert other.payload == packet.payload and other.counts == packet.counts
+
+
+@pytest.mark.parametrize("text", ["sbc(0.1)", "cnat", "qsgd(3)", "raw", "ef(cnat)", "stc(1)"])
+@pytest.mark.parametrize("bad", [float("nan"), -float("nan"), float("inf"), -float("inf")])
+def test_what_is_wrong_is_named(text: str, bad: float) -> None:
+    x = torch.arange(-20.0, 5000.0)
+    x[17] = bad
+    with pytest.raises(UpdateError, match="tensor 'b' holds NaN or infinity: no message can carry"):
+        compress(parse(text), {"a": torch.ones(5), "b": x})
+
+
+def test_memories_that_do_not_fit_are_named() -> None:
+    method, a = parse("ef(topk(0.5) | float32)"), torch.full((4,), 3e38)
+    _, state = compress(method, {"a": a})
+    with pytest.raises(UpdateError, match="'a' and its memory overflow"):
+        compress(method, {"a": a}, state)
+    for other, why in (
+        ({"b": a}, "belongs to another model"),
+        ({"a": a[:2]}, "belongs to another model"),
+        ({"a": a, "b": a}, "belongs to another model"),
+    ):
+        with pytest.raises(UpdateError, match=why):
+            compress(method, other, state)
+    with pytest.raises(UpdateError, match="belongs to another method"):
+        compress(parse("cnat"), {"a": a}, state)
+    with pytest.raises(UpdateError, match="not a list"):
+        compress(method, {"a": a}, [1])  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(UpdateError, match="on tensor 'a' of 500 entries, so that the memory"):
+            compress(parse("ef(qsgd(7))"), {"a": torch.ones(500)})
+
+
+def test_updates_that_do_not_go_in_one_pass() -> None:
+    plain, long = {"w": torch.ones(4)}, {"w": torch.ones(4, dtype=torch.float64)}
+    assert given(plain) is not None
+    odd: list[Any] = [long, {1: torch.ones(4)}, {"w": np.ones(4)}, [("w", torch.ones(4))], None,
+           {"w": torch.ones(4, device="meta")}, {"w": torch.eye(3).to_sparse()}]  # fmt: skip
+    assert all(given(one) is None for one in odd)
+    for text in ("sketch(16)", "topk(0.1) | float32 | elias_gamma", "randk(0.1) | float32",
+                 "topk(0.1) | float32 | golomb(exact)", "ef(cnat, 0.9)", "ef21(cnat)"):  # fmt: skip
+        assert layout_of(parse(text), ("w",), (torch.Size([4]),)) is None
+    packet, _ = compress(parse("cnat"), {"w": torch.zeros(0)})
+    assert not is_one_pass(packet)
+
+
+def _entered(work: Callable[[], Any]) -> set[str]:
+    """The functions of this package that are entered, by file and name."""
+    found = set()
+
+    def look(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(PACKAGE):
+            found.add(f"{code.co_filename.removeprefix(PACKAGE)}:{code.co_qualname}")
+
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_few_functions_carry_a_message() -> None:
+    """It was more than a hundred, most of them entered for every tensor."""
+    method, update = parse("sbc(0.1)"), {f"t{i}": whole_numbers(50, i) for i in range(6)}
+    packet, state = compress(method, update)
+    found = _entered(lambda: compress(method, update, state))
+    found |= _entered(lambda: decompress(method, packet.payload, update))
+    assert len(found) <= 30, sorted(found)
+
+
+@asked_of(st.integers(0, 2**32 - 1))
+def test_seeds_are_those_of_the_parts(seed: int) -> None:
+    for s in (0, 1, 77, 1000):
+        own = tensor_seed(tensor_seed(seed, s), ROUND)
+        assert int(seeds.of_segment(seed, s)) == own
+        assert tuple(map(int, seeds.key_of(own))) == tuple(map(int, noise.key(own)))
+    assert seeds.ROUND == ROUND
+
+
+def test_memory_is_used_again_once_nobody_looks_at_it() -> None:
+    large = room._LARGE // 4
+    first = room.floats(large)
+    place, view = room.address_of(first), torch.from_numpy(first)[7:9]
+    del first
+    second = room.floats(large)
+    assert room.address_of(second) != place  # the view is still there
+    view[0] = 3.0
+    del view
+    third = room.zeros(large)
+    assert room.address_of(third) == place
+    assert not third.any()
+    small = room.floats(3)
+    assert small.base is None  # and is not worth it
+
+
+def test_threads_do_not_share_memory() -> None:
+    large, found = room._LARGE // 4, []
+
+    def work() -> None:
+        for _ in range(20):
+            mine = room.floats(large)
+            mine[:10] = threading.get_ident() % 1000
+            found.append(bool((mine[:10] == threading.get_ident() % 1000).all()))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 80 and all(found)
+
+
+def test_a_stream_gives_its_own_memory_away() -> None:
+    for bits in (0, 100, 8 * room._LARGE + 9):
+        stream = room.Stream(bits)
+        assert not stream.words.any() and 64 * stream.words.size >= bits + 128
+        place = room.address_of(stream.words)
+        stream.words[0] = 5
+        payload = stream.close(bits // 8)
+        assert len(payload) == bits // 8 and payload[:1] in (b"", b"\5")
+        if bits > 1000:
+            assert room.address_of(np.frombuffer(payload, np.uint8)) == place
