@@ -145,7 +145,7 @@ def measure(methods: Sequence[str], repeats: int) -> dict[str, Any]:
 
 
 def into_new_memory(update: dict[str, Tensor], repeats: int) -> dict[str, float]:
-    """What a copy of the update costs where its memory is new, in copies: an array's, and bytes'."""
+    """A copy of the update into new memory, in copies: an array's, and bytes'."""
     whole = torch.cat([x.flatten() for x in update.values()])
     into, values = torch.empty_like(whole), whole.numpy()
     ways = {"array": values.copy, "bytes": values.tobytes}

@@ -1,7 +1,6 @@
 """Numbers that no order of summation changes, and those that are in doubt."""
 
 import numpy as np
-from compressors.device.directions import Number
 
 from compressors.device.numbers import of_spreads, of_sums, stronger
 from compressors.segments.ways import Number

@@ -100,7 +100,7 @@ def test_other_devices_send_the_same_bytes(method: str, monkeypatch) -> None:
         {"a": gaussian(1000), "b": gaussian(90) * 3e7, "c": torch.zeros(7), "d": torch.ones(1)},
         {"a": gaussian(50, 2) * 1e-40, "b": gaussian(40) * (LARGEST / 8), "c": -gaussian(3) ** 9},
     ]
-    directions = []
+    ways = []
     for way in ("numba", "torch"):
         if way == "torch":
             for module in (levels_module, grid, integer, terngrad):
@@ -109,8 +109,8 @@ def test_other_devices_send_the_same_bytes(method: str, monkeypatch) -> None:
             packet, _ = compress(parse(method), update, seed=4)
             got = decompress(parse(method), packet.payload, update)
             assert all(torch.equal(got[n], one.decoded) for n, one in packet.sent.items())
-            directions.append((packet.payload, got))
-    for (payload, got), (again, values) in zip(directions[:2], directions[2:], strict=True):
+            ways.append((packet.payload, got))
+    for (payload, got), (again, values) in zip(ways[:2], ways[2:], strict=True):
         assert payload == again
         assert all(torch.equal(got[n], values[n]) for n in got)
 
