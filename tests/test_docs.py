@@ -94,7 +94,7 @@ def prepared(made: Path) -> Path:
     np.save(made / "update.npy", values)
     save_file({"w": values.reshape(20, 25), "b": values[:20]}, made / "update.safetensors")
     own = next(b for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
-    (made / "spirals.py").write_text(own.text.split("summary = ")[0])
+    (made / "spirals.py").write_text(own.text.split("result = ")[0])
     page = blocks(ROOT / "docs" / "own-strategy.md")
     (made / "mine.py").write_text("".join(b.text for b in page if b.language == "python"))
     return made

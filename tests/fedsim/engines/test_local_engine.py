@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsim.engines import local
-from fedsim.engines.local import LocalGrid, NodeQueue, simulate
+from fedsim.engines.local import LocalGrid, NodeQueue
 from fedsim.federation.client_memory import AtNode, InProcess
 from tests.support.hanging import LONG
 
@@ -211,13 +212,10 @@ def test_workers_end_when_a_run_ends() -> None:
     before = set(threading.enumerate())
     app = ClientApp()
     app.train()(echo)
-    simulate(lambda grid: ask(grid), app, 3, 4)
-    with pytest.raises(RuntimeError, match="stop"):
-
-        def stop(grid: Any) -> None:
-            raise RuntimeError("stop")
-
-        simulate(stop, app, 3, 4)
+    with closing(LocalGrid(app, 3, 4)) as grid:
+        ask(grid)
+    with pytest.raises(RuntimeError, match="stop"), closing(LocalGrid(app, 3, 4)):
+        raise RuntimeError("stop")
     new = set(threading.enumerate()) - before
     for thread in new:
         thread.join(5)

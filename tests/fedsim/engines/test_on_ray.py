@@ -168,7 +168,7 @@ def test_what_a_client_raises_is_told_in_a_line(cluster: str, tmp_path: Path) ->
 
 OWN = next(b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
 
-SCRIPT = OWN.split("summary = ")[0] + """
+SCRIPT = OWN.split("result = ")[0] + """
 import sys
 from dataclasses import dataclass
 from typing import ClassVar

@@ -17,7 +17,7 @@ from fedsim.settings.grids import Cell, SweepConfig
 from tests.support.markdown import ROOT, blocks
 
 PAGE = next(b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
-FILE = PAGE.split("summary = ")[0]
+FILE = PAGE.split("result = ")[0]
 PLACE = "spirals.py:spirals"
 
 
