@@ -77,9 +77,11 @@ def test_cells_of_a_file_have_their_names(tmp_path: Path) -> None:
     sbc = {"method": "sbc", "gradient": 0.1}
     cells = {
         "baseline": {"method": "raw", "temporal": 1}, "fedavg": {"method": "raw", "temporal": 2},
-        "slow-s0": sbc, "slow-s1": sbc | {"seed": 1}, "fast": sbc | {"lr": 0.5},
+        "slow-s0": sbc, "slow-s1": sbc | {"seed": 1}, "fast": sbc | {"training": {"lr": 0.5}},
     }  # fmt: skip
-    shared = SHORT | {"temporal": 2, "cells": cells}
+    shared = {
+        "task": "digits", "iterations": 4, "temporal": 2, "evaluation": {"every": 1}, "cells": cells,
+    }  # fmt: skip
     run_cells(from_values(shared, "test"), tmp_path)
     results = load(tmp_path)
     names = ["baseline", "fast", "fedavg", "slow"]

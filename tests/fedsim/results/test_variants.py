@@ -97,14 +97,14 @@ def test_the_page_lists_them_by_method(tmp_path: Path) -> None:
     folders = three(tmp_path)
     cells, path, _ = summarize(*folders, out=tmp_path / "both")
     page = Page(path.read_text(encoding="utf-8"))
-    assert "In which methods differ method lr strategy dense default dsgd" in page.text
-    assert "sbc (lr = 0.5) 0.5 dsgd" in page.text
-    assert "gradient_dropping (lr = 0.25, strategy = fedadam) 0.25 fedadam" in page.text
+    assert "In which methods differ method strategy lr dense dsgd default" in page.text
+    assert "sbc (lr = 0.5) dsgd 0.5" in page.text
+    assert "gradient_dropping (strategy = fedadam, lr = 0.25) fedadam 0.25" in page.text
     assert "Dense reference (n = 1, p = 1): dense: accuracy 0.9" in page.text
     assert "; dense (lr = 0.5): accuracy 0.9" in page.text
     table = pd.read_csv(tmp_path / "both" / "summary.csv", keep_default_na=False)
     assert table["variant"].tolist() == [cell["variant"] for cell in cells]
-    assert {*table["variant"]} == {"", "lr = 0.5", "lr = 0.25, strategy = fedadam"}
+    assert {*table["variant"]} == {"", "lr = 0.5", "strategy = fedadam, lr = 0.25"}
 
 
 def test_what_no_table_can_hold_together(tmp_path: Path) -> None:
