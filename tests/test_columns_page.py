@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,10 @@ from fedsim.runs.run import run
 from fedsim.settings.config import RunConfig
 
 PAGE = Path(__file__).parent.parent / "docs" / "columns.md"
-SHARED = {
+SHARED: dict[str, Any] = {
     "task": "digits", "clients": 6, "iterations": 4, "temporal": 2, "network": "4g, compute=20ms",
 }  # fmt: skip
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     "deadline": {"method": "sbc(0.01)", "cohort": 3, "deadline": "2s", "late": "count"},
     "controller": {"method": "sbc(0.1)", "controller": "pace(2)"},
     "asynchronous": {"method": "sbc(0.1)", "strategy": "fedbuff(2)"},
