@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.ground.errors import DataError, RunFailed, StoppedEarly, UsageError
     from fedsim.measure.coders import measure_coders
     from fedsim.measure.methods import measure
+    from fedsim.results.compare import compare
     from fedsim.results.load import Results, load
     from fedsim.runs.callbacks import Callback, CsvWriter
     from fedsim.runs.launch import run_shown
@@ -55,6 +56,7 @@ __all__ = [
     "Training",
     "UsageError",
     "best",
+    "compare",
     "load",
     "measure",
     "measure_coders",

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from compressors.printing import printable
 from fedsim.commands import (
     codec,
+    comparing,
     deploying,
     experiment,
     listing,
@@ -31,8 +32,8 @@ from fedsim.ground.errors import RunFailed, UsageError, unknown
 from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
-    searching, sweeping, running, deploying, reporting, pricing, listing, codec, measuring,
-    experiment, theory,
+    searching, sweeping, running, deploying, reporting, comparing, pricing, listing, codec,
+    measuring, experiment, theory,
 )  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 

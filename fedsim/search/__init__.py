@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.results.intervals import Mean, mean, tied
     from fedsim.search.curves import ended, read_curve
     from fedsim.search.goal import Curve
-    from fedsim.search.intervals import Mean, mean, tied
     from fedsim.search.methods import OWN, chosen
     from fedsim.search.sizes import Sizes
 

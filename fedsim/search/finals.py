@@ -8,11 +8,11 @@ from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
+from fedsim.results.intervals import Mean, mean, tied
 from fedsim.runs.parallel import Work, run_here, run_on_ray
 from fedsim.search import curves
 from fedsim.search.exploring import OVER, Limits, Say
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
-from fedsim.search.intervals import Mean, mean, tied
 from fedsim.search.space import Params, Space
 from fedsim.search.study import CELL, EQUALS, TOOK, Study
 from fedsim.settings.config import RunConfig

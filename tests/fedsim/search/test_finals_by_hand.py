@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
+from fedsim.results.intervals import mean, tied
 from fedsim.search import finals, tables
 from fedsim.search.exploring import Limits
 from fedsim.search.finals import Lot, _ranked, chosen, winner
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
-from fedsim.search.intervals import mean, tied
 from fedsim.search.record import finalists as rows_of
 from tests.support.madesearch import SEED, Cells, curve, finalist, lot, study_of, trial
 

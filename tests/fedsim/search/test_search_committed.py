@@ -8,9 +8,9 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
+from fedsim.results.intervals import tied
 from fedsim.search.exploring import TOO_LONG
 from fedsim.search.goal import Goal
-from fedsim.search.intervals import tied
 from fedsim.search.record import importance
 from tests.support.markdown import ROOT
 

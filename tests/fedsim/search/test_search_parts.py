@@ -9,8 +9,8 @@ import pytest
 
 from compressors import CATALOGUE, text
 from fedsim import Evaluation, RunConfig, UsageError
+from fedsim.results.intervals import mean, tied
 from fedsim.search.goal import Curve, Goal
-from fedsim.search.intervals import mean, tied
 from fedsim.search.methods import CODERS, OWN, chosen, compressor
 from fedsim.search.record import importance
 from fedsim.search.sizes import Sizes

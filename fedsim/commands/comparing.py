@@ -1,0 +1,70 @@
+"""``fedsim compare``: two folders of runs, cell by cell, by a paired test over seeds."""
+
+import argparse
+from typing import Any
+
+from fedsim.commands.document import print_document, records
+from fedsim.ground import units
+from fedsim.show.layout import Column, laid, print_whole
+
+HEADINGS = (
+    "n", "p", "seeds", "A", "B", "A - B", "p-value", "up B / A", "total B / A", "better",
+)  # fmt: skip
+
+FEW = 5
+"""Seeds below which a table says that they are few."""
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "compare",
+        help="compare two folders of runs by a paired test over their seeds",
+        description="Compares the runs of two folders, each of one method, cell by cell: the mean "
+        "difference of the last evaluation over the seeds that both have, its interval of 95 %%, "
+        "and a paired test, corrected for the number of cells by Holm's method.",
+    )
+    parser.add_argument("first", metavar="A", help="a run, or a sweep of one method")
+    parser.add_argument("other", metavar="B", help="what it is compared with")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=command)
+
+
+def command(flags: argparse.Namespace) -> int:
+    """Prints the table."""
+    from rich.console import Console
+
+    from fedsim.results.compare import compare
+
+    table = compare(flags.first, flags.other)
+    if flags.json:
+        print_document({"cells": records(table)})
+        return 0
+    console = Console()
+    first, other = table["method"].iloc[0], table["other_method"].iloc[0]
+    title = f"A: {first}, B: {other}, by the last evaluation"
+    words = (
+        "A and B are means over seeds, and A - B has its interval of 95 %. Up and total are bits: "
+        "of a client upstream, and of all both ways. Neither is better where the difference "
+        "cannot be told at 5 %."
+    )
+    if len(table) > 1:
+        words += f" p-values are corrected for {len(table)} cells (Holm)."
+    if table["seeds"].min() < FEW:
+        words += f" Fewer than {FEW} seeds: a difference may be missed."
+    columns = [Column(head, "words" if head == "better" else "number") for head in HEADINGS]
+    rows = [(_texts(cell), "") for cell in table.to_dict("records")]
+    print_whole(console, laid(columns, rows, console.width, keys=3, title=title, caption=words))
+    return 0
+
+
+def _texts(cell: dict[str, Any]) -> list[str]:
+    """A cell's row."""
+    return [
+        str(cell["temporal"]), units.plain(cell["gradient"]), str(cell["seeds"]),
+        f"{cell['metric']:.4f}", f"{cell['other_metric']:.4f}",
+        f"{cell['difference']:+.4f} ± {cell['half']:.4f}", f"{cell['p_corrected']:.2g}",
+        f"{cell['other_up_bits'] / cell['up_bits']:.3g}",
+        f"{cell['other_total_bits'] / cell['total_bits']:.3g}",
+        {"first": "A", "other": "B"}.get(cell["verdict"], "neither"),
+    ]  # fmt: skip

@@ -1,0 +1,144 @@
+"""Two lots of runs, cell by cell: a paired test over the seeds that both have."""
+
+from math import isfinite, isnan, nan, sqrt
+from pathlib import Path
+from statistics import stdev
+
+import pandas as pd
+
+from fedsim.ground.errors import UsageError
+from fedsim.results.intervals import mean
+from fedsim.results.load import load
+
+LEVEL = 0.05
+"""A difference is told where its corrected p-value is not above this."""
+
+COLUMNS = (
+    "temporal", "gradient", "method", "other_method", "seeds", "metric", "other_metric",
+    "difference", "half", "p_value", "p_corrected", "up_bits", "other_up_bits", "total_bits",
+    "other_total_bits", "verdict",
+)  # fmt: skip
+
+_CELL = ["temporal", "gradient"]
+
+
+def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
+    """Compares the finished runs of two folders, cell by cell, over the seeds that both have.
+
+    A cell of the one folder goes with the cell of the same n and p of the other. Folders with one
+    cell each are compared whatever their n and p. Dense references are left out, unless a folder
+    holds nothing else. The test is Student's, of the differences seed by seed, two-sided; over
+    several cells p-values are corrected by Holm's method.
+
+    Args:
+        first, other: a run, or a sweep of one method with several seeds.
+
+    Returns:
+        A row per cell: temporal and gradient (of the first), method and other_method as figures
+        call them, seeds (how many both have), metric and other_metric (means of the last
+        evaluation), difference (first less other), half (half the width of its interval of 95 %,
+        uncorrected), p_value, p_corrected, up_bits and other_up_bits (wire, of one client of every
+        round, means), total_bits and other_total_bits (both ways, of the whole federation, means),
+        and verdict: "first", "other" (is better) or "" (cannot be told).
+
+    Raises:
+        UsageError: a folder cannot be read or holds several methods; no cell or no two seeds are
+            in both; tasks, metrics or data differ.
+
+    Example:
+        >>> compare("results/sbc", "results/dropping")  # doctest: +SKIP
+    """
+    load(first, other)  # refuses what no table may hold together
+    lots = [_lot(Path(first)), _lot(Path(other))]
+    cells = [sorted({*zip(*(lot[name] for name in _CELL), strict=True)}) for lot in lots]
+    alone = all(len(lot) == 1 for lot in cells)
+    pairs = [(cells[0][0], cells[1][0])] if alone else [(c, c) for c in cells[0] if c in cells[1]]
+    if not pairs:
+        raise UsageError(f"{first} and {other} have no cell (n, p) in common")
+    rows = [_row(*(_of(lot, cell) for lot, cell in zip(lots, pair, strict=True))) for pair in pairs]
+    table = pd.DataFrame(rows)
+    table = table[table["seeds"] > 1].reset_index(drop=True)
+    if table.empty:
+        raise UsageError(
+            f"{first} and {other} have no two seeds in common: train both with the same "
+            "--seeds, five or more"
+        )
+    table["p_corrected"] = _holm(table["p_value"].tolist())
+    higher = bool(lots[0]["higher_is_better"].iloc[0])
+    told = table["p_corrected"] <= LEVEL
+    ahead = (table["difference"] > 0) == higher
+    table["verdict"] = [
+        ("first" if a else "other") if t else "" for t, a in zip(told, ahead, strict=True)
+    ]
+    return table[[*COLUMNS]]
+
+
+def _lot(folder: Path) -> pd.DataFrame:
+    """The runs of a folder that are done; without dense references beside other runs."""
+    runs = load(folder).runs
+    runs = runs[runs["status"] == "done"]
+    runs = runs if runs["dense"].all() else runs[~runs["dense"]]
+    methods = sorted({*runs["label"]})
+    if len(methods) != 1:
+        held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
+        raise UsageError(f"{folder}: {held}; give folders of one method each")
+    return runs
+
+
+def _of(lot: pd.DataFrame, cell: tuple[int, float]) -> pd.DataFrame:
+    """A cell's runs by seed."""
+    return lot[(lot[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
+
+
+def _row(first: pd.DataFrame, other: pd.DataFrame) -> dict[str, object]:
+    """What two cells come to over the seeds that both have."""
+    seeds = first.index.intersection(other.index)
+    first, other = first.loc[seeds], other.loc[seeds]
+    if not len(seeds):
+        return {"seeds": 0}
+    differences = (first["metric"] - other["metric"]).tolist()
+    found = mean(differences)
+    return {
+        "temporal": int(first["temporal"].iloc[0]), "gradient": float(first["gradient"].iloc[0]),
+        "method": first["label"].iloc[0], "other_method": other["label"].iloc[0],
+        "seeds": len(seeds), "metric": first["metric"].mean(),
+        "other_metric": other["metric"].mean(), "difference": found.value, "half": found.half,
+        "p_value": _p_value(differences),
+        "up_bits": first["up_wire_bits"].mean(), "other_up_bits": other["up_wire_bits"].mean(),
+        "total_bits": first["total_bits"].mean(), "other_total_bits": other["total_bits"].mean(),
+    }  # fmt: skip
+
+
+def _p_value(differences: list[float]) -> float:
+    """Student's, of the mean against 0, two-sided; NaN of one value, or where one is not finite.
+
+    Differences that are all the same are told apart where they are not 0.
+
+    Example:
+        >>> round(_p_value([0.01, 0.02, 0.03]), 4), _p_value([0.0, 0.0]), _p_value([0.1, 0.1])
+        (0.0742, 1.0, 0.0)
+    """
+    from scipy.special import stdtr  # scipy.stats takes a second to import
+
+    count = len(differences)
+    if count < 2 or not all(map(isfinite, differences)):
+        return nan
+    middle, spread = sum(differences) / count, stdev(differences)
+    if spread == 0:
+        return float(middle == 0)
+    return float(2 * stdtr(count - 1, -abs(middle) / spread * sqrt(count)))
+
+
+def _holm(values: list[float]) -> list[float]:
+    """P-values for so many tests at once, by Holm (1979), in the order given.
+
+    Example:
+        >>> [round(p, 9) for p in _holm([0.04, 0.01, 0.03])]
+        [0.06, 0.03, 0.06]
+    """
+    corrected, least = [nan] * len(values), 0.0
+    known = sorted((p, at) for at, p in enumerate(values) if not isnan(p))
+    for rank, (value, at) in enumerate(known):
+        least = max(least, min(1.0, value * (len(known) - rank)))
+        corrected[at] = least
+    return corrected
