@@ -137,41 +137,38 @@ class ClientEnd:
         other buffers; and ``PayloadError`` where a payload is damaged.
         """
         payload, settings = get(content)
-        self._check(settings)
-        held = of_channel(memory or {}, settings)
-        settled = settle(self.before or self.uplink, settings, held, self.like)
+        if ENDS in settings:
+            mine = ends(self.uplink, self.downlink, self.buffers)
+            if settings[ENDS] != mine:
+                raise ValueError(
+                    f"the two ends differ: the strategy has {settings[ENDS]}; client_mod has "
+                    f"{mine}: give both the same (buffers: Compressed(buffers=Buffers(...)) and "
+                    "client_mod(buffers=...))"
+                )
+        known = of_channel(memory or {}, settings)
+        settled = settle(self.before or self.uplink, settings, known, self.like)
         if settings["kind"] == "model":
-            whole = directions.both(self.downlink, self.like, int(str(settings.get(VERSION, 0))))
-            base = directions.begun(self.downlink, decompress(Raw(), payload, whole))
+            version = int(str(settings.get(VERSION, 0)))
+            base = directions.received(self.downlink, payload, self.like, version)
         elif settings["kind"] == "relay":
-            base = self._relayed(payload, settings, held, settled)
+            base = self._relayed(payload, settings, known, settled)
         else:
-            base = self._updated(payload, settings, held)
+            base = self._updated(payload, settings, known)
         weights = {name: base[name] for name in self.like}
         buffers = from_payload(settings, self.buffers)
         return Delivery(
-            weights, buffers, settings, not held, settled, base, self.uplink, self.seed
+            weights, buffers, settings, not known, settled, base, self.uplink, self.seed
         )
-
-    def _check(self, settings: ConfigRecord) -> None:
-        """Raises ``ValueError`` where the server's end is built otherwise, and says so."""
-        mine = ends(self.uplink, self.downlink, self.buffers)
-        told = str(settings.get(ENDS, mine))
-        if told != mine:
-            raise ValueError(
-                f"the two ends differ: the strategy has {told}; client_mod has {mine}: give both "
-                "the same (buffers: Compressed(buffers=Buffers(...)) and client_mod(buffers=...))"
-            )
 
     def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
         updates = [payload] if settings["kind"] == "update" else split(payload, last - first)
-        held = memory.get(VERSION)
-        own = first if held is None else min(max(int(held), first), last)
+        version = memory.get(VERSION)
+        own = first if version is None else min(max(int(version), first), last)
         weights, steps = _base(memory, own), updates[own - first :]
-        for step in (decompress(self.downlink, one, self.like) for one in steps):
-            weights = directions.moved(weights, step)
+        for step in steps:
+            weights = directions.moved(weights, decompress(self.downlink, step, self.like))
         return placed(weights, self._device)
 
     def _relayed(
@@ -195,9 +192,9 @@ class ClientEnd:
 
         Raises ``UpdateError``, which names the tensor, for an update that is not finite.
         """
-        held = placed(delivery.settled.uplink, self._device) or None
+        before = placed(delivery.settled.uplink, self._device) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
-        packet, after = compress(self.uplink, update, held, seed)
+        packet, after = compress(self.uplink, update, before, seed)
         memory = nest("uplink", after)
         lost = delivery.settled.lost
         keeps = isinstance(self.downlink, Relay)
@@ -226,8 +223,8 @@ class ClientEnd:
 
 def _base(memory: State, version: int) -> State:
     """The model that the client holds; ``NoBase`` where that is not this ``version``."""
-    base, held = inside("base", memory), memory.get(VERSION)  # memories of before have no number
-    if not base or (held is not None and int(held) != version):
+    base, known = inside("base", memory), memory.get(VERSION)  # memories of before have no number
+    if not base or (known is not None and int(known) != version):
         raise NoBase(f"the client does not hold version {version} of the model")
     return base
 

@@ -13,7 +13,7 @@ EF21-BC: g + C(mean - g).
 import torch
 from torch import Tensor
 
-from compressors import Compressor, Sent, State, Tensors
+from compressors import Compressor, Raw, Sent, State, Tensors, decompress
 from compressors.base import empty_like
 from compressors.whole.feedback import EF21
 from compressors.whole.memory import inside, nest
@@ -51,21 +51,21 @@ def _direction(downlink: Compressor, memory: State) -> State:
     return {name: torch.zeros_like(x) - x for name, x in shift.items()}
 
 
-def both(downlink: Compressor, like: Tensors, version: int) -> dict[str, Tensor]:
-    """What a whole model is sent with, shaped like the model ``like``: the direction, if there is.
+def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) -> State:
+    """A whole model as it came, with the direction where both ends keep one.
 
-    ``version``: of the model; before the first round the direction is known to all.
+    Args:
+        downlink: how the server encodes the global update.
+        payload: the model's, raw.
+        like: the model: names, shapes and devices.
+        version: of the model; before the first round the direction is zero, and was not sent.
     """
-    if not directs(downlink) or version == 0:
-        return dict(like)
-    return dict(like) | nest(DIRECTION, dict(like))
-
-
-def begun(downlink: Compressor, held: State) -> State:
-    """A model as it came, and the zero direction where none came with it."""
-    if not directs(downlink) or inside(DIRECTION, held):
-        return held
-    return held | nest(DIRECTION, empty_like(held))
+    if not directs(downlink):
+        return decompress(Raw(), payload, like)
+    if version == 0:
+        model = decompress(Raw(), payload, like)
+        return model | nest(DIRECTION, empty_like(model))
+    return decompress(Raw(), payload, dict(like) | nest(DIRECTION, dict(like)))
 
 
 def moved(held: State, step: Tensors) -> State:

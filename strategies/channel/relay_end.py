@@ -58,8 +58,9 @@ class RelayEnd(ServerEnd):
             for client, up in self.traffic.uplinks.items()
         }
 
-    def _moved(self) -> None:
-        super()._moved()
+    def replace(self, weights: Mapping[str, Tensor]) -> None:
+        """Sets the shared model; nothing is left to relay. See ``ServerEnd``."""
+        super().replace(weights)
         self._messages = {}
 
     def state(self) -> tuple[State, dict[str, Any]]:

@@ -38,7 +38,7 @@ from strategies.channel.payload import (
     payload_bits,
     put,
 )
-from strategies.channel.replies import asked_in, check_round, uplink_of, wants_model
+from strategies.channel.replies import asked_in, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
@@ -233,9 +233,9 @@ class ServerEnd:
         start = time.perf_counter()
         try:
             down = None if late else self.traffic.downlinks.get(client)
-            check_round(reply, self.told[client][0] if late else self.traffic.round)
+            asked = self.told[client][0] if late else self.traffic.round
             uplink = (down and down.uplink) or self.uplink
-            came, said = uplink_of(reply, uplink, self.weights, self.max_norm)
+            came, said = uplink_of(reply, asked, uplink, self.weights, self.max_norm)
             for side in self.sides:
                 came = side.read(came, said, down)
             number = asked_in(reply) if late else None
@@ -356,8 +356,8 @@ class ServerEnd:
             values[name] = {str(client): known for client, known in getattr(self, name).items()}
         tensors = nest("weights", self.weights) | nest("downlink", self.memory)
         for place, side in enumerate(self.sides):
-            held, values[f"side {place}"] = side.state()
-            tensors |= nest(f"side-{place}", held)
+            memory, values[f"side {place}"] = side.state()
+            tensors |= nest(f"side-{place}", memory)
         return tensors, values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Sent, State, derive
 from compressors.whole.memory import inside, nest
-from strategies.channel.client_end import ClientEnd, Delivery, Line
+from strategies.channel.client_end import ClientEnd, Delivery
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
 
 
@@ -39,20 +39,14 @@ class Shards:
         total = sum(x.numel() for x in like.values())
         if count > total:
             raise ValueError(f"a model of {total} entries cannot be held in {count} parts")
-        self._spans: list[dict[str, slice]] = []
-        for place in range(count):
-            low, high = total * place // count, total * (place + 1) // count
-            self._spans.append(self._within(low, high))
-
-    def _within(self, low: int, high: int) -> dict[str, slice]:
-        """The entries from ``low`` up to ``high`` of the whole, tensor by tensor."""
-        spans, start = {}, 0
-        for name, x in self.like.items():
-            first, last = max(low - start, 0), min(high - start, x.numel())
-            if first < last:
-                spans[name] = slice(first, last)
-            start += x.numel()
-        return spans
+        self._spans: list[dict[str, slice]] = [{} for _ in range(count)]
+        for place, spans in enumerate(self._spans):
+            low, high, start = total * place // count, total * (place + 1) // count, 0
+            for name, x in like.items():
+                first, last = max(low - start, 0), min(high - start, x.numel())
+                if first < last:
+                    spans[name] = slice(first, last)
+                start += x.numel()
 
     def cut(self, tensors: Mapping[str, Tensor], place: int) -> dict[str, Tensor]:
         """One part of the tensors, flat."""
@@ -173,8 +167,3 @@ class ShardedClientEnd:
             record[METRICS] = MetricRecord({**metrics, "sent": sum(sent), SENT: sent})
             for name, value in record.items():
                 content[f"{name}/{place}"] = value
-
-
-def in_parts(end: ClientEnd, count: int) -> Line:
-    """A client's end to a model in ``count`` parts; 0: to the whole model, ``end`` itself."""
-    return ShardedClientEnd(end, count) if count else end

@@ -20,7 +20,6 @@ from compressors.whole.memory import inside, nest
 from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, held, to_tensors
-from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
 from strategies.server.around import PRIVATE, chain
@@ -86,27 +85,25 @@ class Compressed(ChannelStrategy):
             list(self.strategy.configure_train(server_round, arrays, own, nobody))
             channel.begin(server_round, [], out)
             return self.sent({}, grid)
-        if self.clients:
-            self._check_enough(len(there), out)
+        least = self._least()
+        if self.clients and (out or not there) and len(there) < least:
+            why = [f"; client {client}: {why}" for client, why in out.items()]
+            raise TooFewReplies(  # the strategy inside would wait for nodes for ever
+                f"{len(there)} clients of the cohort can be asked and the strategy inside waits "
+                f"for {least} (min_available_nodes)" + "".join(why[:1])
+            )
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
         messages = list(self.strategy.configure_train(server_round, arrays, own, seen))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
-        told = config if self._arrays == ARRAYS else ConfigRecord({**config, NAMED: self._arrays})
+        if self._arrays != ARRAYS:
+            config = ConfigRecord({**config, NAMED: self._arrays})
         channel.begin(server_round, sorted(clients), out)
         for client, message in clients.items():
-            message.content = channel.content(client, told, _without_arrays(message.content))
+            records = message.content.items()  # strategies share one record between messages
+            others = RecordDict({k: v for k, v in records if not isinstance(v, ArrayRecord)})
+            message.content = channel.content(client, config, others)
         return self.sent(clients, grid)
-
-    def _check_enough(self, there: int, out: dict[int, str]) -> None:
-        """Raises ``TooFewReplies`` where a strategy inside would wait for nodes for ever."""
-        least = self._least()
-        if (out or not there) and there < least:
-            why = [f"; client {client}: {why}" for client, why in out.items()]
-            raise TooFewReplies(
-                f"{there} clients of the cohort can be asked and the strategy inside waits for "
-                f"{least} (min_available_nodes)" + "".join(why[:1])
-            )
 
     def _least(self) -> int:
         """How many nodes a strategy inside waits for."""
@@ -123,7 +120,10 @@ class Compressed(ChannelStrategy):
         least = int(channel.version == 0) if self._others_go_on else self.required
         uplinks = channel.finish(least)
         if channel.app is not None:
-            _log_failures(channel)
+            for client, why in sorted(channel.traffic.failures.items()):
+                logging.getLogger("flwr").warning(  # as Flower's strategies log each that lacks
+                    "round %s goes on without client %s: %s", channel.traffic.round, client, why
+                )
         if not uplinks:  # and none is required: the model stays
             return None
         check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
@@ -181,18 +181,6 @@ class Compressed(ChannelStrategy):
     def summary(self) -> None:
         """As the strategy inside."""
         self.strategy.summary()
-
-
-def _log_failures(channel: ServerEnd) -> None:
-    """Flower's strategies log each reply that they do without, and so does a wrapper."""
-    log = logging.getLogger("flwr")
-    for client, why in sorted(channel.traffic.failures.items()):
-        log.warning("round %s goes on without client %s: %s", channel.traffic.round, client, why)
-
-
-def _without_arrays(content: RecordDict) -> RecordDict:
-    """A copy of its own for each client: strategies share one record between messages."""
-    return RecordDict({k: v for k, v in content.items() if not isinstance(v, ArrayRecord)})
 
 
 def _as_model(
