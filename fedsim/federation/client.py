@@ -52,11 +52,8 @@ def serve(
     uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
     before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None
     like = rule.shares({n: p.detach() for n, p in trainer.parameters.items()})
-    line: Line = ClientEnd(
-        uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before
-    )  # fmt: skip
-    if count:
-        line = ShardedClientEnd(line, count)
+    end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
+    line: Line = ShardedClientEnd(end, count) if count else end
     clock = time.perf_counter()
     came = line.decode(message.content, memory or None)
     seconds = {"decode-seconds": time.perf_counter() - clock, "train-seconds": 0.0}

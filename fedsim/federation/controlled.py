@@ -101,7 +101,13 @@ class Controlled(Fixed):
     def give(self, round_number: int, clients: Sequence[int]) -> dict[int, Order]:
         told = self._told(round_number, clients)
         chosen, memory = self.controller.choose(told, self.memory)
-        self.memory = self._plain(round_number, memory)
+        try:  # as a checkpoint brings it back: a run that goes on is the same
+            self.memory = json.loads(json.dumps(memory))
+        except (TypeError, ValueError) as error:
+            why = f"its memory cannot be kept as JSON: {error}"
+            raise self._failed(round_number, why) from error
+        if not isinstance(self.memory, dict):
+            raise self._failed(round_number, f"its memory is {memory!r}: it is a dict")
         self.work = {c: self._work(round_number, c, chosen) for c in clients}
         self.steps = max((work.n for work in self.work.values()), default=0)
         wanted = tuple(name for name in REPORTS if name in self.controller.needs)
@@ -144,16 +150,6 @@ class Controlled(Fixed):
             raise self._failed(number, f"it chose p = {p!r}: it lies in (0, 1]")
         return Work(min(n, self.plan.iterations - done), orders.rounded(p), done)
 
-    def _plain(self, number: int, memory: Any) -> Memory:
-        """The memory as a checkpoint brings it back: a run that goes on is the same."""
-        try:
-            kept = json.loads(json.dumps(memory))
-        except (TypeError, ValueError) as error:
-            raise self._failed(number, f"its memory cannot be kept as JSON: {error}") from error
-        if not isinstance(kept, dict):
-            raise self._failed(number, f"its memory is {memory!r}: it is a dict")
-        return kept
-
     def _failed(self, number: int, why: str) -> RunFailed:
         return RunFailed(f"round {number}: controller {self.name}: {why}")
 
@@ -170,7 +166,14 @@ class Controlled(Fixed):
         if not math.isnan(row["metric"]):
             facts.metric, facts.loss = row["metric"], row["loss"]
         facts.seconds = row.get("sim_end_seconds", 0.0)
-        self._moved(weights)
+        change = {name: x - self._weights[name] for name, x in weights.items()}
+        self._weights, facts.agreement = dict(weights), None
+        size = facts.update_norm = orders.norm(change)
+        if AGREEMENT in self.controller.needs and size:
+            if self._change:  # the cosine with the last change that moved the model
+                inner = sum(torch.sum(x.double() * self._change[n]) for n, x in change.items())
+                facts.agreement = float(inner) / (orders.norm(self._change) * size)
+            self._change = change
         losses = []
         for client, up in sorted(traffic.uplinks.items()):
             work = self.work[client]
@@ -179,19 +182,6 @@ class Controlled(Fixed):
             facts.clients[str(client)] = known | up.report
             losses += [up.report["train_loss"]] if "train_loss" in up.report else []
         facts.train_loss = sum(losses) / len(losses) if losses else None
-
-    def _moved(self, weights: Mapping[str, Tensor]) -> None:
-        """The norm of the global update, and its cosine with the last one that moved the model."""
-        change = {name: x - self._weights[name] for name, x in weights.items()}
-        self._weights = dict(weights)
-        size = self.facts.update_norm = orders.norm(change)
-        self.facts.agreement = None
-        if AGREEMENT not in self.controller.needs or not size:
-            return
-        if self._change:
-            inner = sum(torch.sum(x.double() * self._change[n]) for n, x in change.items())
-            self.facts.agreement = float(inner) / (orders.norm(self._change) * size)
-        self._change = change
 
     def columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         for row in rows:

@@ -34,12 +34,9 @@ def held(end: ServerEnd, memories: Mapping[int, State], clients: int) -> dict[st
     for memory in memories.values() if adds else ():
         for name, x in kept(end.uplink, memory).items():
             total[name] = total.get(name, torch.zeros(())) + x.double()
-    waiting = sum(_waits(end, client, memory) for client, memory in memories.items())
+    waiting = 0
+    for client, memory in memories.items():
+        if ROUND_KEPT in memory and int(memory[ROUND_KEPT]) != end.applied.get(client):
+            lost = end.lost.get(client, 0) > int(memory.get(LOST_KEPT, 0))
+            waiting += PAYLOAD_KEPT in memory or not lost
     return {"held": waiting, "held_norm": norm(total) / clients}
-
-
-def _waits(end: ServerEnd, client: int, memory: State) -> bool:
-    """Whether a client's last update is neither applied nor counted as lost."""
-    if ROUND_KEPT not in memory or int(memory[ROUND_KEPT]) == end.applied.get(client):
-        return False
-    return PAYLOAD_KEPT in memory or end.lost.get(client, 0) <= int(memory.get(LOST_KEPT, 0))

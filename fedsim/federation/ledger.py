@@ -172,30 +172,29 @@ def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
     clients = {*traffic.downlinks, *traffic.uplinks, *traffic.failures, *traffic.failed_bits}
-    return [_client_row(traffic, client) for client in sorted(clients)]
-
-
-def _client_row(traffic: RoundTraffic, client: int) -> dict[str, Any]:
-    up, down = traffic.uplinks.get(client), traffic.downlinks.get(client)
-    sent = [*([down] if down else []), *(first for c, first in traffic.unused if c == client)]
-    return {
-        "round": traffic.round,
-        "client": client,
-        "samples": int(up.samples) if up else 0,
-        "up_wire_bits": charged_bits(up) if up else 0,
-        "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
-        "down_wire_bits": sum(map(charged_bits, sent)),
-        **_beside(traffic.beside, [up] if up else [], "up"),
-        **_beside(traffic.beside, sent, "down"),
-        "up_message_bits": 8 * traffic.wire.up(client),
-        "down_message_bits": _down_message_bits(traffic, client) if down else 0,
-        "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
-        "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
-        "failures": int(client in traffic.failures),
-        "failure_reasons": " ".join(traffic.failures.get(client, "").split()),
-        "failed_up_bits": traffic.failed_bits.get(client, 0),
-        **_fates(traffic, client),
-    }
+    rows = []
+    for client in sorted(clients):
+        up, down = traffic.uplinks.get(client), traffic.downlinks.get(client)
+        sent = [*([down] if down else []), *(first for c, first in traffic.unused if c == client)]
+        rows.append({
+            "round": traffic.round,
+            "client": client,
+            "samples": int(up.samples) if up else 0,
+            "up_wire_bits": charged_bits(up) if up else 0,
+            "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
+            "down_wire_bits": sum(map(charged_bits, sent)),
+            **_beside(traffic.beside, [up] if up else [], "up"),
+            **_beside(traffic.beside, sent, "down"),
+            "up_message_bits": 8 * traffic.wire.up(client),
+            "down_message_bits": _down_message_bits(traffic, client) if down else 0,
+            "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
+            "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
+            "failures": int(client in traffic.failures),
+            "failure_reasons": " ".join(traffic.failures.get(client, "").split()),
+            "failed_up_bits": traffic.failed_bits.get(client, 0),
+            **_fates(traffic, client),
+        })  # fmt: skip
+    return rows
 
 
 def layer_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:

@@ -28,6 +28,9 @@ from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 
+_KEPT = "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
+"""Each client has an optimizer's memory of its own, which must be what can be handed to it."""
+
 
 def check(config: RunConfig) -> None:
     """Refuses what no round could be trained with, before anything is written.
@@ -42,7 +45,14 @@ def check(config: RunConfig) -> None:
     """
     ClientData.of(config)
     if config.plan.algorithm.clock != "rounds":
-        _without_buffers(config)
+        task = config.plan.task
+        model = build_model(task, config.seed, ClientData.of(config).data)
+        if ModelBuffers(model, task.name).names:
+            raise UsageError(
+                f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has "
+                "buffers (BatchNorm's statistics), which go from round to round, and it has no "
+                "rounds"
+            )
     if isinstance(config.task, Task):
         names = ("task", "clients", "batch_size", "seed", "partition", "precision", "device",
                  "data", "download")  # fmt: skip
@@ -51,16 +61,6 @@ def check(config: RunConfig) -> None:
     memories.check(config)
     with _untouched(torch.device(config.machine.device)):
         stackable.check(config)
-
-
-def _without_buffers(config: RunConfig) -> None:
-    task = config.plan.task
-    model = build_model(task, config.seed, ClientData.of(config).data)
-    if ModelBuffers(model, task.name).names:
-        raise UsageError(
-            f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has buffers "
-            "(BatchNorm's statistics), which go from round to round, and it has no rounds"
-        )
 
 
 @lru_cache(maxsize=256)
@@ -101,7 +101,17 @@ def _trainer(config: RunConfig) -> Trainer:
     task, federation = config.plan.task, ClientData.of(config)
     with _calling(task, "build"):
         model = task.model(federation.data)
-    _check_model(task, model)
+    if not isinstance(model, nn.Module):
+        raise _returned(task, "build", model, "a torch.nn.Module")
+    named = dict(model.named_parameters())
+    if not any(p.requires_grad for p in named.values()):
+        raise UsageError(f"task {task.name}: build made a model without parameters to train")
+    for name, p in named.items():
+        if p.dtype != torch.float32:
+            raise UsageError(
+                f"task {task.name}: build made a model whose {name!r} is {_type(p)}; parameters "
+                "are float32, and so are the inputs that they take (x.float())"
+            )
     parameters = [p for p in model.parameters() if p.requires_grad]
     with _calling(task, "optimizer(parameters)"):
         optimizer: Any = task.optimizer(parameters)
@@ -120,20 +130,6 @@ def _trainer(config: RunConfig) -> Trainer:
             "call: lambda: nn.Sequential(...)"
         )
     return trainer
-
-
-def _check_model(task: Task, model: object) -> None:
-    if not isinstance(model, nn.Module):
-        raise _returned(task, "build", model, "a torch.nn.Module")
-    named = dict(model.named_parameters())
-    if not any(p.requires_grad for p in named.values()):
-        raise UsageError(f"task {task.name}: build made a model without parameters to train")
-    for name, p in named.items():
-        if p.dtype != torch.float32:
-            raise UsageError(
-                f"task {task.name}: build made a model whose {name!r} is {_type(p)}; parameters "
-                "are float32, and so are the inputs that they take (x.float())"
-            )
 
 
 def _one_step(trainer: Trainer) -> None:
@@ -163,24 +159,16 @@ def _one_step(trainer: Trainer) -> None:
     for _ in range(2):  # memory may begin with the second
         with _calling(task, "optimizer: its step()"):
             trainer.optimizer.step()
-        _check_memory(trainer, before)
-
-
-def _check_memory(trainer: Trainer, before: dict[str, Any]) -> None:
-    """Each client has an optimizer's memory of its own: refuses what could not be handed to it."""
-    cure = (
-        "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
-    )
-    try:
-        trainer.optimizer_state()
-    except ValueError as error:
-        raise UsageError(f"task {trainer.task.name}: optimizer: {error}; {cure}") from error
-    for name, value in attributes(trainer.optimizer).items():
-        if name not in before or before[name] != value:
-            raise UsageError(
-                f"task {trainer.task.name}: optimizer changes its attribute {name!r}, which all "
-                f"clients of a worker would share; {cure}"
-            )
+        try:
+            trainer.optimizer_state()
+        except ValueError as error:
+            raise UsageError(f"task {task.name}: optimizer: {error}; {_KEPT}") from error
+        for name, value in attributes(trainer.optimizer).items():
+            if name not in before or before[name] != value:
+                raise UsageError(
+                    f"task {task.name}: optimizer changes its attribute {name!r}, which all "
+                    f"clients of a worker would share; {_KEPT}"
+                )
 
 
 @torch.no_grad()

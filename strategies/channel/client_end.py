@@ -138,11 +138,11 @@ class ClientEnd:
         """
         payload, settings = get(content)
         if ENDS in settings:
-            mine = ends(self.uplink, self.downlink, self.buffers)
-            if settings[ENDS] != mine:
+            mine, theirs = ends(self.uplink, self.downlink, self.buffers), str(settings[ENDS])
+            if theirs != mine:
                 raise ValueError(
-                    f"the two ends differ: the strategy has {settings[ENDS]}; client_mod has "
-                    f"{mine}: give both the same (buffers: Compressed(buffers=Buffers(...)) and "
+                    f"the two ends differ: the strategy has {theirs}; client_mod has {mine}: give "
+                    "both the same (buffers: Compressed(buffers=Buffers(...)) and "
                     "client_mod(buffers=...))"
                 )
         known = of_channel(memory or {}, settings)

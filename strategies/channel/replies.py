@@ -80,7 +80,8 @@ def uplink_of(
     """
     if reply.has_error():
         raise ValueError(_reason(reply.error.reason) + hint(reply.error.code))
-    answers = (reply.content.config_records.get(KEY) or {}).get(ROUND, round_number)
+    beside = reply.content.config_records.get(KEY) or ConfigRecord()
+    answers = beside.get(ROUND, round_number)
     if answers != round_number:
         raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
     payload, said = get(reply.content)
