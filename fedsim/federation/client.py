@@ -23,8 +23,8 @@ from fedsim.settings.config import RunConfig
 from strategies import Change, ClientEnd, Job, Trained
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import Line
+from strategies.channel.parts import PartsEnd
 from strategies.channel.payload import METRICS, SAMPLES, SENT
-from strategies.channel.shards import ShardedClientEnd
 
 Serving = Generator[Job, Trained, tuple[RecordDict, State]]
 """Jobs out, what they gave in; at the end the reply's content and the client's memory."""
@@ -53,7 +53,7 @@ def serve(
     before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None
     like = rule.shares({n: p.detach() for n, p in trainer.parameters.items()})
     end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
-    line: Line = ShardedClientEnd(end, count) if count else end
+    line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
     came = line.decode(message.content, memory or None)
     seconds = {"decode-seconds": time.perf_counter() - clock, "train-seconds": 0.0}
@@ -84,7 +84,8 @@ def serve(
         "sent": sum(counts), SENT: counts, **seconds,
     })  # fmt: skip
     beside = answered(came.settings, trained.buffers, trainer.buffers.initial)
-    beside |= orders.report(came.settings, trained, uplink, after)
+    if work.ordered:
+        beside |= orders.report(came.settings, trained, uplink, after)
     line.reply(content, packet, came, beside)
     local = {name: x for name, x in trained.buffers.items() if name not in came.buffers}
     after |= nest("optimizer", optimizer) | nest("buffers", local)

@@ -22,7 +22,7 @@ from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.orders import START
 from fedsim.federation.server import Recorder, Server
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.updates import Update, together
+from fedsim.federation.updates import Update, merged
 from fedsim.ground.errors import RunFailed
 from fedsim.network.flows import Flows
 from fedsim.network.pricing import SECONDS
@@ -180,7 +180,7 @@ class EventServer(Server):
         if len(self._updates) < self.plan.cohort:
             return
         channel, number = self.channel, self.number + 1
-        traffic = together(number, self._updates)
+        traffic = merged(number, self._updates)
         traffic.begun = self.begun()
         if len(traffic.uplinks) < self.plan.min_replies:
             raise RunFailed(

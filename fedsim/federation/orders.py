@@ -103,8 +103,8 @@ def uplink_at(config: RunConfig, p: float) -> Compressor:
     own = config.plan.method
     if not takes_fraction(config.method):
         return own.compressor
-    found = own.compressor if p == own.gradient else resolve(config.method, p).compressor
-    return ErrorFeedback(found) if isinstance(found, Raw) else found
+    uplink = own.compressor if p == own.gradient else resolve(config.method, p).compressor
+    return ErrorFeedback(uplink) if isinstance(uplink, Raw) else uplink
 
 
 def norm(tensors: State) -> float:
@@ -112,13 +112,13 @@ def norm(tensors: State) -> float:
     return math.sqrt(sum(float(x.detach().double().square().sum()) for x in tensors.values()))
 
 
-def kept(uplink: Compressor, memory: State) -> State:
+def residual_of(uplink: Compressor, memory: State) -> State:
     """What a client's method will add to the next update: ``ef``'s residual, ``dgc``'s velocity.
 
     Example:
         >>> import torch
         >>> from compressors import sbc
-        >>> kept(sbc(0.1), {"uplink/residual/w": torch.ones(2), "base/w": torch.ones(2)})
+        >>> residual_of(sbc(0.1), {"uplink/residual/w": torch.ones(2), "base/w": torch.ones(2)})
         {'w': tensor([1., 1.])}
     """
     name = getattr(uplink, "held", None)
@@ -135,7 +135,7 @@ def report(
     known = {
         "train_loss": lambda: trained.loss,
         "update_norm": lambda: norm(trained.update),
-        "residual_norm": lambda: norm(kept(uplink, memory)),
+        "residual_norm": lambda: norm(residual_of(uplink, memory)),
     }
     wanted = wanted_in(settings)
     return {REPORT: to_report(known[name]() for name in wanted)} if wanted else {}

@@ -67,10 +67,10 @@ class TimedGrid(CohortGrid):
             if not rules.late and not leaves[client]:
                 yield reply  # the server decodes while others train
         in_time = simulation.end(replies)
-        for client, way in leaves.items():
-            if way:
+        for client, when in leaves.items():
+            if when:
                 simulation.lose(client, replies[client])
-                error = Error(ErrorCode.NODE_UNAVAILABLE, _GONE[way])
+                error = Error(ErrorCode.NODE_UNAVAILABLE, _GONE[when])
                 yield Message(error, reply_to=clients[client])
         if not rules.late:
             return

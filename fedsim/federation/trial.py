@@ -178,15 +178,15 @@ def _one_score(trainer: Trainer) -> None:
     index = spread(len(data.test_x), max(1, task.evaluation_batch // 2))
     trainer.model.eval()
     (loss, once), (losses, twice) = (_score(trainer, i) for i in (index, torch.cat([index] * 2)))
-    told = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
+    text = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
     if abs(losses - 2 * loss) < abs(losses - loss):
         raise UsageError(
-            f"task {task.name}: loss is {loss:g} {told.format(losses)} the mean over the batch, "
+            f"task {task.name}: loss is {loss:g} {text.format(losses)} the mean over the batch, "
             "not the sum: reduction='mean'"
         )
     if abs(twice - once) < abs(twice - 2 * once):
         raise UsageError(
-            f"task {task.name}: metric is {once:g} {told.format(twice)} the sum of the score over "
+            f"task {task.name}: metric is {once:g} {text.format(twice)} the sum of the score over "
             "the samples, not their mean: .sum(), not .mean()"
         )
 

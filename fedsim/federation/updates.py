@@ -64,7 +64,7 @@ class Updates(RoundTraffic):
         return [traffic for update in self.updates for traffic in update.messages] + self.begun
 
 
-def together(number: int, updates: list[Update]) -> Updates:
+def merged(number: int, updates: list[Update]) -> Updates:
     """The traffic of ``updates`` as that of round ``number``."""
     made = Updates(number, updates=updates)
     for place, update in enumerate(updates):

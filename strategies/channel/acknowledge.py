@@ -38,23 +38,25 @@ class OutOfOrder(RuntimeError):
     """A client is asked for a round that it has answered, or that is older than its last answer."""
 
 
-def told(round_number: int, applied: int) -> bytes:
+def write_applied(round_number: int, applied: int) -> bytes:
     """How a message of this round says which uplink was applied last, in 7 bits per byte.
 
     ``applied``: the round of that uplink; 0: none was, of which nothing is said.
 
     Example:
-        >>> told(7, 6), told(300, 100).hex(), told(3, 0)
+        >>> write_applied(7, 6), write_applied(300, 100).hex(), write_applied(3, 0)
         (b'\\x01', 'c801', b'')
     """
     return varint(round_number - applied) if applied else b""
 
 
-def heard(settings: Mapping[str, Any]) -> int:
-    """The round that ``told`` names, 0 for none; ``PayloadError`` for bytes that are no number.
+def read_applied(settings: Mapping[str, Any]) -> int:
+    """The round that ``write_applied`` names, 0 for none.
+
+    Raises ``PayloadError`` for bytes that are not a number.
 
     Example:
-        >>> heard({"round": 7, APPLIED: b"\\x01"}), heard({"round": 7})
+        >>> read_applied({"round": 7, APPLIED: b"\\x01"}), read_applied({"round": 7})
         (6, 0)
     """
     data = settings.get(APPLIED)
@@ -152,7 +154,7 @@ def settle(
 
     Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round.
     """
-    held, applied = inside("uplink", memory), heard(settings)
+    held, applied = inside("uplink", memory), read_applied(settings)
     if ROUND_KEPT not in memory:
         return Settled(held)
     answered, asked = int(memory[ROUND_KEPT]), int(str(settings["round"]))

@@ -110,8 +110,10 @@ class ClientEnd:
         before: how the client encoded its last message, where it did otherwise.
 
     Example:
-        >>> ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)}).follows
-        False
+        >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
+        >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
+        >>> len(end.encode(0, {"w": torch.ones(2)}, came)[0].payload)  # 3 of header
+        11
     """
 
     uplink: Compressor
@@ -120,11 +122,6 @@ class ClientEnd:
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
     seed: int = 0
     before: Compressor | None = None
-
-    @property
-    def follows(self) -> bool:
-        """Whether the client keeps the model and is sent updates (never with a raw downlink)."""
-        return not isinstance(self.downlink, Raw)
 
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """What a message says, to a client with this ``memory`` (None: its first message).
@@ -199,7 +196,7 @@ class ClientEnd:
         lost = delivery.settled.lost
         keeps = isinstance(self.downlink, Relay)
         memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, lost, keeps)
-        if self.follows:
+        if not isinstance(self.downlink, Raw):  # else the model is what is sent
             version = torch.tensor(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}
         return packet, memory

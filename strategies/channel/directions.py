@@ -36,11 +36,11 @@ def stepped(
     weights: Tensors, downlink: Compressor, sent: Sent, memory: State
 ) -> dict[str, Tensor]:
     """A server's model after it ``sent`` something, with the ``memory`` that is left of that."""
-    way = _direction(downlink, memory) or {name: one.decoded for name, one in sent.items()}
-    return {name: x + way[name] for name, x in weights.items()}
+    step = _direction(downlink, memory) or {name: entries.decoded for name, entries in sent.items()}
+    return {name: x + step[name] for name, x in weights.items()}
 
 
-def told_beside(downlink: Compressor, memory: State, version: int) -> State:
+def sent_beside(downlink: Compressor, memory: State, version: int) -> State:
     """What a server with this ``memory`` sends with its whole model, number ``version``."""
     return nest(DIRECTION, _direction(downlink, memory)) if version else {}
 
@@ -68,9 +68,9 @@ def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) 
     return decompress(Raw(), payload, dict(like) | nest(DIRECTION, dict(like)))
 
 
-def moved(held: State, step: Tensors) -> State:
-    """The model after an update ``step``; with a direction, that after it and the model moved."""
-    before = inside(DIRECTION, held)
-    way = {n: before[n].to(x.device) + x for n, x in step.items()} if before else dict(step)
-    model = {name: held[name].to(x.device) + x for name, x in way.items()}
-    return model | (nest(DIRECTION, way) if before else {})
+def moved(model: State, update: Tensors) -> State:
+    """The model after an ``update``; with a direction, that after it and the model moved by it."""
+    direction = inside(DIRECTION, model)
+    step = {n: direction[n].to(x.device) + x for n, x in update.items()} if direction else update
+    after = {name: model[name].to(x.device) + x for name, x in step.items()}
+    return after | (nest(DIRECTION, dict(step)) if direction else {})

@@ -160,7 +160,7 @@ def is_float(array: Array) -> bool:
     return np.issubdtype(np.dtype(array.dtype), np.floating)
 
 
-class Held(Array):
+class LazyArray(Array):
     """An array of numbers that becomes bytes only where somebody asks for these.
 
     What the server decodes is handed to a strategy, which asks for numbers: of a large model,
@@ -171,7 +171,7 @@ class Held(Array):
 
     Example:
         >>> x = torch.arange(3.0)
-        >>> Held(x) == Held(x), Held(x).data == Array(x.numpy()).data
+        >>> LazyArray(x) == LazyArray(x), LazyArray(x).data == Array(x.numpy()).data
         (True, True)
     """
 
@@ -190,11 +190,11 @@ class Held(Array):
         return self._numbers.copy()
 
 
-def held(tensors: Mapping[str, Tensor]) -> ArrayRecord:
-    """``to_arrays`` for a reader on this machine: see ``Held``."""
+def lazy_arrays(tensors: Mapping[str, Tensor]) -> ArrayRecord:
+    """``to_arrays`` for a reader on this machine: see ``LazyArray``."""
     record = ArrayRecord()
     for name, x in tensors.items():
-        record[name] = Held(x)  # one by one: given a mapping, a record copies every array's bytes
+        record[name] = LazyArray(x)  # given a mapping, a record copies every array's bytes
     return record
 
 

@@ -24,10 +24,10 @@ from compressors import Compressor, PayloadError, Raw, State, check_decoded, com
 from compressors.bits import SPANS
 from compressors.whole.memory import inside, nest
 from compressors.whole.returned import loses
-from strategies.channel.acknowledge import CHANNEL, told
+from strategies.channel.acknowledge import CHANNEL, write_applied
 from strategies.channel.beside import APPLIED, USUAL
 from strategies.channel.catch_up import Missed
-from strategies.channel.directions import stepped, told_beside
+from strategies.channel.directions import sent_beside, stepped
 from strategies.channel.payload import (
     BASE,
     CLIENT,
@@ -145,7 +145,7 @@ class ServerEnd:
         start = time.perf_counter()
         downs = {}
         for client in clients:
-            news = told(round_number, self.applied.get(client, 0))
+            news = write_applied(round_number, self.applied.get(client, 0))
             downs[client] = self._model_or_update(client).with_beside(APPLIED, news)
         for side in self.sides:
             downs = side.write(round_number, downs)
@@ -169,7 +169,7 @@ class ServerEnd:
         if self.last_update is not None and self.base.get(client) == self.version - 1:
             return self.last_update
         if self._model is None:
-            beside = told_beside(self.downlink, self.memory, self.version)
+            beside = sent_beside(self.downlink, self.memory, self.version)
             packet, _ = compress(Raw(), self.weights | beside)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         if self.missed is None or client not in self.base:

@@ -19,7 +19,7 @@ from compressors import Compressor, State
 from compressors.whole.memory import inside, nest
 from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, held, to_tensors
+from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arrays, to_tensors
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
 from strategies.server.around import PRIVATE, chain
@@ -65,14 +65,15 @@ class Compressed(ChannelStrategy):
         super().__init__(uplink, downlink, **common)
         check_inside(self, strategy)
         self.strategy, self._arrays = strategy, ARRAYS
-        noise = any(isinstance(one, PRIVATE) for one in chain(strategy))  # is for all of a cohort
+        # Noise is for all of a cohort.
+        noise = any(isinstance(inner, PRIVATE) for inner in chain(strategy))
         self._others_go_on = self.required is None and not noise
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         channel = self.channel
         assert channel is not None
-        arrays = held(channel.weights)
+        arrays = lazy_arrays(channel.weights)
         for inner in chain(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
@@ -107,7 +108,7 @@ class Compressed(ChannelStrategy):
 
     def _least(self) -> int:
         """How many nodes a strategy inside waits for."""
-        return max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
+        return max(getattr(inner, "min_available_nodes", 0) for inner in chain(self.strategy))
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Moves to what the strategy inside makes of the decoded models, in client order."""
@@ -153,7 +154,7 @@ class Compressed(ChannelStrategy):
 
     def _inner(self) -> list[tuple[str, Strategy]]:
         """Where the memory of the strategy inside is kept, and of what that one wraps."""
-        return [(f"inner{n or ''}", one) for n, one in enumerate(chain(self.strategy))]
+        return [(f"inner{n or ''}", inner) for n, inner in enumerate(chain(self.strategy))]
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -191,7 +192,7 @@ def _as_model(
     In float64: the mean of equal float32 numbers, as Flower takes it, is often not that number.
     Rounded to float32 again, the mean of entries that nobody sent is what they were, to the bit.
     """
-    model = held({n: x + update[n] for n, x in base.items()})
+    model = lazy_arrays({n: x + update[n] for n, x in base.items()})
     content = RecordDict({k: v for k, v in reply.content.items() if k not in OURS})
     content[name] = model
     reply.content = content

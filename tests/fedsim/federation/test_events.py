@@ -19,7 +19,7 @@ from fedsim.ground.errors import RunFailed
 from fedsim.network.spec import Links, Network
 from fedsim.settings.strategies import flags_of
 from strategies import Staleness
-from strategies.channel.shards import Shards
+from strategies.channel.parts import Shards
 from tests.support import replaying
 from tests.support.asyncruns import ASYNC, asynchronous
 from tests.support.runs import assert_same, clients, model, rounds, small
