@@ -123,8 +123,8 @@ class _Mod:
         packet, memory = self.end.encode(str(client), update, delivery)
         beside = answered(delivery.settings, after, self.end.buffers)
         self.end.reply(reply.content, packet, delivery, beside)
-        kept = {n: trained[n] for n in self.initial if n not in delivery.buffers}
-        memory |= nest(BUFFERS, to_state(ArrayRecord(kept)))
+        own = {n: trained[n] for n in self.initial if n not in delivery.buffers}
+        memory |= nest(BUFFERS, to_state(ArrayRecord(own)))
         commit(context, MEMORY, memory)  # last: a client that failed keeps what it had
         return reply
 
@@ -143,9 +143,9 @@ class _Mod:
         if own and len(records) == 1:
             ((name, record),) = records.items()
             content[name] = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})
-        kept = copy.copy(message)
-        kept.content = RecordDict(content)
-        return kept
+        copied = copy.copy(message)
+        copied.content = RecordDict(content)
+        return copied
 
     def _trained(self, reply: Message) -> ArrayRecord:
         """What the app answered, taken out of its reply."""

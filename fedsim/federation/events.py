@@ -209,7 +209,7 @@ class EventServer(Server):
         row |= {"sim_seconds": now - self._row_start, "sim_end_seconds": now}
         stale = [update.staleness for update in updates]
         row |= {"version": self.strategy.steps, "staleness": float(np.mean(stale))}
-        row |= {"staleness_max": max(stale), "buffered": self.strategy.held}
+        row |= {"staleness_max": max(stale), "buffered": self.strategy.buffered}
         rows = ledger.client_rows(self.channel.traffic)
         return row | {"in_flight": len(self._jobs)}, [
             {**client, "client": update.client, "message": update.messages[0].round,

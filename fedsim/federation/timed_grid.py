@@ -120,13 +120,13 @@ class TimedGrid(CohortGrid):
         simulation = self.simulation
         simulation.clock.restore(values["works"])
         under_way = {(work.client, work.round): work for work in simulation.clock.works}
-        for number, kept in enumerate(values["late"], start=1):
-            key = kept["client"], kept["round"]
-            come = Work(*key, down_bits=0, arrived=kept["arrived"])  # the clock is past it
+        for number, saved in enumerate(values["late"], start=1):
+            key = saved["client"], saved["round"]
+            come = Work(*key, down_bits=0, arrived=saved["arrived"])  # the clock is past it
             work = under_way.get(key, come)
-            message = Message(RecordDict(), kept["node"], _TRAIN)
+            message = Message(RecordDict(), saved["node"], _TRAIN)
             compat.name(message, f"before-{number}")
-            content = compat.from_bytes(b64decode(kept["content"]))
+            content = compat.from_bytes(b64decode(saved["content"]))
             self._late[message.metadata.message_id] = work, Message(content, reply_to=message)
             simulation.late[work.client] = work
             simulation.strategy.expect(work.client, message)

@@ -117,8 +117,8 @@ def _trainer(config: RunConfig) -> Trainer:
         optimizer: Any = task.optimizer(parameters)
     if not isinstance(optimizer, Optimizer):
         raise _returned(task, "optimizer", optimizer, "a torch.optim.Optimizer")
-    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    if held - {id(p) for p in parameters}:
+    used = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if used - {id(p) for p in parameters}:
         raise UsageError(
             f"task {task.name}: optimizer returned one of other parameters than it was given; it "
             "makes a new one of those: lambda parameters: torch.optim.SGD(parameters, lr=0.1)"

@@ -364,7 +364,7 @@ def test_fedbuff_by_hand() -> None:
     The mean is over the number of updates. The next two begin anew: 2 / 4 and 2 / 4.
     """
     coming = Coming(FedBuff(2, "polynomial(1)", server_lr=0.5))
-    assert coming.step(4.0, 0) is None and int(coming.memory["held"]) == 1
+    assert coming.step(4.0, 0) is None and int(coming.memory["buffered"]) == 1
     assert coming.step(8.0, 1) == [2] and coming.memory == {}
     assert coming.step(2.0, 0) is None
     assert coming.step(2.0, 0) == [1]
