@@ -45,6 +45,7 @@ def to_client(content: RecordDict, kind: str = "train") -> Travel:
     """The bytes for a message of the server: the client asks for it and pulls its objects.
 
     Example:
+        >>> from flwr.app import ConfigRecord
         >>> to_client(RecordDict({"fedsim": ConfigRecord({"payload": bytes(1000)})}))
         Travel(down=1671, up=13)
     """
