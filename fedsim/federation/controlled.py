@@ -12,7 +12,6 @@ from torch import Tensor
 
 from compressors import State
 from fedsim.federation import ledger, orders
-from fedsim.federation.linkclock import LinkClock
 from fedsim.federation.orders import Work
 from fedsim.federation.trainer import lr_factor
 from fedsim.ground.errors import RunFailed
@@ -84,7 +83,8 @@ class Controlled(Fixed):
         assert config.controller is not None
         self.controller, self.name = parse(config.controller), config.controller
         self.ordering = self
-        self.clock = LinkClock(config)
+        network, clients = self.plan.network, self.plan.clients  # no measured times: moving.check
+        self.links = None if network is None else network.links(clients, config.seed, 0.0)
         self.facts, self.memory = Facts(), Memory()
         self.work: dict[int, Work] = {}
         self._weights, self._change = dict(weights), State()
@@ -123,15 +123,21 @@ class Controlled(Fixed):
         known, task = asdict(self.facts), self.plan.task
         seen = known.pop("clients")
         now = known.pop("seconds")
-        linked = {c: seen.get(str(c), {}) | self.clock.link(c, now) for c in clients}
+        known_of = {c: seen.get(str(c), {}) for c in clients}
+        if (links := self.links) is not None:
+            for c, own in known_of.items():
+                own |= {
+                    "up": links.up[c].at(now), "down": links.down[c].at(now),
+                    "latency": float(links.latency[c]), "compute": float(links.compute[c]),
+                }  # fmt: skip
         drops = [at for (at, factor), before in zip(
             task.lr_steps, [1.0, *(f for _, f in task.lr_steps)], strict=False
         ) if factor < before]  # fmt: skip
         return Told(
             round=round_number, iterations=self.plan.iterations, n=self.plan.temporal,
             p=self.plan.method.gradient, rate=lr_factor(task, self.facts.iteration),
-            rate_drops=tuple(drops), seconds=now if self.clock.ticks else None,
-            entries=self._entries, clients={c: Seen(**x) for c, x in linked.items()}, **known,
+            rate_drops=tuple(drops), seconds=None if self.links is None else now,
+            entries=self._entries, clients={c: Seen(**x) for c, x in known_of.items()}, **known,
         )  # fmt: skip
 
     def _work(
