@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
-from compressors import Compressor, State
+from compressors import Compressor
 from compressors.whole.memory import inside, nest
 from strategies.channel.acknowledge import of_channel
 from strategies.channel.buffers import answered
-from strategies.channel.client_end import ClientEnd, Delivery, NoBase, ask_for_model
+from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model
 from strategies.channel.memory import commit, load
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import (
@@ -100,8 +100,17 @@ class _Mod:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
-        arrays = self._arrays(delivery, {} if delivery.first else memory or {})
-        reply = call(self._inside(message, delivery, arrays), context)
+        own = dict(to_arrays(inside(BUFFERS, {} if delivery.first else memory or {})))
+        came = delivery.weights | delivery.buffers
+        arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
+        known: dict[str, Array] = self.initial | self.frozen | own | arrived
+        arrays = ArrayRecord({name: known[name] for name in self.dtypes})
+        # As the strategy inside ``Compressed`` made it, and nothing of ours: mods that clip count
+        # records. The message that arrived stays as it was.
+        plain, name = copy.copy(message), str(delivery.settings.get(NAMED, ARRAYS))
+        others = {k: v for k, v in message.content.items() if k not in OURS}
+        plain.content = RecordDict({name: arrays, **others})
+        reply = call(plain, context)
         if reply.has_error():
             return reply
         trained = self._trained(reply)
@@ -114,8 +123,8 @@ class _Mod:
         packet, memory = self.end.encode(str(client), update, delivery)
         beside = answered(delivery.settings, after, self.end.buffers)
         self.end.reply(reply.content, packet, delivery, beside)
-        kept = {n: trained[n] for n in self.initial if n not in delivery.buffers}
-        memory |= nest(BUFFERS, to_state(ArrayRecord(kept)))
+        own = {n: trained[n] for n in self.initial if n not in delivery.buffers}
+        memory |= nest(BUFFERS, to_state(ArrayRecord(own)))
         commit(context, MEMORY, memory)  # last: a client that failed keeps what it had
         return reply
 
@@ -134,28 +143,9 @@ class _Mod:
         if own and len(records) == 1:
             ((name, record),) = records.items()
             content[name] = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})
-        kept = copy.copy(message)
-        kept.content = RecordDict(content)
-        return kept
-
-    def _inside(self, message: Message, delivery: Delivery, arrays: ArrayRecord) -> Message:
-        """The message as the strategy inside ``Compressed`` made it: arrays, and nothing of ours.
-
-        Mods inside that clip count records. The message that arrived stays as it was.
-        """
-        name = str(delivery.settings.get(NAMED, ARRAYS))
-        content = {k: v for k, v in message.content.items() if k not in OURS}
-        stripped = copy.copy(message)
-        stripped.content = RecordDict({name: arrays, **content})
-        return stripped
-
-    def _arrays(self, delivery: Delivery, memory: State) -> ArrayRecord:
-        """What the app inside receives: the server's tensors, and buffers that the client keeps."""
-        own = dict(to_arrays(inside(BUFFERS, memory)))
-        came = delivery.weights | delivery.buffers
-        arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
-        known: dict[str, Array] = self.initial | self.frozen | own | arrived
-        return ArrayRecord({name: known[name] for name in self.dtypes})
+        copied = copy.copy(message)
+        copied.content = RecordDict(content)
+        return copied
 
     def _trained(self, reply: Message) -> ArrayRecord:
         """What the app answered, taken out of its reply."""
@@ -175,4 +165,3 @@ class _Mod:
                 raise ValueError(f"the app trained {frozen}, which is frozen: it goes nowhere")
         del reply.content[name]
         return trained
-

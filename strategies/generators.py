@@ -32,7 +32,15 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         True
     """
     with _MINE:
-        _wait_for_others()
+        with _LEFT:  # until no other thread draws: what wants to begins with _MINE
+            others = not _LEFT.wait_for(
+                lambda: not _INSIDE - {threading.get_ident()}, _PATIENCE_SECONDS
+            )
+        if others:  # a step that hangs ends no run
+            logging.getLogger(__name__).warning(
+                "a step has taken more than %d s and is not waited for; if it draws from torch's "
+                "global generator, this run cannot be repeated to the bit", _PATIENCE_SECONDS,
+            )  # fmt: skip
         before = states(device)
         for generator in _generators(device):
             generator.manual_seed(seed)
@@ -41,16 +49,6 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         finally:
             for generator, state in zip(_generators(device), before, strict=True):
                 generator.set_state(state)
-
-
-def _wait_for_others() -> None:
-    """Until no other thread is in `drawing`, which takes _MINE; a step that hangs ends no run."""
-    with _LEFT:
-        if not _LEFT.wait_for(lambda: not _INSIDE - {threading.get_ident()}, _PATIENCE_SECONDS):
-            logging.getLogger(__name__).warning(
-                "a step has taken more than %d s and is not waited for; if it draws from torch's "
-                "global generator, this run cannot be repeated to the bit", _PATIENCE_SECONDS,
-            )  # fmt: skip
 
 
 class drawing:

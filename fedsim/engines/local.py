@@ -169,21 +169,17 @@ class LocalGrid(Grid):
             waiting = self._nodes.release(message.metadata.dst_node_id)
             self._late.put(Message(Error(_NOT_DONE, _TOO_LATE), reply_to=message))
         else:
-            reply, context = self._answer(message)
+            context = self._handed_over(message)
+            try:
+                reply = self._app(message, context)
+                if not isinstance(reply, Message):
+                    kind = type(reply).__name__
+                    raise TypeError(f"the client app returned {kind}, not a Message")
+            except Exception as error:
+                reply = _failed(message, error)
             waiting = self._deliver(message, context, reply, call)
         if waiting is not None:
             waiting()
-
-    def _answer(self, message: Message) -> tuple[Message, Context]:
-        """What the client app answers, or the error that it raised; and the node's context."""
-        context = self._handed_over(message)
-        try:
-            reply = self._app(message, context)
-            if not isinstance(reply, Message):
-                raise TypeError(f"the client app returned {type(reply).__name__}, not a Message")
-            return reply, context
-        except Exception as error:
-            return _failed(message, error), context
 
     def _handed_over(self, message: Message) -> Context:
         """The context of the message's node; copies, as of a message to another process.

@@ -19,8 +19,8 @@ def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> ChannelS
         "optimizer": partial(make_optimizer, config),
         "factor": lambda round_number: lr_factor(plan.task, round_number - 1),
     }
-    held = {f.name for f in fields(plan.algorithm)}
-    rule = replace(plan.algorithm, **{name: x for name, x in task.items() if name in held})
+    own = {f.name for f in fields(plan.algorithm)}
+    rule = replace(plan.algorithm, **{name: x for name, x in task.items() if name in own})
     return build(
         rule,
         plan.method.compressor,

@@ -6,6 +6,7 @@
 import time
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 
 import torch
 from flwr.app import Message, MetricRecord, RecordDict
@@ -15,14 +16,15 @@ from compressors.whole.memory import inside, nest
 from fedsim.federation import orders
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
+from fedsim.federation.orders import FRACTION
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import training
 from fedsim.settings.config import RunConfig
 from strategies import Change, ClientEnd, Job, Trained
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import Line
+from strategies.channel.parts import PartsEnd
 from strategies.channel.payload import METRICS, SAMPLES, SENT
-from strategies.channel.shards import in_parts
 
 Serving = Generator[Job, Trained, tuple[RecordDict, State]]
 """Jobs out, what they gave in; at the end the reply's content and the client's memory."""
@@ -45,9 +47,13 @@ def serve(
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
-    rule, own = config.plan.client, inside(RULE, memory)
-    work = orders.work_of(config, message.content)
-    line = _line(config, trainer, work, memory)
+    plan, work, own = config.plan, orders.work_of(config, message.content), inside(RULE, memory)
+    rule, count = plan.client, plan.algorithm.parts(plan.clients)
+    uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
+    before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None
+    like = rule.shares({n: p.detach() for n, p in trainer.parameters.items()})
+    end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
+    line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
     came = line.decode(message.content, memory or None)
     seconds = {"decode-seconds": time.perf_counter() - clock, "train-seconds": 0.0}
@@ -64,10 +70,11 @@ def serve(
     clock = time.perf_counter()
     if change.memory is not None:
         came = replace(came, settled=replace(came.settled, uplink=change.memory))
-    with training(came.round, trained.loss, suspect(line.uplink)):
+    with training(came.round, trained.loss, partial(suspect, uplink)):
         packet, after = line.encode(client, change.update, came)
-    masks = config.plan.masks
-    optimizer = mask_momentum(trained.optimizer, packet.sent) if masks else trained.optimizer
+    optimizer = trained.optimizer
+    if plan.masks:
+        optimizer = mask_momentum(optimizer, packet.sent)
     seconds["train-seconds"] += trained.seconds
     seconds["encode-seconds"] = time.perf_counter() - clock
     counts = [packet.sent[name].count for name in line.like]
@@ -77,10 +84,13 @@ def serve(
         "sent": sum(counts), SENT: counts, **seconds,
     })  # fmt: skip
     beside = answered(came.settings, trained.buffers, trainer.buffers.initial)
-    beside |= orders.report(came.settings, trained, orders.kept(line.uplink, after))
+    if work.ordered:
+        beside |= orders.report(came.settings, trained, uplink, after)
     line.reply(content, packet, came, beside)
     local = {name: x for name, x in trained.buffers.items() if name not in came.buffers}
-    after |= nest("optimizer", optimizer) | nest("buffers", local) | orders.remembered(work)
+    after |= nest("optimizer", optimizer) | nest("buffers", local)
+    if work.ordered:
+        after[FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     after |= nest(RULE, rule.after(came, own, job, trained, change.update, packet))
     return content, after | {"iterations": torch.tensor(done + work.n)}
 
@@ -98,12 +108,3 @@ def _timed(
     except StopIteration as end:
         change: Change = end.value
         return change
-
-
-def _line(config: RunConfig, trainer: Trainer, work: orders.Work, memory: State) -> Line:
-    """The client's end of the channel, for the work that its message asks for."""
-    plan = config.plan
-    like = plan.client.shares({n: p.detach() for n, p in trainer.parameters.items()})
-    uplink, before = orders.uplink_of(config, work), orders.uplink_before(config, memory)
-    end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
-    return in_parts(end, plan.algorithm.parts(plan.clients))

@@ -6,7 +6,7 @@ fails keeps the memory it had.
 """
 
 import threading
-from typing import Protocol, cast
+from typing import Protocol
 
 from flwr.app import Context
 
@@ -15,11 +15,6 @@ from strategies.channel import memory
 from strategies.channel.nodes import PARTITION_ID
 
 _KEY = "fedsim.state"
-
-
-def number(context: Context) -> int:
-    """The client's number: Flower's ``partition-id``."""
-    return int(cast(int, context.node_config[PARTITION_ID]))
 
 
 class ClientStates(Protocol):
@@ -43,11 +38,11 @@ class InProcess:
 
     def load(self, context: Context) -> State:
         with self._lock:
-            return self.states.get(number(context), {})
+            return self.states.get(int(str(context.node_config[PARTITION_ID])), {})
 
     def commit(self, context: Context, state: State) -> None:
         with self._lock:
-            self.states[number(context)] = state
+            self.states[int(str(context.node_config[PARTITION_ID]))] = state
 
     def copy(self) -> dict[int, State]:
         """Every client's memory now, which clients that are late may replace meanwhile."""

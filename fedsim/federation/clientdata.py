@@ -46,7 +46,16 @@ def _load(
     task: Task, folder: str | None, download: bool, clients: int, partition: str, seed: int,
     validation: float | None,
 ) -> ClientData:  # fmt: skip
-    data = _data(task, folder, download)
+    try:
+        data = task.load(Path(folder) if folder else None, download)
+    except UsageError:  # says itself what it misses
+        raise
+    except Exception as error:
+        none = "" if folder else " (none is given: --data DIR, data='DIR' in Python, $FEDSIM_DATA)"
+        raise DataError(
+            f"task {task.name}: load failed with folder {folder}{none}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     check(task.name, data)
     groups = data.groups()
     if groups is None and partitions.goes_by_labels(partition):
@@ -59,36 +68,20 @@ def _load(
             f"--partition is {partition!r}: the samples of task {task.name} have no source to go "
             "by, such as a user or a role"
         )
-    feature = _means(task, data) if partition == partitions.FEATURE else None
+    feature = None  # the mean of each training sample's inputs
+    if partition == partitions.FEATURE:
+        x = data.train_x
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            raise UsageError(
+                f"--partition is 'feature': the inputs of task {task.name} are not numbers in "
+                "memory that could be averaged"
+            )
+        feature = x.flatten(1).mean(dim=1).numpy()
     labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
     if validation is None:
         every = partitions.split(labels, clients, partition, seed, feature)
         return ClientData(data, tuple(every))
     data, left = parted(task, data, validation)
-    kept = None if feature is None else feature[left]
-    shards = partitions.split(labels[left], clients, partition, seed, kept)
+    feature = None if feature is None else feature[left]
+    shards = partitions.split(labels[left], clients, partition, seed, feature)
     return ClientData(data, tuple(left[shard] for shard in shards))
-
-
-def _means(task: Task, data: Data) -> np.ndarray:
-    """The mean of each training sample's inputs."""
-    x = data.train_x
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise UsageError(
-            f"--partition is 'feature': the inputs of task {task.name} are not numbers in memory "
-            "that could be averaged"
-        )
-    return x.flatten(1).mean(dim=1).numpy()
-
-
-def _data(task: Task, folder: str | None, download: bool) -> Data:
-    try:
-        return task.load(Path(folder) if folder else None, download)
-    except UsageError:  # says itself what it misses
-        raise
-    except Exception as error:
-        none = "" if folder else " (none is given: --data DIR, data='DIR' in Python, $FEDSIM_DATA)"
-        raise DataError(
-            f"task {task.name}: load failed with folder {folder}{none}: "
-            f"{type(error).__name__}: {error}"
-        ) from error

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from compressors import State
 from fedsim.federation import ledger, orders
-from fedsim.federation.linkclock import LinkClock
 from fedsim.federation.orders import Work
 from fedsim.federation.trainer import lr_factor
 from fedsim.ground.errors import RunFailed
@@ -84,7 +83,8 @@ class Controlled(Fixed):
         assert config.controller is not None
         self.controller, self.name = parse(config.controller), config.controller
         self.ordering = self
-        self.clock = LinkClock(config)
+        network, clients = self.plan.network, self.plan.clients  # no measured times: moving.check
+        self.links = None if network is None else network.links(clients, config.seed, 0.0)
         self.facts, self.memory = Facts(), Memory()
         self.work: dict[int, Work] = {}
         self._weights, self._change = dict(weights), State()
@@ -101,7 +101,13 @@ class Controlled(Fixed):
     def give(self, round_number: int, clients: Sequence[int]) -> dict[int, Order]:
         told = self._told(round_number, clients)
         chosen, memory = self.controller.choose(told, self.memory)
-        self.memory = self._plain(round_number, memory)
+        try:  # as a checkpoint brings it back: a run that goes on is the same
+            self.memory = json.loads(json.dumps(memory))
+        except (TypeError, ValueError) as error:
+            why = f"its memory cannot be kept as JSON: {error}"
+            raise self._failed(round_number, why) from error
+        if not isinstance(self.memory, dict):
+            raise self._failed(round_number, f"its memory is {memory!r}: it is a dict")
         self.work = {c: self._work(round_number, c, chosen) for c in clients}
         self.steps = max((work.n for work in self.work.values()), default=0)
         wanted = tuple(name for name in REPORTS if name in self.controller.needs)
@@ -117,15 +123,21 @@ class Controlled(Fixed):
         known, task = asdict(self.facts), self.plan.task
         seen = known.pop("clients")
         now = known.pop("seconds")
-        linked = {c: seen.get(str(c), {}) | self.clock.link(c, now) for c in clients}
+        known_of = {c: seen.get(str(c), {}) for c in clients}
+        if (links := self.links) is not None:
+            for c, own in known_of.items():
+                own |= {
+                    "up": links.up[c].at(now), "down": links.down[c].at(now),
+                    "latency": float(links.latency[c]), "compute": float(links.compute[c]),
+                }  # fmt: skip
         drops = [at for (at, factor), before in zip(
             task.lr_steps, [1.0, *(f for _, f in task.lr_steps)], strict=False
         ) if factor < before]  # fmt: skip
         return Told(
             round=round_number, iterations=self.plan.iterations, n=self.plan.temporal,
             p=self.plan.method.gradient, rate=lr_factor(task, self.facts.iteration),
-            rate_drops=tuple(drops), seconds=now if self.clock.ticks else None,
-            entries=self._entries, clients={c: Seen(**x) for c, x in linked.items()}, **known,
+            rate_drops=tuple(drops), seconds=None if self.links is None else now,
+            entries=self._entries, clients={c: Seen(**x) for c, x in known_of.items()}, **known,
         )  # fmt: skip
 
     def _work(
@@ -144,16 +156,6 @@ class Controlled(Fixed):
             raise self._failed(number, f"it chose p = {p!r}: it lies in (0, 1]")
         return Work(min(n, self.plan.iterations - done), orders.rounded(p), done)
 
-    def _plain(self, number: int, memory: Any) -> Memory:
-        """The memory as a checkpoint brings it back: a run that goes on is the same."""
-        try:
-            kept = json.loads(json.dumps(memory))
-        except (TypeError, ValueError) as error:
-            raise self._failed(number, f"its memory cannot be kept as JSON: {error}") from error
-        if not isinstance(kept, dict):
-            raise self._failed(number, f"its memory is {memory!r}: it is a dict")
-        return kept
-
     def _failed(self, number: int, why: str) -> RunFailed:
         return RunFailed(f"round {number}: controller {self.name}: {why}")
 
@@ -170,7 +172,14 @@ class Controlled(Fixed):
         if not math.isnan(row["metric"]):
             facts.metric, facts.loss = row["metric"], row["loss"]
         facts.seconds = row.get("sim_end_seconds", 0.0)
-        self._moved(weights)
+        change = {name: x - self._weights[name] for name, x in weights.items()}
+        self._weights, facts.agreement = dict(weights), None
+        size = facts.update_norm = orders.norm(change)
+        if AGREEMENT in self.controller.needs and size:
+            if self._change:  # the cosine with the last change that moved the model
+                inner = sum(torch.sum(x.double() * self._change[n]) for n, x in change.items())
+                facts.agreement = float(inner) / (orders.norm(self._change) * size)
+            self._change = change
         losses = []
         for client, up in sorted(traffic.uplinks.items()):
             work = self.work[client]
@@ -179,19 +188,6 @@ class Controlled(Fixed):
             facts.clients[str(client)] = known | up.report
             losses += [up.report["train_loss"]] if "train_loss" in up.report else []
         facts.train_loss = sum(losses) / len(losses) if losses else None
-
-    def _moved(self, weights: Mapping[str, Tensor]) -> None:
-        """The norm of the global update, and its cosine with the last one that moved the model."""
-        change = {name: x - self._weights[name] for name, x in weights.items()}
-        self._weights = dict(weights)
-        size = self.facts.update_norm = orders.norm(change)
-        self.facts.agreement = None
-        if AGREEMENT not in self.controller.needs or not size:
-            return
-        if self._change:
-            inner = sum(torch.sum(x.double() * self._change[n]) for n, x in change.items())
-            self.facts.agreement = float(inner) / (orders.norm(self._change) * size)
-        self._change = change
 
     def columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         for row in rows:

@@ -8,6 +8,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from compressors import State
+from fedsim.engines.local import AnswerSeveral
 from fedsim.federation.client import Serving, serve
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.stackable import fit_of
@@ -20,12 +21,6 @@ from strategies.channel.nodes import PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY
 
 ConfigOf = Callable[[Context], RunConfig]
-
-Together = Callable[
-    [Sequence[Message], Sequence[Context]], Iterator[tuple[int, Message | Exception]]
-]
-"""As the local engine calls it: the place of each message, and its reply or its error."""
-
 
 def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     """A ClientApp for every engine.
@@ -68,8 +63,8 @@ def alone(serving: Serving, trainer: Trainer) -> tuple[RecordDict, State]:
 
 def client_of(message: Message, context: Context) -> int:
     """The client that a message is for: its node's partition, else as the message says."""
-    told = message.content.config_records[KEY][CLIENT]  # for a node without a partition
-    return int(str(context.node_config.get(PARTITION_ID, told)))
+    number = message.content.config_records[KEY][CLIENT]  # for a node without a partition
+    return int(str(context.node_config.get(PARTITION_ID, number)))
 
 
 def at_once(config: RunConfig) -> int:
@@ -82,13 +77,13 @@ def at_once(config: RunConfig) -> int:
     return fit_of(config).width
 
 
-def make_together(config: RunConfig, states: ClientStates) -> Together:
+def make_answer_several(config: RunConfig, states: ClientStates) -> AnswerSeveral:
     """Serves several messages at once; a client that fails, in whichever part, fails alone.
 
     ``states``: where the clients' memory lives.
     """
 
-    def together(
+    def answer_several(
         messages: Sequence[Message], contexts: Sequence[Context]
     ) -> Iterator[tuple[int, Message | Exception]]:
         stack = stack_of(config)
@@ -131,4 +126,4 @@ def make_together(config: RunConfig, states: ClientStates) -> Together:
                 elif (done := go_on(i, replace(trained, seconds=each))) is not None:
                     yield i, done
 
-    return together
+    return answer_several

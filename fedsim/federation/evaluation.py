@@ -1,7 +1,6 @@
 """The global model on held-out data, at the server, at no cost in bits."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -24,31 +23,28 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
 
     What a model draws while it is scored is the same every time.
     """
-    with enough(trainer.device):
-        return trainer.watch.call(partial(_evaluate, trainer, weights))
-
-
-def _evaluate(trainer: Trainer, weights: Tensors, alone: bool) -> Score:
-    with trainer.watch.turn(derive(trainer.config.seed, "evaluate"), alone):
-        return _score(trainer, weights)
-
-
-@torch.no_grad()
-def _score(trainer: Trainer, weights: Tensors) -> Score:
-    data, task, weights = trainer.data, trainer.task, trainer.filled(weights)
-    for name, p in trainer.parameters.items():
-        p.copy_(weights[name])
-    trainer.model.eval()
-    score = loss = 0.0
+    data, task, device = trainer.data, trainer.task, trainer.device
     chosen = spread(len(data.test_x), trainer.config.evaluation.test_samples)
-    for index in chosen.split(task.evaluation_batch):
-        x, y = data.test_x[index].to(trainer.device), data.test_y[index].to(trainer.device)
-        if x.dim() == 4:
-            x = x.contiguous(memory_format=trainer.layout)
-        outputs = trainer.model(x)
-        score += float(task.metric(outputs, y))
-        loss += float(task.loss(outputs, y)) * len(x)
-    return Score(task.reported(score / len(chosen)), loss / len(chosen))
+
+    def scored(alone: bool) -> Score:
+        seed = derive(trainer.config.seed, "evaluate")
+        with trainer.watch.turn(seed, alone), torch.no_grad():
+            every = trainer.filled(weights)
+            for name, p in trainer.parameters.items():
+                p.copy_(every[name])
+            trainer.model.eval()
+            score = loss = 0.0
+            for index in chosen.split(task.evaluation_batch):
+                x, y = data.test_x[index].to(device), data.test_y[index].to(device)
+                if x.dim() == 4:
+                    x = x.contiguous(memory_format=trainer.layout)
+                outputs = trainer.model(x)
+                score += float(task.metric(outputs, y))
+                loss += float(task.loss(outputs, y)) * len(x)
+            return Score(task.reported(score / len(chosen)), loss / len(chosen))
+
+    with enough(device):
+        return trainer.watch.call(scored)
 
 
 def spread(total: int, count: int | None) -> Tensor:

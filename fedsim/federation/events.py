@@ -22,7 +22,7 @@ from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.orders import START
 from fedsim.federation.server import Recorder, Server
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.updates import Update, together
+from fedsim.federation.updates import Update, merged
 from fedsim.ground.errors import RunFailed
 from fedsim.network.flows import Flows
 from fedsim.network.pricing import SECONDS
@@ -123,7 +123,10 @@ class EventServer(Server):
             arrival = self.strategy.arrive(client, reply)
         self.came(job, [arrival])
         if not self.over.triggered:
-            env.process(self.serve(self._next()))
+            idle = [c for c in range(self.plan.clients) if c not in self._jobs]
+            self._turns += 1
+            drawn = derive(self.config.seed, "next client", self._turns) % len(idle)
+            env.process(self.serve(idle[drawn]))
 
     def ask(self, client: int) -> Job:
         """The next message to a client; it waits until somebody needs a reply."""
@@ -174,17 +177,10 @@ class EventServer(Server):
         self._updates.append(Update(job.client, arrivals, own, times, now))
         self._jobs.pop(job.client)
         self.arrived[job.client] = now
-        if len(self._updates) == self.plan.cohort:
-            self._close()
-
-    def begun(self) -> list[RoundTraffic]:
-        """What has come of updates of which other parts are still under way."""
-        return []
-
-    def _close(self) -> None:
-        """Writes a row, and ends the run where it is the last."""
+        if len(self._updates) < self.plan.cohort:
+            return
         channel, number = self.channel, self.number + 1
-        traffic = together(number, self._updates)
+        traffic = merged(number, self._updates)
         traffic.begun = self.begun()
         if len(traffic.uplinks) < self.plan.min_replies:
             raise RunFailed(
@@ -201,6 +197,10 @@ class EventServer(Server):
             self.over.succeed()
         self._full.succeed(row)
 
+    def begun(self) -> list[RoundTraffic]:
+        """What has come of updates of which other parts are still under way."""
+        return []
+
     def rows(self, row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """With them how old the models were that updates were made from."""
         updates, now = self._updates, self.env.now
@@ -209,7 +209,7 @@ class EventServer(Server):
         row |= {"sim_seconds": now - self._row_start, "sim_end_seconds": now}
         stale = [update.staleness for update in updates]
         row |= {"version": self.strategy.steps, "staleness": float(np.mean(stale))}
-        row |= {"staleness_max": max(stale), "buffered": self.strategy.held}
+        row |= {"staleness_max": max(stale), "buffered": self.strategy.buffered}
         rows = ledger.client_rows(self.channel.traffic)
         return row | {"in_flight": len(self._jobs)}, [
             {**client, "client": update.client, "message": update.messages[0].round,
@@ -217,9 +217,3 @@ class EventServer(Server):
              "sim_end_seconds": update.end}
             for client, update in zip(rows, updates, strict=True)
         ]  # fmt: skip
-
-    def _next(self) -> int:
-        """Who is asked now: drawn from the clients that are not at work."""
-        idle = [c for c in range(self.plan.clients) if c not in self._jobs]
-        self._turns += 1
-        return idle[derive(self.config.seed, "next client", self._turns) % len(idle)]

@@ -35,15 +35,14 @@ def reasons(failures: Iterable[str]) -> str:
         texts.setdefault(key, set()).add(line)
         counts[key] += 1
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    told = [f"{_shown(key, texts[key])} x {count}" for key, count in ordered[:_SHOWN]]
+    shown = []
+    for key, count in ordered[:_SHOWN]:
+        text = key if len(texts[key]) > 1 else next(iter(texts[key]))
+        text = text if len(text) <= _LENGTH else f"{text[: _LENGTH - 1]}…"
+        shown.append(f"{text} x {count}")
     if rest := sum(count for _, count in ordered[_SHOWN:]):
-        told.append(f"other reasons x {rest}")
-    return "; ".join(told)
-
-
-def _shown(key: str, texts: set[str]) -> str:
-    text = key if len(texts) > 1 else next(iter(texts))
-    return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 1]}…"
+        shown.append(f"other reasons x {rest}")
+    return "; ".join(shown)
 
 
 def longest(traffic: RoundTraffic, far: float = 0.0) -> str:

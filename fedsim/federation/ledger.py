@@ -78,14 +78,14 @@ def _bits_of(message: Downlink | Uplink, name: str) -> int:
 
 
 def _beside(
-    names: Iterable[str], messages: Sequence[Downlink | Uplink], way: str
+    names: Iterable[str], messages: Sequence[Downlink | Uplink], direction: str
 ) -> dict[str, int]:
-    """The columns of side payloads, each the sum over messages of one way."""
+    """The columns of side payloads, each the sum over messages of one direction."""
     row = {}
     for name in names:
-        if way in CHARGES[name].directions:
+        if direction in CHARGES[name].directions:
             paid = [m for m in messages if not (CHARGES[name].model and free_bits(m))]
-            row[f"{way}_{CHARGES[name].column}"] = sum(_bits_of(m, name) for m in paid)
+            row[f"{direction}_{CHARGES[name].column}"] = sum(_bits_of(m, name) for m in paid)
     return row
 
 
@@ -149,13 +149,13 @@ def failures(traffic: RoundTraffic) -> dict[str, Any]:
     The bits are those that arrived in this round: an upload that comes late is booked where it
     comes, and its failure where it was asked for.
     """
-    told = [_fates(traffic, client) for client in {*traffic.uplinks, *traffic.dropped}]
+    fates = [_fates(traffic, client) for client in {*traffic.uplinks, *traffic.dropped}]
     return {
         "failures": len(traffic.failures),
         "failure_reasons": reasons(traffic.failures.values()),
         "failed_up_bits": sum(traffic.failed_bits.values()),
         "absent": len({*traffic.failures} - {*traffic.downlinks}),
-        **{fate: sum(own[fate] for own in told) for fate in FATES},
+        **{fate: sum(own[fate] for own in fates) for fate in FATES},
     }
 
 
@@ -172,30 +172,29 @@ def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
     clients = {*traffic.downlinks, *traffic.uplinks, *traffic.failures, *traffic.failed_bits}
-    return [_client_row(traffic, client) for client in sorted(clients)]
-
-
-def _client_row(traffic: RoundTraffic, client: int) -> dict[str, Any]:
-    up, down = traffic.uplinks.get(client), traffic.downlinks.get(client)
-    sent = [*([down] if down else []), *(first for c, first in traffic.unused if c == client)]
-    return {
-        "round": traffic.round,
-        "client": client,
-        "samples": int(up.samples) if up else 0,
-        "up_wire_bits": charged_bits(up) if up else 0,
-        "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
-        "down_wire_bits": sum(map(charged_bits, sent)),
-        **_beside(traffic.beside, [up] if up else [], "up"),
-        **_beside(traffic.beside, sent, "down"),
-        "up_message_bits": 8 * traffic.wire.up(client),
-        "down_message_bits": _down_message_bits(traffic, client) if down else 0,
-        "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
-        "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
-        "failures": int(client in traffic.failures),
-        "failure_reasons": " ".join(traffic.failures.get(client, "").split()),
-        "failed_up_bits": traffic.failed_bits.get(client, 0),
-        **_fates(traffic, client),
-    }
+    rows = []
+    for client in sorted(clients):
+        up, down = traffic.uplinks.get(client), traffic.downlinks.get(client)
+        sent = [*([down] if down else []), *(first for c, first in traffic.unused if c == client)]
+        rows.append({
+            "round": traffic.round,
+            "client": client,
+            "samples": int(up.samples) if up else 0,
+            "up_wire_bits": charged_bits(up) if up else 0,
+            "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
+            "down_wire_bits": sum(map(charged_bits, sent)),
+            **_beside(traffic.beside, [up] if up else [], "up"),
+            **_beside(traffic.beside, sent, "down"),
+            "up_message_bits": 8 * traffic.wire.up(client),
+            "down_message_bits": _down_message_bits(traffic, client) if down else 0,
+            "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
+            "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
+            "failures": int(client in traffic.failures),
+            "failure_reasons": " ".join(traffic.failures.get(client, "").split()),
+            "failed_up_bits": traffic.failed_bits.get(client, 0),
+            **_fates(traffic, client),
+        })  # fmt: skip
+    return rows
 
 
 def layer_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
@@ -203,15 +202,15 @@ def layer_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
 
     Empty where no client of the round says what it sent, and where messages are sums of entries.
     """
-    told = [up for up in traffic.uplinks.values() if up.sent and {*up.sent} <= {*up.update}]
+    counted = [up for up in traffic.uplinks.values() if up.sent and {*up.sent} <= {*up.update}]
     return [
         {
             "round": traffic.round,
             "tensor": name,
-            "entries": told[0].update[name].numel(),
-            "sent": sum(up.sent[name] for up in told) / len(told),
+            "entries": counted[0].update[name].numel(),
+            "sent": sum(up.sent[name] for up in counted) / len(counted),
         }
-        for name in (told[0].sent if told else ())
+        for name in (counted[0].sent if counted else ())
     ]
 
 
@@ -264,10 +263,10 @@ def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
 
 def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
     """A run's failed replies: how many, why, and the bits of such uploads, over all clients."""
-    told = clients.loc[clients["failures"] > 0, "failure_reasons"]
+    texts = clients.loc[clients["failures"] > 0, "failure_reasons"]
     return {
         "failures": int(rounds["failures"].sum()),
-        "failure_reasons": reasons(told),
+        "failure_reasons": reasons(texts),
         "failed_up_bits": int(rounds["failed_up_bits"].sum()),
         **{fate: int(rounds[fate].sum()) for fate in FATES if fate in rounds},
     }

@@ -20,8 +20,8 @@ def check(config: RunConfig) -> None:
     """
     plan = config.plan
     for flag, method in (("--method", plan.method.compressor), ("--downlink", plan.downlink)):
-        held = [part for part in parts_of(method) if isinstance(part, ErrorFeedback)]
-        if not any(may_grow(part.inner) for part in held):
+        residuals = [part for part in parts_of(method) if isinstance(part, ErrorFeedback)]
+        if not any(may_grow(part.inner) for part in residuals):
             continue
         model = build_model(plan.task, config.seed, ClientData.of(config).data)
         try:

@@ -15,7 +15,7 @@ dict never travel: each client keeps its own, and the server the initial ones.
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from compressors import State
 from fedsim.ground.errors import UsageError
@@ -45,11 +45,7 @@ class ModelBuffers:
                     "travel are float32"
                 )
         self.names = tuple(moving)
-
-    @property
-    def initial(self) -> dict[str, Tensor]:
-        """What travels, as all know it before the first round; on the CPU."""
-        return {name: self._initial[name].cpu() for name in self.names}
+        self.initial = {name: self._initial[name].cpu() for name in moving}
 
     def filled(self, values: State) -> State:
         """Every buffer: as in ``values``, and where that lacks one, the initial one."""

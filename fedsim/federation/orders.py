@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from flwr.app import RecordDict
 
 from compressors import Compressor, ErrorFeedback, Raw, State
@@ -54,11 +53,6 @@ def work_of(config: RunConfig, content: RecordDict) -> Work:
     plan, start = config.plan, settings.get(START)
     begun = plan.iterations_after(int(str(settings[ROUND])) - 1) if start is None else start
     return Work(int(str(settings["iterations"])), plan.method.gradient, int(str(begun)))
-
-
-def remembered(work: Work) -> State:
-    """What a client keeps of an order in its memory."""
-    return {FRACTION: torch.tensor(work.p, dtype=torch.float64)} if work.ordered else {}
 
 
 def rounded(p: float) -> float:
@@ -109,18 +103,8 @@ def uplink_at(config: RunConfig, p: float) -> Compressor:
     own = config.plan.method
     if not takes_fraction(config.method):
         return own.compressor
-    found = own.compressor if p == own.gradient else resolve(config.method, p).compressor
-    return ErrorFeedback(found) if isinstance(found, Raw) else found
-
-
-def uplink_of(config: RunConfig, work: Work) -> Compressor:
-    """How a client encodes the update of its ``work``."""
-    return uplink_at(config, work.p) if work.ordered else config.plan.method.compressor
-
-
-def uplink_before(config: RunConfig, state: State) -> Compressor | None:
-    """How the client encoded its last message; None: by no order."""
-    return uplink_at(config, float(state[FRACTION])) if FRACTION in state else None
+    uplink = own.compressor if p == own.gradient else resolve(config.method, p).compressor
+    return ErrorFeedback(uplink) if isinstance(uplink, Raw) else uplink
 
 
 def norm(tensors: State) -> float:
@@ -128,25 +112,30 @@ def norm(tensors: State) -> float:
     return math.sqrt(sum(float(x.detach().double().square().sum()) for x in tensors.values()))
 
 
-def kept(uplink: Compressor, memory: State) -> State:
+def residual_of(uplink: Compressor, memory: State) -> State:
     """What a client's method will add to the next update: ``ef``'s residual, ``dgc``'s velocity.
 
     Example:
         >>> import torch
         >>> from compressors import sbc
-        >>> kept(sbc(0.1), {"uplink/residual/w": torch.ones(2), "base/w": torch.ones(2)})
+        >>> residual_of(sbc(0.1), {"uplink/residual/w": torch.ones(2), "base/w": torch.ones(2)})
         {'w': tensor([1., 1.])}
     """
     name = getattr(uplink, "held", None)
     return inside(name, inside("uplink", memory)) if isinstance(name, str) else {}
 
 
-def report(settings: Mapping[str, Any], trained: Trained, residual: State) -> dict[str, bytes]:
-    """What the client says beside its update: the numbers that its message's settings want."""
+def report(
+    settings: Mapping[str, Any], trained: Trained, uplink: Compressor, memory: State
+) -> dict[str, bytes]:
+    """What the client says beside its update: the numbers that its message's settings want.
+
+    ``memory``: of the client, after its update was encoded with ``uplink``.
+    """
     known = {
         "train_loss": lambda: trained.loss,
         "update_norm": lambda: norm(trained.update),
-        "residual_norm": lambda: norm(residual),
+        "residual_norm": lambda: norm(residual_of(uplink, memory)),
     }
     wanted = wanted_in(settings)
     return {REPORT: to_report(known[name]() for name in wanted)} if wanted else {}

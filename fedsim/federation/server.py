@@ -132,7 +132,7 @@ class Server:
             strategy.advance(self.grid.send_and_receive(messages, timeout=timeout))
             if channel.version == before and channel.traffic.uplinks:
                 raise RunFailed(f"round {number}: the strategy made no model of the replies")
-            self.simulation.coded()
+            self.simulation.add_coding_time()
         return self.book(number, start)
 
     @property

@@ -9,7 +9,7 @@ from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.events import EventServer, Job, Process
 from fedsim.network.rates import Rate
 from strategies import Arrival, RoundTraffic, ShardedStrategy
-from strategies.channel.shards import part_of, together
+from strategies.channel.parts import join_parts, part_of
 
 
 class ShardServer(EventServer):
@@ -40,7 +40,7 @@ class ShardServer(EventServer):
         start = 0.0
         while True:
             contents = [pulled[place] for place in places]
-            job = self.job(client, together(contents, client), start)
+            job = self.job(client, join_parts(contents, client), start)
             yield from self.train(job)
             reply, pulled = self.reply(job), {}
             booked = self._booked[client] = {}

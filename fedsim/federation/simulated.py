@@ -110,7 +110,7 @@ class Simulation:
         in_time = [work.client for work in coming if work.arrived <= end]
         return in_time[: self.rules.first]
 
-    def coded(self) -> None:
+    def add_coding_time(self) -> None:
         """The server's own coding, which all wait for: one upload after the other, and the model.
 
         A server that relays messages codes nothing.

@@ -4,7 +4,7 @@ What clients do is done at once, and only told to the server when it would have 
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
@@ -67,45 +67,40 @@ class TimedGrid(CohortGrid):
             if not rules.late and not leaves[client]:
                 yield reply  # the server decodes while others train
         in_time = simulation.end(replies)
-        for client, way in leaves.items():
-            if way:
+        for client, when in leaves.items():
+            if when:
                 simulation.lose(client, replies[client])
-                error = Error(ErrorCode.NODE_UNAVAILABLE, _GONE[way])
+                error = Error(ErrorCode.NODE_UNAVAILABLE, _GONE[when])
                 yield Message(error, reply_to=clients[client])
-        if rules.late:
-            yield from self._in_time(replies, in_time)
-
-    def _in_time(
-        self, replies: dict[int, Message | None], in_time: Sequence[int]
-    ) -> Iterable[Message]:
-        """The replies that came in time; the others wait here until they have come."""
-        simulation = self.simulation
-        for client, reply in replies.items():
+        if not rules.late:
+            return
+        for client, came in replies.items():  # those that come later wait here until they have
             work = simulation.works[client]
-            if reply is None or simulation.leaves[client] or client in in_time:
+            if came is None or simulation.leaves[client] or client in in_time:
                 continue
             if work.until != "arrived":  # an error
-                yield reply
+                yield came
                 continue
-            self._late[reply.metadata.reply_to_message_id] = work, reply
+            self._late[came.metadata.reply_to_message_id] = work, came
             simulation.late[client] = work
             simulation.traffic.failures[client] = "its update came when the round was over"
         for client in in_time:
-            reply = replies[client]
-            assert reply is not None
-            yield reply
+            came = replies[client]
+            assert came is not None
+            yield came
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies of earlier rounds that have come by now."""
-        wanted = list(message_ids)
+        wanted, simulation = list(message_ids), self.simulation
         came = [
             key for key in wanted
-            if key in self._late and self._has_come(self._late[key][0])
+            if key in self._late and (work := self._late[key][0]).round < simulation.number
+            and work.arrived <= simulation.clock.now
         ]  # fmt: skip
         others = [key for key in wanted if key not in self._late]
         real = list(self._grid.pull_messages(others)) if others else []
         for key in came:
-            del self.simulation.late[self._late[key][0].client]
+            del simulation.late[self._late[key][0].client]
         return [self._late.pop(key)[1] for key in came] + real
 
     def state(self) -> dict[str, Any]:
@@ -125,20 +120,16 @@ class TimedGrid(CohortGrid):
         simulation = self.simulation
         simulation.clock.restore(values["works"])
         under_way = {(work.client, work.round): work for work in simulation.clock.works}
-        for number, kept in enumerate(values["late"], start=1):
-            key = kept["client"], kept["round"]
-            come = Work(*key, down_bits=0, arrived=kept["arrived"])  # the clock is past it
+        for number, saved in enumerate(values["late"], start=1):
+            key = saved["client"], saved["round"]
+            come = Work(*key, down_bits=0, arrived=saved["arrived"])  # the clock is past it
             work = under_way.get(key, come)
-            message = Message(RecordDict(), kept["node"], _TRAIN)
+            message = Message(RecordDict(), saved["node"], _TRAIN)
             compat.name(message, f"before-{number}")
-            content = compat.from_bytes(b64decode(kept["content"]))
+            content = compat.from_bytes(b64decode(saved["content"]))
             self._late[message.metadata.message_id] = work, Message(content, reply_to=message)
             simulation.late[work.client] = work
             simulation.strategy.expect(work.client, message)
-
-    def _has_come(self, work: Work) -> bool:
-        simulation = self.simulation
-        return work.round < simulation.number and work.arrived <= simulation.clock.now
 
 
 def client_of(message: Message) -> int:

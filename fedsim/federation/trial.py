@@ -28,6 +28,9 @@ from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 
+_KEPT = "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
+"""Each client has an optimizer's memory of its own, which must be what can be handed to it."""
+
 
 def check(config: RunConfig) -> None:
     """Refuses what no round could be trained with, before anything is written.
@@ -42,7 +45,14 @@ def check(config: RunConfig) -> None:
     """
     ClientData.of(config)
     if config.plan.algorithm.clock != "rounds":
-        _without_buffers(config)
+        task = config.plan.task
+        model = build_model(task, config.seed, ClientData.of(config).data)
+        if ModelBuffers(model, task.name).names:
+            raise UsageError(
+                f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has "
+                "buffers (BatchNorm's statistics), which go from round to round, and it has no "
+                "rounds"
+            )
     if isinstance(config.task, Task):
         names = ("task", "clients", "batch_size", "seed", "partition", "precision", "device",
                  "data", "download")  # fmt: skip
@@ -51,16 +61,6 @@ def check(config: RunConfig) -> None:
     memories.check(config)
     with _untouched(torch.device(config.machine.device)):
         stackable.check(config)
-
-
-def _without_buffers(config: RunConfig) -> None:
-    task = config.plan.task
-    model = build_model(task, config.seed, ClientData.of(config).data)
-    if ModelBuffers(model, task.name).names:
-        raise UsageError(
-            f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has buffers "
-            "(BatchNorm's statistics), which go from round to round, and it has no rounds"
-        )
 
 
 @lru_cache(maxsize=256)
@@ -101,28 +101,6 @@ def _trainer(config: RunConfig) -> Trainer:
     task, federation = config.plan.task, ClientData.of(config)
     with _calling(task, "build"):
         model = task.model(federation.data)
-    _check_model(task, model)
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    with _calling(task, "optimizer(parameters)"):
-        optimizer: Any = task.optimizer(parameters)
-    if not isinstance(optimizer, Optimizer):
-        raise _returned(task, "optimizer", optimizer, "a torch.optim.Optimizer")
-    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    if held - {id(p) for p in parameters}:
-        raise UsageError(
-            f"task {task.name}: optimizer returned one of other parameters than it was given; it "
-            "makes a new one of those: lambda parameters: torch.optim.SGD(parameters, lr=0.1)"
-        )
-    trainer = Trainer(config, federation)
-    if trainer.model is model:
-        raise UsageError(
-            f"task {task.name}: build returned the same model twice; it makes a new one with every "
-            "call: lambda: nn.Sequential(...)"
-        )
-    return trainer
-
-
-def _check_model(task: Task, model: object) -> None:
     if not isinstance(model, nn.Module):
         raise _returned(task, "build", model, "a torch.nn.Module")
     named = dict(model.named_parameters())
@@ -134,6 +112,24 @@ def _check_model(task: Task, model: object) -> None:
                 f"task {task.name}: build made a model whose {name!r} is {_type(p)}; parameters "
                 "are float32, and so are the inputs that they take (x.float())"
             )
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    with _calling(task, "optimizer(parameters)"):
+        optimizer: Any = task.optimizer(parameters)
+    if not isinstance(optimizer, Optimizer):
+        raise _returned(task, "optimizer", optimizer, "a torch.optim.Optimizer")
+    used = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if used - {id(p) for p in parameters}:
+        raise UsageError(
+            f"task {task.name}: optimizer returned one of other parameters than it was given; it "
+            "makes a new one of those: lambda parameters: torch.optim.SGD(parameters, lr=0.1)"
+        )
+    trainer = Trainer(config, federation)
+    if trainer.model is model:
+        raise UsageError(
+            f"task {task.name}: build returned the same model twice; it makes a new one with every "
+            "call: lambda: nn.Sequential(...)"
+        )
+    return trainer
 
 
 def _one_step(trainer: Trainer) -> None:
@@ -163,24 +159,16 @@ def _one_step(trainer: Trainer) -> None:
     for _ in range(2):  # memory may begin with the second
         with _calling(task, "optimizer: its step()"):
             trainer.optimizer.step()
-        _check_memory(trainer, before)
-
-
-def _check_memory(trainer: Trainer, before: dict[str, Any]) -> None:
-    """Each client has an optimizer's memory of its own: refuses what could not be handed to it."""
-    cure = (
-        "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
-    )
-    try:
-        trainer.optimizer_state()
-    except ValueError as error:
-        raise UsageError(f"task {trainer.task.name}: optimizer: {error}; {cure}") from error
-    for name, value in attributes(trainer.optimizer).items():
-        if name not in before or before[name] != value:
-            raise UsageError(
-                f"task {trainer.task.name}: optimizer changes its attribute {name!r}, which all "
-                f"clients of a worker would share; {cure}"
-            )
+        try:
+            trainer.optimizer_state()
+        except ValueError as error:
+            raise UsageError(f"task {task.name}: optimizer: {error}; {_KEPT}") from error
+        for name, value in attributes(trainer.optimizer).items():
+            if name not in before or before[name] != value:
+                raise UsageError(
+                    f"task {task.name}: optimizer changes its attribute {name!r}, which all "
+                    f"clients of a worker would share; {_KEPT}"
+                )
 
 
 @torch.no_grad()
@@ -190,15 +178,15 @@ def _one_score(trainer: Trainer) -> None:
     index = spread(len(data.test_x), max(1, task.evaluation_batch // 2))
     trainer.model.eval()
     (loss, once), (losses, twice) = (_score(trainer, i) for i in (index, torch.cat([index] * 2)))
-    told = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
+    text = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
     if abs(losses - 2 * loss) < abs(losses - loss):
         raise UsageError(
-            f"task {task.name}: loss is {loss:g} {told.format(losses)} the mean over the batch, "
+            f"task {task.name}: loss is {loss:g} {text.format(losses)} the mean over the batch, "
             "not the sum: reduction='mean'"
         )
     if abs(twice - once) < abs(twice - 2 * once):
         raise UsageError(
-            f"task {task.name}: metric is {once:g} {told.format(twice)} the sum of the score over "
+            f"task {task.name}: metric is {once:g} {text.format(twice)} the sum of the score over "
             "the samples, not their mean: .sum(), not .mean()"
         )
 

@@ -64,13 +64,19 @@ class Updates(RoundTraffic):
         return [traffic for update in self.updates for traffic in update.messages] + self.begun
 
 
-def together(number: int, updates: list[Update]) -> Updates:
+def merged(number: int, updates: list[Update]) -> Updates:
     """The traffic of ``updates`` as that of round ``number``."""
     made = Updates(number, updates=updates)
     for place, update in enumerate(updates):
         messages, client = update.travelled, update.client
         downs = [traffic.downlinks[client] for traffic in messages]
-        made.downlinks[place] = _downlink(downs)
+        made.downlinks[place] = downs[0] if len(downs) == 1 else Downlink(
+            payload=b"".join(down.payload for down in downs),
+            kind=downs[0].kind if downs else "model",
+            spans=_spans([down.spans for down in downs]),
+            charged=all(down.charged for down in downs),
+            beside=_beside(downs),
+        )  # fmt: skip
         failures = [t.failures[client] for t in update.messages if client in t.failures]
         if failures:
             made.failures[place] = failures[0]
@@ -83,18 +89,6 @@ def together(number: int, updates: list[Update]) -> Updates:
         made.decode_seconds += sum(traffic.decode_seconds for traffic in update.messages)
         made.downlink_seconds += sum(traffic.downlink_seconds for traffic in update.messages)
     return made
-
-
-def _downlink(downs: list[Downlink]) -> Downlink:
-    if len(downs) == 1:
-        return downs[0]
-    return Downlink(
-        payload=b"".join(down.payload for down in downs),
-        kind=downs[0].kind if downs else "model",
-        spans=_spans([down.spans for down in downs]),
-        charged=all(down.charged for down in downs),
-        beside=_beside(downs),
-    )
 
 
 def _uplink(update: Update) -> Uplink:

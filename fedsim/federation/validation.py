@@ -50,7 +50,17 @@ def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
         UsageError: no sample is left on one side, or training and held-out samples have different
             shapes, so that the task cannot score the former.
     """
-    _alike(task, data, fraction)
+    first = torch.zeros(1, dtype=torch.int64)
+    trained, scored = (
+        (tuple(x[first].shape), tuple(y[first].shape))
+        for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y))
+    )
+    if trained != scored:
+        raise UsageError(
+            f"--validation is {fraction:g}: task {task.name} scores samples of another shape "
+            f"({scored[0]}) than it trains on ({trained[0]}), so that none of the latter can be "
+            "kept for scoring"
+        )
     total = len(data.train_x)
     count = round(fraction * total)
     if not 0 < count < total:
@@ -61,20 +71,5 @@ def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
     order = np.random.default_rng([_SEED, total]).permutation(total)
     kept, left = np.sort(order[:count]), np.sort(order[count:])
     numbers = torch.from_numpy(kept)
-    scored = Chosen(data.train_x, numbers)
-    return replace(data, test_x=scored, test_y=data.train_y[numbers]), left
-
-
-def _alike(task: Task, data: Data, fraction: float) -> None:
-    """Refuses data whose training samples cannot be scored as the held-out samples are."""
-    one = torch.zeros(1, dtype=torch.int64)
-    trained, scored = (
-        (tuple(x[one].shape), tuple(y[one].shape))
-        for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y))
-    )
-    if trained != scored:
-        raise UsageError(
-            f"--validation is {fraction:g}: task {task.name} scores samples of another shape "
-            f"({scored[0]}) than it trains on ({trained[0]}), so that none of the latter can be "
-            "kept for scoring"
-        )
+    part = Chosen(data.train_x, numbers)
+    return replace(data, test_x=part, test_y=data.train_y[numbers]), left

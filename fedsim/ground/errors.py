@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
@@ -39,10 +39,12 @@ class DeviceFull(RunFailed):
 
 
 @contextmanager
-def training(round_number: int, loss: float, suspected: str | None = None) -> Iterator[None]:
+def training(
+    round_number: int, loss: float, suspected: Callable[[], str | None] = lambda: None
+) -> Iterator[None]:
     """Adds to an ``UpdateError`` the round and its mean training loss; to ``NotFinite``, the cause.
 
-    ``suspected``: words for what else than the data and the learning rate may be why.
+    ``suspected``: gives words for what else than the data and the learning rate may be why.
 
     Example:
         >>> with training(3, float("nan")):
@@ -55,7 +57,7 @@ hold NaN or infinity, or the learning rate, --lr, is too high)
         yield
     except UpdateError as error:
         usual = "the data hold NaN or infinity, or the learning rate, --lr, is too high"
-        causes = f": {suspected or usual}" if isinstance(error, NotFinite) else ""
+        causes = f": {suspected() or usual}" if isinstance(error, NotFinite) else ""
         where = f"round {round_number}, training loss {loss:.4g}"
         raise type(error)(f"{error} ({where}{causes})") from error
 

@@ -16,14 +16,14 @@ from fedsim.engines.local import LocalGrid
 from fedsim.federation import ledger, trial
 from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.drivers import at_once, make_client_app, make_together
+from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
 from fedsim.federation.events import EventServer
-from fedsim.federation.held import held
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
+from fedsim.federation.unapplied import unapplied
 from fedsim.ground.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
 from fedsim.ground.files import write_bytes, write_text
 from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
@@ -122,9 +122,9 @@ def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | 
 def grid_of(config: RunConfig, states: InProcess) -> LocalGrid:
     """The in-process grid of a run, whose clients' memory is ``states``."""
     app = make_client_app(lambda _: config, states)
-    together = make_together(config, states)
+    answer_several = make_answer_several(config, states)
     many = config.machine.workers
-    return LocalGrid(app, config.plan.clients, many, together, at_once(config))
+    return LocalGrid(app, config.plan.clients, many, answer_several, at_once(config))
 
 
 def check(config: RunConfig) -> None:
@@ -278,7 +278,7 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     summary = known | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
     if records.states is not None:
-        summary |= held(channel, records.states.copy(), summary["clients"])
+        summary |= unapplied(channel, records.states.copy(), summary["clients"])
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {

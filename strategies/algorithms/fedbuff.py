@@ -13,7 +13,7 @@ from strategies.algorithms.base import Algorithm, Asked, Refused, Round
 from strategies.algorithms.staleness import Staleness, weight
 from strategies.channel.traffic import Uplink
 
-HELD = "held"
+BUFFERED = "buffered"
 """In the server's memory: how many updates wait in the buffer."""
 
 
@@ -51,13 +51,13 @@ class FedBuff(Algorithm):
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
     ) -> tuple[Tensors | None, State]:
         size, age = self.buffer_size or min(10, now.cohort), weight(self.staleness)
-        total, held = inside("sum", memory) or empty_like(model), int(memory.get(HELD, 0))
+        total, buffered = inside("sum", memory) or empty_like(model), int(memory.get(BUFFERED, 0))
         for client, uplink in uplinks.items():
             share = self.server_lr * age(now.age[client]) / size
             total = {n: torch.add(total[n], x, alpha=share) for n, x in uplink.update.items()}
-            held += 1
-        if held < size:
-            return None, nest("sum", total) | {HELD: torch.tensor(held)}
+            buffered += 1
+        if buffered < size:
+            return None, nest("sum", total) | {BUFFERED: torch.tensor(buffered)}
         return total, {}
 
 

@@ -54,17 +54,17 @@ class InNetwork(Algorithm):
         """A cohort whose sums could leave the accumulators, and methods without integers."""
         natural = natural_code(asked.uplink)
         try:
-            room = 0 if natural is None else Switch.of(natural, self.width).capacity
+            capacity = 0 if natural is None else Switch.of(natural, self.width).capacity
         except ValueError:  # the powers of a single client do not fit
-            room = 0
-        if natural is not None and room >= asked.cohort:
+            capacity = 0
+        if natural is not None and capacity >= asked.cohort:
             return
         if natural is None:
             why = "which is not such a method"
-        elif not room:
+        elif not capacity:
             why = f"whose powers, 2**{natural.lowest} to 2**{natural.highest}, do not fit them"
         else:
-            why = f"whose sums fit them for {room} at most, and the cohort has {asked.cohort}"
+            why = f"whose sums fit them for {capacity} at most, and the cohort has {asked.cohort}"
         raise Refused(
             f"--method is {asked.method!r}, {why}: strategy {asked.name} adds integers of "
             f"{self.width} bits and takes a dense cnat(bits, top) whose sums fit them for every "

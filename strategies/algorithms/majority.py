@@ -56,27 +56,22 @@ def vote(updates: list[dict[str, Tensor]], seed: int, round_number: int) -> dict
     Raises ``ValueError`` where a client's entries are not plus or minus one magnitude per tensor,
     the same for all clients.
     """
-    seed = derive(seed, "vote", round_number)
-    return {
-        name: _vote(name, [update[name] for update in updates], tensor_seed(seed, i))
-        for i, name in enumerate(updates[0])
-    }
-
-
-def _vote(name: str, votes: list[Tensor], seed: int) -> Tensor:
-    first = votes[0]
-    if first.numel() == 0:
-        return torch.zeros_like(first)
-    magnitude = first.flatten()[0].abs()
-    ahead = torch.zeros(first.shape, dtype=torch.int32, device=first.device)  # contiguous
-    for vote in votes:
-        if not bool((vote.abs() == magnitude).all()) or not magnitude > 0:
-            raise ValueError(f"a vote on {name!r} is not plus or minus one magnitude")
-        ahead += torch.where(vote > 0, 1, -1)
-    flat = ahead.flatten()
-    ties = (flat == 0).nonzero().flatten()
-    flat[ties] = 1 - 2 * (noise.words_torch(seed, ties) >> 31).int()
-    return torch.where(ahead > 0, magnitude, -magnitude)
+    seed, voted = derive(seed, "vote", round_number), {}
+    for i, (name, first) in enumerate(updates[0].items()):
+        if first.numel() == 0:
+            voted[name] = torch.zeros_like(first)
+            continue
+        magnitude = first.flatten()[0].abs()
+        ahead = torch.zeros(first.shape, dtype=torch.int32, device=first.device)  # contiguous
+        for votes in (update[name] for update in updates):
+            if not bool((votes.abs() == magnitude).all()) or not magnitude > 0:
+                raise ValueError(f"a vote on {name!r} is not plus or minus one magnitude")
+            ahead += torch.where(votes > 0, 1, -1)
+        flat = ahead.flatten()
+        ties = (flat == 0).nonzero().flatten()
+        flat[ties] = 1 - 2 * (noise.words_torch(tensor_seed(seed, i), ties) >> 31).int()
+        voted[name] = torch.where(ahead > 0, magnitude, -magnitude)
+    return voted
 
 
 def vote_code(uplink: Compressor) -> Compressor | None:

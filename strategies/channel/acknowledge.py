@@ -38,23 +38,25 @@ class OutOfOrder(RuntimeError):
     """A client is asked for a round that it has answered, or that is older than its last answer."""
 
 
-def told(round_number: int, applied: int) -> bytes:
+def write_applied(round_number: int, applied: int) -> bytes:
     """How a message of this round says which uplink was applied last, in 7 bits per byte.
 
     ``applied``: the round of that uplink; 0: none was, of which nothing is said.
 
     Example:
-        >>> told(7, 6), told(300, 100).hex(), told(3, 0)
+        >>> write_applied(7, 6), write_applied(300, 100).hex(), write_applied(3, 0)
         (b'\\x01', 'c801', b'')
     """
     return varint(round_number - applied) if applied else b""
 
 
-def heard(settings: Mapping[str, Any]) -> int:
-    """The round that ``told`` names, 0 for none; ``PayloadError`` for bytes that are no number.
+def read_applied(settings: Mapping[str, Any]) -> int:
+    """The round that ``write_applied`` names, 0 for none.
+
+    Raises ``PayloadError`` for bytes that are not a number.
 
     Example:
-        >>> heard({"round": 7, APPLIED: b"\\x01"}), heard({"round": 7})
+        >>> read_applied({"round": 7, APPLIED: b"\\x01"}), read_applied({"round": 7})
         (6, 0)
     """
     data = settings.get(APPLIED)
@@ -121,10 +123,10 @@ def pending(
     for a relay (``relay``); ``lost``: see ``Settled``.
     """
     asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
-    kept = {ROUND_KEPT: torch.tensor(asked), CHANNEL_KEPT: torch.tensor(channel)}
+    memory = {ROUND_KEPT: torch.tensor(asked), CHANNEL_KEPT: torch.tensor(channel)}
     if keeps or holds(uplink, like):
-        kept[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-    return kept | ({LOST_KEPT: torch.tensor(lost)} if lost else {})
+        memory[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+    return memory | ({LOST_KEPT: torch.tensor(lost)} if lost else {})
 
 
 def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
@@ -152,19 +154,19 @@ def settle(
 
     Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round.
     """
-    held, applied = inside("uplink", memory), heard(settings)
+    state, applied = inside("uplink", memory), read_applied(settings)
     if ROUND_KEPT not in memory:
-        return Settled(held)
+        return Settled(state)
     answered, asked = int(memory[ROUND_KEPT]), int(str(settings["round"]))
     if asked <= answered:
         raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
     before = int(memory.get(LOST_KEPT, 0))
     if applied >= answered:  # above: this is the memory before one that was damaged
-        return Settled(held, lost=before)
+        return Settled(state, lost=before)
     if PAYLOAD_KEPT not in memory:
-        return Settled(held, applied=False, lost=before + 1)
+        return Settled(state, applied=False, lost=before + 1)
     carried = decompress(uplink, memory[PAYLOAD_KEPT].numpy().tobytes(), like)
-    back, lost = take_back(uplink, carried, placed(held, next(iter(like.values())).device))
+    back, lost = take_back(uplink, carried, placed(state, next(iter(like.values())).device))
     return Settled(back, False, not lost, before + bool(lost))
 
 

@@ -52,7 +52,7 @@ class Missed:
     def add(self, update: Downlink) -> None:
         """Keeps an update, and forgets the first ones where all are longer than the model."""
         self.updates.append(update)
-        while sum(len(one.payload) for one in self.updates) > self.limit:
+        while sum(len(update.payload) for update in self.updates) > self.limit:
             self.updates.pop(0)
 
     def last(self, count: int) -> Downlink | None:
@@ -60,20 +60,20 @@ class Missed:
         if not 0 < count <= len(self.updates):
             return None
         updates = self.updates[-count:]
-        payload = join([one.payload for one in updates])
-        spans = {key: sum(one.spans[key] for one in updates) for key in updates[0].spans}
-        spans["header"] += 8 * (len(payload) - sum(len(one.payload) for one in updates))
+        payload = join([update.payload for update in updates])
+        spans = {key: sum(update.spans[key] for update in updates) for key in updates[0].spans}
+        spans["header"] += 8 * (len(payload) - sum(len(update.payload) for update in updates))
         return Downlink(payload, "updates", spans)
 
     def state(self) -> list[dict[str, Any]]:
         """The updates as JSON can hold them."""
         return [
-            {"payload": b64encode(one.payload).decode(), "spans": one.spans}
-            for one in self.updates
+            {"payload": b64encode(update.payload).decode(), "spans": update.spans}
+            for update in self.updates
         ]  # fmt: skip
 
     def restore(self, values: list[dict[str, Any]]) -> None:
         """Goes on from what ``state`` returned."""
         self.updates = [
-            Downlink(b64decode(one["payload"]), "update", one["spans"]) for one in values
+            Downlink(b64decode(update["payload"]), "update", update["spans"]) for update in values
         ]

@@ -110,8 +110,10 @@ class ClientEnd:
         before: how the client encoded its last message, where it did otherwise.
 
     Example:
-        >>> ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)}).follows
-        False
+        >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
+        >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
+        >>> len(end.encode(0, {"w": torch.ones(2)}, came)[0].payload)  # 3 of header
+        11
     """
 
     uplink: Compressor
@@ -120,11 +122,6 @@ class ClientEnd:
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
     seed: int = 0
     before: Compressor | None = None
-
-    @property
-    def follows(self) -> bool:
-        """Whether the client keeps the model and is sent updates (never with a raw downlink)."""
-        return not isinstance(self.downlink, Raw)
 
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """What a message says, to a client with this ``memory`` (None: its first message).
@@ -137,41 +134,38 @@ class ClientEnd:
         other buffers; and ``PayloadError`` where a payload is damaged.
         """
         payload, settings = get(content)
-        self._check(settings)
-        held = of_channel(memory or {}, settings)
-        settled = settle(self.before or self.uplink, settings, held, self.like)
+        if ENDS in settings:
+            mine, theirs = ends(self.uplink, self.downlink, self.buffers), str(settings[ENDS])
+            if theirs != mine:
+                raise ValueError(
+                    f"the two ends differ: the strategy has {theirs}; client_mod has {mine}: give "
+                    "both the same (buffers: Compressed(buffers=Buffers(...)) and "
+                    "client_mod(buffers=...))"
+                )
+        known = of_channel(memory or {}, settings)
+        settled = settle(self.before or self.uplink, settings, known, self.like)
         if settings["kind"] == "model":
-            whole = directions.both(self.downlink, self.like, int(str(settings.get(VERSION, 0))))
-            base = directions.begun(self.downlink, decompress(Raw(), payload, whole))
+            version = int(str(settings.get(VERSION, 0)))
+            base = directions.received(self.downlink, payload, self.like, version)
         elif settings["kind"] == "relay":
-            base = self._relayed(payload, settings, held, settled)
+            base = self._relayed(payload, settings, known, settled)
         else:
-            base = self._updated(payload, settings, held)
+            base = self._updated(payload, settings, known)
         weights = {name: base[name] for name in self.like}
         buffers = from_payload(settings, self.buffers)
         return Delivery(
-            weights, buffers, settings, not held, settled, base, self.uplink, self.seed
+            weights, buffers, settings, not known, settled, base, self.uplink, self.seed
         )
-
-    def _check(self, settings: ConfigRecord) -> None:
-        """Raises ``ValueError`` where the server's end is built otherwise, and says so."""
-        mine = ends(self.uplink, self.downlink, self.buffers)
-        told = str(settings.get(ENDS, mine))
-        if told != mine:
-            raise ValueError(
-                f"the two ends differ: the strategy has {told}; client_mod has {mine}: give both "
-                "the same (buffers: Compressed(buffers=Buffers(...)) and client_mod(buffers=...))"
-            )
 
     def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
         updates = [payload] if settings["kind"] == "update" else split(payload, last - first)
-        held = memory.get(VERSION)
-        own = first if held is None else min(max(int(held), first), last)
+        version = memory.get(VERSION)
+        own = first if version is None else min(max(int(version), first), last)
         weights, steps = _base(memory, own), updates[own - first :]
-        for step in (decompress(self.downlink, one, self.like) for one in steps):
-            weights = directions.moved(weights, step)
+        for step in steps:
+            weights = directions.moved(weights, decompress(self.downlink, step, self.like))
         return placed(weights, self._device)
 
     def _relayed(
@@ -195,14 +189,14 @@ class ClientEnd:
 
         Raises ``UpdateError``, which names the tensor, for an update that is not finite.
         """
-        held = placed(delivery.settled.uplink, self._device) or None
+        before = placed(delivery.settled.uplink, self._device) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
-        packet, after = compress(self.uplink, update, held, seed)
+        packet, after = compress(self.uplink, update, before, seed)
         memory = nest("uplink", after)
         lost = delivery.settled.lost
         keeps = isinstance(self.downlink, Relay)
         memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, lost, keeps)
-        if self.follows:
+        if not isinstance(self.downlink, Raw):  # else the model is what is sent
             version = torch.tensor(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}
         return packet, memory
@@ -226,8 +220,8 @@ class ClientEnd:
 
 def _base(memory: State, version: int) -> State:
     """The model that the client holds; ``NoBase`` where that is not this ``version``."""
-    base, held = inside("base", memory), memory.get(VERSION)  # memories of before have no number
-    if not base or (held is not None and int(held) != version):
+    base, known = inside("base", memory), memory.get(VERSION)  # memories of before have no number
+    if not base or (known is not None and int(known) != version):
         raise NoBase(f"the client does not hold version {version} of the model")
     return base
 

@@ -13,7 +13,7 @@ EF21-BC: g + C(mean - g).
 import torch
 from torch import Tensor
 
-from compressors import Compressor, Sent, State, Tensors
+from compressors import Compressor, Raw, Sent, State, Tensors, decompress
 from compressors.base import empty_like
 from compressors.whole.feedback import EF21
 from compressors.whole.memory import inside, nest
@@ -36,11 +36,11 @@ def stepped(
     weights: Tensors, downlink: Compressor, sent: Sent, memory: State
 ) -> dict[str, Tensor]:
     """A server's model after it ``sent`` something, with the ``memory`` that is left of that."""
-    way = _direction(downlink, memory) or {name: one.decoded for name, one in sent.items()}
-    return {name: x + way[name] for name, x in weights.items()}
+    step = _direction(downlink, memory) or {name: entries.decoded for name, entries in sent.items()}
+    return {name: x + step[name] for name, x in weights.items()}
 
 
-def told_beside(downlink: Compressor, memory: State, version: int) -> State:
+def sent_beside(downlink: Compressor, memory: State, version: int) -> State:
     """What a server with this ``memory`` sends with its whole model, number ``version``."""
     return nest(DIRECTION, _direction(downlink, memory)) if version else {}
 
@@ -51,26 +51,26 @@ def _direction(downlink: Compressor, memory: State) -> State:
     return {name: torch.zeros_like(x) - x for name, x in shift.items()}
 
 
-def both(downlink: Compressor, like: Tensors, version: int) -> dict[str, Tensor]:
-    """What a whole model is sent with, shaped like the model ``like``: the direction, if there is.
+def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) -> State:
+    """A whole model as it came, with the direction where both ends keep one.
 
-    ``version``: of the model; before the first round the direction is known to all.
+    Args:
+        downlink: how the server encodes the global update.
+        payload: the model's, raw.
+        like: the model: names, shapes and devices.
+        version: of the model; before the first round the direction is zero, and was not sent.
     """
-    if not directs(downlink) or version == 0:
-        return dict(like)
-    return dict(like) | nest(DIRECTION, dict(like))
+    if not directs(downlink):
+        return decompress(Raw(), payload, like)
+    if version == 0:
+        model = decompress(Raw(), payload, like)
+        return model | nest(DIRECTION, empty_like(model))
+    return decompress(Raw(), payload, dict(like) | nest(DIRECTION, dict(like)))
 
 
-def begun(downlink: Compressor, held: State) -> State:
-    """A model as it came, and the zero direction where none came with it."""
-    if not directs(downlink) or inside(DIRECTION, held):
-        return held
-    return held | nest(DIRECTION, empty_like(held))
-
-
-def moved(held: State, step: Tensors) -> State:
-    """The model after an update ``step``; with a direction, that after it and the model moved."""
-    before = inside(DIRECTION, held)
-    way = {n: before[n].to(x.device) + x for n, x in step.items()} if before else dict(step)
-    model = {name: held[name].to(x.device) + x for name, x in way.items()}
-    return model | (nest(DIRECTION, way) if before else {})
+def moved(model: State, update: Tensors) -> State:
+    """The model after an ``update``; with a direction, that after it and the model moved by it."""
+    direction = inside(DIRECTION, model)
+    step = {n: direction[n].to(x.device) + x for n, x in update.items()} if direction else update
+    after = {name: model[name].to(x.device) + x for name, x in step.items()}
+    return after | (nest(DIRECTION, dict(step)) if direction else {})

@@ -11,9 +11,9 @@ import json
 import os
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Error, RecordDict
 from flwr.proto.recorddict_pb2 import SintList
 
 _CHUNK = int(os.getenv("FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE", "5242880"))
@@ -45,46 +45,44 @@ def to_client(content: RecordDict, kind: str = "train") -> Travel:
     """The bytes for a message of the server: the client asks for it and pulls its objects.
 
     Example:
+        >>> from flwr.app import ConfigRecord
         >>> to_client(RecordDict({"fedsim": ConfigRecord({"payload": bytes(1000)})}))
         Travel(down=1671, up=13)
     """
-    whole, described = _message(_records(content), kind, reply=False)
+    whole, described = _message(content, kind, reply=False)
     return Travel(_field(described) + _field(whole.tree) + whole.size, _NODE)
 
 
 def to_server(content: RecordDict | Error, kind: str = "train") -> Travel:
     """The bytes for a reply: descriptor and objects up, the list of objects wanted down."""
-    below = None if isinstance(content, Error) else _records(content)
-    beside = _field(_error(content)) if isinstance(content, Error) else 0
-    whole, described = _message(below, kind, reply=True, beside=beside)
+    whole, described = _message(content, kind, reply=True)
     request = _NODE + _field(described) + _field(whole.tree) + _RUNTIME
     wanted = 4 + _field(_HASH + 2) + _HASH * whole.objects + _SESSION
     return Travel(wanted, request + whole.size)
 
 
-def _message(
-    below: _Part | None, kind: str, reply: bool, beside: int = 0
-) -> tuple[_Part, int]:
+def _message(content: RecordDict | Error, kind: str, reply: bool) -> tuple[_Part, int]:
     """The message's object with all below it, and the length of its descriptor."""
+    below, beside, records, seen = list[_Part](), 0, list[_Part](), set[int]()
+    if isinstance(content, Error):
+        reason = _field(len(content.reason.encode())) if content.reason else 0
+        beside = _field(_number(content.code) + reason)
+    else:
+        for record in content.values():
+            if isinstance(record, ArrayRecord):
+                alone = list(record.values())
+                if len(alone) > 1:
+                    keys = [(a.dtype, a.shape, a.stype, hash(a.data)) for a in alone]
+                    alone = list(dict(zip(keys, alone, strict=True)).values())
+                arrays = [_array(array, seen) for array in alone]
+                records.append(_object("ArrayRecord", arrays, _names(record)))
+            else:
+                items = [_field(_named(k)[1] + _field(_value(v))) for k, v in record.items()]
+                records.append(_object(type(record).__name__, [], sum(items)))
+        below = [_object("RecordDict", records, _names(content))]
     about = 3 * _RANDOM + 2 + 2 * _FIXED + _field(len(kind)) + (_HASH if reply else 0)
-    whole = _object("Message", [] if below is None else [below], _field(about) + beside)
+    whole = _object("Message", below, _field(about) + beside)
     return whole, _field(about + _HASH) + (beside or _EMPTY)
-
-
-def _records(content: RecordDict) -> _Part:
-    seen: set[int] = set()
-    below = [_record(record, seen) for record in content.values()]
-    return _object("RecordDict", below, _names(content))
-
-
-def _record(record: ArrayRecord | ConfigRecord | MetricRecord, seen: set[int]) -> _Part:
-    if isinstance(record, ArrayRecord):
-        alone = list(record.values())
-        if len(alone) > 1:
-            alone = list({(a.dtype, a.shape, a.stype, hash(a.data)): a for a in alone}.values())
-        return _object("ArrayRecord", [_array(a, seen) for a in alone], _names(record))
-    items = sum([_field(_key(k) + _field(_value(v))) for k, v in record.items()])
-    return _object(type(record).__name__, [], items)
 
 
 def _array(array: Array, seen: set[int]) -> _Part:
@@ -100,7 +98,7 @@ def _array(array: Array, seen: set[int]) -> _Part:
     seen.update(unique)
     about = {
         "dtype": array.dtype, "shape": array.shape, "stype": array.stype,
-        "arraychunk_ids": [unique.index(one) for one in order],
+        "arraychunk_ids": [unique.index(chunk) for chunk in order],
     }  # fmt: skip
     return _object("Array", chunks, len(json.dumps(about)))
 
@@ -117,18 +115,14 @@ def _object(kind: str, below: list[_Part], body: int) -> _Part:
 
 def _names(names: Iterable[str]) -> int:
     """The length of the JSON that gives each name its object."""
-    lengths = [_named(name) for name in names]
+    lengths = [_named(name)[0] for name in names]
     return 2 + sum(lengths) + 2 * max(0, len(lengths) - 1)
 
 
 @lru_cache(maxsize=4096)
-def _named(name: str) -> int:
-    return len(json.dumps(name)) + 68
-
-
-@lru_cache(maxsize=4096)
-def _key(name: str) -> int:
-    return _field(len(name.encode()))
+def _named(name: str) -> tuple[int, int]:
+    """The lengths of a name: in JSON, with the object that it names; and as a field."""
+    return len(json.dumps(name)) + 68, _field(len(name.encode()))
 
 
 def _value(value: object) -> int:
@@ -140,38 +134,27 @@ def _value(value: object) -> int:
     if isinstance(value, bool):
         return 2
     if isinstance(value, int):
-        return 1 + _zigzag(value)
+        return _number(value)
     if isinstance(value, str):
         return _field(len(value.encode()))
     assert isinstance(value, list)
-    return 1 + _field(_items(value))  # the tags of lists take two bytes
+    first = value[0] if value else 0  # a list of a ConfigRecord holds one type
+    if isinstance(first, str | bytes):
+        length = sum(_value(x) for x in value)
+    elif isinstance(first, bool):
+        length = _field(len(value))
+    elif isinstance(first, float):
+        length = _field(8 * len(value))
+    else:
+        length = SintList(vals=value).ByteSize()  # many, and compiled
+    return 1 + _field(length)  # the tags of lists take two bytes
 
 
-def _items(values: list[object]) -> int:
-    if not values:
-        return 0
-    if isinstance(values[0], str | bytes):
-        return sum(_value(value) for value in values)
-    if isinstance(values[0], bool):
-        return _field(len(values))
-    if isinstance(values[0], float):
-        return _field(8 * len(values))
-    numbers = cast(list[int], values)  # a list of a ConfigRecord holds one type
-    return SintList(vals=numbers).ByteSize()  # many, and compiled
-
-
-def _error(error: Error) -> int:
-    return 1 + _zigzag(error.code) + (_field(len(error.reason.encode())) if error.reason else 0)
-
-
-def _zigzag(value: int) -> int:
-    return _varint(2 * value if value >= 0 else -2 * value - 1)
-
-
-def _varint(value: int) -> int:
-    return 1 if value < 128 else (value.bit_length() + 6) // 7
+def _number(value: int) -> int:
+    """The bytes of a field that holds a whole number: tag, and 7 bits per byte of its zigzag."""
+    return 1 + max(1, ((2 * value if value >= 0 else -2 * value - 1).bit_length() + 6) // 7)
 
 
 def _field(length: int) -> int:
     """The bytes of a field that holds so many: tag, length and they."""
-    return 1 + _varint(length) + length
+    return 1 + max(1, (length.bit_length() + 6) // 7) + length

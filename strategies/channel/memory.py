@@ -26,11 +26,25 @@ STATE_DIR = "state-dir"
 
 
 def load(context: Context, key: str) -> State:
-    """The memory as last committed under ``key``; empty where there is none."""
-    if STATE_DIR in context.node_config:
-        return _read(_folder(context, key))
-    record = context.state.array_records.get(key)
-    return {} if record is None else to_state(record)
+    """The memory as last committed under ``key``; empty where there is none.
+
+    Of a folder it is the last that is whole; a line names each that is damaged.
+    """
+    if STATE_DIR not in context.node_config:
+        record = context.state.array_records.get(key)
+        return {} if record is None else to_state(record)
+    from safetensors import SafetensorError  # only nodes with a folder need the package
+
+    log, folder = logging.getLogger(__name__), _folder(context, key)
+    files = _files(folder)
+    for file in reversed(files):
+        try:
+            return _whole(file)
+        except (OSError, ValueError, SafetensorError) as error:
+            log.warning("%s is damaged and passed over for the memory before: %s", file, error)
+    if files:
+        log.warning("%s holds no memory that is whole: the client begins without", folder)
+    return {}
 
 
 def commit(context: Context, key: str, state: State) -> None:
@@ -41,9 +55,8 @@ def commit(context: Context, key: str, state: State) -> None:
     if STATE_DIR not in context.node_config:
         context.state[key] = to_arrays(state)
         return
-    folder = _folder(context, key)
     try:
-        _write(folder, state)
+        _write(_folder(context, key), state)
     except OSError as error:
         given = context.node_config[STATE_DIR]
         raise ValueError(f"state-dir is {given!r}: {error.strerror}: {error.filename}") from error
@@ -58,22 +71,6 @@ def _folder(context: Context, key: str) -> Path:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("memory-*.safetensors"))
-
-
-def _read(folder: Path) -> State:
-    """The last memory in ``folder`` that is whole; a line names each that is damaged."""
-    from safetensors import SafetensorError  # only nodes with a folder need the package
-
-    told = logging.getLogger(__name__)
-    files = _files(folder)
-    for file in reversed(files):
-        try:
-            return _whole(file)
-        except (OSError, ValueError, SafetensorError) as error:
-            told.warning("%s is damaged and passed over for the memory before: %s", file, error)
-    if files:
-        told.warning("%s holds no memory that is whole: the client begins without", folder)
-    return {}
 
 
 def _whole(file: Path) -> State:

@@ -105,8 +105,11 @@ class Roster:
         self.look(grid)
         starting, patience = max(STARTING_SECONDS, self.timeout), self.timeout
         while len(self.nodes) < min(there, self.clients):
-            self._check_refused(grid)
-            silent = set(grid.get_node_ids()) - {*self._said}
+            present = {*grid.get_node_ids()}
+            if self._refused and present <= {*self._refused}:  # no node will ever say who it is
+                why = next(iter(self._refused.values()))
+                raise TooFewReplies(f"no node says which client it is: {why}")
+            silent = present - {*self._said}
             patience = starting if silent and len(self.nodes) < needed else self.timeout
             left = asked + patience - time.monotonic()
             if left <= 0:
@@ -122,13 +125,6 @@ class Roster:
                 + "".join([f"; node {n}: {why}" for n, why in self.passed.items()][:1])
             )
 
-    def _check_refused(self, grid: Grid) -> None:
-        """Raises ``TooFewReplies`` where no node will ever say who it is: all have raised."""
-        if not self._refused or not {*grid.get_node_ids()} <= {*self._refused}:
-            return
-        why = next(iter(self._refused.values()))
-        raise TooFewReplies(f"no node says which client it is: {why}")
-
     def look(self, grid: Grid, seconds: float | None = None) -> None:
         """Forgets nodes that have left, and asks those that are new who they are.
 
@@ -143,20 +139,17 @@ class Roster:
             asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
             patience = self.timeout if seconds is None else seconds
             replies = list(grid.send_and_receive(asks, timeout=patience))
-            self._hear([reply for reply in replies if reply.has_content()])
-            refused = [one for one in replies if one.has_error() and one.error.code in _OF_APPS]
-            self._refused = {one.metadata.src_node_id: _why(one) for one in refused}
+            for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
+                if reply.has_content():  # one that says nothing of use is no client
+                    node = reply.metadata.src_node_id
+                    self._said[node] = None
+                    try:
+                        self._said[node] = _who(reply.content)
+                    except ValueError as error:
+                        self._pass_over(node, str(error))
+            refused = [up for up in replies if up.has_error() and up.error.code in _OF_APPS]
+            self._refused = {up.metadata.src_node_id: _why(up) for up in refused}
         self._seat()
-
-    def _hear(self, replies: list[Message]) -> None:
-        """Notes who each node says that it is; one that says nothing of use is no client."""
-        for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
-            node = reply.metadata.src_node_id
-            self._said[node] = None
-            try:
-                self._said[node] = _who(reply.content)
-            except ValueError as error:
-                self._pass_over(node, str(error))
 
     def _seat(self) -> None:
         """Gives every client that has none a node that says to be it, the first that did."""
@@ -174,7 +167,12 @@ class Roster:
         for who, node in numbered:
             self._give(who, node)
         for name, node in named:
-            self._give(self._number(name), node)
+            taken = {*self.nodes, *self.names.values(), *(table or {}).values()}
+            free = next((n for n in range(self.clients) if n not in taken), None)
+            number = self.names.get(name, free)
+            if number is not None:
+                self.names[name] = number
+            self._give(number, node)  # None: no number is left
 
     def _give(self, client: int | None, node: int) -> None:
         """A node is where a client is; or it is passed over, where another is that already."""
@@ -186,15 +184,6 @@ class Roster:
             self.passed.pop(node, None)
         else:
             self._pass_over(node, f"it says that it is client {client}, which is at node {holder}")
-
-    def _number(self, name: str) -> int | None:
-        """A name's number; None where none is left."""
-        taken = {*self.nodes, *self.names.values(), *(owners() or {}).values()}
-        free = next((n for n in range(self.clients) if n not in taken), None)
-        number = self.names.get(name, free)
-        if number is not None:
-            self.names[name] = number
-        return number
 
     def _pass_over(self, node: int, why: str) -> None:
         """Notes and tells, once, why a node is no client."""

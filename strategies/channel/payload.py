@@ -90,9 +90,11 @@ def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool
 
 def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
     """The payload and the settings beside it; ``ValueError`` where there is none."""
-    beside = record.config_records.get(KEY)
-    payload = _payload(record)
-    if beside is None or payload is None:
+    beside, chunked = record.config_records.get(KEY), record.array_records.get(CHUNKED)
+    payload = beside.get("payload") if beside is not None else None
+    if payload is None and chunked is not None and "payload" in chunked:
+        payload = chunked["payload"].data
+    if beside is None or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
     return payload, beside
 
@@ -101,14 +103,6 @@ def settings_in(record: RecordDict) -> ConfigRecord:
     """The settings of a message to a client; of a model in parts, those of the first part."""
     first = f"{KEY}/0"
     return record.config_records[first if first in record else KEY]
-
-
-def _payload(record: RecordDict) -> bytes | None:
-    beside, chunked = record.config_records.get(KEY), record.array_records.get(CHUNKED)
-    payload = beside.get("payload") if beside is not None else None
-    if payload is None and chunked is not None and "payload" in chunked:
-        payload = chunked["payload"].data
-    return payload if isinstance(payload, bytes) else None
 
 
 def hint(code: int) -> str:
@@ -166,7 +160,7 @@ def is_float(array: Array) -> bool:
     return np.issubdtype(np.dtype(array.dtype), np.floating)
 
 
-class Held(Array):
+class LazyArray(Array):
     """An array of numbers that becomes bytes only where somebody asks for these.
 
     What the server decodes is handed to a strategy, which asks for numbers: of a large model,
@@ -177,7 +171,7 @@ class Held(Array):
 
     Example:
         >>> x = torch.arange(3.0)
-        >>> Held(x) == Held(x), Held(x).data == Array(x.numpy()).data
+        >>> LazyArray(x) == LazyArray(x), LazyArray(x).data == Array(x.numpy()).data
         (True, True)
     """
 
@@ -196,11 +190,11 @@ class Held(Array):
         return self._numbers.copy()
 
 
-def held(tensors: Mapping[str, Tensor]) -> ArrayRecord:
-    """``to_arrays`` for a reader on this machine: see ``Held``."""
+def lazy_arrays(tensors: Mapping[str, Tensor]) -> ArrayRecord:
+    """``to_arrays`` for a reader on this machine: see ``LazyArray``."""
     record = ArrayRecord()
     for name, x in tensors.items():
-        record[name] = Held(x)  # one by one: given a mapping, a record copies every array's bytes
+        record[name] = LazyArray(x)  # given a mapping, a record copies every array's bytes
     return record
 
 

@@ -43,9 +43,9 @@ class RelayEnd(ServerEnd):
             return super()._model_or_update(client)
         every, senders = list(self._messages.values()), list(self._messages)
         own = senders.index(client) if client in senders else None
-        samples = [one.samples for one in every] if self.by_samples else []
-        payload = join([one.payload for one in every], own, samples)
-        others = [one.spans for sender, one in self._messages.items() if sender != client]
+        samples = [message.samples for message in every] if self.by_samples else []
+        payload = join([message.payload for message in every], own, samples)
+        others = [message.spans for sender, message in self._messages.items() if sender != client]
         spans: dict[Span, int] = {name: sum(of[name] for of in others) for name in every[0].spans}
         spans["header"] += 8 * len(payload) - sum(spans.values())
         return Downlink(payload, "relay", spans)
@@ -58,21 +58,22 @@ class RelayEnd(ServerEnd):
             for client, up in self.traffic.uplinks.items()
         }
 
-    def _moved(self) -> None:
-        super()._moved()
+    def replace(self, weights: Mapping[str, Tensor]) -> None:
+        """Sets the shared model; nothing is left to relay. See ``ServerEnd``."""
+        super().replace(weights)
         self._messages = {}
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """As of any end, with the messages of the last round."""
         tensors, values = super().state()
-        relayed = {str(client): vars(one) | {"payload": b64encode(one.payload).decode()}
-                   for client, one in self._messages.items()}  # fmt: skip
+        relayed = {str(client): vars(message) | {"payload": b64encode(message.payload).decode()}
+                   for client, message in self._messages.items()}  # fmt: skip
         return tensors, values | {"relayed": relayed}
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
         self._messages = {
-            int(client): _Message(b64decode(one["payload"]), one["spans"], one["samples"])
-            for client, one in values["relayed"].items()
+            int(client): _Message(**message | {"payload": b64decode(message["payload"])})
+            for client, message in values["relayed"].items()
         }

@@ -34,14 +34,6 @@ def asked_in(reply: Message) -> int | None:
     return asked if isinstance(asked, int) else None
 
 
-def check_round(reply: Message, round_number: int) -> None:
-    """Raises ``ValueError`` for an update of another round: its client was told its fate."""
-    beside = reply.content.config_records.get(KEY) if reply.has_content() else None
-    answers = beside.get(ROUND, round_number) if beside is not None else round_number
-    if answers != round_number:
-        raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
-
-
 def numbers_of(content: RecordDict) -> dict[str, float]:
     """The numbers that a client says beside its update, checked: none is believed that cannot be.
 
@@ -54,8 +46,8 @@ def numbers_of(content: RecordDict) -> dict[str, float]:
         >>> numbers_of(RecordDict({METRICS: MetricRecord({SAMPLES: 359, "train-loss": 0.5})}))
         {'num-examples': 359.0, 'train-loss': 0.5}
     """
-    told = content.metric_records.get(METRICS) or MetricRecord()
-    known = {name: told[name] for name in (SAMPLES, "train-loss", *_SECONDS) if name in told}
+    said = content.metric_records.get(METRICS) or MetricRecord()
+    known = {name: said[name] for name in (SAMPLES, "train-loss", *_SECONDS) if name in said}
     for name, value in known.items():
         number = value if isinstance(value, int | float) else math.nan
         if name == SAMPLES and not (1 <= number <= _MOST and number == int(number)):
@@ -64,28 +56,34 @@ def numbers_of(content: RecordDict) -> dict[str, float]:
             raise ValueError(f"{name} is {repr(value)}: it is a number from 0 to 2**53")
         if not math.isfinite(number):
             raise ValueError(f"{name} is {repr(value)}: it is a finite number")
-    return {k: float(v) for k, v in told.items() if isinstance(v, int | float)}
+    return {k: float(v) for k, v in said.items() if isinstance(v, int | float)}
 
 
 def uplink_of(
-    reply: Message, uplink: Compressor, like: Mapping[str, Tensor], max_norm: float | None = None
-) -> tuple[Uplink, ConfigRecord]:
+    reply: Message, round_number: int, uplink: Compressor, like: Mapping[str, Tensor],
+    max_norm: float | None = None,
+) -> tuple[Uplink, ConfigRecord]:  # fmt: skip
     """The decoded update of a reply, checked, and what stands beside it.
 
     How many entries travelled is counted in the message; what the client says of it is not read.
 
     Args:
         reply: of a client, or of what lies between in its place.
+        round_number: of which it is to be: of another the client was told the fate.
         uplink: how the client was to encode its update.
         like: the model's parameters.
         max_norm: the greatest L2 norm of an update; None: any.
 
-    Raises ``ValueError`` where the reply is an error, lacks what it should hold, says a number that
-    cannot be, or holds a longer update than ``max_norm``; and ``PayloadError`` where a payload is
-    damaged.
+    Raises ``ValueError`` where the reply is an error, is of another round, lacks what it should
+    hold, says a number that cannot be, or holds a longer update than ``max_norm``; and
+    ``PayloadError`` where a payload is damaged.
     """
     if reply.has_error():
         raise ValueError(_reason(reply.error.reason) + hint(reply.error.code))
+    beside = reply.content.config_records.get(KEY) or ConfigRecord()
+    answers = beside.get(ROUND, round_number)
+    if answers != round_number:
+        raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
     payload, said = get(reply.content)
     message = receive(uplink, payload, like)
     fate, returned, lost = read_fate(said)

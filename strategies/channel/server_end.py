@@ -24,10 +24,10 @@ from compressors import Compressor, PayloadError, Raw, State, check_decoded, com
 from compressors.bits import SPANS
 from compressors.whole.memory import inside, nest
 from compressors.whole.returned import loses
-from strategies.channel.acknowledge import CHANNEL, told
+from strategies.channel.acknowledge import CHANNEL, write_applied
 from strategies.channel.beside import APPLIED, USUAL
 from strategies.channel.catch_up import Missed
-from strategies.channel.directions import stepped, told_beside
+from strategies.channel.directions import sent_beside, stepped
 from strategies.channel.payload import (
     BASE,
     CLIENT,
@@ -38,7 +38,7 @@ from strategies.channel.payload import (
     payload_bits,
     put,
 )
-from strategies.channel.replies import asked_in, check_round, uplink_of, wants_model
+from strategies.channel.replies import asked_in, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
@@ -145,7 +145,7 @@ class ServerEnd:
         start = time.perf_counter()
         downs = {}
         for client in clients:
-            news = told(round_number, self.applied.get(client, 0))
+            news = write_applied(round_number, self.applied.get(client, 0))
             downs[client] = self._model_or_update(client).with_beside(APPLIED, news)
         for side in self.sides:
             downs = side.write(round_number, downs)
@@ -169,7 +169,7 @@ class ServerEnd:
         if self.last_update is not None and self.base.get(client) == self.version - 1:
             return self.last_update
         if self._model is None:
-            beside = told_beside(self.downlink, self.memory, self.version)
+            beside = sent_beside(self.downlink, self.memory, self.version)
             packet, _ = compress(Raw(), self.weights | beside)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         if self.missed is None or client not in self.base:
@@ -233,9 +233,9 @@ class ServerEnd:
         start = time.perf_counter()
         try:
             down = None if late else self.traffic.downlinks.get(client)
-            check_round(reply, self.told[client][0] if late else self.traffic.round)
+            asked = self.told[client][0] if late else self.traffic.round
             uplink = (down and down.uplink) or self.uplink
-            came, said = uplink_of(reply, uplink, self.weights, self.max_norm)
+            came, said = uplink_of(reply, asked, uplink, self.weights, self.max_norm)
             for side in self.sides:
                 came = side.read(came, said, down)
             number = asked_in(reply) if late else None
@@ -356,8 +356,8 @@ class ServerEnd:
             values[name] = {str(client): known for client, known in getattr(self, name).items()}
         tensors = nest("weights", self.weights) | nest("downlink", self.memory)
         for place, side in enumerate(self.sides):
-            held, values[f"side {place}"] = side.state()
-            tensors |= nest(f"side-{place}", held)
+            memory, values[f"side {place}"] = side.state()
+            tensors |= nest(f"side-{place}", memory)
         return tensors, values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:

@@ -70,15 +70,13 @@ class Uplink:
     @cached_property
     def norm(self) -> float:
         """The L2 norm of the update."""
-        return math.hypot(*(_norm(x) for x in self.update.values()))
-
-
-def _norm(x: Tensor) -> float:
-    """Quick in float32, and again in float64 where that overflows."""
-    found = float(torch.linalg.vector_norm(x))
-    if math.isfinite(found):
-        return found
-    return float(torch.linalg.vector_norm(x, dtype=torch.float64))
+        norms = []
+        for x in self.update.values():
+            norm = float(torch.linalg.vector_norm(x))  # quick, but float32 may overflow
+            if not math.isfinite(norm):
+                norm = float(torch.linalg.vector_norm(x, dtype=torch.float64))
+            norms.append(norm)
+        return math.hypot(*norms)
 
 
 @dataclass
@@ -158,8 +156,8 @@ def mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict
 
 
 def _sum(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
-    found = {name: torch.zeros_like(x) for name, x in parts[0].items()}
+    total = {name: torch.zeros_like(x) for name, x in parts[0].items()}
     for part, share in zip(parts, shares, strict=True):
         for name, x in part.items():
-            found[name].add_(x, alpha=share)
-    return found
+            total[name].add_(x, alpha=share)
+    return total

@@ -34,7 +34,7 @@ def chain(strategy: object) -> Iterator[Strategy]:
 
     Example:
         >>> from flwr.serverapp.strategy import FedAvg
-        >>> [type(one).__name__ for one in chain(FedAvg())]
+        >>> [type(layer).__name__ for layer in chain(FedAvg())]
         ['FedAvg']
     """
     while isinstance(strategy, Strategy):

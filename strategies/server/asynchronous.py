@@ -36,7 +36,7 @@ class Asynchronous(ChannelStrategy):
     Example:
         >>> from compressors import Raw
         >>> from strategies import FedBuff
-        >>> Asynchronous(Raw(), clients=20, rule=FedBuff(5)).held
+        >>> Asynchronous(Raw(), clients=20, rule=FedBuff(5)).buffered
         0
     """
 
@@ -59,9 +59,9 @@ class Asynchronous(ChannelStrategy):
         self.memory: State = {}
 
     @property
-    def held(self) -> int:
+    def buffered(self) -> int:
         """Updates that have come and have not moved the model yet."""
-        return int(self.memory.get("held", 0))
+        return int(self.memory.get("buffered", 0))
 
     @property
     def steps(self) -> int:

@@ -244,26 +244,21 @@ class ChannelStrategy(Strategy):
     ) -> Iterable[Message]:
         """See ``ask``; ``arrays`` is the model, and ``config`` is for the clients' apps."""
         check_around(self)
-        channel = self._begin(arrays, server_round)
-        channel.app = config
-        known = self.buffers.values if self.buffers else ()
-        channel.ends = ends(self.uplink, self.downlink, known)
-        return self.ask(server_round, ConfigRecord(), grid)
-
-    def _begin(self, arrays: ArrayRecord, server_round: int) -> ServerEnd:
-        """The channel, for the model that Flower's loop hands over: mostly that of before."""
         known = self.channel
         goes_on = known is not None and server_round > known.traffic.round
-        if known is not None and goes_on and arrays is self._handed:
-            return known
-        if self._layout is None or not goes_on:
-            self._layout = StateDict(arrays, self.buffers, self.frozen)
-        if self.buffers is not None and not goes_on:
-            self.buffers.values = self._initial_buffers | self._layout.statistics(arrays)
-        weights = self._layout.parameters(arrays)
-        if known is not None and not goes_on:
-            self._start_again(weights)
-        return self.open(weights, server_round)
+        if known is None or not goes_on or arrays is not self._handed:  # mostly that of before
+            if self._layout is None or not goes_on:
+                self._layout = StateDict(arrays, self.buffers, self.frozen)
+            if self.buffers is not None and not goes_on:
+                self.buffers.values = self._initial_buffers | self._layout.statistics(arrays)
+            weights = self._layout.parameters(arrays)
+            if known is not None and not goes_on:
+                self._start_again(weights)
+            known = self.open(weights, server_round)
+        known.app = config
+        buffers = self.buffers.values if self.buffers else ()
+        known.ends = ends(self.uplink, self.downlink, buffers)
+        return self.ask(server_round, ConfigRecord(), grid)
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
         """Forgets what this remembers of the start before, as its clients do."""

@@ -19,8 +19,7 @@ from compressors import Compressor, State
 from compressors.whole.memory import inside, nest
 from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, held, to_tensors
-from strategies.channel.server_end import ServerEnd
+from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arrays, to_tensors
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
 from strategies.server.around import PRIVATE, chain
@@ -66,14 +65,15 @@ class Compressed(ChannelStrategy):
         super().__init__(uplink, downlink, **common)
         check_inside(self, strategy)
         self.strategy, self._arrays = strategy, ARRAYS
-        noise = any(isinstance(one, PRIVATE) for one in chain(strategy))  # is for all of a cohort
+        # Noise is for all of a cohort.
+        noise = any(isinstance(inner, PRIVATE) for inner in chain(strategy))
         self._others_go_on = self.required is None and not noise
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
         channel = self.channel
         assert channel is not None
-        arrays = held(channel.weights)
+        arrays = lazy_arrays(channel.weights)
         for inner in chain(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
@@ -86,31 +86,29 @@ class Compressed(ChannelStrategy):
             list(self.strategy.configure_train(server_round, arrays, own, nobody))
             channel.begin(server_round, [], out)
             return self.sent({}, grid)
-        if self.clients:
-            self._check_enough(len(there), out)
+        least = self._least()
+        if self.clients and (out or not there) and len(there) < least:
+            why = [f"; client {client}: {why}" for client, why in out.items()]
+            raise TooFewReplies(  # the strategy inside would wait for nodes for ever
+                f"{len(there)} clients of the cohort can be asked and the strategy inside waits "
+                f"for {least} (min_available_nodes)" + "".join(why[:1])
+            )
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
         messages = list(self.strategy.configure_train(server_round, arrays, own, seen))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
-        told = config if self._arrays == ARRAYS else ConfigRecord({**config, NAMED: self._arrays})
+        if self._arrays != ARRAYS:
+            config = ConfigRecord({**config, NAMED: self._arrays})
         channel.begin(server_round, sorted(clients), out)
         for client, message in clients.items():
-            message.content = channel.content(client, told, _without_arrays(message.content))
+            records = message.content.items()  # strategies share one record between messages
+            others = RecordDict({k: v for k, v in records if not isinstance(v, ArrayRecord)})
+            message.content = channel.content(client, config, others)
         return self.sent(clients, grid)
-
-    def _check_enough(self, there: int, out: dict[int, str]) -> None:
-        """Raises ``TooFewReplies`` where a strategy inside would wait for nodes for ever."""
-        least = self._least()
-        if (out or not there) and there < least:
-            why = [f"; client {client}: {why}" for client, why in out.items()]
-            raise TooFewReplies(
-                f"{there} clients of the cohort can be asked and the strategy inside waits for "
-                f"{least} (min_available_nodes)" + "".join(why[:1])
-            )
 
     def _least(self) -> int:
         """How many nodes a strategy inside waits for."""
-        return max(getattr(one, "min_available_nodes", 0) for one in chain(self.strategy))
+        return max(getattr(inner, "min_available_nodes", 0) for inner in chain(self.strategy))
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Moves to what the strategy inside makes of the decoded models, in client order."""
@@ -123,7 +121,10 @@ class Compressed(ChannelStrategy):
         least = int(channel.version == 0) if self._others_go_on else self.required
         uplinks = channel.finish(least)
         if channel.app is not None:
-            _log_failures(channel)
+            for client, why in sorted(channel.traffic.failures.items()):
+                logging.getLogger("flwr").warning(  # as Flower's strategies log each that lacks
+                    "round %s goes on without client %s: %s", channel.traffic.round, client, why
+                )
         if not uplinks:  # and none is required: the model stays
             return None
         check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
@@ -153,7 +154,7 @@ class Compressed(ChannelStrategy):
 
     def _inner(self) -> list[tuple[str, Strategy]]:
         """Where the memory of the strategy inside is kept, and of what that one wraps."""
-        return [(f"inner{n or ''}", one) for n, one in enumerate(chain(self.strategy))]
+        return [(f"inner{n or ''}", inner) for n, inner in enumerate(chain(self.strategy))]
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -183,18 +184,6 @@ class Compressed(ChannelStrategy):
         self.strategy.summary()
 
 
-def _log_failures(channel: ServerEnd) -> None:
-    """Flower's strategies log each reply that they do without, and so does a wrapper."""
-    log = logging.getLogger("flwr")
-    for client, why in sorted(channel.traffic.failures.items()):
-        log.warning("round %s goes on without client %s: %s", channel.traffic.round, client, why)
-
-
-def _without_arrays(content: RecordDict) -> RecordDict:
-    """A copy of its own for each client: strategies share one record between messages."""
-    return RecordDict({k: v for k, v in content.items() if not isinstance(v, ArrayRecord)})
-
-
 def _as_model(
     reply: Message, base: dict[str, Tensor], update: dict[str, Tensor], name: str
 ) -> Message:
@@ -203,7 +192,7 @@ def _as_model(
     In float64: the mean of equal float32 numbers, as Flower takes it, is often not that number.
     Rounded to float32 again, the mean of entries that nobody sent is what they were, to the bit.
     """
-    model = held({n: x + update[n] for n, x in base.items()})
+    model = lazy_arrays({n: x + update[n] for n, x in base.items()})
     content = RecordDict({k: v for k, v in reply.content.items() if k not in OURS})
     content[name] = model
     reply.content = content

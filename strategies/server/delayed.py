@@ -89,7 +89,9 @@ class DelayedDSGD(ChannelStrategy):
         delta, self._memory = self.rule.step(uplinks, self._memory, channel.weights, now)
         if delta is not None:
             channel.advance(delta)
-        return _mean_metrics([up.metrics for up in uplinks.values()])
+        rows = [up.metrics for up in uplinks.values()]
+        keys = sorted(set.intersection(*(set(row) for row in rows)))
+        return MetricRecord({k: sum(row[k] for row in rows) / len(rows) for k in keys})
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The channel's memory, and the algorithm's."""
@@ -119,8 +121,3 @@ class DelayedDSGD(ChannelStrategy):
         name = type(self.rule).__name__
         log.info("\t├──> %s, uplink %s, downlink %s", name, text(self.uplink), text(self.downlink))
         log.info("\t└──> %s of %s clients a round", self.cohort, self.clients)
-
-
-def _mean_metrics(rows: list[dict[str, float]]) -> MetricRecord:
-    keys = sorted(set.intersection(*(set(row) for row in rows)))
-    return MetricRecord({k: sum(row[k] for row in rows) / len(rows) for k in keys})

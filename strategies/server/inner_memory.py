@@ -21,8 +21,8 @@ def arrays_of(inner: object) -> State:
     tensors: State = {}
     for name, value in vars(inner).items():
         if isinstance(value, ArrayRecord):
-            kept = {k: torch.from_numpy(np.array(a.numpy())) for k, a in value.items()}
-            tensors |= nest(f"{name}/record", kept)
+            copied = {k: torch.from_numpy(np.array(a.numpy())) for k, a in value.items()}
+            tensors |= nest(f"{name}/record", copied)
         elif isinstance(value, dict) and value and _arrays(list(value.values())):
             tensors |= nest(f"{name}/dict", {k: _tensor(v) for k, v in value.items()})
         elif isinstance(value, list) and value and _arrays(value):

@@ -29,22 +29,22 @@ def check_inside(outer: ChannelStrategy, inner: Strategy) -> None:
 
     Raises ``WrongOrder``, which names what works.
     """
-    for one in chain(inner):
-        name = type(one).__name__
-        if isinstance(one, FedXgbBagging | FedXgbCyclic):
+    for layer in chain(inner):
+        name = type(layer).__name__
+        if isinstance(layer, FedXgbBagging | FedXgbCyclic):
             raise WrongOrder(f"{name} inside Compressed: trees are not updates; use {name} alone")
-        if type(one).start is not Strategy.start:
+        if type(layer).start is not Strategy.start:
             raise WrongOrder(
                 f"{name} has a start() of its own, which Compressed would never call: give it to a "
                 "subclass of Compressed, whose start() is the one that runs"
             )
-        if isinstance(one, ChannelStrategy):
+        if isinstance(layer, ChannelStrategy):
             raise WrongOrder(f"{name} inside Compressed: updates are compressed once; use one")
-        if isinstance(one, FedMedian):
+        if isinstance(layer, FedMedian):
             _check_share(outer.uplink)
-        if isinstance(one, PRIVATE):
-            _check_replies(outer, one.num_sampled_clients, name)
-        if isinstance(one, CLIENT_SIDE):
+        if isinstance(layer, PRIVATE):
+            _check_replies(outer, layer.num_sampled_clients, name)
+        if isinstance(layer, CLIENT_SIDE):
             _check_length(outer.uplink, name)
 
 
@@ -123,16 +123,16 @@ def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) 
 
     Raises ``WrongOrder``: the client lacks the mod that clips.
     """
-    for one in chain(inner):
-        if not isinstance(one, CLIENT_SIDE):
+    for layer in chain(inner):
+        if not isinstance(layer, CLIENT_SIDE):
             continue
-        mod = "fixedclipping_mod" if "Fixed" in type(one).__name__ else "adaptiveclipping_mod"
+        mod = "fixedclipping_mod" if "Fixed" in type(layer).__name__ else "adaptiveclipping_mod"
         for client, update in updates.items():
             norm = float(torch.stack([x.double().norm() for x in update.values()]).norm())
-            if norm > one.clipping_norm * (1 + _ROUNDING):
+            if norm > layer.clipping_norm * (1 + _ROUNDING):
                 raise WrongOrder(
                     f"client {client}'s update has norm {norm:.3g} and the clip allows "
-                    f"{one.clipping_norm:.3g}: the client needs mods=[client_mod(...), {mod}]"
+                    f"{layer.clipping_norm:.3g}: the client needs mods=[client_mod(...), {mod}]"
                 )
 
 
@@ -147,7 +147,7 @@ def odd_ones(
     """
     named = {client: _named(replies[client]) for client in clients}
     usual = Counter(named.values()).most_common(1)[0][0] if named else ()
-    keys = [key for one in chain(inner) if (key := getattr(one, "weighted_by_key", None))]
+    keys = [key for layer in chain(inner) if (key := getattr(layer, "weighted_by_key", None))]
     odd = {}
     for client, names in named.items():
         if names != usual:
@@ -163,11 +163,11 @@ def odd_ones(
 
 def _named(reply: Message) -> tuple[tuple[str, Any], ...]:
     """The names of what stands in a reply, with the lengths of lists."""
-    found: list[tuple[str, Any]] = []
+    listed: list[tuple[str, Any]] = []
     for name, record in reply.content.items():
         if name in OURS:
             continue
-        found += [(name, type(record).__name__)]
+        listed += [(name, type(record).__name__)]
         for key, value in record.items():
-            found += [(f"{name}/{key}", len(value) if isinstance(value, list) else None)]
-    return tuple(sorted(found, key=str))
+            listed += [(f"{name}/{key}", len(value) if isinstance(value, list) else None)]
+    return tuple(sorted(listed, key=str))

@@ -10,7 +10,7 @@ from strategies.algorithms.base import Round
 from strategies.algorithms.sharded import Sharded
 from strategies.channel.asynchronous_end import Arrival
 from strategies.channel.copies import Copies
-from strategies.channel.shards import Shards, line_seed, part_of, together
+from strategies.channel.parts import ModelParts, join_parts, line_seed, part_of
 from strategies.channel.traffic import RoundTraffic
 from strategies.server.asynchronous import Asynchronous
 
@@ -18,14 +18,14 @@ from strategies.server.asynchronous import Asynchronous
 class Whole:
     """The model of all parts, as the run's loop looks at it."""
 
-    def __init__(self, shards: Shards, ends: list[Copies]) -> None:
-        self.shards, self.ends = shards, ends
+    def __init__(self, parts: ModelParts, ends: list[Copies]) -> None:
+        self.parts, self.ends = parts, ends
         self.traffic = RoundTraffic(0)
 
     @property
     def weights(self) -> dict[str, Tensor]:
         """The model."""
-        return self.shards.join([end.weights for end in self.ends])
+        return self.parts.join([end.weights for end in self.ends])
 
 
 class ShardedStrategy(Asynchronous):
@@ -64,13 +64,13 @@ class ShardedStrategy(Asynchronous):
         """The lines to all parts; opened once."""
         if self.channel is None:
             assert self.clients is not None
-            shards = Shards(weights, self.clients)
+            parts = ModelParts(weights, self.clients)
             self.ends = [
-                Copies(self.uplink, self.downlink, shards.cut(weights, place),
+                Copies(self.uplink, self.downlink, parts.cut(weights, place),
                        line_seed(self.seed, place), self.max_norm)
                 for place in range(self.clients)
             ]  # fmt: skip
-            self.channel: Any = Whole(shards, self.ends)
+            self.channel: Any = Whole(parts, self.ends)
         return self.channel
 
     @property
@@ -101,7 +101,7 @@ class ShardedStrategy(Asynchronous):
 
     def message(self, client: int, config: ConfigRecord) -> RecordDict:
         """All parts as they are now."""
-        return together([self.pull(client, i, config) for i in range(len(self.ends))], client)
+        return join_parts([self.pull(client, i, config) for i in range(len(self.ends))], client)
 
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Takes in all parts of a reply; returns that of the first."""

@@ -50,7 +50,7 @@ def test_fedbuff_by_hand() -> None:
     stale, models = go(server, ORDER)
     assert stale == [0, 0, 1, 1, 1]
     assert models == [0, 3, 3, 6.5, 6.5]
-    assert (server.steps, server.held) == (2, 1)
+    assert (server.steps, server.buffered) == (2, 1)
 
 
 def test_fedbuff_at_another_rate_without_weights() -> None:

@@ -10,7 +10,7 @@ from compressors import Raw, State, UpdateError, decompress, gradient_dropping, 
 from fedsim.engines import compat
 from strategies import Buffers, ClientEnd, ServerEnd
 from strategies.channel import client_end
-from strategies.channel.acknowledge import APPLIED, heard, told
+from strategies.channel.acknowledge import APPLIED, read_applied, write_applied
 from strategies.channel.beside import BUFFERS
 from strategies.channel.buffers import answered
 from strategies.channel.payload import KEY, get
@@ -117,6 +117,6 @@ def test_what_is_sent_follows_from_seed_client_and_round() -> None:
 
 def test_the_news_of_an_uplink_is_one_number() -> None:
     furthest = 2**62
-    assert heard({"round": furthest + 1, APPLIED: told(furthest + 1, 1)}) == 1
+    assert read_applied({"round": furthest + 1, APPLIED: write_applied(furthest + 1, 1)}) == 1
     with pytest.raises(ValueError, match="cut, or has more than 9 bytes"):
-        heard({"round": 1, APPLIED: b"\xff" * 199_999 + b"\x01"})
+        read_applied({"round": 1, APPLIED: b"\xff" * 199_999 + b"\x01"})

@@ -83,10 +83,10 @@ def test_no_bytes_are_made_of_what_the_server_decodes(
 ) -> None:
     """With 9.4 million entries these bytes took longer than all else that the server did."""
 
-    def asked(self: payload.Held) -> bytes:
+    def asked(self: payload.LazyArray) -> bytes:
         raise AssertionError("somebody asked for the bytes of a decoded model")
 
-    monkeypatch.setattr(payload.Held, "data", property(asked))
+    monkeypatch.setattr(payload.LazyArray, "data", property(asked))
     grid = grid_of(modded_app(Pull([(8.0, 4.0), (2.0, 6.0)]), Raw()), 2)
     result = Compressed(make(**TRAIN_ONLY), Raw()).start(grid, record([0.0, 0.0]), num_rounds=2)
     grid.close()
@@ -94,7 +94,7 @@ def test_no_bytes_are_made_of_what_the_server_decodes(
 
 
 def test_numbers_that_a_strategy_changes_are_its_own() -> None:
-    one = payload.held({"w": payload.to_tensors(record([1.0, 2.0]))["w"]})["w"]
+    one = payload.lazy_arrays({"w": payload.to_tensors(record([1.0, 2.0]))["w"]})["w"]
     one.numpy()[:] = 0.0
     assert one.numpy().tolist() == [1.0, 2.0] and Array(one.numpy()).data == one.data
 

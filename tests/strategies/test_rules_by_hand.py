@@ -38,7 +38,6 @@ from strategies.algorithms import majority
 from strategies.algorithms.fetchsgd import Tables
 from strategies.algorithms.marina import dense
 from strategies.channel.traffic import average_buffers
-from strategies.server.delayed import _mean_metrics
 from tests.support.runs import small
 
 
@@ -95,8 +94,14 @@ def test_buffers_have_the_mean_of_those_who_sent_them() -> None:
     assert average_buffers(ups, "samples")["mean"].tolist() == [5]
 
 
-def test_metrics_are_means_of_what_all_told() -> None:
-    assert dict(_mean_metrics([{"a": 1.0, "b": 5.0}, {"a": 3.0}])) == {"a": 2.0}
+def test_metrics_are_means_of_what_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = ruled(DSGD())
+    ups = {0: up(4.0), 1: up(6.0)}
+    ups[0].metrics.update(a=1.0, b=5.0)
+    ups[1].metrics.update(a=3.0)
+    monkeypatch.setattr(strategy, "collect", lambda replies: {})
+    monkeypatch.setattr(strategy.channel, "finish", lambda required: ups)
+    assert dict(strategy.advance([])) == {"a": 2.0}
 
 
 def test_fednova_by_hand() -> None:
@@ -359,7 +364,7 @@ def test_fedbuff_by_hand() -> None:
     The mean is over the number of updates. The next two begin anew: 2 / 4 and 2 / 4.
     """
     coming = Coming(FedBuff(2, "polynomial(1)", server_lr=0.5))
-    assert coming.step(4.0, 0) is None and int(coming.memory["held"]) == 1
+    assert coming.step(4.0, 0) is None and int(coming.memory["buffered"]) == 1
     assert coming.step(8.0, 1) == [2] and coming.memory == {}
     assert coming.step(2.0, 0) is None
     assert coming.step(2.0, 0) == [1]

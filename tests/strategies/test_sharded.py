@@ -10,7 +10,7 @@ from torch.optim import SGD
 from compressors import Compressor, Raw, gradient_dropping
 from fedsim.engines import compat
 from strategies import ClientEnd, Sharded, build
-from strategies.channel.shards import ShardedClientEnd, Shards
+from strategies.channel.parts import ModelParts, PartsEnd
 from tests.support.turning import Turning
 
 LIKE = {"w": torch.zeros(6)}
@@ -24,7 +24,7 @@ def identity() -> None:
 def three(up: Compressor, down: Compressor) -> Turning:
     """Three workers; worker i holds the entries 2 i and 2 i + 1."""
     server = build(Sharded(partial(SGD, lr=1.0)), up, down, clients=3)
-    world = Turning(server, ShardedClientEnd(ClientEnd(up, down, LIKE), 3), LIKE)
+    world = Turning(server, PartsEnd(ClientEnd(up, down, LIKE), 3), LIKE)
     for worker in range(3):
         world.ask(worker)
     return world
@@ -79,10 +79,10 @@ def test_a_pull_that_failed_is_made_good_by_the_next() -> None:
 
 def test_parts_are_equal_and_join_to_the_model() -> None:
     tensors = {"a": torch.arange(12.0).view(3, 4), "b": torch.tensor(12.0), "c": torch.ones(2, 2)}
-    shards = Shards(tensors, 4)
-    cut = [shards.cut(tensors, place) for place in range(4)]
+    parts = ModelParts(tensors, 4)
+    cut = [parts.cut(tensors, place) for place in range(4)]
     assert [sum(len(x) for x in part.values()) for part in cut] == [4, 4, 4, 5]
-    joined = shards.join(cut)
+    joined = parts.join(cut)
     assert all(torch.equal(joined[name], x) for name, x in tensors.items())
     with pytest.raises(ValueError, match="17 entries cannot be held in 18 parts"):
-        Shards(tensors, 18)
+        ModelParts(tensors, 18)

@@ -19,7 +19,7 @@ from fedsim.ground.errors import RunFailed
 from fedsim.network.spec import Links, Network
 from fedsim.settings.strategies import flags_of
 from strategies import Staleness
-from strategies.channel.shards import Shards
+from strategies.channel.parts import ModelParts
 from tests.support import replaying
 from tests.support.asyncruns import ASYNC, asynchronous
 from tests.support.runs import assert_same, clients, model, rounds, small
@@ -155,7 +155,7 @@ def of_server(config: RunConfig, out: Path) -> dict[str, Tensor]:
 def sharded(config: RunConfig, out: Path) -> dict[str, Tensor]:
     """Every part's steps, in the order of their numbers; of updates that are under way, too."""
     start = replaying.initial(config)
-    shards, method = Shards(start, config.plan.clients), config.plan.method.compressor
+    shards, method = ModelParts(start, config.plan.clients), config.plan.method.compressor
     parts = []
     for place in range(shards.count):
         part = {n: torch.nn.Parameter(x.clone()) for n, x in shards.cut(start, place).items()}

@@ -7,17 +7,14 @@ p is a number of 16 bits: 1000 times the places behind the point, plus three dig
 from typing import Any
 
 import pytest
-import torch
 
 from fedsim import RunConfig
 from fedsim.federation.orders import (
-    FRACTION,
     Work,
     from_payload,
     rounded,
     to_payload,
     uplink_at,
-    uplink_before,
 )
 from fedsim.settings.methods import resolve
 from tests.support.runs import make_task
@@ -92,10 +89,7 @@ def test_what_is_no_order(method: str, data: str, said: str) -> None:
         from_payload(RunConfig(method=method), bytes.fromhex(data))
 
 
-def test_a_client_reads_its_last_message_by_the_p_of_its_last_order() -> None:
+def test_how_a_client_encodes_at_a_fraction() -> None:
     config = RunConfig(method="sbc", gradient=0.05)
-    state = {FRACTION: torch.tensor(0.0123, dtype=torch.float64)}
-    assert uplink_before(config, state) == resolve("sbc", 0.0123).compressor
-    assert uplink_before(config, {}) is None
     assert uplink_at(config, 0.05) == resolve("sbc", 0.05).compressor
     assert uplink_at(config, 0.1) == resolve("sbc", 0.1).compressor != uplink_at(config, 0.05)

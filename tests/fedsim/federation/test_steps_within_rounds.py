@@ -14,7 +14,7 @@ from fedsim import RunConfig, run
 from fedsim.engines import compat
 from fedsim.federation.trainer import lr_factor
 from strategies import ClientEnd, Sharded, build
-from strategies.channel.shards import ShardedClientEnd
+from strategies.channel.parts import PartsEnd
 from tests.support.runs import Memories, clients, make_task
 from tests.support.threes import give_links, last, threes
 from tests.support.turning import Turning
@@ -94,7 +94,7 @@ def test_each_part_of_a_sharded_model_counts_its_own_pushes() -> None:
     both = Raw(), Raw()
     rule = Sharded(partial(SGD, lr=1.0), lambda number: rates[number])
     server: Any = build(rule, *both, clients=2)
-    world = Turning(server, ShardedClientEnd(ClientEnd(*both, LIKE), 2), LIKE)
+    world = Turning(server, PartsEnd(ClientEnd(*both, LIKE), 2), LIKE)
     for worker in (0, 1):
         world.ask(worker)
     found = []

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import torch
 
 from compressors import State
-from fedsim.federation.orders import kept, norm
+from fedsim.federation.orders import norm, residual_of
 from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT
 from strategies.channel.server_end import ServerEnd
 
 
-def held(end: ServerEnd, memories: Mapping[int, State], clients: int) -> dict[str, float]:
+def unapplied(end: ServerEnd, memories: Mapping[int, State], clients: int) -> dict[str, float]:
     """The columns of a run's summary.
 
     ``held``: clients whose last update is neither applied nor counted as lost: its upload is under
@@ -26,20 +26,17 @@ def held(end: ServerEnd, memories: Mapping[int, State], clients: int) -> dict[st
         >>> from compressors import sbc
         >>> end = ServerEnd(sbc(0.5), sbc(0.5), {"w": torch.zeros(2)})
         >>> memory = {"uplink/residual/w": torch.tensor([3.0, 4.0])}
-        >>> held(end, {0: memory}, 10)
+        >>> unapplied(end, {0: memory}, 10)
         {'held': 0, 'held_norm': 0.5}
     """
     total: State = {}
     adds = getattr(end.uplink, "held", None) != "shift"  # that is what was sent, not what was not
     for memory in memories.values() if adds else ():
-        for name, x in kept(end.uplink, memory).items():
+        for name, x in residual_of(end.uplink, memory).items():
             total[name] = total.get(name, torch.zeros(())) + x.double()
-    waiting = sum(_waits(end, client, memory) for client, memory in memories.items())
+    waiting = 0
+    for client, memory in memories.items():
+        if ROUND_KEPT in memory and int(memory[ROUND_KEPT]) != end.applied.get(client):
+            lost = end.lost.get(client, 0) > int(memory.get(LOST_KEPT, 0))
+            waiting += PAYLOAD_KEPT in memory or not lost
     return {"held": waiting, "held_norm": norm(total) / clients}
-
-
-def _waits(end: ServerEnd, client: int, memory: State) -> bool:
-    """Whether a client's last update is neither applied nor counted as lost."""
-    if ROUND_KEPT not in memory or int(memory[ROUND_KEPT]) == end.applied.get(client):
-        return False
-    return PAYLOAD_KEPT in memory or end.lost.get(client, 0) <= int(memory.get(LOST_KEPT, 0))

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Sent, State, derive
 from compressors.whole.memory import inside, nest
-from strategies.channel.client_end import ClientEnd, Delivery, Line
+from strategies.channel.client_end import ClientEnd, Delivery
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
 
 
-class Shards:
+class ModelParts:
     """A model's entries in as many runs of equal length as there are parts; they may cut a tensor.
 
     Args:
@@ -29,8 +29,8 @@ class Shards:
     Raises ``ValueError`` where the model has fewer entries than parts are wanted.
 
     Example:
-        >>> shards = Shards({"a": torch.zeros(2, 2), "b": torch.zeros(2)}, 2)
-        >>> [{n: len(x) for n, x in shards.cut(shards.like, i).items()} for i in (0, 1)]
+        >>> parts = ModelParts({"a": torch.zeros(2, 2), "b": torch.zeros(2)}, 2)
+        >>> [{n: len(x) for n, x in parts.cut(parts.like, i).items()} for i in (0, 1)]
         [{'a': 3}, {'a': 1, 'b': 2}]
     """
 
@@ -39,20 +39,14 @@ class Shards:
         total = sum(x.numel() for x in like.values())
         if count > total:
             raise ValueError(f"a model of {total} entries cannot be held in {count} parts")
-        self._spans: list[dict[str, slice]] = []
-        for place in range(count):
-            low, high = total * place // count, total * (place + 1) // count
-            self._spans.append(self._within(low, high))
-
-    def _within(self, low: int, high: int) -> dict[str, slice]:
-        """The entries from ``low`` up to ``high`` of the whole, tensor by tensor."""
-        spans, start = {}, 0
-        for name, x in self.like.items():
-            first, last = max(low - start, 0), min(high - start, x.numel())
-            if first < last:
-                spans[name] = slice(first, last)
-            start += x.numel()
-        return spans
+        self._spans: list[dict[str, slice]] = [{} for _ in range(count)]
+        for place, spans in enumerate(self._spans):
+            low, high, start = total * place // count, total * (place + 1) // count, 0
+            for name, x in like.items():
+                first, last = max(low - start, 0), min(high - start, x.numel())
+                if first < last:
+                    spans[name] = slice(first, last)
+                start += x.numel()
 
     def cut(self, tensors: Mapping[str, Tensor], place: int) -> dict[str, Tensor]:
         """One part of the tensors, flat."""
@@ -72,13 +66,13 @@ def line_seed(seed: int, place: int) -> int:
     return derive(seed, "shard", place) if place else seed
 
 
-def together(contents: Sequence[RecordDict], client: int) -> RecordDict:
+def join_parts(contents: Sequence[RecordDict], client: int) -> RecordDict:
     """One content of those of all parts."""
-    joined = RecordDict({KEY: ConfigRecord({CLIENT: client})})
+    whole = RecordDict({KEY: ConfigRecord({CLIENT: client})})
     for place, content in enumerate(contents):
         for name, record in content.items():
-            joined[f"{name}/{place}"] = record
-    return joined
+            whole[f"{name}/{place}"] = record
+    return whole
 
 
 def part_of(content: RecordDict, place: int) -> RecordDict:
@@ -88,21 +82,21 @@ def part_of(content: RecordDict, place: int) -> RecordDict:
 
 
 @dataclass(frozen=True)
-class ShardedDelivery(Delivery):
+class PartsDelivery(Delivery):
     """What came of all parts; ``each``: of each of them."""
 
     each: tuple[Delivery, ...] = ()
 
 
 @dataclass(frozen=True)
-class ShardedPacket(Packet):
+class PartsPacket(Packet):
     """The messages to all parts; ``each``: that to each of them, ``payload`` all of them."""
 
     each: tuple[Packet, ...] = ()
 
 
 @dataclass(frozen=True)
-class ShardedClientEnd:
+class PartsEnd:
     """``ClientEnd`` to a model in parts.
 
     Args:
@@ -118,15 +112,15 @@ class ShardedClientEnd:
         return self.whole.uplink
 
     @cached_property
-    def shards(self) -> Shards:
+    def parts(self) -> ModelParts:
         """How the model is cut."""
-        return Shards(self.whole.like, self.count)
+        return ModelParts(self.whole.like, self.count)
 
     @cached_property
     def ends(self) -> tuple[ClientEnd, ...]:
         """A line per part."""
         return tuple(
-            replace(self.whole, like=self.shards.cut(self.whole.like, place), buffers={},
+            replace(self.whole, like=self.parts.cut(self.whole.like, place), buffers={},
                     seed=line_seed(self.whole.seed, place))
             for place in range(self.count)
         )  # fmt: skip
@@ -136,33 +130,33 @@ class ShardedClientEnd:
         """What travels, by its part: ``PART/TENSOR``."""
         return {f"{i}/{name}": x for i, end in enumerate(self.ends) for name, x in end.like.items()}
 
-    def decode(self, content: RecordDict, memory: State | None) -> ShardedDelivery:
+    def decode(self, content: RecordDict, memory: State | None) -> PartsDelivery:
         each = tuple(
             end.decode(part_of(content, place), inside(f"shard-{place}", memory or {}) or None)
             for place, end in enumerate(self.ends)
         )
-        weights = self.shards.join([delivery.weights for delivery in each])
+        weights = self.parts.join([delivery.weights for delivery in each])
         first = each[0]
-        return ShardedDelivery(weights, {}, first.settings, first.first, first.settled, each=each)
+        return PartsDelivery(weights, {}, first.settings, first.first, first.settled, each=each)
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
-    ) -> tuple[ShardedPacket, State]:
-        assert isinstance(delivery, ShardedDelivery)
+    ) -> tuple[PartsPacket, State]:
+        assert isinstance(delivery, PartsDelivery)
         packets, memory, sent = [], State(), Sent()
         for place, (end, part) in enumerate(zip(self.ends, delivery.each, strict=True)):
-            packet, after = end.encode(client, self.shards.cut(update, place), part)
+            packet, after = end.encode(client, self.parts.cut(update, place), part)
             memory |= nest(f"shard-{place}", after)
             sent |= {f"{place}/{name}": x for name, x in packet.sent.items()}
             packets.append(packet)
         payload = b"".join(packet.payload for packet in packets)
-        return ShardedPacket(payload, sent, packets[0].spans, tuple(packets)), memory
+        return PartsPacket(payload, sent, packets[0].spans, tuple(packets)), memory
 
     def reply(
         self, content: RecordDict, packet: Packet, delivery: Delivery, beside: Mapping[str, bytes]
     ) -> None:
         """The metrics in ``content`` go to each part, with its entries."""
-        assert isinstance(packet, ShardedPacket) and isinstance(delivery, ShardedDelivery)
+        assert isinstance(packet, PartsPacket) and isinstance(delivery, PartsDelivery)
         metrics = content.metric_records.pop(METRICS)
         counts = dict(zip(self.like, cast(list[int], metrics[SENT]), strict=True))
         parts = zip(self.ends, packet.each, delivery.each, strict=True)
@@ -173,8 +167,3 @@ class ShardedClientEnd:
             record[METRICS] = MetricRecord({**metrics, "sent": sum(sent), SENT: sent})
             for name, value in record.items():
                 content[f"{name}/{place}"] = value
-
-
-def in_parts(end: ClientEnd, count: int) -> Line:
-    """A client's end to a model in ``count`` parts; 0: to the whole model, ``end`` itself."""
-    return ShardedClientEnd(end, count) if count else end
