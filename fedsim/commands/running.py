@@ -41,13 +41,9 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
     config = from_flags(flags)  # a wrong value is told before torch is imported
-    from rich.console import Console
-
-    from fedsim import report
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named
     from fedsim.runs.run import run
-    from fedsim.show.tables import summary_table
 
     out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
@@ -55,6 +51,11 @@ def command(flags: argparse.Namespace) -> int:
     with bars:
         shown = [Named(name, bars)]
         done = run(config, out, progress=False, callbacks=shown, ray_address=flags.ray_address)
+    from rich.console import Console
+
+    from fedsim import report  # which needs pandas, after the training
+    from fedsim.show.tables import summary_table
+
     summary = done.summary
     write_summary(out, [summary])
     results, _ = report.read([out])

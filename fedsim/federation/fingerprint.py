@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Parameter
-from torch.optim import SGD, Optimizer
+from torch.optim import Optimizer
+
+from strategies.steps import SGD
 
 _OF_TORCH = frozenset(vars(SGD([Parameter(torch.zeros(1))], lr=0.1)))
 """Attributes of every optimizer: its state and groups, which clients keep, and torch's hooks."""

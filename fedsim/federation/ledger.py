@@ -12,16 +12,19 @@ a model.
 The server evaluates, which costs no bits.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from compressors.bits import Span
 from fedsim.federation.failures import reasons
 from strategies import RoundTraffic
 from strategies.channel.beside import CHARGES
 from strategies.channel.traffic import Downlink, Uplink
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
 
 _SPLIT: dict[str, Span] = {
     "header_bits": "header", "position_bits": "positions", "value_bits": "values",
@@ -250,6 +253,7 @@ def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
         clients: of the federation.
 
     Example:
+        >>> import pandas as pd
         >>> columns = ["up_wire_bits", "up_content_bits", "down_wire_bits", "failed_up_bits"]
         >>> of_federation(pd.DataFrame([[40, 30, 20, 0], [40, 30, 20, 20]], columns=columns), 10)
         {'up_wire_bits_per_client': 10.0, 'up_content_bits_per_client': 6.0, \

@@ -1,14 +1,19 @@
 """A run's rounds on the clock of a network: the bits are known, only the times are computed."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from fedsim.network.quantities import Varying
 from fedsim.network.running import PARTS, Clock, Work
 from fedsim.network.spec import Links, Network
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
 
 SECONDS = tuple(f"sim_{part}_seconds" for part in PARTS)
 """The columns of a client's parts of a round; in a round's row they are the cohort's means."""
@@ -30,6 +35,7 @@ def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
         used: a row per round and client whose update was used, with its `local_iterations`.
 
     Example:
+        >>> import pandas as pd
         >>> rounds = pd.DataFrame({"round": [1, 2, 3], "train_seconds": [9.0, 2.0, 4.0]})
         >>> measured_iteration(rounds, pd.DataFrame({
         ...     "round": [1, 1, 2, 2, 3, 3], "local_iterations": 10}))
@@ -51,6 +57,7 @@ def coding_seconds(rounds: pd.DataFrame, network: Network) -> tuple[float, float
 
     Example:
         >>> from fedsim.network import parse
+        >>> import pandas as pd
         >>> rounds = pd.DataFrame({
         ...     "clients": [2], "encode_seconds": [4.0], "decode_seconds": [3.0],
         ...     "downlink_seconds": [7.0], "receive_seconds": [6.0], "downlink": ["raw"]})
@@ -88,6 +95,7 @@ def price(
 
     Example:
         >>> from fedsim.network import parse
+        >>> import pandas as pd
         >>> rounds = pd.DataFrame({
         ...     "round": [1], "clients": [1], "local_iterations": [10], "train_seconds": [0.5]})
         >>> clients = pd.DataFrame([[1, 0, 60, 800, 200, 0]], columns=CLIENT_COLUMNS)
@@ -169,6 +177,8 @@ def _at_once(
     links: Links, used: pd.DataFrame, bits: tuple[str, str], coding: float
 ) -> np.ndarray:
     """All rounds' parts at once: what `_in_turn` computes, for links that do not interact."""
+    import pandas as pd
+
     client = used["client"].to_numpy()
     up, down = (np.array([rate.values[0] for rate in rates])[client]
                 for rates in (links.up, links.down))  # fmt: skip

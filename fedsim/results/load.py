@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
+from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
     comparable,
@@ -174,29 +175,6 @@ def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
         started = f" ({len(folders)} unfinished)" if folders else ""
         raise UsageError(f"no results in {path}: no finished run{started}.\n{instead}")
     return finished, unfinished
-
-
-def run_folders(path: Path) -> list[Path]:
-    """The run folders at or below `path`, by name: `path/cells/*`, or `path` itself.
-
-    Empty where `path` holds no results. Raises UsageError where `path` is not a folder.
-    """
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"no results in {path}: it is a file; give its folder, {path.parent}.")
-    if not path.is_dir():
-        raise UsageError(f"no results in {path}: there is no such folder.")
-    if kind_of(path) == "sweep":
-        folders = (item for item in (path / "cells").iterdir() if item.is_dir())
-        return sorted(item for item in folders if not item.name.startswith("."))
-    return [path.resolve()] if kind_of(path) == "run" else []
-
-
-def kind_of(path: Path) -> Literal["run", "sweep"] | None:
-    """Whether a folder is a run's or a sweep's; None: neither's, or there is none."""
-    if (path / "cells").is_dir():
-        return "sweep"
-    marks = ("summary.json", "config.toml")
-    return "run" if any((path / mark).exists() for mark in marks) else None
 
 
 def _joined(

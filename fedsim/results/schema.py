@@ -1,12 +1,12 @@
 """What one run leaves on disk: its summary, as rows of a table, and its frames."""
 
+from __future__ import annotations
+
 import tomllib
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from fedsim.ground.errors import UsageError, writing
 from fedsim.ground.files import (
@@ -22,6 +22,9 @@ from fedsim.ground.files import (
 )
 from fedsim.results.values import fault, fault_of_cell, fault_of_table
 from fedsim.settings.config import SETTINGS, flattened
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
@@ -143,6 +146,8 @@ def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     Raises:
         ValueError, TypeError: a number is not one.
     """
+    import pandas as pd
+
     table = pd.DataFrame(list(cells))
     extra = [name for name in table.columns if name not in (*COLUMNS, *NESTED)]
     table = table.reindex(columns=[*COLUMNS, *extra])
@@ -227,6 +232,7 @@ def _read(
     file: Path, columns: Sequence[str], cell: Mapping[str, Any], optional: bool, rows: bool = True
 ) -> pd.DataFrame:
     """A table of a run, or its columns alone; an optional one that is not there is empty."""
+    import pandas as pd
     from pyarrow.parquet import ParquetFile, read_schema
 
     written = cell.get(FILES, {}).get(file.name)

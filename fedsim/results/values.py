@@ -3,10 +3,14 @@
 What is not known is let through: the next version will write more.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
+
 
 STATUSES = ("done", "failed", "stopped")
 
@@ -74,9 +78,12 @@ def fault_of_table(table: pd.DataFrame, numbers: Sequence[str]) -> str:
         numbers: the names of other columns that do.
 
     Example:
+        >>> import pandas as pd
         >>> fault_of_table(pd.DataFrame({"round": ["one"]}), ["round"])
         "its column round holds 'one' and not numbers"
     """
+    import pandas as pd
+
     for name in table.columns:
         counted = name in numbers or str(name).endswith(("_bits", "seconds"))
         known = table[name].dropna()

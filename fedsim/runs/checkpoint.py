@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -117,6 +116,8 @@ def forget_end(folder: Path) -> None:
 
 def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     part = folder / f".{secrets.token_hex(8)}.part"
+    import pandas as pd
+
     part.mkdir()
     tensors = nest("server", checkpoint.server)
     for client, state in checkpoint.clients.items():
@@ -171,6 +172,8 @@ _KEYS = {"round", "names", "server"}
 
 def _read(place: Path) -> Checkpoint:
     """The checkpoint in the folder ``place``; raises one of ``_DAMAGE``."""
+    import pandas as pd
+
     file = place / "values.json"
     try:
         values = read_sealed(file)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.files import replacing, write_json, write_text
-from fedsim.results.load import kind_of
+from fedsim.results.folders import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending, tensorboard
 from fedsim.settings.config import RunConfig, default_of, from_toml

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from fedsim.ground.files import sync, write_bytes, write_text
-from fedsim.runs import checkpoint
 
 _TOKEN = ".token"
 _SUMMARY = "summary.json"
@@ -67,16 +66,16 @@ class Outbox:
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home
-        self._sent, self._last = _stamps(folder), checkpoint.last(folder)
+        self._sent, self._last = _stamps(folder), _checkpoint_in(folder)
 
     def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint that has not been sent."""
-        return checkpoint.last(self.folder) not in (None, self._last)
+        return _checkpoint_in(self.folder) not in (None, self._last)
 
     def parcel(self) -> Parcel:
         """All that is new or gone since the parcel before."""
         before, now = self._sent, _stamps(self.folder)
-        self._sent, self._last = now, checkpoint.last(self.folder)
+        self._sent, self._last = now, _checkpoint_in(self.folder)
         new = [path for path, stamp in now.items() if before.get(path) != stamp]
         files = {path: (self.folder / path).read_bytes() for path in new}
         return Parcel(self.home, files, tuple(path for path in before if path not in now))
@@ -125,3 +124,9 @@ def _stamps(folder: Path) -> dict[str, _Stamp]:
             stat = file.stat()
             found[path.as_posix()] = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
     return found
+
+
+def _checkpoint_in(folder: Path) -> str | None:
+    from fedsim.runs import checkpoint  # needs torch, which a process that hands on parcels has not
+
+    return checkpoint.last(folder)

@@ -1,13 +1,13 @@
 """What a run leaves, round by round: rows in memory, and a folder's checkpoints and messages."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from fedsim.federation import ledger
 from fedsim.federation.client_memory import InProcess
@@ -20,6 +20,9 @@ from fedsim.runs.checkpoint import Checkpoint
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
 from strategies.channel.beside import BUFFERS
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
 
 
 class Folder:
@@ -145,6 +148,8 @@ class Records:
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The tables ``rounds`` and ``clients``, and ``layers`` where entries were counted."""
+        import pandas as pd
+
         tables = {"rounds": self.rows, "clients": self.client_rows, "layers": self.layer_rows}
         kept = {name: rows for name, rows in tables.items() if rows or name != "layers"}
         return {name: pd.DataFrame(rows) for name, rows in kept.items()}

@@ -1,16 +1,20 @@
 """What a run came to: its summary, its tables and its model, in memory or in its folder."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from safetensors.torch import load_file
 from torch import Tensor
 
 from fedsim.settings.config import RunConfig
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,8 @@ class RunResult:
         return load_file(self.folder / "model.safetensors")
 
     def _table(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+
         if self.folder is None:
             return self.frames.get(name, pd.DataFrame())
         file = self.folder / f"{name}.parquet"

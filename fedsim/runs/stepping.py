@@ -1,12 +1,13 @@
 """A run that is stepped by hand, a round at a time."""
 
+from __future__ import annotations
+
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from torch import Tensor
 
 from fedsim.federation.client_memory import InProcess
@@ -26,6 +27,9 @@ from fedsim.runs.run import (
     weights_of,
 )
 from fedsim.settings.config import RunConfig
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class Federation:
         """Ends the threads that train clients; the rounds so far stay."""
         self._end()
 
-    def __enter__(self) -> "Federation":
+    def __enter__(self) -> Federation:
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ from typing import Any
 from fedsim.federation import trial
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import UsageError, expect
-from fedsim.results.load import kind_of, run_folders
+from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.schema import (
     COLUMNS,
     FILES,

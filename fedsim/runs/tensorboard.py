@@ -7,8 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedsim.federation import ledger
 from fedsim.ground.errors import UsageError, writing
 from fedsim.runs.callbacks import Callback, Row
@@ -79,6 +77,8 @@ class TensorBoard(Callback):
 def export(folder: Path, summary: dict[str, Any]) -> None:
     """Writes the scalars of a finished run from its ``rounds.parquet``, if they are not there."""
     if not (folder / FOLDER).exists():
+        import pandas as pd
+
         board = TensorBoard(folder)
         board.begin(summary, pd.read_parquet(folder / "rounds.parquet").to_dict("records"))
         board.end(summary)

@@ -9,7 +9,7 @@ from typing import Any
 
 from compressors import text
 from fedsim.ground import units
-from fedsim.results.load import run_folders
+from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
 from fedsim.runs.parallel import Work, run_here, run_on_ray
 from fedsim.search import curves, stopping

@@ -7,12 +7,11 @@ chosen here. Batches are the published number of images per iteration, shared by
 from dataclasses import replace
 from functools import partial
 
-from torch.optim import SGD
-
 from fedsim.tasks.base import Task, correct, cross_entropy
 from fedsim.tasks.data.cifar import load
 from fedsim.tasks.models import cifar as models
 from fedsim.tasks.tasklist import about
+from strategies.steps import SGD
 
 # The settings of He et al. 2016, which papers that train these networks leave unsaid.
 CIFAR_RESNET20 = Task(

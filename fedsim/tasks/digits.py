@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
-from torch.optim import SGD
 
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data.once import once
 from fedsim.tasks.tasklist import about
+from strategies.steps import SGD
 
 HELD_OUT = 360  # of 1797 samples, 20 %
 _ORDER = Path(__file__).with_name("digits_order.json")

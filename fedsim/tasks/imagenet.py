@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.optim import SGD
 
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
@@ -21,6 +20,7 @@ from fedsim.tasks.data.images import normalised
 from fedsim.tasks.data.once import once
 from fedsim.tasks.optional import torchvision
 from fedsim.tasks.tasklist import about
+from strategies.steps import SGD
 
 SIZE, SHORT = 224, 256  # pixels: the model's input, and the short side of the image it is cut from
 CLASSES = 1000

@@ -16,13 +16,13 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import Adam
 
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.data import recommend
 from fedsim.tasks.data.once import once
 from fedsim.tasks.models.dropout import Dropout
 from fedsim.tasks.tasklist import about
+from strategies.steps import Adam
 
 FACTORS = 64
 LAYERS = (256, 256, 128, 64)

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import SGD
 
 from fedsim.tasks.base import Task
 from fedsim.tasks.models.dropout import Dropout
+from strategies.steps import SGD
 
 STEPS = 35
 """Symbols a window (the tutorial's `num_steps`)."""

@@ -26,7 +26,15 @@ loaded = [name for name in absent if name in sys.modules]
 raise SystemExit(f"imported: {loaded}" if loaded else 0)
 """
 COMMANDS = (
-    "search", "run", "sweep", "deploy", "report", "compress", "decompress", "measure", "experiment",
+    "search",
+    "run",
+    "sweep",
+    "deploy",
+    "report",
+    "compress",
+    "decompress",
+    "measure",
+    "experiment",
 )
 FIGURES = ("matplotlib", "plotly")
 DATA = ("sklearn", "flwr_datasets", "datasets", "torchvision")
@@ -122,3 +130,37 @@ def test_the_figures_are_all_there() -> None:
         assert getattr(plot, name).__name__ == name and name in dir(plot)
     with pytest.raises(AttributeError, match="'fedsim.show.plot' has no attribute 'matrices'"):
         _ = plot.matrices
+
+
+_TRAINS = """
+import sys
+from fedsim import Callback, RunConfig, run
+class First(Callback):
+    def round(self, row):
+        loaded = [name for name in sys.argv[1].split(",") if name in sys.modules]
+        assert not loaded, loaded
+run(RunConfig.of(task="digits", iterations=2, temporal=1), sys.argv[2], callbacks=[First()])
+assert "torch" in sys.modules and "torch._dynamo" not in sys.modules
+"""
+
+
+@pytest.mark.slow
+def test_what_trains_imports_nothing_that_only_tables_and_figures_need(tmp_path: Path) -> None:
+    """Nor does torch's compiler come, which torch's own optimizers import."""
+    absent = ("pandas", "pyarrow", "torch._dynamo", "torch._inductor", "sympy", "fedsim.show",
+              *FIGURES, *DATA, *CLUSTER)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", _TRAINS, ",".join(absent), str(tmp_path / "out")],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_board_of_a_sweep_needs_no_torch() -> None:
+    child = f"""
+import sys, fedsim.runs.board
+loaded = [name for name in {HEAVY} if name in sys.modules]
+raise SystemExit(f"imported: {{loaded}}" if loaded else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", child], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -25,6 +25,7 @@ from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.stacks import Result, Stack, stack_of
 from fedsim.federation.trainer import Trainer
 from strategies import Job, Trained
+from strategies import steps as own
 from tests.support.models import normed
 from tests.support.runs import make_task
 
@@ -91,6 +92,9 @@ OPTIMIZERS: dict[str, Any] = {
     "adamax": lambda p: Adamax(p, lr=0.01),
     "nadam": lambda p: NAdam(p, lr=0.01),
     "radam": lambda p: RAdam(p, lr=0.01),
+    "own momentum": lambda p: own.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.01),
+    "own adam": lambda p: own.Adam(p, lr=0.01, amsgrad=True),
+    "own adamw": lambda p: own.AdamW(p, lr=0.01),
 }
 
 

@@ -1,0 +1,133 @@
+"""torch's SGD, Adam and AdamW with a step of their own on the CPU: the same bits, in less time.
+
+Each operation is one call for all parameters, and nothing of torch's compiler is imported, which
+torch's own steps do (1.3 s and 145 MB). Settings, groups and memory are those of the class of the
+same name in `torch.optim`. What has a step of its own there (a GPU, ``foreach``, ``fused``,
+``capturable``, ``differentiable``, settings that are tensors, sparse or complex gradients, a
+closure) is torch's here too.
+"""
+
+from collections.abc import Callable
+from inspect import unwrap
+from typing import Any
+
+import torch
+from torch import Tensor, optim
+from torch.optim import Optimizer
+
+Group = dict[str, Any]
+Several = list[Tensor] | tuple[Tensor, ...]
+
+_OTHER = ("foreach", "fused", "capturable", "differentiable")
+
+
+class _Own(Optimizer):
+    """What the three share: torch's methods without what imports its compiler."""
+
+    add_param_group = unwrap(Optimizer.add_param_group)
+    zero_grad = unwrap(Optimizer.zero_grad)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of all parameters that have a gradient; what ``closure`` returns, if any."""
+        if closure is not None or not all(_ours(group) for group in self.param_groups):
+            return super().step(closure)
+        with torch.no_grad():
+            for group in self.param_groups:
+                if params := [p for p in group["params"] if p.grad is not None]:
+                    grads = [p.grad for p in params]
+                    up = group["maximize"]
+                    self._move(group, params, torch._foreach_neg(grads) if up else grads)
+        return None
+
+    def _move(self, group: Group, params: Several, grads: Several) -> None:
+        """The step of one group; ``grads`` are not changed."""
+        raise NotImplementedError
+
+
+class SGD(_Own, optim.SGD):
+    """`torch.optim.SGD`, see there.
+
+    Example:
+        >>> w = torch.nn.Parameter(torch.ones(2))
+        >>> w.grad = torch.tensor([1.0, 2.0])
+        >>> SGD([w], lr=0.5).step()
+        >>> w.data
+        tensor([0.5000, 0.0000])
+    """
+
+    def _move(self, group: Group, params: Several, grads: Several) -> None:
+        if group["weight_decay"] != 0:
+            grads = torch._foreach_add(grads, params, alpha=group["weight_decay"])
+        if (momentum := group["momentum"]) != 0:
+            sums = self._summed(params, grads, momentum, 1 - group["dampening"])
+            nesterov = group["nesterov"]
+            grads = torch._foreach_add(grads, sums, alpha=momentum) if nesterov else sums
+        torch._foreach_add_(params, grads, alpha=-group["lr"])
+
+    def _summed(self, params: Several, grads: Several, momentum: float, share: float) -> Several:
+        """The momentum of each parameter, which begins as its first gradient."""
+        kept = [self.state[p].get("momentum_buffer") for p in params]
+        if known := [(b, g) for b, g in zip(kept, grads, strict=True) if b is not None]:
+            before, added = zip(*known, strict=True)
+            torch._foreach_mul_(before, momentum)
+            torch._foreach_add_(before, added, alpha=share)
+        sums = [g.clone() if b is None else b for b, g in zip(kept, grads, strict=True)]
+        for p, buffer in zip(params, sums, strict=True):
+            self.state[p]["momentum_buffer"] = buffer
+        return sums
+
+
+class _Moments(_Own):
+    """The step of Adam and of AdamW."""
+
+    def _move(self, group: Group, params: Several, grads: Several) -> None:
+        lr, decay, (beta1, beta2) = group["lr"], group["weight_decay"], group["betas"]
+        kept = [self._kept(p, group) for p in params]
+        means, squares = [k["exp_avg"] for k in kept], [k["exp_avg_sq"] for k in kept]
+        torch._foreach_add_([k["step"] for k in kept], 1)
+        if decay != 0 and group.get("decoupled_weight_decay", isinstance(self, optim.AdamW)):
+            torch._foreach_mul_(params, 1 - lr * decay)
+        elif decay != 0:
+            grads = torch._foreach_add(grads, params, alpha=decay)
+        torch._foreach_lerp_(means, grads, 1 - beta1)
+        torch._foreach_mul_(squares, beta2)
+        torch._foreach_addcmul_(squares, grads, grads, value=1 - beta2)
+        if group["amsgrad"]:
+            largest = [k["max_exp_avg_sq"] for k in kept]
+            torch._foreach_maximum_(largest, squares)
+            squares = largest
+        done = [k["step"].item() for k in kept]
+        scale = torch._foreach_sqrt(squares)
+        torch._foreach_div_(scale, [(1 - beta2**n) ** 0.5 for n in done])
+        torch._foreach_add_(scale, group["eps"])
+        torch._foreach_addcdiv_(params, means, scale, [-(lr / (1 - beta1**n)) for n in done])
+
+    def _kept(self, p: Tensor, group: Group) -> dict[str, Tensor]:
+        """What is remembered of ``p``, made where nothing is yet."""
+        kept: dict[str, Tensor] = self.state[p]
+        if not kept:
+            whole = torch.get_default_dtype() == torch.float64
+            kept["step"] = torch.tensor(0.0, dtype=torch.float64 if whole else torch.float32)
+            kept["exp_avg"], kept["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
+            if group["amsgrad"]:
+                kept["max_exp_avg_sq"] = torch.zeros_like(p)
+        return kept
+
+
+class Adam(_Moments, optim.Adam):
+    """`torch.optim.Adam`, see there."""
+
+
+class AdamW(_Moments, optim.AdamW):
+    """`torch.optim.AdamW`, see there."""
+
+
+def _ours(group: Group) -> bool:
+    """Whether this group's step is the one of this file."""
+    numbers = (group["lr"], group["weight_decay"], *group.get("betas", ()))
+    return (
+        not any(group.get(way) for way in _OTHER)
+        and not any(isinstance(number, Tensor) for number in numbers)
+        and all(p.is_cpu and p.is_floating_point() for p in group["params"])
+        and not any(p.grad.is_sparse for p in group["params"] if p.grad is not None)
+    )
