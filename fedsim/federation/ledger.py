@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from compressors.bits import Span
+from fedsim.federation import digests
 from fedsim.federation.failures import reasons
 from strategies import RoundTraffic
 from strategies.channel.beside import CHARGES
@@ -172,7 +173,11 @@ def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
     clients = {*traffic.downlinks, *traffic.uplinks, *traffic.failures, *traffic.failed_bits}
-    return [_client_row(traffic, client) for client in sorted(clients)]
+    told = digests.of_clients(traffic)
+    return [
+        _client_row(traffic, client) | told.get(client, digests.NONE)
+        for client in sorted(clients)
+    ]  # fmt: skip
 
 
 def _client_row(traffic: RoundTraffic, client: int) -> dict[str, Any]:
