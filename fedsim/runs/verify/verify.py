@@ -83,7 +83,7 @@ def _tables(verdict: Verdict, recorded: Recorded) -> None:
     if recorded.done:
         verdict.took("summary", sums.summary(recorded))
     if recorded.has_payloads:
-        count = sum(1 for file in (recorded.folder / "payloads").rglob("*") if file.is_file())
+        count = len([*(recorded.folder / "payloads").rglob("*.bin")])
         verdict.took(f"{count} messages", stored.messages(recorded))
     if recorded.done and recorded.has_digests:
         verdict.took("model", _model(recorded))
@@ -112,17 +112,25 @@ def _files(recorded: Recorded) -> Iterator[str]:
 def _again(
     verdict: Verdict, recorded: Recorded, span: Span | None, own: Collection[str]
 ) -> None:  # fmt: skip
-    """The model from the messages, and rounds once more, where that can be and is asked for."""
+    """The model from the messages, and rounds once more, where that can be and is asked for.
+
+    That a run cannot be set up here is a remark, and a failure where it is to be run again.
+    """
     given = read_settings(recorded.folder)
+    said = verdict.remarks if span is None else verdict.failures
     for setting in ("task", "strategy"):
         place = str(given.get(setting, ""))
         if origin(place) and origin(place) not in map(origin, own):
-            verdict.remarks.append(
+            said.append(
                 f"not rebuilt and not run again: its {setting} is {place}, whose file is carried "
                 f"out if you say so (--own {place})"
             )
             return
-    config = from_toml(recorded.folder / "config.toml")
+    try:
+        config = from_toml(recorded.folder / "config.toml")
+    except UsageError as error:
+        said.append(f"not rebuilt and not run again: {error}")
+        return
     if recorded.has_payloads:
         plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
         with one_thread():
