@@ -26,14 +26,15 @@ from fedsim.commands import (
     searching,
     sweeping,
     theory,
+    verifying,
 )
 from fedsim.commands.flags import KNOWN
 from fedsim.ground.errors import RunFailed, UsageError, unknown
 from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
-    searching, sweeping, running, deploying, reporting, comparing, pricing, listing, codec,
-    measuring, experiment, theory,
+    searching, sweeping, running, deploying, reporting, comparing, verifying, pricing, listing,
+    codec, measuring, experiment, theory,
 )  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 

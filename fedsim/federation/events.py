@@ -84,7 +84,7 @@ class EventServer(Server):
         """Asks the first clients; there is no checkpoint to go on from."""
         plan, roster = self.plan, self.strategy.roster
         assert roster is not None
-        self.strategy.open(self._initial)
+        self.strategy.open(self.initial)
         with self.failing(1):
             roster.gather(grid, plan.clients)
         self.grid, self._nodes = grid, roster.nodes

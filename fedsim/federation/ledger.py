@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compressors.bits import Span
+from fedsim.federation import digests
 from fedsim.federation.failures import reasons
 from strategies import RoundTraffic
 from strategies.channel.beside import CHARGES
@@ -175,7 +176,7 @@ def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
     clients = {*traffic.downlinks, *traffic.uplinks, *traffic.failures, *traffic.failed_bits}
-    rows = []
+    digest_of, rows = digests.of_clients(traffic), []
     for client in sorted(clients):
         up, down = traffic.uplinks.get(client), traffic.downlinks.get(client)
         sent = [*([down] if down else []), *(first for c, first in traffic.unused if c == client)]
@@ -196,6 +197,7 @@ def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
             "failure_reasons": " ".join(traffic.failures.get(client, "").split()),
             "failed_up_bits": traffic.failed_bits.get(client, 0),
             **_fates(traffic, client),
+            **digest_of.get(client, digests.NONE),
         })  # fmt: skip
     return rows
 

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from flwr.serverapp import Grid
+from torch import Tensor
 
 from compressors import State, UpdateError
 from compressors.base import finite
-from fedsim.federation import ledger
+from fedsim.federation import digests, ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.controlled import Controlled, Fixed
 from fedsim.federation.evaluation import evaluate
@@ -70,6 +71,9 @@ class Recorder(Protocol):
 class Server:
     """One run's server. ``main`` is the body of the ServerApp.
 
+    Attributes:
+        initial: what all know before the first round.
+
     Raises ``RunFailed`` from ``main`` where too few clients reply, a switch's sum overflows or a
     weight is not finite.
     """
@@ -78,8 +82,8 @@ class Server:
         self.config, self.plan = config, config.plan
         self.trainer, self.recorder = trainer, recorder
         model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
-        self._initial = config.plan.client.shares(model)
-        self.work = Controlled(config, self._initial) if config.controller else Fixed(config)
+        self.initial = config.plan.client.shares(model)
+        self.work = Controlled(config, self.initial) if config.controller else Fixed(config)
         buffers = server_buffers(config, trainer.buffers, self.work.evaluates)
         self.strategy = make_strategy(config, buffers)
         self.strategy.ordering = self.work.ordering
@@ -111,7 +115,7 @@ class Server:
             self.grid = self._timed = TimedGrid(grid, self.simulation)
         self.recorder.resume(self)
         if self.strategy.channel is None:
-            self.strategy.open(self._initial)
+            self.strategy.open(self.initial)
         self.work.resumed(self.channel.weights)
 
     @property
@@ -140,6 +144,14 @@ class Server:
         """The server's end of the channel, which has the model."""
         assert self.strategy.channel is not None
         return self.strategy.channel
+
+    @property
+    def model(self) -> dict[str, Tensor]:
+        """Trained weights, those that are not trained, and buffers, by name, on the CPU."""
+        buffers = self.strategy.buffers.values if self.strategy.buffers else {}
+        moved = {n: x for n, x in self.channel.weights.items() if n in self.trainer.parameters}
+        whole = self.trainer.frozen | moved | buffers
+        return {name: x.contiguous().cpu() for name, x in whole.items()}
 
     @contextmanager
     def failing(self, number: int) -> Iterator[None]:
@@ -192,6 +204,10 @@ class Server:
         row |= {"evaluate_seconds": now - scored, "seconds": now - start}
         row, rows = self.rows(row)
         row |= self.work.columns(rows)
+        row |= {
+            digests.PAYLOADS: digests.of_rows(rows),
+            digests.MODEL: digests.of_model(self.model),
+        }
         self.work.learn(row, traffic, channel.weights)
         self.recorder.round(row, rows, traffic, self)
         return row

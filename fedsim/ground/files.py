@@ -97,7 +97,7 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, _hash).hexdigest()
 
 
-def digest_of(data: bytes) -> str:
+def digest_of(data: bytes | memoryview) -> str:
     """``digest`` of a file with this content.
 
     Example:
@@ -107,7 +107,7 @@ def digest_of(data: bytes) -> str:
     return _hash(data).hexdigest()
 
 
-def _hash(data: bytes = b"") -> "hashlib.blake2b":
+def _hash(data: bytes | memoryview = b"") -> "hashlib.blake2b":
     return hashlib.blake2b(data, digest_size=16)
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,6 +161,19 @@ def load(folder: Path, told: bool = True) -> Checkpoint | None:
         goes_on = f"the run goes on with round {found.round + 1}" if found else _AGAIN
         logging.getLogger("fedsim").warning("%s", "; ".join([*passed_over, goes_on]))
     return found
+
+
+def before(folder: Path, number: int) -> Checkpoint | None:
+    """The last whole checkpoint under ``folder`` from which round ``number`` lies ahead, or None.
+
+    Nothing in the folder is changed.
+    """
+    for place in reversed(_all(folder)):
+        with suppress(*_DAMAGE):
+            found = _read(place)
+            if found.round < number:
+                return found
+    return None
 
 
 _AGAIN = "there is none before it: the run starts again at round 1"

@@ -9,7 +9,6 @@ from typing import Any
 
 from flwr.serverapp import Grid
 from safetensors.torch import save
-from torch import Tensor
 
 from fedsim.engines import flower, heap
 from fedsim.engines.local import LocalGrid
@@ -184,7 +183,7 @@ def _trained(
                 _leave(path, records, summary, trace)
         follower.end(summary)
         raise
-    summary, weights = summed(known, records, server), weights_of(server)
+    summary, weights = summed(known, records, server), server.model
     if path is None:
         result = RunResult(config, summary, None, records.frames(), weights)
     else:
@@ -258,16 +257,6 @@ def broken_off(known: dict[str, Any], records: Records, error: Exception) -> dic
         return summary | {"status": "stopped", "error": str(error)}
     why = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
     return summary | {"status": "failed", "error": without_home(why)}
-
-
-def weights_of(server: Server) -> dict[str, Tensor]:
-    """The model: trained weights, those that are not trained, and buffers, by name on the CPU."""
-    channel = server.strategy.channel
-    assert channel is not None
-    buffers = server.strategy.buffers.values if server.strategy.buffers else {}
-    moved = {n: x for n, x in channel.weights.items() if n in server.trainer.parameters}
-    whole = server.trainer.frozen | moved | buffers
-    return {name: x.contiguous().cpu() for name, x in whole.items()}
 
 
 def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from fedsim.runs.run import (
     grid_of,
     server_of,
     summed,
-    weights_of,
 )
 from fedsim.settings.config import RunConfig
 
@@ -123,7 +122,7 @@ class Federation:
     @property
     def model(self) -> dict[str, Tensor]:
         """A copy of every weight and buffer of the server's model, by name, on the CPU."""
-        return {name: x.clone() for name, x in weights_of(self._server).items()}
+        return {name: x.clone() for name, x in self._server.model.items()}
 
     @property
     def rounds(self) -> pd.DataFrame:

@@ -23,8 +23,8 @@ CELL = {
     "ratio_content", "seconds", "status",
 }  # fmt: skip
 NAMES = [
-    "search", "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
-    "theory", "price", "deploy",
+    "search", "sweep", "run", "report", "verify", "list", "compress", "decompress", "measure",
+    "experiment", "theory", "price", "deploy",
 ]  # fmt: skip
 
 

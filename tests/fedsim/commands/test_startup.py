@@ -26,14 +26,7 @@ loaded = [name for name in absent if name in sys.modules]
 raise SystemExit(f"imported: {loaded}" if loaded else 0)
 """
 COMMANDS = (
-    "search",
-    "run",
-    "sweep",
-    "deploy",
-    "report",
-    "compress",
-    "decompress",
-    "measure",
+    "search", "run", "sweep", "deploy", "report", "verify", "compress", "decompress", "measure",
     "experiment",
 )
 FIGURES = ("matplotlib", "plotly")

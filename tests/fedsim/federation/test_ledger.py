@@ -9,6 +9,7 @@ import torch
 from fedsim import run
 from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
+from fedsim.ground.files import digest_of
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.beside import APPLIED, BUFFERS, FATE
 from strategies.channel.framing import Travel
@@ -80,6 +81,7 @@ def test_clients_by_hand() -> None:
         "up_message_bits": 584, "down_message_bits": 832,
         "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
         "down_news_bits": 0, "down_buffer_bits": 0, "up_fate_bits": 0, "returned": 0, "lost": 0,
+        "digest_down": digest_of(b"m" * 11 + b"b" * 5), "digest_up": digest_of(b"y" * 9),
     }  # fmt: skip
     assert failed["train_loss"] != failed.pop("train_loss")  # NaN
     assert failed == {
@@ -88,7 +90,10 @@ def test_clients_by_hand() -> None:
         "up_message_bits": 0, "down_message_bits": 808,
         "failures": 1, "failure_reasons": "no reply", "failed_up_bits": 48,
         "down_news_bits": 0, "down_buffer_bits": 40, "up_fate_bits": 0, "returned": 0, "lost": 0,
+        "digest_down": digest_of(b"m" * 11 + b"b" * 5), "digest_up": "",
     }  # fmt: skip
+    assert late["digest_down"] == late["digest_up"] == ""
+    assert second["digest_up"] == digest_of(b"x" * 10 + b"s" * 4)
     assert (late["client"], late["failures"], late["failed_up_bits"]) == (3, 0, 80)
     assert late["down_wire_bits"] == late["samples"] == 0
     assert (second["client"], second["up_wire_bits"], second["down_wire_bits"]) == (2, 112, 104)

@@ -27,7 +27,7 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 QUICK = ("all", "raw", "random positions")
-OWN = ["down_", "total_bits", "sim_"]
+OWN = ["down_", "total_bits", "sim_", "digest_payloads"]
 
 
 @pytest.mark.parametrize("settings", [

@@ -37,7 +37,7 @@ COLUMNS = {
         for name in ("wire", "content", "header", "position", "value", "side", "buffer")
     },
     "up_message_bits": "int64", "down_message_bits": "int64", "total_bits": "int64",
-    "up_sent": "int64", "up_fate_bits": "int64",
+    "up_sent": "int64", "up_fate_bits": "int64", "digest_payloads": "str", "digest_model": "str",
     **{
         f"{name}seconds": "float64"
         for name in ("", "train_", "encode_", "decode_", "downlink_", "receive_", "evaluate_")
@@ -49,7 +49,7 @@ CLIENT_COLUMNS = {
     "up_sent": "int64", "train_loss": "float64", "failures": "int64", "failure_reasons": "str",
     "failed_up_bits": "int64", "down_news_bits": "int64", "returned": "int64", "lost": "int64",
     "up_message_bits": "int64", "down_message_bits": "int64", "up_fate_bits": "int64",
-    "down_buffer_bits": "int64",
+    "down_buffer_bits": "int64", "digest_down": "str", "digest_up": "str",
 }  # fmt: skip
 
 

@@ -1,0 +1,77 @@
+"""Digests of what travelled and of the model after it, by which a run's folder can be checked.
+
+All are 32 hex digits of blake2b (``fedsim.ground.files.digest_of``). What is measured or ordered
+beside an update (reports, orders, news) is in none: the model follows from the rest.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedsim.ground.files import digest_of
+from strategies import RoundTraffic
+from strategies.channel.beside import BUFFERS
+from strategies.channel.traffic import Downlink, Uplink
+
+UP, DOWN = "digest_up", "digest_down"
+"""The columns of ``clients.parquet``: of the payload, with the buffers' behind it where there is
+one; empty where nothing travelled, or what came is not used."""
+
+PAYLOADS, MODEL = "digest_payloads", "digest_model"
+"""The columns of ``rounds.parquet``: over the round's rows of clients, and of the model after it,
+as ``model.safetensors`` would hold it."""
+
+
+def of_clients(traffic: RoundTraffic) -> dict[int, dict[str, str]]:
+    """By key of the traffic, the digests of what was sent and of what came and is used.
+
+    What many clients are sent alike is looked at once.
+    """
+    known: dict[tuple[int, int], str] = {}
+
+    def of(message: Downlink | Uplink | None) -> str:
+        if message is None:
+            return ""
+        payload, buffers = message.payload, message.beside.get(BUFFERS, b"")
+        same = id(payload), id(buffers)
+        if same not in known:
+            known[same] = digest_of(payload + buffers)
+        return known[same]
+
+    keys = {*traffic.downlinks, *traffic.uplinks}
+    return {
+        key: {DOWN: of(traffic.downlinks.get(key)), UP: of(traffic.uplinks.get(key))}
+        for key in keys
+    }
+
+
+NONE = {DOWN: "", UP: ""}
+"""Of a client that was sent nothing, and of which nothing came."""
+
+
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Over a round's rows of clients, in their order.
+
+    Example:
+        >>> of_rows([{"client": 3, "digest_down": "ab", "digest_up": ""}])
+        '5a295c8a25e3bd0eab2428bb286b9c01'
+    """
+    lines = [f"{row['client']} {row[DOWN]} {row[UP]}" for row in rows]
+    return digest_of("\n".join(lines).encode("ascii"))
+
+
+def of_model(tensors: Mapping[str, Tensor]) -> str:
+    """Of tensors by name, in the order of the names: of their types, shapes and values.
+
+    Example:
+        >>> a, b = torch.zeros(2), torch.ones(3)
+        >>> of_model({"a": a, "b": b}) == of_model({"b": b, "a": a}) != of_model({"a": b, "b": a})
+        True
+    """
+    lines = []
+    for name, x in sorted(tensors.items()):
+        values = x.detach().cpu().reshape(-1).view(torch.uint8).numpy()
+        lines.append(f"{name} {x.dtype} {tuple(x.shape)} {digest_of(values.data)}")
+    return digest_of("\n".join(lines).encode("utf-8"))

@@ -1,0 +1,84 @@
+"""What a run's folder holds, read without believing any of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedsim.federation.digests import MODEL, UP
+from fedsim.ground.errors import UsageError
+from fedsim.results.schema import CLIENT_COLUMNS, ROUND_COLUMNS, read_summary
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run's summary and tables as they are, whatever digests say of the files.
+
+    Args:
+        folder: of a run that has ended.
+
+    Raises ``UsageError`` where the summary is missing or damaged.
+    """
+
+    folder: Path
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """``summary.json``."""
+        return read_summary(self.folder)
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """``rounds.parquet``; empty where no round was done."""
+        return self._table("rounds", *ROUND_COLUMNS, "loss", "seconds")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """``clients.parquet``; empty where no round was done."""
+        return self._table("clients", *CLIENT_COLUMNS)
+
+    def _table(self, name: str, *columns: str) -> pd.DataFrame:
+        file = self.folder / f"{name}.parquet"
+        if not file.exists():
+            if self.done:
+                raise UsageError(f"{file.name} is missing")
+            return pd.DataFrame(columns=[*columns])
+        table = pd.read_parquet(file)
+        if lacks := [column for column in columns if column not in table]:
+            raise UsageError(f"{file.name} lacks the columns {', '.join(lacks)}")
+        return table
+
+    def clients_in(self, number: int) -> list[dict[str, Any]]:
+        """The rows of clients of a round, in their order; none where nobody was asked."""
+        return self._of_rounds.get(number, [])
+
+    @cached_property
+    def _of_rounds(self) -> dict[int, list[dict[str, Any]]]:
+        """Not by a look at the whole table for each round, which would take rounds squared."""
+        frames = self.clients.groupby("round", sort=False)
+        return {int(str(number)): rows.to_dict("records") for number, rows in frames}
+
+    @property
+    def done(self) -> bool:
+        """Whether the run came to its end."""
+        return bool(self.summary["status"] == "done")
+
+    @property
+    def has_digests(self) -> bool:
+        """Whether the version that wrote it, all of it, wrote digests of messages and models."""
+        tables = (self.rounds, MODEL), (self.clients, UP)
+        return all(name in table and table[name].notna().all() for table, name in tables)
+
+    @property
+    def has_payloads(self) -> bool:
+        """Whether messages were kept."""
+        return (self.folder / "payloads").is_dir()
+
+    @property
+    def digests(self) -> dict[int, str]:
+        """By round, the model's; empty where there are none."""
+        if not self.has_digests:
+            return {}
+        return dict(zip(self.rounds["round"], self.rounds[MODEL], strict=True))

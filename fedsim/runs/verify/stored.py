@@ -1,0 +1,99 @@
+"""The messages that a run has kept, and whether they are those of its rows."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsim.federation.digests import DOWN, UP
+from fedsim.ground.files import digest_of
+from fedsim.runs.verify.recorded import Recorded
+from fedsim.runs.verify.verdict import differ
+
+_SHARD = re.compile(r"-shard-(\d+)-step-")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The files of one direction of a row.
+
+    Args:
+        files: of the payload, one or one per part of the model.
+        buffers: of the buffers beside it, if there are any.
+    """
+
+    files: tuple[Path, ...]
+    buffers: tuple[Path, ...]
+
+    @property
+    def payload(self) -> bytes:
+        """What the message said of the update or the model."""
+        return b"".join(file.read_bytes() for file in self.files)
+
+    @property
+    def beside(self) -> bytes:
+        """The buffers' payload; empty where there is none."""
+        return b"".join(file.read_bytes() for file in self.buffers)
+
+    @property
+    def kind(self) -> str:
+        """Of what was sent to a client: ``model``, ``update``, ``updates`` or ``relay``."""
+        return self.files[0].stem.partition("-down-")[2].removesuffix("-free")
+
+    @property
+    def free(self) -> bool:
+        """Whether it is the initial model, which is not charged."""
+        return any(file.stem.endswith("-free") for file in self.files)
+
+
+def of_row(folder: Path, row: Mapping[str, Any], way: str) -> Stored:
+    """The files of what a row's client sent (``up``) or was sent (``down``)."""
+    number, client = int(row.get("message", row["round"])), int(row["client"])
+    place = folder / "payloads" / f"round-{number:05d}"
+    files, buffers = (
+        tuple(file for file in sorted(place.glob(f"client-{client:03d}-{pattern}"))
+              if not ((part := _SHARD.search(file.name)) and int(part[1]) == client))
+        for pattern in (f"*{way}*.bin", f"{way}*.buffers")
+    )  # fmt: skip
+    return Stored(tuple(f for f in files if re.search(rf"-{way}[-.]", f.name)), buffers)
+
+
+def named(row: Mapping[str, Any]) -> str:
+    """Which row it is, in words."""
+    message = f", message {int(row['message'])}" if "message" in row else ""
+    return f"round {row['round']}, client {row['client']}{message}"
+
+
+def messages(recorded: Recorded) -> Iterator[str]:
+    """Where a stored message is missing, is not that of its row, or belongs to none."""
+    folder, seen = recorded.folder, set[Path]()
+    for row in recorded.clients.to_dict("records"):
+        for way, column, what in (("up", UP, "payload"), ("down", DOWN, "payload sent to it")):
+            stored, place = of_row(folder, row, way), f"{named(row)}: {what}"
+            seen |= {*stored.files, *stored.buffers}
+            if not recorded.has_digests:
+                yield from _size(stored, row, way, place)
+                continue
+            if not stored.files and row[column]:
+                yield f"{place} is missing: it is kept in no file"
+            elif stored.files:
+                found = digest_of(stored.payload + stored.beside)
+                if found != row[column]:
+                    yield differ(place, row[column], found)
+    every = {file for file in (folder / "payloads").rglob("*") if file.is_file()}
+    for file in sorted(every - seen):  # what a part's own worker pushed to it did not travel
+        if not _SHARD.search(file.name):
+            yield f"{file.relative_to(folder)} belongs to no row of clients.parquet"
+
+
+def _size(stored: Stored, row: Mapping[str, Any], way: str, place: str) -> Iterator[str]:
+    """Whether a message is as long as the bits of its row say; in old folders nothing else does.
+
+    Down, a message that a client could not use is in the bits, too, and not kept.
+    """
+    beside = sum(int(row.get(f"{way}_{name}_bits", 0)) for name in ("report", "order"))
+    bits = int(row[f"{way}_wire_bits"]) - beside
+    found = 0 if stored.free else 8 * len(stored.payload + stored.beside)
+    if found > bits or (way == "up" and found != bits):
+        yield f"{place} has {found} bits, and {bits} in clients.parquet"

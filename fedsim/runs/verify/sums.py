@@ -1,0 +1,58 @@
+"""A folder's tables against each other: rounds are sums over clients, the summary over rounds."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fedsim.federation import digests, ledger
+from fedsim.runs.verify.recorded import Recorded
+from fedsim.runs.verify.verdict import differ
+
+_SUMS = ("up_sent", "failures", "returned", "lost")
+"""Columns of both tables that are sums beside those of bits."""
+
+
+def sums(recorded: Recorded) -> Iterator[str]:
+    """Where a round's columns are not the sums over its clients' rows, or its digest not theirs."""
+    rounds, clients = recorded.rounds.set_index("round"), recorded.clients
+    both = [
+        name for name in rounds.columns
+        if name in clients.columns and (name.endswith("_bits") or name in _SUMS)
+    ]  # fmt: skip
+    totals = clients.groupby("round")[both].sum()
+    if more := sorted({*totals.index} - {*rounds.index}):
+        yield f"clients.parquet has round {more[0]}, which rounds.parquet lacks"
+        return
+    totals = totals.reindex(rounds.index, fill_value=0)  # a round may be nobody's
+    wrong = [(number, name) for name in both for number in rounds.index[
+        rounds[name].notna() & (rounds[name] != totals[name])
+    ]]  # fmt: skip
+    for number, name in sorted(wrong):
+        said, came = rounds.loc[number, name], totals.loc[number, name]
+        yield f"round {number}: {name} is {said:g}, and {came:g} over its clients"
+    if not recorded.has_digests:
+        return
+    for number, wanted in rounds[digests.PAYLOADS].items():
+        found = digests.of_rows(recorded.clients_in(int(str(number))))
+        if found != wanted:
+            yield differ(f"round {number}: the digest of its clients' rows", wanted, found)
+
+
+def summary(recorded: Recorded) -> Iterator[str]:
+    """Where the summary is not what its tables come to."""
+    said, rounds = recorded.summary, recorded.rounds
+    last = rounds.iloc[-1]
+    came: dict[str, Any] = ledger.per_participation(rounds)
+    came |= ledger.of_federation(rounds, said["clients"]) | ledger.failed(rounds, recorded.clients)
+    came |= {
+        "iterations": int(last["iteration"]), "rounds": len(rounds),
+        "metric": float(last["metric"]), "loss": float(last["loss"]),
+        "seconds": float(rounds["seconds"].sum()),
+    }  # fmt: skip
+    for name, value in came.items():
+        if name not in said or said[name] == value:
+            continue
+        near = isinstance(value, float) and np.isclose(said[name], value, 1e-12, 0, equal_nan=True)
+        if not near:
+            yield f"summary.json: {name} is {said[name]}, and {value} by the tables"

@@ -1,0 +1,56 @@
+"""What was looked at in a run's folder, and what in it differs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Verdict:
+    """What is known of one run.
+
+    Attributes:
+        name: of the run's folder.
+        looked: what was looked at, in words, in that order.
+        failures: what differs, in words, the plainest first.
+        remarks: what could not be looked at, and why.
+    """
+
+    name: str
+    looked: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def took(self, what: str, failures: Iterable[str]) -> bool:
+        """Notes what was looked at, and what differed there; whether nothing did."""
+        found = list(failures)
+        self.looked.append(what)
+        self.failures += found
+        return not found
+
+    @property
+    def line(self) -> str:
+        """All of it in a line.
+
+        Example:
+            >>> Verdict("n1", ["files", "sums"], [], ["no messages are stored"]).line
+            'n1: files, sums agree; no messages are stored'
+            >>> Verdict("n1", ["files"], ["loss is 1 there, 2 here", "metric too"]).line
+            'n1: FAILS: loss is 1 there, 2 here (and 1 more)'
+        """
+        more = f" (and {len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
+        said = f"FAILS: {self.failures[0]}{more}" if self.failures else ""
+        agree = f"{', '.join(self.looked)} agree" if self.looked else ""
+        return f"{self.name}: {'; '.join(filter(None, [said or agree, *self.remarks]))}"
+
+
+def differ(place: str, recorded: str, found: str) -> str:
+    """Words for two digests that are not the same; an empty one is of nothing.
+
+    Example:
+        >>> differ("round 7, client 3: payload", "1a2b77", "3c4d99")
+        'round 7, client 3: payload differs: 1a2b… recorded, 3c4d… found'
+        >>> differ("round 7, client 3: payload", "", "3c4d99")
+        'round 7, client 3: payload differs: none recorded, 3c4d… found'
+    """
+    one, other = (f"{digest[:4]}…" if digest else "none" for digest in (recorded, found))
+    return f"{place} differs: {one} recorded, {other} found"
