@@ -16,6 +16,7 @@ from compressors.printing import printable
 from fedsim.commands import (
     codec,
     deploying,
+    doctor,
     experiment,
     listing,
     measuring,
@@ -32,7 +33,7 @@ from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
     searching, sweeping, running, deploying, reporting, pricing, listing, codec, measuring,
-    experiment, theory,
+    experiment, theory, doctor,
 )  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 

@@ -1,6 +1,7 @@
 """Triton where it is installed, and the one place where a kernel is started.
 
-The modules beside this one can be imported without triton. A product and a sum are never fused: the compiled loops round each by itself.
+The modules beside this one can be imported without it. A product and a sum are never fused: the
+compiled loops round each by itself.
 """
 
 from threading import Lock

@@ -6,7 +6,6 @@ ask of it, or its interpreter, which cannot read a GPU's memory, was left switch
 
 import warnings
 from functools import lru_cache
-from threading import Lock
 
 import numpy as np
 import torch
@@ -15,7 +14,6 @@ from compressors.kernels.gpu.language import constexpr, interpreted, jit, launch
 from compressors.kernels.gpu.layout import fetch, upload
 
 _BINS = 16
-_ONE = Lock()  # two threads that ask at once try once, and are told once
 
 
 @jit
@@ -43,17 +41,15 @@ def cause(device: torch.device) -> str:
     return "" if found.tolist() == [0] + [1] * (_BINS - 1) else "a kernel counted wrongly"
 
 
+@lru_cache(maxsize=64)
 def works(device: torch.device) -> bool:
     """Whether kernels run on ``device``; where they do not, one warning says why."""
     if not present():  # nothing is wrong: torch's operations do the work
         return False
-    with _ONE:
-        known = cause.cache_info().misses
-        why = cause(device)
-        if why and cause.cache_info().misses > known:
-            warnings.warn(
-                f"Triton does not work on {device} ({why}): messages of updates there are made "
-                "through the host, with the same bytes",
-                RuntimeWarning, stacklevel=2,
-            )  # fmt: skip
+    if why := cause(device):
+        warnings.warn(
+            f"Triton does not work on {device} ({why}): messages of updates there are made "
+            "through the host, with the same bytes",
+            RuntimeWarning, stacklevel=2,
+        )  # fmt: skip
     return not why

@@ -23,9 +23,9 @@ UPDATE = {"w": torch.tensor([0.0, 3.0, 1.0, 0.5], device=DEVICE)}
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Nothing was tried yet, nor is what a test found remembered."""
-    tried.cause.cache_clear()
+    tried.cause.cache_clear(), tried.works.cache_clear()
     yield
-    tried.cause.cache_clear()
+    tried.cause.cache_clear(), tried.works.cache_clear()
 
 
 def broken(*_: Any, **__: Any) -> None:

@@ -24,7 +24,7 @@ CELL = {
 }  # fmt: skip
 NAMES = [
     "search", "sweep", "run", "report", "list", "compress", "decompress", "measure", "experiment",
-    "theory", "price", "deploy",
+    "theory", "price", "deploy", "doctor",
 ]  # fmt: skip
 
 
