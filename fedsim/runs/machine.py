@@ -117,8 +117,8 @@ def _triton(name: str) -> Part:
         return Part(name, f"{found}; nothing to do without a GPU")
     why = cause(torch.device("cuda"))
     if why:
-        mend = ("mend that, for messages go through the host until then: Triton 3.4 or newer comes "
-                "with torch's CUDA builds, and needs a C compiler and TRITON_INTERPRET unset")  # fmt: skip
+        mend = "mend that, for messages go through the host until then: Triton 3.4 or newer, which "
+        mend += "torch's CUDA builds bring, needs a C compiler and TRITON_INTERPRET unset"
         return Part(name, f"{found}, does not work: {why}", mend)
     return Part(name, f"{found}, a kernel runs")
 
